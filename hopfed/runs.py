@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.guarded_reading import apart, blocks, filled
+from hopfed._lib.guarded_reading import blocks, filled, in_child_process
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.old_names import current_name, current_names
 from hopfed._lib.outputs import replacing
@@ -38,6 +38,7 @@ FOUND = "found"  # group of the archetypes in the file of a run that is no recov
 _JSON_PARTS = ("config", "summary", "provenance")
 _KINDS = "biufS"  # of dtypes: truth values, real numbers and bytes
 _DEEPEST = 100  # lists within lists of a setting or a result
+_TABLES = (".npy", ".npz", ".csv", ".tsv", ".json", ".parquet")
 _EMPTY = 1 << 24  # to which an empty array may be long along its other axes
 
 
@@ -130,7 +131,7 @@ class Run:
         if not os.path.isfile(path):
             raise RunFileError(f"{path}: no such run file")
         try:
-            with closing(apart(read, os.path.getsize(path))) as parts:
+            with closing(in_child_process(read, os.path.getsize(path))) as parts:
                 run = cls(
                     **next(parts), arrays={current_name(n): filled(parts) for n in next(parts)}
                 )
@@ -139,7 +140,9 @@ class Run:
         except PermissionError:
             raise RunFileError(f"{path}: may not be read: permission denied") from None
         except Exception as error:  # h5py raises nearly any class on damaged bytes
-            raise RunFileError(f"{path}: not a readable run file of hopfed") from error
+            table = Path(path).suffix.lower() in _TABLES
+            what = ", but a table: a run is written where --out ends in .h5" if table else ""
+            raise RunFileError(f"{path}: not a readable run file of hopfed{what}") from error
         if complete and not run.complete:
             command = "serve" if run.kind == "serve" else f"run {run.kind}"
             raise RunFileError(

@@ -1,4 +1,4 @@
-"""Which array library an argument belongs to, and how to leave it.
+"""Arrays of NumPy, CuPy and torch: which library one belongs to, and how it comes to the host.
 
 Functions of hopfed take arrays of NumPy, CuPy or torch and answer in kind. This module is the one
 place that knows how to find the namespace of an array and how to bring it to the host.
@@ -23,16 +23,11 @@ def _blas() -> Any:
 
 
 def blas_threads(limit: int | None) -> Any:
-    """Context in which BLAS uses at most `limit` threads; as many as it likes when None."""
+    """Return a context in which BLAS uses at most `limit` threads; None sets no limit."""
     return _blas().limit(limits=limit, user_api="blas") if limit else nullcontext()
 
 
 Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime type of its own
-
-
-def is_cupy(x: object) -> bool:
-    """Tell whether `x` is a CuPy array, without importing CuPy."""
-    return type(x).__module__.partition(".")[0] == "cupy"
 
 
 def is_torch(x: object) -> bool:
@@ -41,7 +36,7 @@ def is_torch(x: object) -> bool:
 
 
 def namespace(*arrays: Array) -> Any:
-    """Array-API namespace shared by `arrays`; an error when they come from different libraries.
+    """Return the array-API namespace of `arrays`; an error when they are of different libraries.
 
     Examples
     --------

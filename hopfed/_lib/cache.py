@@ -1,4 +1,4 @@
-"""Results of pure functions, kept for those who ask again."""
+"""A cache of bounded size for results of pure functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Recent:
-    """The results asked for last, up to a total of `room` bytes.
+    """Keep the results that were asked for last, up to a total of `room` bytes.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Recent:
         self.held: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the result of `key`, made by `make` if it is not held."""
+        """Return the result kept under `key`; make it by `make` and keep it if there is none."""
         if key not in self.held:
             self.held[key] = make()
             self.used += self.size(self.held[key])

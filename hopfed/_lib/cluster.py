@@ -1,4 +1,4 @@
-"""Dask: whether it is there, and workers of it, on this machine or elsewhere."""
+"""Dask: the module, if it is installed, and clients of its workers, here or elsewhere."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def dask_itself() -> Any:
 
 @contextmanager
 def cluster(address: str | None, workers: int | None = None) -> Iterator[Any]:
-    """Open a client of Dask; in this context, everything of Dask is done by its workers.
+    """Open a client of Dask, whose workers do all that is asked of Dask in this context.
 
-    Whoever reaches a scheduler has code run by its workers, and sees its dashboard. So workers on
-    this machine talk by TLS with keys made for this once, which keeps other accounts out, and there
-    is no dashboard. They import modules from their folders, so these lie in one of their own and
-    not where everybody's do.
+    Whoever reaches a scheduler can have its workers run code, and sees its dashboard. So workers on
+    this machine talk by TLS, with keys that are made anew each time, which keeps other accounts
+    out, and there is no dashboard. They import modules from their folders, so these lie in a
+    temporary folder of this account alone.
 
     Parameters
     ----------

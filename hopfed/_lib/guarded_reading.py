@@ -1,9 +1,9 @@
-"""Reading that may loop for ever or crash: done apart, in a process that can be ended.
+"""Read files that may crash or hang a library in a child process, which can be ended.
 
-The HDF5 library does not return from some damaged files and dies of others
-(https://github.com/HDFGroup/hdf5/issues/1707), and no signal of Python gets through to it. So it
-reads in a fork of this process, which takes some milliseconds, and what it finds comes back through
-a pipe. Where there is no fork, as on Windows, the reading is done here.
+The HDF5 library does not return from some damaged files and crashes on others
+(https://github.com/HDFGroup/hdf5/issues/1707), and no signal of Python reaches it. So it reads in a
+fork of this process, which takes some milliseconds to start, and what it reads comes back through a
+pipe. Where there is no fork, as on Windows, this process reads.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGALRM", "SIGXCPU", "SIGUSR1", "SIGUSR2")
 _raisable: dict[int, tuple[int, int]] = {}
 
 
-def apart(work: Callable[[], Iterator[Any]], size: int) -> Generator[Any, None, None]:
-    """Yield what `work` yields, which goes on in another process.
+def in_child_process(work: Callable[[], Iterator[Any]], size: int) -> Generator[Any, None, None]:
+    """Run the generator `work` in a child process, and yield what it yields.
 
     Parameters
     ----------
     work : reads, and yields what can be pickled; the modules that it needs are loaded already.
-    size : bytes that it has to look at; they decide, with those that it asks for by :func:`allow`,
-        how long it may take.
+    size : bytes that it has to look at; they decide how long it may take, with those that it names
+        in calls of :func:`raise_limits`.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def apart(work: Callable[[], Iterator[Any]], size: int) -> Generator[Any, None, 
 
     Examples
     --------
-    >>> list(apart(lambda: iter([1, 2]), size=0))
+    >>> list(in_child_process(lambda: iter([1, 2]), size=0))
     [1, 2]
     """
     ours, theirs = Pipe(duplex=False)
@@ -74,8 +74,8 @@ def apart(work: Callable[[], Iterator[Any]], size: int) -> Generator[Any, None, 
             yield from _received(ours, process)
 
 
-def allow(size: int) -> None:
-    """Let the process that reads take as much more time and memory as `size` bytes need.
+def raise_limits(size: int) -> None:
+    """Raise the limits of time and memory of the process that reads by what `size` bytes need.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def blocks(dataset: Any, what: str) -> Iterator[Any]:
     needed = item * math.prod(shape)
     needed += COPIES * min(rows * width, needed) + item * math.prod(chunk)
     require_memory(needed, what)
-    allow(needed)
+    raise_limits(needed)
     yield shape, dataset.dtype
     if 0 in (*shape, len(shape)):
         yield dataset[()]
@@ -136,7 +136,7 @@ def filled(parts: Iterator[Any]) -> Any:
 
 
 def _fork() -> int | None:
-    """Fork: 0 in the child, its id here, and None where none can be had."""
+    """Fork: return 0 in the child, its id in the parent, and None where no fork is possible."""
     if not hasattr(os, "fork"):
         return None
     with warnings.catch_warnings():  # of other threads, which the child does not need
@@ -148,7 +148,7 @@ def _fork() -> int | None:
 
 
 def _received(pipe: Any, process: int) -> Iterator[Any]:
-    """What the child sends; it is gone afterwards, however this ends."""
+    """Yield what the child sends; in the end the child has ended, whatever happens."""
     ended = None
     try:
         error, value = _message(pipe, process)
@@ -167,7 +167,7 @@ def _received(pipe: Any, process: int) -> Iterator[Any]:
 
 
 def _message(pipe: Any, process: int) -> Any:
-    """What the child sends next.
+    """Return what the child sends next.
 
     A limit on its processor time does not end a child that waits: for a disk that does not answer,
     or for a lock that another thread of the parent held at the moment of the fork.
@@ -192,7 +192,7 @@ def _processor_time(process: int) -> tuple[str, ...]:
 
 
 def _send(work: Callable[[], Iterator[Any]], size: int, pipe: Any) -> None:
-    """Be the child."""
+    """Do the work in the child, and send its values, and its error if there is one."""
     try:
         _prepare(size)
         for value in work():
@@ -203,7 +203,7 @@ def _send(work: Callable[[], Iterator[Any]], size: int, pipe: Any) -> None:
 
 
 def _prepare(size: int) -> None:
-    """Obey no handler of the parent, write nothing on its streams, and be limited."""
+    """Drop the signal handlers and the streams of the parent, and set limits."""
     import resource
 
     for name in _SIGNALS:
@@ -222,7 +222,7 @@ def _prepare(size: int) -> None:
         most = 1 << 62 if soft == resource.RLIM_INFINITY else soft
         resource.setrlimit(which, (min(first, most), hard))
         _raisable[which] = most, per
-    allow(size)
+    raise_limits(size)
 
 
 def _status(process: int) -> int:

@@ -1,4 +1,4 @@
-"""The folder for what outlives a process, and what its records have to be."""
+"""The folder for what is kept between runs, and the form of the records in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOME = "HOPFED_HOME"  # the variable that names it
 
 
 def home() -> Path:
-    """Folder for what outlives a process: `HOPFED_HOME`, or `.hopfed` in the home folder."""
+    """Return the folder for what is kept: `HOPFED_HOME`, or `.hopfed` in the home folder."""
     try:
         return Path(os.environ.get(HOME) or Path.home() / ".hopfed")
     except RuntimeError:  # whoever has no home folder

@@ -1,4 +1,4 @@
-"""How much memory there is, and a refusal, before anything is allocated, of what does not fit.
+"""How much memory is free, and a check, before anything is allocated, that something fits.
 
 Sizes that a file or a setting decides go through :func:`require_memory`, so that a wrong number
 is one clear line and not a machine that swaps or a process that is killed.
@@ -107,7 +107,7 @@ def _of_process() -> int:
 
 
 def _fields(path: Path) -> dict[str, int]:
-    """First number of every line of a file of the kernel, by the word before it."""
+    """Return the number in each line of a file of the kernel, by the word before it."""
     try:
         lines = path.read_text().splitlines()
     except OSError:

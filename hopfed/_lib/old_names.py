@@ -1,4 +1,4 @@
-"""Names that classes, settings and results had in earlier versions, so that files of then read."""
+"""Former names of classes, settings and results, so that files of earlier versions can be read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _FORMER = re.compile(rf"(?<![A-Za-z0-9_])({'|'.join(_FIELDS)})(?![A-Za-z0-9])|(?
 
 
 def current_name(name: str) -> str:
-    """Name of a setting or a result, or a path of such names, as it is today.
+    """Return the present name of a setting or a result, or of a path of such names.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def current_name(name: str) -> str:
 
 
 def current_names(values: Mapping[str, V], known: Mapping[str, Any] | None = None) -> dict[str, V]:
-    """`values` under the names of today.
+    """Return `values` under the present names.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def current_names(values: Mapping[str, V], known: Mapping[str, Any] | None = Non
 
 
 def current_class(name: str) -> str:
-    """Name of a class, ``module:Class``, as it is today.
+    """Return the present name of a class, ``module:Class``.
 
     Examples
     --------

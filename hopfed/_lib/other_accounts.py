@@ -1,4 +1,4 @@
-"""Other accounts of this machine: their links are not followed, and their folders are not taken.
+"""Protection from other accounts of this machine: neither their links nor their folders are used.
 
 Whoever can write to a folder can leave a link in it under the name of a file that somebody else is
 about to write, and learns, replaces or forges what is written there.

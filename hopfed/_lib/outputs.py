@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2s
 from pathlib import Path
 
-from hopfed._lib.guarded_reading import apart
+from hopfed._lib.guarded_reading import in_child_process
 from hopfed._lib.other_accounts import check_own, followed
 from hopfed.errors import ArgumentError, RunFileError
 
@@ -70,8 +70,7 @@ def check_outputs(
         if given is None:
             continue
         path = Path(given)
-        if path.suffix.lower() not in suffixes:
-            raise ArgumentError(option, f"a {', '.join(suffixes)} file", path)
+        check_suffix(option, path, suffixes)
         if any(_same(path, other) for other in read):
             raise ArgumentError(option, "another file than the input", path)
         for other_option, other in taken:
@@ -85,6 +84,31 @@ def check_outputs(
         if given is not None and suffixes == RUN and not again and _is_filled(Path(given)):
             rule = "a new file: no command replaces a run (remove it, or name another)"
             raise ArgumentError(option, rule, given)
+
+
+def check_suffix(argument: str, path: str | Path, suffixes: tuple[str, ...]) -> None:
+    """Refuse a name of a file that ends in none of `suffixes`.
+
+    Parameters
+    ----------
+    argument : what the caller calls the path, for the message.
+    path : of the file.
+    suffixes : in lower case.
+
+    Raises
+    ------
+    ArgumentError : another suffix.
+
+    Examples
+    --------
+    >>> check_suffix("--out", "rows.xlsx", (".csv", ".json"))
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: --out must be a .csv or .json file, got rows.xlsx
+    """
+    if Path(path).suffix.lower() not in suffixes:
+        kinds = " or ".join([*filter(None, [", ".join(suffixes[:-1])]), suffixes[-1]])
+        raise ArgumentError(argument, f"a {kinds} file", path)
 
 
 def check_writable(path: str | Path, argument: str = "out") -> None:
@@ -282,7 +306,7 @@ def is_run(path: str | Path) -> bool:
             yield "hopfed_format" in file.attrs
 
     try:
-        return any(apart(found, os.path.getsize(path)))
+        return any(in_child_process(found, os.path.getsize(path)))
     except Exception:  # h5py raises nearly any class on damaged bytes
         return False
 

@@ -21,7 +21,7 @@ LOOK = 1.0  # seconds between two looks whether a pool that says nothing is brok
 
 
 def begin_worker() -> None:
-    """Prepare a worker: one thread per kernel, silent on Ctrl-C, gone when its parent is."""
+    """Prepare a worker: one thread, no word on Ctrl-C, and an end when its parent ends."""
     os.environ["HOPFED_NUM_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep_memory()

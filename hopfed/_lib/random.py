@@ -52,7 +52,7 @@ def derive(seed: int, *path: str | int) -> int:
 
 
 def check_seed(seed: Any) -> int:
-    """Return `seed` as an int, or say what a seed is.
+    """Return `seed` as an int; refuse what is no seed.
 
     Raises
     ------

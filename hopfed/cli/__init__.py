@@ -89,6 +89,9 @@ def main(arguments: list[str] | None = None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:  # the lines of a page, not of an error
+        print(error.format_message(), file=sys.stderr)
+        sys.exit(2)
     except click.ClickException as error:
         _fail(error.format_message())
     except HopfedError as error:
@@ -105,7 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _let_go() -> None:
-    """Give up standard output if it takes nothing, or closing it would be an error again."""
+    """Leave standard output if nothing can be written to it: closing it would fail again."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""`hopfed assign`, `complete` and `export`: what recovered archetypes say, as files."""
+"""`hopfed assign`, `complete` and `export`: files of what archetypes say about tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed.cli.found_file import found_for, opened
+from hopfed.cli.found_file import found_for
 from hopfed.cli.numbers import Number
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.reading import table_options
@@ -56,7 +56,7 @@ def assign_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Say which archetype of RUN each row of the FILEs is of.
+    """Say to which archetype of RUN each row of the FILEs belongs.
 
     RUN is what `hopfed recover`, `serve` or `join` wrote with --out. The FILEs are read as those
     that it comes from, their columns found by name; where RUN does not say how, as that of `serve`,
@@ -105,11 +105,11 @@ def assign_command(
 def complete_command(
     run_file: Path, files: tuple[Path, ...], out_file: Path, **options: Any
 ) -> None:
-    """Fill the gaps of the FILEs by what the archetypes of RUN make likelier.
+    """Fill the gaps of FILEs with what archetypes make likelier.
 
     RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
-    get the word of their column that is likelier. In a .h5 file are the rows as +-1 (values) and
-    how probable they are (probability).
+    get the likelier word of their column. A .h5 file holds the rows as +-1 (values) and how
+    probable they are (probability).
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
@@ -140,12 +140,13 @@ def complete_command(
 @_RUN
 @_out("The archetypes, or the rounds")
 def export_command(run_file: Path, out_file: Path) -> None:
-    """Write the archetypes of RUN for other programs: shares, and means by the columns' names.
+    """Write the archetypes of RUN as a table for other programs.
 
-    .csv and .parquet have a row for each archetype, .json all that is known, .h5 is a run file.
-    Means are in [-1, 1]: the rate of +1 is (1 + mean) / 2. In a .csv, names that a spreadsheet
-    would take for formulas (= + - @) are led by an apostrophe. Of a federation of networks a row is
-    a seed, round and client, with accuracies, bytes and FLOPs.
+    It holds shares, and means by the names of columns. .csv and .parquet have a row for each
+    archetype, .json all that is known, .h5 is a run file. Means are in [-1, 1]: the rate of +1 is
+    (1 + mean) / 2. In a .csv, names that a spreadsheet would take for formulas (= + - @) are led by
+    an apostrophe. Of a federation of networks a row is a seed, round and client, with accuracies,
+    bytes and FLOPs.
 
     Example: hopfed export run.h5 --out archetypes.csv
     """
@@ -153,9 +154,9 @@ def export_command(run_file: Path, out_file: Path) -> None:
     from hopfed.archetypes.export import write
     from hopfed.archetypes.storage import loaded
     from hopfed.data import writers
-    from hopfed.runs import blaming
+    from hopfed.runs import Run, blaming
 
-    run, said = opened(run_file, complete=False), ""
+    run, said = Run.load(run_file), ""
     if np.ndim(run.arrays.get("test", 0)) == 3:
         from hopfed.experiments.shared.long_table import columns
 
@@ -164,7 +165,7 @@ def export_command(run_file: Path, out_file: Path) -> None:
         writers.write(out_file, rounds)
     else:
         if not run.complete:
-            opened(run_file)  # which says how it is finished
+            Run.load(run_file, complete=True)  # which says how it is finished
         write(loaded(run, run_file), out_file)
         said = "; columns hold means in [-1, 1], the rate of +1 is (1 + mean) / 2"
     out.print(f"wrote {shown(out_file)}{said}")

@@ -43,11 +43,12 @@ WIDTH = 140  # width of tables that are not printed on a terminal
     help="For recover: Caltech-101 Silhouettes (.npz with images, labels), for correlated cases.",
 )
 def bench_command(name: str | None, as_json: bool, figure: Path | None, **options: Any) -> None:
-    """Compare hopfed with the obvious way on this machine; without NAME, list the benchmarks.
+    """Time hopfed against the plain way on this machine.
 
-    Times are the shortest of several calls, made in turn. A share is relative to the limiting
-    ceiling of the machine: copy bandwidth, matrix rate, or rate of exclusive-or and population
-    count. Ceilings are measured first. Data that stay in a cache can exceed copy bandwidth.
+    Without NAME, the benchmarks are listed. Times are the shortest of several calls, made in turn.
+    A share is relative to the limiting ceiling of the machine: copy bandwidth, matrix rate, or rate
+    of exclusive-or and population count. Ceilings are measured first. Data that stay in a cache can
+    exceed copy bandwidth.
 
     Example: hopfed bench gram --sizes full --figure gram.png
     """

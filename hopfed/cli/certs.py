@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
+from hopfed.cli.numbers import COUNT
 from hopfed.cli.printing import out
 
 
 @click.command("certs")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--clients", type=int, required=True, help="Number of clients.")
+@click.option("--clients", type=COUNT, required=True, help="Number of clients.")
 @click.option(
     "--host",
     "hosts",
@@ -20,12 +21,13 @@ from hopfed.cli.printing import out
     show_default=True,
     help="Name or address of the server, as clients call it; may be given several times.",
 )
-@click.option("--days", type=int, default=365, show_default=True, help="Days they are good for.")
+@click.option("--days", type=COUNT, default=365, show_default=True, help="Days they are good for.")
 def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
-    """Make an authority, the server's certificate and a key for every client, in FOLDER.
+    """Make the certificates and keys of a federation in FOLDER.
 
-    The server keeps server.pem, server.key and the client-*.pub; client 0 gets ca.pem and
-    client-0.key, by a way that you trust, and so on.
+    These are an authority, the server's certificate, and a key for every client. The server keeps
+    server.pem, server.key and the client-*.pub; client 0 gets ca.pem and client-0.key, by a way
+    that you trust, and so on.
 
     Example: hopfed certs keys --clients 3 --host federation.example.org
     """

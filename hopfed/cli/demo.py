@@ -24,7 +24,7 @@ from hopfed.cli.printing import err, out, shown
 )
 @device_option("it is computed")
 def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
-    """Hide the 26 capital letters in noise, spread them over five clients, and recover them.
+    """Hide 26 letters in noise at five clients, and recover them.
 
     Example: hopfed demo --figure letters.png
     """

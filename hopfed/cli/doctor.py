@@ -28,7 +28,7 @@ OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "torch", "flwr", "dask", "dp-account
 
 @click.command("doctor")
 def doctor_command() -> None:
-    """Show versions, BLAS and threads, the GPU or the package that it needs, and what runs where.
+    """Show versions, threads, the GPU, and what runs where.
 
     Example: hopfed doctor
     """
@@ -41,7 +41,8 @@ def doctor_command() -> None:
     for package in OPTIONAL:
         if (found := _version(package)) is not None:
             grid.add_row(package, found)
-    grid.add_row("cores", str(len(os.sched_getaffinity(0))))
+    known = hasattr(os, "sched_getaffinity")  # on Linux: those that this process may use
+    grid.add_row("cores", str(len(os.sched_getaffinity(0)) if known else os.cpu_count()))
     for library in _blas():
         grid.add_row("threads", library)
     grid.add_row("GPU", _gpu())

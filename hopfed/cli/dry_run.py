@@ -1,4 +1,4 @@
-"""`hopfed join --dry-run`: what has left a site, what would, and the worst a server may ask.
+"""`hopfed join --dry-run`: what has left a client, what would, and the most a server may ask.
 
 The record and the ledger in HOPFED_HOME are read, and nothing is written.
 """
@@ -73,7 +73,8 @@ def _print_summary(shape: tuple[int, int], limits: Any, epsilon: float | None) -
     noisy = epsilon is not None
     what = "for every pair of columns, in how many rows they agree, with the sum of every column"
     if noisy:
-        what = f"for every pair of columns, in how many rows they agree, with noise of {epsilon:g}"
+        what = "for every pair of columns, in how many rows they agree, with noise for epsilon "
+        what += f"{epsilon:g}"
     more = ["answers about directions and patterns that the server names"] * bool(limits.sets)
     more += ["sums over classes of rows that the server names"] * bool(limits.classes)
     what = "; ".join([what, *more])
@@ -179,7 +180,7 @@ def _print_round(config: Any, owner: Any) -> None:
 
 
 def _print_worst(shape: tuple[int, int], limits: Any, budget: tuple[float, float] | None) -> None:
-    """Print what the worst of all servers may ask, in every exchange of every round."""
+    """Print the most that any server may ask, in every exchange of every round."""
     from hopfed.hopfield.site.inventory import worst
 
     rounds = limits.most_rounds(*shape)
@@ -239,13 +240,13 @@ def _trusting(name: str) -> str:
 
 
 def _print_insiders(batch: int, columns: int) -> None:
-    """Print what a batch tells whoever knows a row already."""
+    """Print what somebody who knows a row already learns from a batch."""
     from hopfed.hopfield.leaks.known_rows import told_member, told_value
 
     member, value = (100 * told(batch, columns) for told in (told_member, told_value))
     out.print(
-        f"Who knows a row can tell of {member:.0f} in 100 whether it is in a batch of {batch:,} "
-        f"rows, and who knows all of it but one value guesses that right of {value:.0f} in 100 "
-        "(50 is chance, and the columns have nothing in common): more rows hide more "
-        "(--smallest-batch, --epsilon)."
+        f"Whoever knows a row can tell whether it is in a batch of {batch:,} rows, and is right in "
+        f"{member:.0f} of 100 cases; whoever knows all of it but one value can guess that, and is "
+        f"right in {value:.0f} of 100 (chance is 50; the columns have nothing in common): more "
+        "rows hide more (--smallest-batch, --epsilon)."
     )

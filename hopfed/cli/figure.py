@@ -30,9 +30,10 @@ from hopfed.runs import Run
 def figure_command(
     run_files: tuple[Path, ...], out_file: Path | None, whole: bool, sections: str | None
 ) -> None:
-    """Draw the run file RUN, or several runs of `hopfed fl run` side by side.
+    """Draw the run file RUN.
 
-    The run files hold all data of the figure.
+    Several runs of `hopfed fl run` are drawn side by side. The run files hold all data of the
+    figure.
 
     Example: hopfed figure bbp.h5 --out bbp.png
     """

@@ -17,7 +17,7 @@ from hopfed.cli.collected import COMMANDS
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.printing import out, shown, table
-from hopfed.cli.run import carry_out, dask_option, progress, refuse_code
+from hopfed.cli.run import carry_out, engine_options, progress, refuse_code
 from hopfed.errors import ArgumentError, BackendError, DataError
 
 
@@ -80,15 +80,7 @@ def _task_options(command: Any) -> Any:
 
 @fl_command.command("run")
 @_task_options
-@click.option(
-    "--engine",
-    type=click.Choice(("local", "pool", "dask", "flower")),
-    default="local",
-    show_default=True,
-    help="Where clients run: in this process, in worker processes, as nodes of Flower; or seeds "
-    "and clients on workers of Dask.",
-)
-@dask_option
+@engine_options
 @click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")

@@ -1,4 +1,4 @@
-"""Archetypes from the files of `hopfed recover`, `serve` and `join`, for tables to ask about."""
+"""Archetypes from the files of `hopfed recover`, `serve` and `join`, to be applied to tables."""
 
 from __future__ import annotations
 
@@ -9,34 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hopfed.cli.printing import err, shown
-from hopfed.cli.reading import choices_of, read
+from hopfed.cli.reading import NAMES, choices_of, read
 from hopfed.errors import ArgumentError, DataError, OtherColumnsError, RunFileError
 from hopfed.runs import Run
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
-
-TABLES = (".npy", ".npz", ".csv", ".json", ".parquet")
-
-
-def opened(path: Path, *, complete: bool = True) -> Run:
-    """Read a run file; what is none because of its ending is said so.
-
-    Parameters
-    ----------
-    path : of the file.
-    complete : whether a run that was interrupted is refused.
-
-    Raises
-    ------
-    RunFileError : as of `hopfed.runs.Run.load`.
-    """
-    if path.suffix.lower() in TABLES and path.is_file():
-        raise RunFileError(
-            f"{path}: not a readable run file of hopfed, but a table: recover, serve and join "
-            "write a run file where --out ends in .h5"
-        )
-    return Run.load(path, complete=complete)
 
 
 def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
@@ -56,13 +34,14 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
     from hopfed.archetypes.storage import loaded
     from hopfed.tables.options import Choices
 
-    run = opened(path)
+    run = Run.load(path, complete=True)
     found, given = loaded(run, path), choices_of(options)
     if found.coding is not None:
         if given != Choices():
-            named = [f"--{name}" for name in ("id", "ignore", "words", "binarize") if options[name]]
+            held = {name: options[name] for name in NAMES if options[name] not in (None, ())}
             rule = "left out: RUN says how columns are read, and finds them by name"
-            raise ArgumentError(", ".join(named), rule, "it")
+            got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
+            raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
     elif len(found):
         found = _coded(found, run, path, files, options)
     if len(found) > 1 and not np.isfinite(found.shares).any():

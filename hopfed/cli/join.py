@@ -12,8 +12,9 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.cli.dry_run import TRUST, show
 from hopfed.cli.join_columns import OUT, TRAVELS, Joined, write_found
+from hopfed.cli.numbers import COUNT, FINITE, NUMBER
 from hopfed.cli.printing import human_bytes, out
-from hopfed.cli.reading import choices_of, read, table_options
+from hopfed.cli.reading import NAMES, choices_of, read, table_options
 from hopfed.cli.serve import address, say
 from hopfed.errors import ArgumentError, DataError
 
@@ -26,42 +27,42 @@ GAPPY = 10  # columns with gaps that a line names
 @click.option("--server", help="HOST:PORT of `hopfed serve`.")
 @click.option("--ca", type=click.Path(path_type=Path), help="ca.pem of `hopfed certs`.")
 @click.option("--key", type=click.Path(path_type=Path), help="Your key, client-*.key.")
-@click.option("--epsilon", type=float, help="Release nothing without noise of this epsilon.")
-@click.option("--delta", type=float, default=1e-5, show_default=True, help="Its delta.")
+@click.option("--epsilon", type=FINITE, help="Release nothing without noise of this epsilon.")
+@click.option("--delta", type=FINITE, default=1e-5, show_default=True, help="Its delta.")
 @click.option(
     "--rounds",
-    type=int,
+    type=COUNT,
     help="Rounds to deal the rows over. [default: as the server asks, see --smallest-batch]",
 )
 @click.option(
     "--smallest-batch",
-    type=int,
+    type=COUNT,
     metavar="ROWS",
     help="Compute nothing from fewer rows. [default: twice as many as columns, 400 at least]",
 )
 @click.option(
     "--smallest-vote",
-    type=int,
+    type=COUNT,
     metavar="ROWS",
     help="Send no sum of fewer rows that are nearest to a pattern. [default: 10]",
 )
 @click.option(
     "--smallest-set",
-    type=int,
+    type=COUNT,
     metavar="ROWS",
     help="Send no operator in which one column or two set fewer rows apart, or rare values give "
     "rows away; 1 does not look. [default: 3]",
 )
 @click.option(
     "--questions",
-    type=int,
+    type=COUNT,
     metavar="SETS",
     help="Also answer about directions and patterns that the server names: so many sets of each, "
     "for each row, in all; needs --trust-server. [default: 0, only operators leave]",
 )
 @click.option(
     "--classes",
-    type=int,
+    type=COUNT,
     metavar="EXCHANGES",
     help="Also answer about classes of rows that the server names, in so many exchanges a batch; "
     "rows may have gaps. With --epsilon the answers have noise; without it needs --trust-server. "
@@ -75,11 +76,13 @@ GAPPY = 10  # columns with gaps that a line names
 )
 @click.option(
     "--most-numbers",
-    type=int,
+    type=COUNT,
     help="Numbers that may leave about a row, over all federations. [default: 4 operators']",
 )
-@click.option("--allow-weight", is_flag=True, help="Let the server say how the rows are weighed.")
-@click.option("--patience", default=600.0, show_default=True, help="Seconds without a server.")
+@click.option("--allow-weight", is_flag=True, help="Let the server set the weight of the rows.")
+@click.option(
+    "--patience", type=NUMBER, default=600.0, show_default=True, help="Seconds without a server."
+)
 @click.option(
     "--out",
     "out_file",
@@ -90,20 +93,20 @@ GAPPY = 10  # columns with gaps that a line names
 @click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
 @click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
 def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options: Any) -> None:
-    """Take part in a federation with the examples in a file, which stay on this machine.
+    """Take part in a federation; your file stays on this machine.
 
-    A table, as for `hopfed recover`. Columns are matched by name, in whatever order they are, and
-    names do not leave: a server that tells no names of its own gets digests of yours. Tables
-    without names go by place. Killed and started again, it goes on where it was.
+    A table of examples, as for `hopfed recover`. Columns are matched by name, in whatever order
+    they are, and names do not leave: a server that tells no names of its own gets digests of yours.
+    Tables without names go by place. If it is killed and started again, it goes on where it was.
 
     The server is not trusted, unless you say so: whatever it asks, the limits given here hold. What
     was answered about a file is recorded in the folder `released` of HOPFED_HOME, and counts in
     every later federation with the same rows. A row, once dealt to a round, stays in it.
 
     Only operators leave: tables of how often columns agree. With --questions 1 the server finds
-    more archetypes where these are many or faint, and learns, of each batch, spreads of random
-    groups of rows along directions of its own choice, and sums of the rows nearest to patterns of
-    its own choice: what the rows of a small part of the batch have in common, and not of all.
+    more archetypes where these are many or faint. It then learns, of each batch, how random groups
+    of rows spread along directions of its choice, and the sums of the rows nearest to patterns of
+    its choice: what a small part of the batch has in common, and not only all of it.
 
     With --questions, and with --classes without --epsilon, whoever runs the server can learn single
     rows: it names directions or classes such that answers, or differences of two, hold a row. No
@@ -135,7 +138,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
     if options["epsilon"] is not None:
         _check_settled(table.coding, options, gaps=limits.classes > 0)
-    for name in ("id", "ignore", "words", "binarize"):
+    for name in NAMES:
         del options[name]
     _check_size(rows.shape, limits)
     if options["epsilon"] is None and isinstance(rows, PackedBits):  # with gaps no operator leaves
@@ -171,7 +174,7 @@ def _as_recorded(rows: Any, names: tuple[str, ...], noisy: bool) -> Any:
 
 
 def _limits(options: dict[str, Any], dry_run: bool) -> Any:
-    """Take the options that are limits; to look, or with noise, needs no trust."""
+    """Take the options that are limits; a dry run, and answers with noise, need no trust."""
     from hopfed.hopfield.site.limits import Limits
 
     fewest = {
@@ -198,7 +201,7 @@ def _limits(options: dict[str, Any], dry_run: bool) -> Any:
 
 
 def _check_whole(table: Any, epsilon: float | None) -> None:
-    """Fail where operators are asked for and entries are missing; name columns and ways out."""
+    """Fail where operators are asked for and entries are missing; say where, and what to do."""
     from hopfed import kernels
     from hopfed.errors import shown
     from hopfed.kernels import MaskedBits
@@ -230,6 +233,8 @@ def _check_size(shape: tuple[int, int], limits: Any) -> None:
 def _check_options(options: dict[str, Any]) -> None:
     """Refuse what cannot work before anything is read."""
     choices_of(options)
+    epsilon = options["epsilon"]
+    require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
 

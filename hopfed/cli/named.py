@@ -1,4 +1,4 @@
-"""Patterns and cues as people have them: numbers, or words, with names of rows and columns."""
+"""Files of patterns and cues: numbers or words, with names of rows and columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands read: options that say how, a bar while it goes on, and what was read in words."""
+"""Tables that commands read: options, a progress bar, and a description of what was read."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hopfed.errors import ArgumentError, DataError
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
+NAMES = ("id", "ignore", "words", "binarize")  # of the options that say how tables are read
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,7 +98,7 @@ def read(
         )
 
 
-def read_spread(files: Sequence[Path], options: dict[str, Any]) -> Any:
+def read_on_workers(files: Sequence[Path], options: dict[str, Any]) -> Any:
     """Read files, folders and patterns as one table, on Dask's workers.
 
     Parameters
@@ -207,7 +208,8 @@ def print_description(said: dict[str, Any]) -> None:
     rates = np.array(list(said["rates"].values()), float)
     known = rates[~np.isnan(rates)]
     spread = f"; +1 in {known.min():.0%} to {known.max():.0%} of the rows" if len(known) else ""
-    out.print(f"{said['rows']:,} rows, {said['columns']:,} columns, {gaps}{spread}")
+    columns = f"{said['columns']:,} column{'s' * (said['columns'] != 1)}"
+    out.print(f"{said['rows']:,} rows, {columns}, {gaps}{spread}")
     for code, names in _by_code(said["codes"])[:SHOWN]:
         out.print(f"  {shown(code)}: {shown(names)}")
     for line in said["notes"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,20 @@ from typing import Any
 import click
 import numpy as np
 
+from hopfed._lib.settings import real, require
 from hopfed.cli.named import Named, ordered
 from hopfed.cli.named import read as read_named
+from hopfed.cli.numbers import COUNT, WHOLE
 from hopfed.cli.printing import out, table
-from hopfed.errors import ArgumentError, DataError
+from hopfed.cli.reading import NAMES
+from hopfed.errors import DataError
 
 ROWS = 40  # of the table; --json and --out hold all
 SHOWN = 6  # cues in the figure
 STEPS = 3  # pictures between a cue and what is recalled
 OUT = (".npy", ".csv", ".h5")
 # Nothing is said of cues that their memory does not know.
-_NOTHING: dict[str, Any] = {"id": None, "ignore": (), "words": (), "binarize": ()}
+_NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
 
 
 @click.command("recall")
@@ -32,7 +36,7 @@ _NOTHING: dict[str, Any] = {"id": None, "ignore": (), "words": (), "binarize": (
     type=click.Path(path_type=Path),
     help="States to .npy or .csv; everything to .h5.",
 )
-@click.option("--updates", type=int, default=100, show_default=True, help="Most updates.")
+@click.option("--updates", type=COUNT, default=100, show_default=True, help="Most updates.")
 @click.option(
     "--temperature",
     default="0",
@@ -47,15 +51,16 @@ _NOTHING: dict[str, Any] = {"id": None, "ignore": (), "words": (), "binarize": (
     help="One spin at a time, or all at once.",
 )
 @click.option("--free", is_flag=True, help="Let observed sites of cues with gaps turn as well.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the noise.")
+@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of the noise.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw cue, steps and result.")
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
-    """Recall from the rows of CUES, by the memory that `hopfed store` wrote to MEMORY.
+    """Recall patterns from the rows of CUES, with a stored MEMORY.
 
-    Values are +-1 or 0/1; among +-1, 0 is a gap, and NaN is one everywhere. Or a table in the words
-    of the one that was stored, with its columns in any order; blank cells are gaps.
+    MEMORY is what `hopfed store` wrote. Values are +-1 or 0/1; among +-1, 0 is a gap, and NaN is
+    one everywhere. Or a table in the words of the one that was stored, with its columns in any
+    order; blank cells are gaps.
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """
@@ -68,8 +73,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     given = read_named(cues, _NOTHING, held.coding, least=1)
     asked = as_cues(ordered(given, held.columns, cues), cues, stored.n_sites)
     updates = options["updates"]
-    if updates < 1:
-        raise ArgumentError("--updates", "at least 1", updates)
+    require(updates >= 1, "--updates", "at least 1", updates)
     settings = {
         "updates": updates,
         "temperature": _temperatures(options["temperature"], updates),
@@ -123,24 +127,20 @@ def _check(options: dict[str, Any], inputs: list[Path]) -> None:
     """Refuse what cannot work before any file is read."""
     from hopfed._lib.outputs import FIGURE, check_outputs
     from hopfed._lib.random import check_seed
-    from hopfed.cli.recover import _shape
+    from hopfed.cli.recover import shape_of
 
     check_seed(options["seed"])
-    _shape(options["shape"])
+    shape_of(options["shape"])
     outputs = ("--out", options["out_file"], OUT), ("--figure", options["figure"], FIGURE)
     check_outputs(*outputs, inputs=inputs)
 
 
 def _temperatures(text: str, updates: int) -> Any:
-    """A temperature, or one for each update: cooling over nine tenths of them, then the end."""
+    """A temperature, or one for each update: it falls over nine tenths of them, then stays."""
     first, colon, last = text.partition(":")
-    try:
-        high, low = float(first), float(last if colon else first)
-        holds = np.isfinite([high, low]).all() and high >= low >= 0
-    except ValueError:
-        holds = False
-    if not holds:
-        raise ArgumentError("--temperature", "a number at least 0, or FROM:TO, falling", text)
+    rule = "a number at least 0, or FROM:TO, falling"
+    high, low = (real("--temperature", part, rule) for part in (first, last if colon else first))
+    require(math.inf > high >= low >= 0, "--temperature", rule, text)
     if not colon:
         return high
     return high + (low - high) * np.minimum(np.arange(updates) / max(1.0, 0.9 * updates), 1)
@@ -206,11 +206,11 @@ def _write(run: Any, options: dict[str, Any], names: Named) -> None:
             else:
                 np.savetxt(file, flat, fmt="%d" if flat.dtype.kind == "i" else "%g", delimiter=",")
     if options["figure"]:
-        from hopfed.cli.recover import _shape
+        from hopfed.cli.recover import shape_of
         from hopfed.figures import save
         from hopfed.figures.recall import draw
 
-        save(draw(run, shape=_shape(options["shape"])), options["figure"])
+        save(draw(run, shape=shape_of(options["shape"])), options["figure"])
 
 
 def _columns(states: np.ndarray, names: Named) -> list[Any]:

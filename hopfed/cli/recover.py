@@ -25,7 +25,7 @@ from hopfed.cli.reading import (
     describe,
     print_description,
     read,
-    read_spread,
+    read_on_workers,
     say_notes,
     say_repeated,
     table_options,
@@ -109,7 +109,7 @@ class Method(click.Choice):
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--dry-run", is_flag=True, help="Compute nothing: say what was read.")
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
-    """Recover archetypes from FILES of binary examples; each file is one client.
+    """Recover archetypes from FILES of examples, one for each client.
 
     .csv, .tsv, .parquet, .feather, .npy, .npz, .h5 or .zarr; rows are examples. Values +-1, 0/1,
     yes/no, true/false and the like; blank, NA, ? and NaN are missing. Columns are matched by name.
@@ -127,8 +127,8 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     if options["dask"] is None:
         tables = read(files, options, options["memory"] or free_memory() // FREE)
     else:
-        tables = [read_spread(files, options)]
-    _shape(options["shape"], tables[0].shape[1])
+        tables = [read_on_workers(files, options)]
+    shape_of(options["shape"], tables[0].shape[1])
     if options["clients"] is not None:
         tables = _dealt(tables[0], options["clients"], options["seed"])
     if options["dry_run"]:
@@ -173,7 +173,7 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
         from hopfed.figures import save
         from hopfed.figures.recovery import draw
 
-        save(draw(run, shape=_shape(options.get("shape"))), options["figure"])
+        save(draw(run, shape=shape_of(options.get("shape"))), options["figure"])
     if options["as_json"]:
         print(json.dumps(report(recovery, seconds)))
     else:
@@ -272,7 +272,7 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     check_seed(options["seed"])
     choices_of(options)
     _settings(options)
-    _shape(options["shape"])
+    shape_of(options["shape"])
     if options["dask"] is not None and options["memory"] is not None:
         raise ArgumentError("--memory", "left out with --dask: its workers hold the rows", "both")
     if options["clients"] is not None and options["dask"] is None and len(files) > 1:
@@ -303,7 +303,7 @@ def _quality(text: str) -> float | None:
     return value
 
 
-def _shape(text: str | None, columns: int | None = None) -> tuple[int, int] | None:
+def shape_of(text: str | None, columns: int | None = None) -> tuple[int, int] | None:
     """Height and width, which make up the `columns` where those are known."""
     if text is None:
         return None

@@ -32,10 +32,11 @@ from hopfed.errors import ArgumentError
 def report_command(
     run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...]
 ) -> None:
-    """Write a page about the run files RUN: settings, tables, figures, versions, and the data.
+    """Write a page about the run files RUN.
 
-    The page is one file. It works without a network and can be printed. That of a recovery opens
-    with the answer in words; with --rows it holds the names of at most 5,000 rows.
+    It holds settings, tables, figures, versions, and the data, in one file. It works without a
+    network and can be printed. That of a recovery opens with the answer in words; with --rows it
+    holds the names of at most 5,000 rows.
 
     Example: hopfed report bbp.h5 --out bbp.html
     """

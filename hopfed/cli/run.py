@@ -26,6 +26,18 @@ from hopfed.kernels.place import place
 FILES = ("data", "table", "weights")  # settings that name files to read
 
 
+def engine_options(command: Any) -> Any:
+    """Add --engine and --dask: where the clients of a federation run."""
+    return click.option(
+        "--engine",
+        type=click.Choice(("local", "pool", "dask", "flower")),
+        default="local",
+        show_default=True,
+        help="Where clients of a federation run: in this process, in worker processes, as nodes of "
+        "Flower; or seeds and clients on workers of Dask.",
+    )(dask_option(command))
+
+
 def dask_option(command: Any) -> Any:
     """Add the option that says where the workers of the engine `dask` are."""
     return click.option(
@@ -44,27 +56,20 @@ def dask_option(command: Any) -> Any:
 )
 @click.option("--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
-@click.option(
-    "--engine",
-    type=click.Choice(("local", "pool", "dask", "flower")),
-    default="local",
-    show_default=True,
-    help="Where clients of a federation run: in process, in worker processes, on Flower; or seeds "
-    "and clients on workers of Dask.",
-)
+@engine_options
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
-@dask_option
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
-    """Run the experiment NAME over its seeds; `hopfed list NAME` shows its settings.
+    """Run the experiment NAME over its seeds.
 
-    With --out the file, which must be new unless with --resume, receives every seed as soon as it
-    is finished. A federation also saves its rounds, fast rounds several at a time. An interrupted
-    run continues with --resume and gives the same result.
+    `hopfed list NAME` shows its settings. With --out the file, which must be new unless with
+    --resume, receives every seed as soon as it is finished. A federation also saves its rounds,
+    fast rounds several at a time. An interrupted run continues with --resume and gives the same
+    result.
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
@@ -138,7 +143,7 @@ def carry_out(
 
 
 def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
-    """Settings, of the resumed file or of the preset, changed by options; and the first seed."""
+    """Settings, from the resumed file or the preset, changed by options; and the first seed."""
     from hopfed._lib.settings import from_plain, require, with_settings
     from hopfed.runs import Run, first_seed, settings_of
 
@@ -225,7 +230,7 @@ def progress(name: str) -> Any:
 @click.command("list")
 @click.argument("name", required=False)
 def list_command(name: str | None) -> None:
-    """List the experiments, or the settings of the experiment NAME in its presets.
+    """List the experiments, or the settings of the one called NAME.
 
     Example: hopfed list bbp
     """

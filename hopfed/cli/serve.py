@@ -15,6 +15,7 @@ import click
 
 from hopfed._lib.settings import require
 from hopfed.cli import serve_columns
+from hopfed.cli.numbers import COUNT, NUMBER
 from hopfed.cli.printing import err, out
 from hopfed.errors import ArgumentError, HopfedError, shown
 from hopfed.federation.faults import Fault
@@ -32,11 +33,13 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     help="Columns of every client's file; or a file of their names, one a line or the header of a "
     ".csv, which clients are told.",
 )
-@click.option("--clients", type=int, help="Number of clients. [default: 3]")
-@click.option("--rounds", type=int, help="Rounds that clients deal their rows out to. [default: 1]")
-@click.option("--minimum", type=int, help="Clients that a round needs. [default: more than half]")
-@click.option("--epsilon", type=float, help="Ask for releases with noise of this epsilon.")
-@click.option("--delta", type=float, help="Its delta. [default: 1e-05]")
+@click.option("--clients", type=COUNT, help="Number of clients. [default: 3]")
+@click.option(
+    "--rounds", type=COUNT, help="Rounds that clients deal their rows out to. [default: 1]"
+)
+@click.option("--minimum", type=COUNT, help="Clients that a round needs. [default: more than half]")
+@click.option("--epsilon", type=NUMBER, help="Ask for releases with noise of this epsilon.")
+@click.option("--delta", type=NUMBER, help="Its delta. [default: 1e-05]")
 @click.option(
     "--questions",
     is_flag=True,
@@ -49,31 +52,39 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     help="Ask for sums over classes of rows with gaps; clients that `join --classes N` with "
     "--trust-server answer, or with --epsilon where the server asks for noise.",
 )
-@click.option("--liars", type=float, help="Share of clients that may lie together. [default: 0.1]")
-@click.option("--claim", type=float, help="Medians that a claim counts for. [default: 3]")
-@click.option("--support", type=float, help="Examples behind an archetype, least. [default: 50]")
-@click.option("--check/--no-check", default=None, help="Refuse what no rows give. [default: check]")
+@click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
+@click.option(
+    "--claim", type=NUMBER, help="Most medians of all claims that one counts for. [default: 3]"
+)
+@click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
+@click.option(
+    "--check/--no-check", default=None, help="Refuse sums that no rows have. [default: check]"
+)
 @click.option("--robust", help="mean, trimmed or median of the operators. [default: mean]")
-@click.option("--quorum", type=float, help="Share of groups that must support. [default: 0]")
-@click.option("--client-groups", type=int, help="Random groups for --quorum. [default: 10]")
-@click.option("--persistence", type=int, help="Rounds that must support. [default: 1]")
-@click.option("--patience", type=int, help="Rounds to wait for that. [default: 3]")
-@click.option("--level", type=float, help="Standard score that is support. [default: 3]")
+@click.option("--quorum", type=NUMBER, help="Share of groups that must support one. [default: 0]")
+@click.option("--client-groups", type=COUNT, help="Random groups for --quorum. [default: 10]")
+@click.option("--persistence", type=COUNT, help="Rounds that must support one. [default: 1]")
+@click.option("--patience", type=COUNT, help="Rounds to wait for it. [default: 3]")
+@click.option("--level", type=NUMBER, help="Standard score that is support. [default: 3]")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
 @click.option("--keys", type=click.Path(path_type=Path), required=True, help="Of `hopfed certs`.")
 @click.option("--listen", default="127.0.0.1:9443", show_default=True, help="HOST:PORT.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds an answer may take.")
-@click.option("--wait", default=600.0, show_default=True, help="Seconds to wait for clients.")
-@click.option("--limit", default=256.0, show_default=True, help="MB of an answer.")
+@click.option(
+    "--timeout", type=NUMBER, default=60.0, show_default=True, help="Seconds an answer may take."
+)
+@click.option(
+    "--wait", type=NUMBER, default=600.0, show_default=True, help="Seconds to wait for clients."
+)
+@click.option("--limit", type=NUMBER, default=256.0, show_default=True, help="MB of an answer.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), required=True, help="Run file.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
 def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
 
-    This process runs Flower's Fleet API and the rounds. Whoever does not answer in time is left
-    out of that round, as long as --minimum clients are heard, by default more than half of all: who
-    comes first would else be the whole federation. The run file is written after every round;
-    in the end it holds the archetypes for `hopfed export`, `assign` and `complete`.
+    This process runs Flower's Fleet API and the rounds. A client that does not answer in time is
+    left out of that round, as long as --minimum clients answer, by default more than half of all:
+    otherwise the first client to come would be the whole federation. The run file is written after
+    every round; in the end it holds the archetypes for `hopfed export`, `assign` and `complete`.
 
     Clients are asked for operators, and nothing else. With --questions they are asked for group
     projections (--set groups=4) and votes (--set votes=yes), too, which find more archetypes where
@@ -81,17 +92,17 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     Columns are matched by name, in whatever order a client has them, and a client that has others
     is refused. Where --columns is a number, clients are first asked for digests of the names, and
-    those that more than half of all have count, in sorted order. With --columns FILE they are told
-    the names, and with --graded may lack a third of them. Tables without names go by place; where
-    the others have names, give --columns FILE, or few without names are refused.
+    the names of more than half of all clients are taken, in sorted order. With --columns FILE they
+    are told the names, and with --graded may lack a third of them. Tables without names go by
+    place; where the others have names, give --columns FILE, or few without names are refused.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
     strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
     one client alone holds stays with it, and --liars 0 believes everybody. Whoever claims more than
     --claim medians of examples counts for that. The log and the run file say what was bounded and
     withheld, and whose. With --graded as many of the highest and lowest of every entry are left out
-    as may lie. Of two clients, or where half lie together, nobody can know who lies: see
-    there who supports what.
+    as may lie. With two clients, or where half lie together, nobody can know who lies: the
+    log says who supports what.
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
@@ -118,7 +129,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     with FlowerServer(listening, public_keys(keys, config.clients), say) as server:
         say(f"listening on {host}:{server.port} for {config.clients} clients")
         sender = server.engine(config.name, options["timeout"])
-        engine = _Told(sender)
+        engine = _ReportingEngine(sender)
         if resume and _complete(out_file):  # who was not told yet asks every few seconds
             with suppress(HopfedError):
                 server.wait(config.clients, min(options["wait"], LATE))
@@ -144,15 +155,15 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     )
 
 
-class _Told:
-    """An engine that says what comes of every exchange."""
+class _ReportingEngine:
+    """An engine that prints the result of every exchange."""
 
     def __init__(self, engine: Any):
         self.engine = engine
         self.by_place: set[int] = set()  # clients of which that was said
 
     def step(self, method: Any, calls: Sequence[Any]) -> list[Any]:
-        """Make the steps."""
+        """Let the clients make a step, and print who answered."""
         began = time.monotonic()
         outcomes: list[Any] = self.engine.step(method, calls)
         outcomes = serve_columns.matched(calls, outcomes, self.engine.columns, self.by_place, say)
@@ -196,7 +207,7 @@ def say(words: str) -> None:
 
 
 def address(text: str, argument: str) -> tuple[str, int]:
-    """Host and port."""
+    """Return the host and the port that HOST:PORT names."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)

@@ -24,7 +24,7 @@ MOST_FAULTS = 50  # largest number of faults listed for one variant
 @click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def show_command(run_file: Path, as_json: bool) -> None:
-    """Show the contents of the run file RUN: settings, versions, summary, arrays.
+    """Show settings, versions, summary and arrays of the run file RUN.
 
     Example: hopfed show bbp.h5
     """
@@ -71,7 +71,7 @@ def _faults(run: Run) -> dict[str, str]:
     "run_files", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 def compare_command(run_files: tuple[Path, ...]) -> None:
-    """Compare runs: differences of their settings, summaries and arrays.
+    """Compare the settings, summaries and arrays of runs.
 
     Example: hopfed compare before.h5 after.h5
     """

@@ -39,11 +39,11 @@ SHOWN = 5  # numbers of the summary in a printed table; table.csv has all
     "--out", "folder", required=True, type=click.Path(path_type=Path), help="Folder to write."
 )
 def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any) -> None:
-    """Run EXPERIMENT in each cell of a grid; the folder --out receives a run file for each of them.
+    """Run EXPERIMENT in each cell of a grid of settings.
 
-    Beside them are table.csv, a row for each cell, and figure.png. A sweep that was interrupted, or
-    that is given more values or seeds, goes on where it is. Cells that fail are listed with the
-    reason; the status is 1 then.
+    The folder --out receives a run file for each cell. Beside them are table.csv, a row for each
+    cell, and figure.png. A sweep that was interrupted, or that is given more values or seeds, goes
+    on where it is. Cells that fail are listed with the reason; the status is 1 then.
 
     Example: hopfed sweep mp --preset quick --grid N=50,100 --seeds 0:2 --out swept
     """

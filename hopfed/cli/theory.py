@@ -114,11 +114,11 @@ def bounds_command(
     constants: Any,
     **options: Any,
 ) -> None:
-    """How far the operator is from its mean, and the bulk from its edges, with level to spare.
+    """How far, at a given level, the operator is from its mean, and the bulk from its edges.
 
-    The deviation is of ||J - E J||, J of trace 1: Bernstein's bound, and the forms (35), (36) and
-    (38) of the Hopfield paper, whose constants are open. The band (39), (40) holds all eigenvalues
-    of N J but those of the archetypes.
+    The deviation is ||J - E J|| for an operator J of trace 1: Bernstein's bound, and the forms
+    (35), (36) and (38) of the Hopfield paper, which leaves their constants open. The band (39),
+    (40) holds all eigenvalues of N J but those of the archetypes.
 
     Example: hopfed theory bounds --N 400 --M 1000,10000 --r 0.6 --exposure 0.5,0.3,0.2
     """

@@ -90,7 +90,7 @@ def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
 
 @dataclass
 class Cells:
-    """Some cells of a column, looked at once.
+    """Some cells of a column, whose different words are found once and kept.
 
     Attributes
     ----------

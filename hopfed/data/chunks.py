@@ -1,9 +1,9 @@
-"""Tables in zarr: a folder of chunks, of which nothing is run, followed or believed.
+"""Tables in zarr: a folder of chunks, read without running or trusting anything in it.
 
 Metadata of a few bytes can name an array of any size, codecs that unpack to more than they say or
 that run code (pickle), and chunks can be links and pipes. So a folder of other things than files is
-refused, and what it holds is read apart, see `hopfed._lib.guarded_reading`, in bounded time and
-memory.
+refused, and what it holds is read in a child process (`hopfed._lib.guarded_reading`), in bounded
+time and memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.guarded_reading import COPIES, allow, apart
+from hopfed._lib.guarded_reading import COPIES, in_child_process, raise_limits
 from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import reading
 from hopfed.data.hdf5 import check_stated, pick
@@ -62,7 +62,7 @@ class Chunks:
         self.path, self.preferred = path, preferred
         with self._reading():
             self.size = _files(path)
-            with closing(apart(self._shape, self.size)) as parts:
+            with closing(in_child_process(self._shape, self.size)) as parts:
                 self.shape, self.rows = next(parts)
 
     def parts(self, entries: int, start: int = 0, stop: int | None = None) -> Iterator[np.ndarray]:
@@ -74,7 +74,7 @@ class Chunks:
         start, stop : rows that are read: all, when left out.
         """
         work = partial(self._rows, entries, start, self.shape[0] if stop is None else stop)
-        with self._reading(), closing(apart(work, self.size)) as parts:
+        with self._reading(), closing(in_child_process(work, self.size)) as parts:
             yield from parts
 
     def _reading(self) -> Any:
@@ -92,7 +92,7 @@ class Chunks:
             rows = min(rows, table.shape[0])
             needed = item * (COPIES * rows * width + math.prod(chunk))
             require_memory(needed, str(self.path))
-            allow(needed + item * math.prod(table.shape))
+            raise_limits(needed + item * math.prod(table.shape))
             for start in range(first, last, max(rows, 1)):
                 yield np.asarray(table[start : min(start + rows, last)])
 

@@ -1,4 +1,4 @@
-"""Files of a reader: opened only if they are files, and one line for anything broken in them."""
+"""Open files to read: only regular files are opened, and damaged ones give an error of one line."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
 
 
 def size_of(file: BinaryIO) -> int:
-    """Bytes of an open file.
+    """Return the size of an open file in bytes.
 
     Parameters
     ----------

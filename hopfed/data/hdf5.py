@@ -1,4 +1,4 @@
-"""Tables in HDF5 files: what a dataset says of itself is checked before it is read."""
+"""Tables in HDF5 files: the shape and type that a dataset states are checked before it is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.guarded_reading import COPIES, allow, apart, blocks, filled
+from hopfed._lib.guarded_reading import COPIES, blocks, filled, in_child_process, raise_limits
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError, shown
@@ -43,7 +43,7 @@ def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
     ...     read_table(f"{folder}/a.h5", ("examples",)).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    with _apart(path, preferred, lambda dataset: blocks(dataset, str(path))) as parts:
+    with _in_child(path, preferred, lambda dataset: blocks(dataset, str(path))) as parts:
         return filled(parts)
 
 
@@ -63,7 +63,7 @@ def table_form(path: str | Path, preferred: tuple[str, ...]) -> tuple[tuple[int,
     ...     table_form(f"{folder}/a.h5", ("examples",))
     ((3, 3), dtype('float64'))
     """
-    with _apart(path, preferred, lambda d: iter([(d.shape, d.dtype)])) as parts:
+    with _in_child(path, preferred, lambda d: iter([(d.shape, d.dtype)])) as parts:
         shape, dtype = next(parts)
     return tuple(shape), dtype
 
@@ -92,20 +92,20 @@ def table_parts(path: str | Path, preferred: tuple[str, ...], rows: int) -> Iter
         item, width = dataset.dtype.itemsize, math.prod(dataset.shape[1:])
         needed = item * (COPIES * min(size, len(dataset)) * width + math.prod(chunk))
         require_memory(needed, str(path))
-        allow(needed + item * math.prod(dataset.shape))
+        raise_limits(needed + item * math.prod(dataset.shape))
         native = dataset.dtype.newbyteorder("=")
         for start in range(0, len(dataset), size):
             yield np.asarray(dataset[start : start + size], native)
 
-    with _apart(path, preferred, slices) as parts:
+    with _in_child(path, preferred, slices) as parts:
         yield from parts
 
 
 @contextmanager
-def _apart(
+def _in_child(
     path: str | Path, preferred: tuple[str, ...], read: Callable[[Any], Iterator[Any]]
 ) -> Iterator[Iterator[Any]]:
-    """Yield what is read of the table of a file, in another process."""
+    """Yield what a child process reads of the table of a file."""
     import h5py
 
     def found() -> Iterator[Any]:
@@ -123,7 +123,7 @@ def _apart(
 
     with opened(path) as raw, reading(path, f"cannot be read as {Path(path).suffix[1:]}"):
         size = size_of(raw)
-        with closing(apart(found, size)) as parts:
+        with closing(in_child_process(found, size)) as parts:
             yield parts
 
 

@@ -1,4 +1,4 @@
-"""What is missing of examples: how many entries, the first, and rows and columns without any."""
+"""Missing entries of examples: how many, the first, and rows and columns without any entry."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def npy_header(path: str | Path) -> Header:
-    """Return shape and type of the array of an .npy file, held to the bytes that follow.
+    """Return shape and type of the array of an .npy file, checked against the size of the file.
 
     Parameters
     ----------

@@ -28,6 +28,7 @@ from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.masked import first_bad
 from hopfed.kernels.place import adopted
 
+RULE = "values must be all +-1, all 0/1, or boolean"
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 
 
@@ -145,7 +146,7 @@ def _packed(array: Any, name: str) -> PackedBits | MaskedBits:
     try:
         return kernels.pack_masked(table)
     except ArgumentError as error:
-        raise DataError(f"{name}: {_named(table)}") from error
+        raise DataError(f"{name}: {not_binary(table)}") from error
 
 
 def _missing(gaps: Gaps) -> str:
@@ -173,13 +174,23 @@ def packed_shape(array: np.ndarray | PackedBits | MaskedBits) -> tuple[int, int]
     return array.shape[0], math.prod(array.shape[1:])
 
 
-def _named(table: Any) -> str:
-    """Name the first value that is neither binary nor missing."""
+def not_binary(table: Any, before: int = 0) -> str:
+    """Name the first value of a table that is neither binary nor missing, and what was expected.
+
+    Parameters
+    ----------
+    table : (M, N), in which there is one.
+    before : rows that come before it.
+
+    Examples
+    --------
+    >>> not_binary(np.array([[0, 1], [2, 1]]))
+    'values must be all +-1, all 0/1, or boolean, got 2 at row 2, column 1'
+    """
     row, column = first_bad(table) or (0, 0)
     value = np.ma.getdata(to_host(table))[row, column]
     what = f"{value:g}" if isinstance(value, Real) else shown(repr(value))
-    rule = "values must be all +-1, all 0/1, or boolean"
-    return f"{rule}, got {what} at row {row + 1}, column {column + 1}"
+    return f"{RULE}, got {what} at row {before + row + 1}, column {column + 1}"
 
 
 def _native(array: np.ndarray) -> np.ndarray:

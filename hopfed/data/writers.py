@@ -18,13 +18,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hopfed._lib.outputs import RUN, replacing
+from hopfed._lib.outputs import RUN, check_suffix, replacing
 from hopfed.errors import ArgumentError
 from hopfed.runs import Run, plain
 
@@ -66,14 +65,13 @@ def check_ending(
 
     Examples
     --------
-    >>> check_ending("--out", "rows.xlsx", (".csv", ".json"))
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: --out must be a .csv, .json file, got rows.xlsx
+    >>> check_ending("--out", "rows.csv"), check_ending("--out", "rows.h5")
+    (('.csv', '.json', '.parquet', '.h5', '.hdf5'), ('.h5', '.hdf5'))
     """
-    ending = Path(path).suffix.lower() if path is not None else endings[0]
-    if ending not in endings:
-        raise ArgumentError(option, f"a {', '.join(endings)} file", path)
+    if path is None:
+        return endings
+    check_suffix(option, path, endings)
+    ending = Path(path).suffix.lower()
     if ending == ".parquet" and find_spec("pyarrow") is None:
         raise ArgumentError(option, "of another format without pyarrow (pip install pyarrow)", path)
     return RUN if ending in RUN else endings
@@ -244,7 +242,7 @@ def _cell(value: Any) -> Any:
 
 
 def _records(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    names = unique([name for name, _ in columns])
+    names = numbered([name for name, _ in columns])
     values = [_listed(v) for _, v in columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
@@ -252,7 +250,7 @@ def _records(columns: Sequence[Column]) -> list[dict[str, Any]]:
 def _arrow_table(columns: Sequence[Column]) -> Any:
     import pyarrow as pa
 
-    names = unique([name for name, _ in columns])
+    names = numbered([name for name, _ in columns])
     arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
     return pa.table(dict(zip(names, arrays, strict=True)))
 
@@ -266,8 +264,8 @@ def _parquet(path: Path, columns: Sequence[Column]) -> None:
 
 
 def _run(columns: Sequence[Column]) -> Run:
-    """Columns as arrays of a run; texts as bytes, NaN or -1 where a number is missing."""
-    names = unique([name for name, _ in columns])
+    """Columns as arrays of a run; texts as bytes, and "", NaN or -1 where something is missing."""
+    names = numbered([name for name, _ in columns])
     arrays = {n: _array(v) for n, (_, v) in zip(names, columns, strict=True)}
     return Run("rows", {}, arrays, {"rows": len(columns[0][1]) if columns else 0})
 
@@ -276,14 +274,15 @@ def _array(values: Any) -> np.ndarray:
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         return values
     listed = _listed(values)
-    if any(isinstance(v, str) for v in islice(listed, 1)):
-        return np.array([str(v).encode("utf-8", "surrogatepass") for v in listed], dtype=np.bytes_)
+    if any(isinstance(v, str) for v in listed):
+        texts = ("" if v is None else str(v) for v in listed)
+        return np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=np.bytes_)
     whole = all(v is None or isinstance(v, int) for v in listed)
     return np.array([(-1 if whole else np.nan) if v is None else v for v in listed])
 
 
-def unique(names: Sequence[str]) -> list[str]:
-    """Names that all differ: a later one of two gets a number.
+def numbered(names: Sequence[str]) -> list[str]:
+    """Return names that all differ: the second of two that are alike gets the number 2.
 
     Parameters
     ----------
@@ -291,7 +290,7 @@ def unique(names: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> unique(["share", "tea", "share"])
+    >>> numbered(["share", "tea", "share"])
     ['share', 'tea', 'share (2)']
     """
     taken: set[str] = set()

@@ -1,4 +1,4 @@
-"""Pieces of a page: tables and what is folded away. Every text of a run is made harmless here."""
+"""Pieces of a page: tables and foldable parts. Here every text of a run is escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST = 10_000  # characters of a text
 
 
 class Markup(str):
-    """Text that is markup already, and stays as it is."""
+    """Text that is markup already, and is not escaped."""
 
 
 def text(words: object, most: int = LONGEST) -> Markup:

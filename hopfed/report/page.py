@@ -69,7 +69,7 @@ def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
 
 
 def _fingerprint(template: str, tag: str) -> str:
-    """Hash of what stands in a tag, by which the policy of the page lets it through."""
+    """Hash of the content of a tag, by which the policy of the page allows it."""
     inner = template.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
     return f"'sha256-{base64.b64encode(sha256(inner.encode()).digest()).decode()}'"
 

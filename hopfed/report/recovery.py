@@ -1,4 +1,4 @@
-"""Sections of a page about a recovery: the answer first, then what it rests on.
+"""Sections of a page about a recovery: the answer first, then the evidence.
 
 Names of columns, rows and files come from strangers; they reach the page through
 `hopfed.report.markup` alone.
@@ -68,7 +68,7 @@ def archetypes_of(name: str, run: Run) -> Archetypes:
 
 
 def sections(name: str, run: Run, answers: Answers | None = None) -> list[str]:
-    """Return the parts of the page that say what was found, in the order of their weight.
+    """Return the parts of the page that say what was found, the most important first.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def _clients(found: Archetypes, run: Run) -> str:
 
 
 def _traffic(run: Run) -> str:
-    """What travelled, against the whole operator."""
+    """Bytes that each client sent, compared with the whole operator."""
     sent, dense = run.summary.get("bytes_sent") or [], run.summary.get("bytes_dense")
     if not sent:
         return ""

@@ -200,7 +200,7 @@ def _missing(found: Archetypes, answers: Answers) -> str:
 
 
 def _table(found: Archetypes, answers: Answers) -> str:
-    """Table of rows with its tools, which work where scripts do."""
+    """Table of rows with its search and download, which need scripts."""
     several, shown = len(answers.files) > 1, len(answers.names)
     heads = [*(["file"] if several else []), "id", "archetype", "probability", "gaps"]
     head = "".join(f'<th scope="col"><button>{name}</button></th>' for name in heads)

@@ -1,8 +1,8 @@
 """Files of Arrow (.parquet, .feather, .arrow), a batch of rows at a time.
 
 Their packed parts say how much they unpack to, and 75 kB can be GB of text, or of zeros. So a file
-is read apart, see `hopfed._lib.guarded_reading`, in memory and time that are in proportion to its
-bytes.
+is read in a child process (`hopfed._lib.guarded_reading`), in memory and time that are in
+proportion to its bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.guarded_reading import allow, apart
+from hopfed._lib.guarded_reading import in_child_process, raise_limits
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.delimited import ROOM
 from hopfed.data.files import UNPACKED, opened, reading, size_of
@@ -95,7 +95,7 @@ def _bounded(path: Path, size: int, batches: Batches) -> Iterator[Any]:
     import pyarrow as pa
 
     def work() -> Iterator[bytes]:
-        allow(UNPACKED * size)
+        raise_limits(UNPACKED * size)
         entries = letters = 0
         try:
             for batch in batches():
@@ -105,7 +105,7 @@ def _bounded(path: Path, size: int, batches: Batches) -> Iterator[Any]:
                 if letters > most:
                     raise MemoryError
                 batch.validate(full=True)  # what it calls text is, and nothing leads out of it
-                allow(entries)
+                raise_limits(entries)
                 yield _sent(batch)
         except MemoryError:
             wrong = f"it unpacks to more than {most:,} bytes: write it without packing"
@@ -114,7 +114,7 @@ def _bounded(path: Path, size: int, batches: Batches) -> Iterator[Any]:
             raise ValueError(str(error)) from None
 
     most, what = max(UNPACKED * size, ROOM), f"cannot be read as {path.suffix[1:]}"
-    with arrow_errors(path, what), closing(apart(work, size)) as parts:
+    with arrow_errors(path, what), closing(in_child_process(work, size)) as parts:
         for part in parts:
             yield pa.ipc.open_stream(part).read_next_batch()
 

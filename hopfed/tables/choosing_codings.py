@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hopfed.data.arrow_cells import number
+from hopfed.data.readers import RULE
 from hopfed.errors import DataError, shown
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
@@ -156,7 +157,7 @@ class Decider:
         self._others = [j for j in found if j != chosen]
         if self._others:
             others = listed([self.names[j] for j in self._others])
-            self.notes.append(f"left out: {others}, of which every row has a word of its own")
+            self.notes.append(f"left out: {others}, in which no two rows have the same word")
         return chosen
 
     _others: Sequence[int] = ()
@@ -325,9 +326,8 @@ class Decider:
         if self._made_up and not refused:
             what, row = self.where(j, spelt(odd))
             raise DataError(
-                f"{what}: values must be all +-1, all 0/1, or boolean, got {odd:g} at row "
-                f"{row}, column {j + 1}; or say where numbers are cut "
-                f"({self.choices.called('binarize')}): {HOW}"
+                f"{what}: {RULE}, got {odd:g} at row {row}, column {j + 1}; or say where numbers "
+                f"are cut ({self.choices.called('binarize')}): {HOW}"
             )
         named = [self.names[k] for k in self.uncut]
         error = refusal(self.what, refused, named, shows, self.choices)

@@ -108,7 +108,8 @@ class Code:
         if self.kind == "number":
             return f"+1 above {self.threshold:g}"
         if self.kind == "category":
-            return f"{len(self.levels)} categories: {', '.join(self.levels)}"
+            kind = "category" if len(self.levels) == 1 else "categories"
+            return f"{len(self.levels)} {kind}: {', '.join(self.levels)}"
         said = {sign: [w for w, code in self.words if code == sign] for sign in (1, -1)}
         return ", ".join(f"{'/'.join(said[s])} is {s:+d}" for s in said if said[s])
 
@@ -143,8 +144,25 @@ class Coding:
         require(len(self.names) == len(self.codes), "codes", "one for each name", len(self.codes))
         require(len(set(self.names)) == len(self.names), "names", "different", "two alike")
 
+    @classmethod
+    def of_bits(cls, names: tuple[str, ...], minus: bool) -> Coding:
+        """Return the coding of an array of truth values, of 0 and 1, or of -1 and 1.
+
+        Parameters
+        ----------
+        names : of its columns.
+        minus : whether -1 occurs in it, so that 0 is a missing entry.
+
+        Examples
+        --------
+        >>> Coding.of_bits(("a",), minus=True).codes[0].codes(["-1", "0", "1"]).tolist()
+        [-1, 0, 1]
+        """
+        signs = {"-1": -1, "0": GONE if minus else -1, "1": 1, "false": -1, "true": 1}
+        return cls(names, (Code("words", tuple(signs.items())),) * len(names))
+
     def __len__(self) -> int:
-        """Number of columns of +-1; a short text may say more than there is memory for names."""
+        """Number of columns of +-1, counted without making their names, which may be too many."""
         return sum(code.width for code in self.codes)
 
     @cached_property

@@ -18,7 +18,7 @@ MOST = 1000  # different words of a column that are kept
 
 @dataclass
 class Contents:
-    """What a column holds, as far as it was looked at.
+    """What the rows of a column that were read so far hold.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Contents:
 
     @classmethod
     def of(cls, choices: Choices, name: str) -> Contents:
-        """Nothing yet of the column `name`, of which the reader was told `choices`."""
+        """Return what is known of the column `name` before its first row, given `choices`."""
         gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
         return cls(kept=None if choices.cut(name) is None else [], missing=MISSING | gone)
 

@@ -60,7 +60,7 @@ class Choices:
                     _sign(sign, self.called("words"))
 
     def called(self, name: str) -> str:
-        """What the one who chose calls a choice.
+        """Return the name of a choice as the caller knows it: an option or an argument.
 
         Examples
         --------
@@ -70,7 +70,7 @@ class Choices:
         return f"--{name}" if self.options else name
 
     def leaving(self, names: Sequence[str]) -> str:
-        """How columns are left out.
+        """Return what the caller writes to leave columns out.
 
         Examples
         --------
@@ -87,7 +87,7 @@ class Choices:
         return " ".join(f"--ignore {shlex.quote(part)}" for part in parts) + more
 
     def naming(self, name: str) -> str:
-        """How a column is said to name the rows.
+        """Return what the caller writes to say that a column names the rows.
 
         Examples
         --------
@@ -133,7 +133,7 @@ class Choices:
         return {*self.ignore, *([self.id] if self.id else []), *own, *self._cuts()} - {""}
 
     def entries(self) -> frozenset[str]:
-        """Words, in lower case, of which it was said what they stand for: none of them is a name.
+        """Return the words, in lower case, that have a given meaning: none of them names a column.
 
         Examples
         --------

@@ -22,7 +22,7 @@ SPREAD = 64  # bytes for each letter of them that they may take beyond
 
 
 class Packing:
-    """Rows that are packed as they come.
+    """Packs rows block by block, as they are read.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Packing:
             for block in self.source.blocks():
                 yield packing.packed([Cells(array) for array in block])
 
-        return self._gathered.rows(again, lambda: self.source.made)
+        return self._gathered.rows(again, lambda: self.source.readings)
 
     def ids(self) -> np.ndarray | None:
         """Return the names of the rows, None where they have none."""

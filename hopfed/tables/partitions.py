@@ -22,15 +22,14 @@ from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
 from hopfed.data.arrow_cells import Cells
 from hopfed.data.chunks import Chunks
-from hopfed.data.readers import PREFERRED
+from hopfed.data.readers import PREFERRED, not_binary
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.kernels.masked import first_bad
 from hopfed.spectral.partitions import Partitioned
 from hopfed.tables.arrays import PART
 from hopfed.tables.arrow_files import parquet_groups
 from hopfed.tables.choosing_codings import Decider
-from hopfed.tables.coding import Code, Coding
+from hopfed.tables.coding import Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.formats import ARRAYS, of_groups, source_of
 from hopfed.tables.odd_columns import oddities
@@ -38,7 +37,7 @@ from hopfed.tables.options import Choices
 from hopfed.tables.packing import Packing
 from hopfed.tables.sources import Source
 from hopfed.tables.table import Table, made_up, places_of
-from hopfed.tables.vocabulary import GONE, canonical
+from hopfed.tables.vocabulary import canonical
 
 Bits = PackedBits | MaskedBits
 PATTERN = "*?["  # one of these makes a path a pattern
@@ -217,10 +216,7 @@ def _plain(parts: Sequence[_Part]) -> Table:
     minus = any(dask.compute(*(one[1] for one in packed)))
     settle = dask.delayed(_settled, pure=False)
     rows = Partitioned.of([settle(one[0], one[1], minus) for one in packed])
-    columns = made_up(rows.shape[1])
-    zero = GONE if minus else -1
-    code = Code("words", (("-1", -1), ("0", zero), ("1", 1), ("false", -1), ("true", 1)))
-    return _table(rows, Coding(columns, (code,) * len(columns)), ())
+    return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), ())
 
 
 def _packed(given: Any, what: str) -> tuple[Bits, bool]:
@@ -235,11 +231,7 @@ def _packed(given: Any, what: str) -> tuple[Bits, bool]:
     try:
         bits = kernels.pack_masked(x)
     except ArgumentError:
-        row, column = first_bad(x) or (0, 0)
-        raise DataError(
-            f"{what}: values must be all +-1, all 0/1, or boolean, got {x[row, column]} at row "
-            f"{row + 1}, column {column + 1}"
-        ) from None
+        raise DataError(f"{what}: {not_binary(x)}") from None
     return bits, _has_minus(x)
 
 

@@ -9,15 +9,14 @@ from typing import Any
 
 from hopfed import kernels
 from hopfed.data.arrow_cells import Cells
-from hopfed.data.readers import as_examples
+from hopfed.data.readers import as_examples, not_binary
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.kernels.masked import first_bad
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.aligning import aligned_sources
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choosing_codings import Decider, Decision
-from hopfed.tables.coding import Code, Coding
+from hopfed.tables.coding import Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.formats import source_of
 from hopfed.tables.odd_columns import oddities
@@ -26,7 +25,7 @@ from hopfed.tables.packing import Packing
 from hopfed.tables.partitions import is_partitioned, read_partitions
 from hopfed.tables.sources import Numbers, Source
 from hopfed.tables.table import Table, is_made_up, matched, places_of
-from hopfed.tables.vocabulary import GONE, canonical
+from hopfed.tables.vocabulary import canonical
 
 
 def read_table(
@@ -48,8 +47,10 @@ def read_table(
 
     Parameters
     ----------
-    source : path of a file (.csv, .tsv, .npy, .npz, .h5), a mapping from names to columns, an
-        array, or rows in lists; or an array or a frame of Dask, whose bits stay on its workers.
+    source : path of a file (.csv, .tsv, both also .gz; .parquet, .feather, .arrow, .npy, .npz, .h5,
+        .zarr), a frame of pandas, polars or Arrow, an AnnData, a mapping from names to columns, an
+        array, dense or sparse, or rows in lists; or an array or a frame of Dask, whose bits stay on
+        its workers.
     id : name of the column that names the rows; "" for none, one is looked for when left out.
     ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
@@ -187,7 +188,7 @@ def _decided(
 
 
 def _begun(source: Source, decide: Callable[[], Decision], most: int | None) -> Packing | None:
-    """Begin to pack as the first rows suggest, if they suggest anything."""
+    """Begin to pack by the coding that the first rows suggest; None if they allow none."""
     try:
         return Packing(source, decide().coding, most)
     except DataError:
@@ -195,7 +196,7 @@ def _begun(source: Source, decide: Callable[[], Decision], most: int | None) -> 
 
 
 def _packed_on(packing: Packing | None, cells: list[Cells]) -> Packing | None:
-    """Pack some more rows; None once the coding does not know a word."""
+    """Pack some more rows; None after a word that the coding does not know."""
     try:
         if packing is not None:
             packing.add(cells)
@@ -234,10 +235,8 @@ def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
         rows = as_examples(packed, name=source.what, gaps=True)
     if isinstance(rows, MaskedBits) and not isinstance(packed, MaskedBits):
         minus = any((part == -1).any() for part in numbers.parts())
-    zero = GONE if minus else -1
-    code = Code("words", (("-1", -1), ("0", zero), ("1", 1), ("false", -1), ("true", 1)))
-    coding = Coding(source.names, (code,) * len(source.names))
     odd = oddities(rows, source.names)
+    coding = Coding.of_bits(source.names, minus)
     return Table(rows, source.names, source.ids, coding, (*source.notes, *odd))
 
 
@@ -252,13 +251,9 @@ def _packed(source: Source, most: int | None) -> tuple[PackedBits | MaskedBits |
             try:
                 yield kernels.pack_masked(part, (part == 0) if minus else None)
             except ArgumentError:
-                row, column = first_bad(part) or (0, 0)
-                raise DataError(
-                    f"{source.what}: values must be all +-1, all 0/1, or boolean, got "
-                    f"{part[row, column]} at row {before + row + 1}, column {column + 1}"
-                ) from None
+                raise DataError(f"{source.what}: {not_binary(part, before)}") from None
             before += len(part)
 
     for packed in again():
         gathered.add(packed)
-    return gathered.rows(again, lambda: source.made), minus
+    return gathered.rows(again, lambda: source.readings), minus

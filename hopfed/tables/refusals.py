@@ -1,4 +1,4 @@
-"""One line that says what is in the way of a table, of all of its columns at once, and the way out.
+"""Errors of one line about all columns of a table that cannot be used, with what to do about them.
 
 Who reads it knows options of the command line (`--ignore`) or arguments of a call (``ignore=``):
 `hopfed.tables.options.Choices` says which.

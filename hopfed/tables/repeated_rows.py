@@ -25,7 +25,7 @@ NAMED = 3  # pairs of tables that a line names
 
 
 def repeated(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
-    """Return a line about rows that several tables hold, none where none are seen to.
+    """Return a line about rows that several tables hold; no line where there are none to be seen.
 
     Parameters
     ----------

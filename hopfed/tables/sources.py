@@ -1,4 +1,4 @@
-"""Where tables come from: each source gives names of columns and blocks of rows, again and again.
+"""Sources of tables: each gives names of columns and blocks of rows, and can be read repeatedly.
 
 A block is a list of arrays of Arrow, one for each column. Files larger than the memory are read a
 block at a time; small ones are kept once they are read.
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.data.arrow_cells import distinct
+from hopfed.data.writers import numbered
 from hopfed.errors import shown
 
 KEPT = 1 << 28  # bytes of blocks that are kept, so that they are read once
@@ -51,7 +52,7 @@ class Source:
     unfit : why a column, by its place, cannot be used.
     watch : is told what part is read, where that is known.
     most : bytes of blocks that are kept.
-    made : times that it was read.
+    readings : times that it was read.
     """
 
     what: str
@@ -63,7 +64,7 @@ class Source:
     unfit: dict[int, str] = field(default_factory=dict)
     watch: Callable[[float], None] | None = None
     most: int = KEPT
-    made: int = 0
+    readings: int = 0
     _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
@@ -71,7 +72,7 @@ class Source:
         if self._kept is not None:
             yield from self._kept
             return
-        self.made += 1
+        self.readings += 1
         held: list[Block] | None = []
         size = 0
         for block in self.read():
@@ -86,7 +87,7 @@ class Source:
     def parts(self) -> Iterator[np.ndarray]:
         """Yield all rows of an array, some at a time."""
         if self.numbers is not None:
-            self.made += 1
+            self.readings += 1
             yield from self.numbers.parts()
 
     def row_of(self, column: int, fits: Callable[[str], bool]) -> int:
@@ -110,22 +111,11 @@ def unique(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     >>> unique(["a", "", "a"])
     (('a', 'column 2', 'a (2)'), ["two columns are called 'a': the later one is 'a (2)' here"])
     """
-    found: dict[str, None] = {}
-    last: dict[str, int] = {}  # number that the latest of each name has
-    cut, alike = [], []
-    for j, name in enumerate(names, start=1):
-        fresh = name or f"column {j}"
-        if len(fresh) > LONGEST:
-            fresh = name = fresh[:LONGEST]
-            cut.append(j)
-        k = last.get(name, 1) if fresh in found else 1
-        while fresh in found:
-            k += 1
-            fresh = f"{name} ({k})"
-        if k > 1:
-            last[name] = k
-            alike.append((name, fresh))
-        found[fresh] = None
+    given = [name or f"column {j}" for j, name in enumerate(names, start=1)]
+    cut = [j for j, name in enumerate(given, start=1) if len(name) > LONGEST]
+    given = [name[:LONGEST] for name in given]
+    found = numbered(given)
+    alike = [(name, fresh) for name, fresh in zip(given, found, strict=True) if name != fresh]
     notes = []
     if cut:
         others = f", and of {len(cut) - 1:,} more," if len(cut) > 1 else ""

@@ -1,4 +1,4 @@
-"""The table that everything is read into, and how tables of several owners come together."""
+"""The class of tables, and how the columns of tables of several owners are matched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.tables.coding import Coding
 
 SHOWN = 5  # names in a line
-WAY = "; what not all have can be missing or left out (--columns or columns: union or shared)"
+WAY = (
+    "; columns that not all have are taken as missing by --columns union (columns='union'), and "
+    "left out by --columns shared"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,17 +128,8 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
     """
     first, found = tables[0], []
     for table, name in zip(tables, names, strict=True):
-        if is_made_up(table.columns) or is_made_up(first.columns):
-            if table.shape[1] != first.shape[1]:
-                width, other = first.shape[1], table.shape[1]
-                raise DataError(
-                    f"files must be of equal width; {names[0]} has {width} columns, "
-                    f"got {name} with {other}"
-                )
-            found.append(replace(table, columns=first.columns))
-            continue
-        check_columns(table.columns, first.columns, name, names[0], way=WAY)
-        found.append(_ordered(table, first))
+        places = places_of(table.columns, first.columns, name, names[0])
+        found.append(_ordered(table, first, np.array(places)))
     return found
 
 
@@ -198,7 +192,7 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
 
 
 def listed(names: Sequence[object]) -> str:
-    """Some names for a line, the number of the others after them.
+    """Return the first names as a text, followed by the number of the others.
 
     Examples
     --------
@@ -209,15 +203,12 @@ def listed(names: Sequence[object]) -> str:
     return text if len(names) <= SHOWN else f"{text} and {len(names) - SHOWN:,} more"
 
 
-def _ordered(table: Table, first: Table) -> Table:
-    """Return a table with its columns as the first one has them."""
-    if table.columns == first.columns:
-        return table
-    place = {name: j for j, name in enumerate(table.columns)}
-    order = np.array([place[name] for name in first.columns])
+def _ordered(table: Table, first: Table, order: np.ndarray) -> Table:
+    """Return a table with its columns in an order, in which the first one has them."""
+    if (order == np.arange(len(order))).all():
+        return replace(table, columns=first.columns)
     if isinstance(table.rows, Reread):
-        return replace(
-            table, rows=table.rows.columns(order), columns=first.columns, coding=first.coding
-        )
-    rows = kernels.transpose(kernels.transpose(table.held)[order])
+        rows: PackedBits | MaskedBits | Reread = table.rows.columns(order)
+    else:
+        rows = kernels.transpose(kernels.transpose(table.held)[order])
     return replace(table, rows=rows, columns=first.columns, coding=first.coding)

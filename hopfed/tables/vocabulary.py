@@ -28,7 +28,7 @@ KNOWN = MISSING.union(*(low | high for low, high in FAMILIES))  # no names of co
 
 
 def token(word: str) -> str:
-    """Return a word as it is compared: without spaces at its ends, in lower case.
+    """Return a word in the form in which words are compared: stripped, in lower case.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def token(word: str) -> str:
 
 
 def spelt(value: float) -> str:
-    """Return a number as the word for it, whatever way it was written in.
+    """Return the one word that stands for a number in whatever spelling.
 
     Examples
     --------

@@ -75,7 +75,7 @@ def test_json(hopfed, tiny):
         (("clients", "--clients", "5,x"), "--clients must be numbers from 2 to 1,000"),
         (("clients", "--clients", "1"), "--clients must be numbers from 2 to 1,000"),
         (("clients", "--clients", "2,9999"), "--clients must be numbers from 2 to 1,000"),
-        (("gram", "--figure", "a.txt"), "--figure must be a .png, .pdf, .svg file"),
+        (("gram", "--figure", "a.txt"), "--figure must be a .png, .pdf or .svg file"),
         (("gram", "--figure", "nowhere/a.png"), "--figure must be in a folder that exists"),
     ],
 )

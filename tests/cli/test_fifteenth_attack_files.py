@@ -10,8 +10,7 @@ import pytest
 from asking import ask, method, signs, site
 
 from hopfed.cli import join
-from hopfed.data.writers import text_cell
-from hopfed.data.writers import unique as unique_outputs
+from hopfed.data.writers import numbered, text_cell
 from hopfed.federation.engines.flower import client
 from hopfed.runs import Run
 from hopfed.tables.sources import unique
@@ -145,7 +144,7 @@ def test_equal_names_are_numbered_in_no_time_and_one_line():
     assert names[1] == "x (2)"
     assert len(notes) == 1
     assert "'x (2)' here; 69,997 more are numbered, too" in notes[0]
-    assert len(set(unique_outputs(["x"] * 50_000))) == 50_000
+    assert len(set(numbered(["x"] * 50_000))) == 50_000
     assert len(unique(["x" * 300, "y" * 300, "z" * 300])[1]) == 1
 
 

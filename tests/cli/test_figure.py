@@ -82,8 +82,8 @@ def test_the_same_run_draws_the_same_svg(hopfed, run_file, tmp_path):
 @pytest.mark.parametrize(
     ("out", "words"),
     [
-        ("figure.txt", "a .png, .pdf, .svg file"),
-        ("figure", "a .png, .pdf, .svg file"),
+        ("figure.txt", "a .png, .pdf or .svg file"),
+        ("figure", "a .png, .pdf or .svg file"),
         ("absent/figure.png", "in a folder that exists"),
     ],
 )

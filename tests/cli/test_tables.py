@@ -64,7 +64,7 @@ def test_owners_are_matched_by_name(hopfed, tmp_path):
     c = write(tmp_path / "c.csv", x[300:], [*range(28)])
     status, text, error = hopfed("recover", a, c)
     assert (status, text) == (2, "")
-    assert error.startswith(f"error: {c}: lacks 'q28', 'q29' of {a}; what not all have can be")
+    assert error.startswith(f"error: {c}: lacks 'q28', 'q29' of {a}; columns that not all have")
 
 
 def test_a_dry_run_says_what_was_read(hopfed, tmp_path):

@@ -199,7 +199,7 @@ def test_a_simulation_is_named_by_its_seed(tables):
         ("capacity --temperature 1", "temperature must be a number in [0.01, 1)"),
         ("capacity --simulate 5", "--simulate must be between 100 and 20000"),
         ("capacity --seed -1", "seed must be a non-negative integer"),
-        ("mp --figure figure.txt", "--figure must be a .png, .pdf, .svg file"),
+        ("mp --figure figure.txt", "--figure must be a .png, .pdf or .svg file"),
         ("mp --figure /nowhere/figure.png", "--figure must be in a folder that exists"),
         ("law", "No such command 'law'"),
     ],

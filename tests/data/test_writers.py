@@ -84,11 +84,13 @@ def test_json_and_parquet_are_read_back(tmp_path):
 
 
 def test_a_run_file_has_the_columns_as_arrays(tmp_path):
-    writers.write(tmp_path / "a.h5", [COLUMNS[1], COLUMNS[2], ("name", ["ü", "b"] * 4)])
+    named = [("name", ["ü", "b"] * 4), ("note", [None, "x"] * 4)]
+    writers.write(tmp_path / "a.h5", [COLUMNS[1], COLUMNS[2], *named])
     run = Run.load(tmp_path / "a.h5")
     assert run.arrays["archetype"].tolist() == [1, 2, -1, 3, 1, 1, 1, 1]
     np.testing.assert_array_equal(run.arrays["probability"], COLUMNS[2][1])
     assert run.arrays["name"][0].decode() == "ü"
+    assert run.arrays["note"].tolist() == [b"", b"x"] * 4
 
 
 def test_blocks_of_rows_are_written_in_their_order(tmp_path, monkeypatch):

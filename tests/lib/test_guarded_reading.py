@@ -12,15 +12,19 @@ import numpy as np
 import pytest
 
 from hopfed._lib import guarded_reading as module
-from hopfed._lib.guarded_reading import apart, blocks, filled
+from hopfed._lib.guarded_reading import blocks, filled, in_child_process
 from hopfed.errors import DataError
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
 def test_what_is_yielded_comes_back_from_another_process():
-    assert next(apart(lambda: iter([os.getpid()]), 0)) != os.getpid()
-    assert list(apart(lambda: iter(["a", None, np.ones(2).sum()]), 0)) == ["a", None, 2.0]
+    assert next(in_child_process(lambda: iter([os.getpid()]), 0)) != os.getpid()
+    assert list(in_child_process(lambda: iter(["a", None, np.ones(2).sum()]), 0)) == [
+        "a",
+        None,
+        2.0,
+    ]
 
 
 def test_errors_come_as_they_are():
@@ -28,7 +32,7 @@ def test_errors_come_as_they_are():
         yield 1
         raise DataError("it is broken")
 
-    parts = apart(work, 0)
+    parts = in_child_process(work, 0)
     assert next(parts) == 1
     with pytest.raises(DataError, match="it is broken"):
         next(parts)
@@ -68,14 +72,14 @@ def waiting():
 )
 def test_what_does_not_end_well_is_an_error(work, error, message, capfd):
     with pytest.raises(error, match=message):
-        list(apart(work, 0))
+        list(in_child_process(work, 0))
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_reader_that_stands_still_is_ended(monkeypatch):
     """It uses no time of the processor, so that no limit on that would end it."""
     monkeypatch.setattr(module, "STILL", 0.2)
-    parts = apart(waiting, 0)
+    parts = in_child_process(waiting, 0)
     assert next(parts) == 1
     with pytest.raises(RuntimeError, match=r"stood still for 0\.2 s; try again"):
         next(parts)
@@ -91,7 +95,7 @@ def working():
 def test_a_reader_that_works_for_longer_than_it_may_stand_still_is_not_ended(monkeypatch):
     monkeypatch.setattr(module, "SECONDS", 10)
     monkeypatch.setattr(module, "STILL", 1.0)
-    assert list(apart(working, 0)) == [1]
+    assert list(in_child_process(working, 0)) == [1]
 
 
 def test_nobody_stays_behind(monkeypatch):
@@ -103,10 +107,10 @@ def test_nobody_stays_behind(monkeypatch):
 
     monkeypatch.setattr(module, "_status", counted)
     for take in (list, next):
-        take(apart(lambda: iter([1]), 0))
+        take(in_child_process(lambda: iter([1]), 0))
     with pytest.raises(RuntimeError):
-        list(apart(leaving, 0))
-    parts = apart(waiting, 0)
+        list(in_child_process(leaving, 0))
+    parts = in_child_process(waiting, 0)
     next(parts)
     parts.close()
     assert len(seen) == 4
@@ -118,7 +122,7 @@ def test_nobody_stays_behind(monkeypatch):
 def test_handlers_of_the_parent_are_not_the_childs():
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        held = next(apart(lambda: iter([signal.getsignal(signal.SIGINT)]), 0))
+        held = next(in_child_process(lambda: iter([signal.getsignal(signal.SIGINT)]), 0))
     finally:
         signal.signal(signal.SIGINT, before)
     assert held == signal.SIG_DFL
@@ -141,7 +145,7 @@ def test_what_the_parent_left_behind_is_not_ended_by_the_child(tmp_path):
         left.itself = left
         del left
         gc.enable()
-        assert list(apart(work, 0)) == [10_000]
+        assert list(in_child_process(work, 0)) == [10_000]
     finally:
         gc.enable()
     gc.collect()
@@ -154,9 +158,9 @@ def test_time_and_memory_grow_with_what_is_allowed():
     def work():
         for _ in range(2):
             yield [resource.getrlimit(r)[0] for r in (resource.RLIMIT_CPU, resource.RLIMIT_DATA)]
-            module.allow(50 * module.SPEED)
+            module.raise_limits(50 * module.SPEED)
 
-    first, second = apart(work, 0)
+    first, second = in_child_process(work, 0)
     assert [b - a for a, b in zip(first, second, strict=True)] == [50, 50 * module.SPEED]
     assert module._raisable == {}
 
@@ -170,7 +174,7 @@ def test_without_a_fork_it_is_read_here(monkeypatch, reason):
         monkeypatch.delattr(os, "fork")
     else:
         monkeypatch.setattr(os, "fork", refuse)
-    assert list(apart(lambda: iter([os.getpid()]), 0)) == [os.getpid()]
+    assert list(in_child_process(lambda: iter([os.getpid()]), 0)) == [os.getpid()]
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (3, 0), (1,), (7, 5), (40, 3, 2)])
@@ -186,7 +190,7 @@ def test_datasets_arrive_in_blocks(tmp_path, monkeypatch, shape, chunks, kind):
         with h5py.File(tmp_path / "a.h5") as file:
             yield from blocks(file["x"], "x")
 
-    found = filled(apart(work, 0))
+    found = filled(in_child_process(work, 0))
     assert found.shape == shape
     assert found.dtype.isnative or not array.size or not shape
     np.testing.assert_array_equal(found, array)

@@ -76,7 +76,7 @@ def test_devices_pipes_sockets_and_folders_are_no_outputs(tmp_path, monkeypatch)
     refused("not a folder", ("--out", tmp_path / "folder.png", outputs.FIGURE))
     refused("symbolic links", ("--out", tmp_path / "loop.png", outputs.FIGURE))
     refused("too long", ("--out", tmp_path / f"{'a' * 300}.png", outputs.FIGURE))
-    refused("a .png, .pdf, .svg file", ("--out", tmp_path / "a.gif", outputs.FIGURE))
+    refused("a .png, .pdf or .svg file", ("--out", tmp_path / "a.gif", outputs.FIGURE))
 
 
 @pytest.mark.parametrize("name", ["absent/run.h5", "", "/proc/run.h5", "run.h5/run.h5"])

@@ -87,7 +87,7 @@ def test_an_id_may_be_named_or_refused(tmp_path):
     path = write(tmp_path / "a.csv", "mail,name,a\nx@y,Ann,1\nz@y,Ben,0\nw@y,Cem,1\n")
     table = hopfed.read_table(path)
     assert table.ids.tolist() == ["Ann", "Ben", "Cem"]
-    assert "left out: 'mail', of which every row has a word of its own" in table.notes
+    assert "left out: 'mail', in which no two rows have the same word" in table.notes
     assert hopfed.read_table(path, id="mail", ignore=["name"]).ids.tolist()[0] == "x@y"
     free = hopfed.read_table(path, id="", ignore=["mail"])
     assert free.ids is None
