@@ -5,7 +5,14 @@ import pytest
 from graded_tables import classes, whiten
 
 from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.row_quality import faded, in_words
+from hopfed.archetypes.graded.row_quality import (
+    CHANCE,
+    faded,
+    gain_of_chance,
+    in_words,
+    put_together,
+    weak_rows_in_words,
+)
 from hopfed.archetypes.graded.search import Search, find_classes
 from hopfed.archetypes.graded.verdict import Judging, judge
 
@@ -18,7 +25,7 @@ def found(x):
     return fit, owners
 
 
-def rows(seed, levels, parts):
+def rows(seed, levels, parts, M=M, N=N):
     """Rows (M, N) of three kinds, each row of its own quality."""
     rng = np.random.default_rng(seed)
     T, y = rng.uniform(-1, 1, (3, N)), rng.integers(3, size=M)
@@ -50,8 +57,50 @@ def test_careless_rows_are_one_class_of_coins():
 def test_classes_of_their_own_are_none_of_this(shape, K, M):
     fit, _ = found(classes(K, N, M, K, shape=shape, missing=0.2)[2])
     assert np.isnan(faded(fit)).all(), faded(fit)
+    assert np.isnan(put_together(fit)).all(), put_together(fit)
+
+
+@pytest.mark.parametrize("seed", [10, 11])
+def test_weak_rows_of_all_kinds_in_one_class_are_told_by_its_means(seed):
+    """No test of rows can: the likelihoods differ by two nats, all parameters known."""
+    fit, owners = found(rows(seed, [0.9, 0.15], [0.5, 0.5], 1000, 50))
+    qualities = put_together(fit)
+    assert fit.size == 4
+    assert np.flatnonzero(~np.isnan(qualities)) == fit.sums.counts.sum(axis=0).argmax()
+    assert np.nanmax(qualities) == pytest.approx(0.15, abs=0.06)
+    said = judge(owners, fit, Judging())
+    assert said.status == "structure, but not classes"
+    assert max(abs(z) for z in said.rows.values()) < 4
+    assert "put together" in said.advice
+
+
+def test_coins_in_their_place_are_a_class():
+    fit, owners = found(rows(12, [0.9, 0], [0.5, 0.5], 1000, 50))
+    assert fit.size == 4
+    assert np.isnan(put_together(fit)).all()
+    said = judge(owners, fit, Judging())
+    assert said.status == "ok"
+    assert "coins" in said.advice
+
+
+def test_weak_rows_of_one_kind_are_that_kind_faded():
+    rng = np.random.default_rng(13)
+    T = rng.uniform(-1, 1, (3, N))
+    T = np.vstack([T, 0.4 * T[:1]])
+    fit, _ = found(np.where(rng.random((M, N)) < (1 + T[rng.integers(4, size=M)]) / 2, 1, -1))
+    assert fit.size == 4
+    assert np.nanmax(faded(fit)) == pytest.approx(0.4, abs=0.05)
+    assert np.isnan(put_together(fit)).all()
+
+
+@pytest.mark.parametrize("others", [1, 3, 8])
+def test_the_gain_of_chance_is_passed_as_often_as_it_says(others):
+    z = np.random.default_rng(14).standard_normal((200_000, others))
+    passed = ((np.maximum(z, 0) ** 2).sum(axis=1) > gain_of_chance(others)).mean()
+    assert passed == pytest.approx(CHANCE, abs=4 * np.sqrt(CHANCE / 200_000))
 
 
 def test_words():
+    assert "2 of 3 classes" in weak_rows_in_words(np.array([0.5, 0.3, np.nan]))
     assert in_words(np.full(3, np.nan)) == ""
     assert "0.30 to 0.50" in in_words(np.array([0.5, 0.3, np.nan]))
