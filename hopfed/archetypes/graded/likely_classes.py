@@ -39,11 +39,11 @@ def mixed_ratios(
     """
     R, rows = owner.posterior, owner.rows
     if owner.numbers is not None:
-        k = slice(None) if classes is None else list(classes)
-        parts = R[:, k].T
-        S, N = len(constant), rows.shape[1]
-        logs, even = owner.numbers.logs(by_sign[:, k].reshape(-1, N), by_seen[:, k].reshape(-1, N))
-        shifts = constant[:, k] + even.reshape(S, -1)
+        some = slice(None) if classes is None else list(classes)
+        parts, S, N = R[:, some].T, len(constant), rows.shape[1]
+        told = (x[:, some].reshape(-1, N) for x in (by_sign, by_seen))
+        logs, even = owner.numbers.logs(*told)
+        shifts = constant[:, some] + even.reshape(S, -1)
         return mixed(logs.reshape(S, *parts.shape), shifts, parts, HIGHEST).T
     xp, M = namespace(R), owner.rows.shape[0]
     found = xp.zeros((M, len(constant)), dtype=xp.float64)

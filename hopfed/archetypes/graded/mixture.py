@@ -95,7 +95,7 @@ class ClassSums:
     @cached_property
     def told(self) -> np.ndarray:
         """(K,) eigenvalues of `pairs`."""
-        return directions_told(self.pairs)
+        return directions_told(np.zeros((0, 0)) if self.pairs is None else self.pairs)
 
     def joined(self, into: np.ndarray) -> ClassSums:
         """Add up classes: class k becomes part of class ``into[k]``."""

@@ -50,7 +50,7 @@ class Numbers:
     @property
     def gaps(self) -> bool:
         """Whether entries are missing."""
-        return self.rows.shape[1] > self.n
+        return bool(self.rows.shape[1] > self.n)
 
     @property
     def signs(self) -> np.ndarray:

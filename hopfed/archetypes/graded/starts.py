@@ -186,8 +186,8 @@ def _apart(
     norms, tries = (X**2).sum(axis=1), 2 + int(np.log(size))
 
     def squares(chosen: np.ndarray) -> np.ndarray:
-        found: np.ndarray = norms[chosen][:, None] - 2 * (X[chosen] @ X.T) + norms
-        return np.maximum(found, 0.0)
+        found: np.ndarray = np.maximum(norms[chosen][:, None] - 2 * (X[chosen] @ X.T) + norms, 0.0)
+        return found
 
     centres = [int(random_state.choice(len(X), p=weights / weights.sum()))]
     nearest = squares(np.array(centres))[0]
