@@ -6,6 +6,7 @@ costs nothing and Numba is loaded only by those who compute.
     bits      PackedBits, pack, unpack, concatenate, transpose, column_sums
     masked    MaskedBits, pack_masked, with_gaps, seen_counts, pair_counts, seen_matmat,
               seen_rmatmat
+    mixtures  responsibilities, mixed, beta_gains, spent, log_ratios: imported from there
     moments   gram, cross_gram, gram_accumulate, second_moment
     products  matmat, rmatmat
     dense     dense_step and dense_sweep, and what they return: DenseSweep

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.kernels.dispatch import with_twin
+from hopfed.kernels.dispatch import on_host, with_twin
 
 if TYPE_CHECKING:
     from hopfed.kernels.masked import MaskedBits
@@ -25,6 +25,7 @@ WORD = 64
 CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
 
 
+@on_host
 @dataclass(frozen=True, eq=False)
 class PackedBits:
     """An (M, N) array of +-1 in bits.

@@ -12,12 +12,16 @@ from functools import wraps
 from importlib import import_module
 from typing import Any, TypeVar
 
+import numpy as np
+
 from hopfed.errors import ArgumentError, BackendError
 
 F = TypeVar("F", bound=Callable[..., Any])
+Kind = TypeVar("Kind", bound=type)
 
 _DEVICE = ("cupy", "hopfed.kernels.cuda")  # homes of device arrays and of packed ones
 _GAPS = "hopfed.kernels.masked"  # home of rows with gaps, and of the twins that take them
+_HERE: set[type] = {np.ndarray, bool, int, float, str, type(None)}  # on the host, without gaps
 
 
 def on_device(x: object) -> bool:
@@ -28,6 +32,12 @@ def on_device(x: object) -> bool:
 def has_gaps(x: object) -> bool:
     """Tell whether `x` is a `MaskedBits`, without importing what compiles them."""
     return type(x).__module__ == _GAPS
+
+
+def on_host(kind: Kind) -> Kind:
+    """Decorate a class whose own instances, not those of its subclasses, have no twin."""
+    _HERE.add(kind)
+    return kind
 
 
 def with_twin(module: str) -> Callable[[F], F]:
@@ -43,6 +53,8 @@ def with_twin(module: str) -> Callable[[F], F]:
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
+            if not kwargs and all(type(x) in _HERE for x in args):
+                return function(*args)
             given = [*zip(names, args, strict=False), *kwargs.items()]
             if any(has_gaps(x) for _, value in given for x in _parts(value)):
                 twin = getattr(import_module(_GAPS), function.__name__, None)

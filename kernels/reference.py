@@ -199,3 +199,39 @@ def dense_sweep(
             if (s == before).all():
                 break
     return state
+
+
+def responsibilities(logs: np.ndarray, shifts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Share (K, M) of each class in each row, and the log of the sum over classes (M,)."""
+    whole = logs.astype(np.float64) + shifts[:, None]
+    top = whole.max(axis=0)
+    each = np.exp(whole - top)
+    return each / each.sum(axis=0), top + np.log(each.sum(axis=0))
+
+
+def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: float) -> np.ndarray:
+    """``sum_k parts[k, m] exp(min(logs[s, k, m] + shifts[s, k], highest))``."""
+    whole = np.minimum(logs.astype(np.float64) + shifts[:, :, None], highest)
+    found: np.ndarray = (parts * np.exp(whole)).sum(axis=1)
+    return found
+
+
+def beta_gains(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float) -> np.ndarray:
+    """``log B(a + plus, b + minus) / B(a, b)``."""
+    log_gamma = np.vectorize(math.lgamma)
+    a, b = c * rates, c * (1 - rates)
+    whole = log_gamma(a + plus) + log_gamma(b + minus) - log_gamma(c + plus + minus)
+    found: np.ndarray = whole - log_gamma(a) - log_gamma(b) + math.lgamma(c)
+    return found
+
+
+def spent(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
+    """Sum of ``plus log(rates) + minus log(1 - rates)``."""
+    return float((plus * np.log(rates) + minus * np.log1p(-rates)).sum())
+
+
+def log_ratios(above: np.ndarray, below: np.ndarray, parts: np.ndarray, least: float) -> np.ndarray:
+    """``sum_k log((least + above_k parts_j) / (least + below_k parts_j))``."""
+    both = (np.log(least + np.outer(x, parts)) for x in (above, below))
+    found: np.ndarray = next(both).sum(axis=0) - next(both).sum(axis=0)
+    return found

@@ -6,7 +6,9 @@ place that knows how to find the namespace of an array and how to bring it to th
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -22,9 +24,24 @@ def _blas() -> Any:
     return ThreadpoolController()  # finding the libraries takes milliseconds: once
 
 
+_limited = threading.local()  # whether this thread has set a limit: setting it again takes long
+
+
+@contextmanager
+def _limit(limit: int) -> Iterator[None]:
+    before, _limited.now = getattr(_limited, "now", None), limit
+    try:
+        with _blas().limit(limits=limit, user_api="blas"):
+            yield
+    finally:
+        _limited.now = before
+
+
 def blas_threads(limit: int | None) -> Any:
     """Return a context in which BLAS uses at most `limit` threads; None sets no limit."""
-    return _blas().limit(limits=limit, user_api="blas") if limit else nullcontext()
+    if not limit or getattr(_limited, "now", None) == limit:
+        return nullcontext()
+    return _limit(limit)
 
 
 Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime type of its own
@@ -44,6 +61,8 @@ def namespace(*arrays: Array) -> Any:
     >>> namespace(np.zeros(2)).__name__
     'array_api_compat.numpy'
     """
+    if all(type(a) is np.ndarray for a in arrays) and arrays:
+        return _of_numpy()  # finding it takes longer than many a sum
     from array_api_compat import array_namespace
 
     try:
@@ -53,8 +72,17 @@ def namespace(*arrays: Array) -> Any:
         raise ArgumentError("arrays", "all of one array library", kinds) from None
 
 
+@cache
+def _of_numpy() -> Any:
+    import array_api_compat.numpy
+
+    return array_api_compat.numpy
+
+
 def to_host(x: Array) -> np.ndarray:
     """Return `x` as a NumPy array, copied from its device when it lives on one."""
+    if type(x) is np.ndarray:
+        return x
     if hasattr(x, "get"):  # CuPy's way
         return x.get()
     if is_torch(x):
@@ -97,6 +125,8 @@ def like(x: np.ndarray, other: Array) -> Array:
     >>> like(x, np.ones(3)) is x
     True
     """
+    if type(other) is np.ndarray:
+        return np.asarray(x)
     from array_api_compat import device
 
     return namespace(other).asarray(x, device=device(other))

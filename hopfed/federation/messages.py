@@ -242,13 +242,15 @@ class Traffic:
 
     def sent(self, client: int, message: Message) -> None:
         """Count a message from `client` to the server."""
-        self.up[client] += nbytes(message)
-        self.parameters_up[client] += parameters(message)
+        arrays = [np.asarray(array) for array in message.values()]
+        self.up[client] += sum(array.nbytes for array in arrays)
+        self.parameters_up[client] += sum(array.size for array in arrays)
 
     def received(self, client: int, message: Message) -> None:
         """Count a message from the server to `client`."""
-        self.down[client] += nbytes(message)
-        self.parameters_down[client] += parameters(message)
+        arrays = [np.asarray(array) for array in message.values()]
+        self.down[client] += sum(array.nbytes for array in arrays)
+        self.parameters_down[client] += sum(array.size for array in arrays)
 
     def add(self, other: Traffic) -> None:
         """Count the `other` traffic between the same parties as well."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.graded.owners import Owner
+from hopfed.kernels.mixtures import mixed
 from hopfed.spectral.rows import Bits, seen_times, times
 
 HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
@@ -37,6 +38,13 @@ def mixed_ratios(
     classes : over which the sum runs; all when None.
     """
     R, rows = owner.posterior, owner.rows
+    if owner.numbers is not None:
+        some = slice(None) if classes is None else list(classes)
+        parts, S, N = R[:, some].T, len(constant), rows.shape[1]
+        told = (x[:, some].reshape(-1, N) for x in (by_sign, by_seen))
+        logs, even = owner.numbers.logs(*told)
+        shifts = constant[:, some] + even.reshape(S, -1)
+        return mixed(logs.reshape(S, *parts.shape), shifts, parts, HIGHEST).T
     xp, M = namespace(R), owner.rows.shape[0]
     found = xp.zeros((M, len(constant)), dtype=xp.float64)
     for k in range(R.shape[1]) if classes is None else classes:

@@ -22,17 +22,18 @@ evidence is higher, by `hopfed.archetypes.graded.unsure_rows`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
-from scipy.special import betaln, gammaln, xlogy
+from scipy.special import gammaln, xlogy
 
 from hopfed._lib.arrays import namespace
 from hopfed.archetypes.graded.owners import Owner, Owners, Question, total
 from hopfed.archetypes.graded.sure_rows import sums_over
-from hopfed.archetypes.graded.unsure_rows import ALIKE, Unsure
+from hopfed.archetypes.graded.unsure_rows import ALIKE, Unsure, directions_told
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message
+from hopfed.kernels.mixtures import beta_gains, spent
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments
 
@@ -79,17 +80,22 @@ class ClassSums:
     log_likelihood: float = float("nan")
     pairs: np.ndarray | None = None
 
-    @property
+    @cached_property
     def plus(self) -> np.ndarray:
         """(K, N) observed +1; sums in single precision may miss none by a little."""
         found: np.ndarray = np.maximum((self.seen + self.signed) / 2, 0.0)
         return found
 
-    @property
+    @cached_property
     def minus(self) -> np.ndarray:
         """(K, N) observed -1."""
         found: np.ndarray = np.maximum((self.seen - self.signed) / 2, 0.0)
         return found
+
+    @cached_property
+    def told(self) -> np.ndarray:
+        """(K,) eigenvalues of `pairs`."""
+        return directions_told(np.zeros((0, 0)) if self.pairs is None else self.pairs)
 
     def joined(self, into: np.ndarray) -> ClassSums:
         """Add up classes: class k becomes part of class ``into[k]``."""
@@ -164,7 +170,8 @@ def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
     xp = namespace(weights)
     counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
-    signed, seen = sums_over(owner.rows, weights)
+    numbers = owner.numbers
+    signed, seen = sums_over(owner.rows, weights) if numbers is None else numbers.sums(weights)
     return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
 
 
@@ -244,7 +251,7 @@ class Prior:
     def _unsure(self, sums: ClassSums) -> Unsure | None:
         if sums.pairs is None or len(sums.pairs) == 1:
             return None
-        return Unsure.of(sums.counts.sum(axis=0), sums.pairs, self.observed, 1 - self.part)
+        return Unsure(sums.counts.sum(axis=0), sums.told, self.observed, 1 - self.part)
 
     def mixture(self, sums: ClassSums) -> Mixture:
         """Most plausible classes after the sums: means shrunk towards the columns' own."""
@@ -278,9 +285,9 @@ class Prior:
         p = np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9)
         if self.variables is not None:
             p = self.variables.normalised(p)
-        spent = self._spent(sums, p).sum()
+        lower = sums.minus if self.variables is None else np.where(self.part > 0, 0.0, sums.minus)
         named = label_gain(n) - xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
-        value = sums.log_likelihood + self.gain(sums).sum() - spent + named
+        value = sums.log_likelihood + self.gain(sums).sum() - spent(sums.plus, lower, p) + named
         # How sharply the entries know the column's rate, over which the whole is averaged too.
         each = np.maximum(sums.seen, 0.5)
         if not np.isinf(self.concentration):
@@ -310,10 +317,11 @@ def concentration(
     unsure : what rows leave unsaid that are unsure of their class; None where all are sure.
     """
     part = np.zeros(len(rates)) if part is None else part
-    columns = np.linspace(0, len(rates) - 1, min(COLUMNS, len(rates))).astype(int)
-    part = part[columns]
-    plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
-    unsure = None if unsure is None else unsure.at(columns)
+    if len(rates) > COLUMNS:
+        columns = np.linspace(0, len(rates) - 1, COLUMNS).astype(int)
+        part = part[columns]
+        plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
+        unsure = None if unsure is None else unsure.at(columns)
 
     @cache
     def value(i: int) -> float:
@@ -338,9 +346,9 @@ def _gain(
     plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float, part: np.ndarray
 ) -> np.ndarray:
     """(K, N) averaged likelihood of columns: Beta, or Dirichlet in shares of its columns."""
-    a, b = c * rates, c * (1 - rates)
-    found: np.ndarray = betaln(a + plus, b + minus) - betaln(a, b)
+    found: np.ndarray = beta_gains(plus, minus, rates, c)
     if part.any():
+        a = c * rates
         level = gammaln(a + plus) - gammaln(a) - part * (gammaln(c + plus + minus) - gammaln(c))
         found = np.where(part > 0, level, found)
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from numpy.typing import DTypeLike
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
+from hopfed.archetypes.graded.small_tables import Numbers, numbers_of
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.federation.messages import Message, Traffic
+from hopfed.kernels.mixtures import responsibilities
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside, seen_times, times
 
@@ -48,10 +51,31 @@ class Owner:
     posterior: Array = field(init=False, repr=False)
     log_densities: Array = field(init=False, repr=False)
     ratios: Array = field(init=False, repr=False)
+    _weights: Array = field(init=False, repr=False, default=None)
+
+    @cached_property
+    def numbers(self) -> Numbers | None:
+        """The rows as numbers, where they are few bits on the host."""
+        return numbers_of(self.rows)
+
+    def times(self, X: Array) -> Array:
+        """Return ``rows @ X``, (M, k)."""
+        return times(self.rows, X) if self.numbers is None else self.numbers.times(X)
+
+    def seen_times(self, X: Array) -> Array:
+        """Return ``(rows != 0) @ X``, (M, k)."""
+        return seen_times(self.rows, X) if self.numbers is None else self.numbers.seen_times(X)
 
     def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
         self.means, self.shares = inside(means), np.asarray(shares, np.float64)
+        if self.numbers is not None:
+            logs, even = self.numbers.logs(*log_odds(self.means, self.variables))
+            shifts = even + np.log(np.maximum(self.shares, 1e-300))
+            whole, single, self.log_densities = responsibilities(logs, shifts)
+            self.posterior, self._weights = whole.T, single.T
+            return
+        self._weights = None
         logs = log_joint(self.rows, self.means, shares, variables=self.variables)
         xp = namespace(logs)
         top = xp.max(logs, axis=1, keepdims=True)
@@ -64,6 +88,8 @@ class Owner:
     @property
     def weights(self) -> Array:
         """Responsibilities in single precision, in which products with rows are made."""
+        if self._weights is not None:
+            return self._weights
         xp = namespace(self.posterior)
         return xp.astype(self.posterior, xp.float32)
 
@@ -253,6 +279,8 @@ def ask_together(
 
 def total(answers: Sequence[Message], name: str) -> np.ndarray:
     """Sum of one array over the answers, in double precision."""
+    if len(answers) == 1:
+        return np.asarray(answers[0][name], np.float64)
     return np.asarray(np.sum([a[name] for a in answers], axis=0, dtype=np.float64))
 
 

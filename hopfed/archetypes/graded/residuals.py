@@ -23,7 +23,7 @@ from hopfed.archetypes.graded.rows_between import leaning
 from hopfed.archetypes.graded.unexplained import Unexplained
 from hopfed.archetypes.graded.weaker_rows import weaker
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import array_beside, seen_times, times
+from hopfed.spectral.rows import array_beside
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
 HELD = 1 << 27  # bytes of residuals that an owner holds at once
@@ -153,8 +153,8 @@ def row_sums(owner: Owner, _: Message) -> Message:
     xp, K, odds = namespace(R), len(T), np.arctanh(T)
     by_sign = np.vstack([odds, T]).T
     by_seen = np.vstack([T * odds, (1 - T**2) * odds**2, T**2, np.ones_like(T[:1])]).T
-    signs = times(owner.rows, like(by_sign.astype(np.float32), home))
-    seen = seen_times(owner.rows, like(by_seen.astype(np.float32), home))
+    signs = owner.times(like(by_sign.astype(np.float32), home))
+    seen = owner.seen_times(like(by_seen.astype(np.float32), home))
     fits = (signs[:, :K] - seen[:, :K]) / xp.sqrt(xp.clip(seen[:, K : 2 * K], 1e-6, None))
     z = xp.astype((R * fits).sum(axis=1), xp.float64)
     norms = xp.sqrt(xp.clip(seen[:, 3 * K :] * seen[:, 2 * K : 3 * K], 1e-6, None))

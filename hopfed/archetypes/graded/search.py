@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy.special import gammaln
 
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.em import Fit, expect, improve, iterate
-from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, label_gain
+from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior
 from hopfed.archetypes.graded.owners import Owners
 from hopfed.archetypes.graded.splitting import Halves, halves, without_tails
 from hopfed.archetypes.graded.starts import joint_start, kmeans_start
@@ -171,20 +172,25 @@ def merge_gains(fit: Fit, one: int | None = None) -> tuple[float, tuple[int, int
     """
     prior, sums = fit.prior, fit.sums
     n = sums.counts.sum(axis=0)
-    alone, now = prior.gain(sums), label_gain(n)
+    alone, K = prior.gain(sums), fit.size
+    single = gammaln(n + 1)
+    # What `label_gain` has more of K - 1 classes than of K, where the rows of two become those of
+    # one, apart from these two themselves.
+    fewer = gammaln(K - 1) - gammaln(n.sum() + K - 1) - gammaln(K) + gammaln(n.sum() + K)
     best, pair = -np.inf, (0, 1)
-    for k in range(fit.size - 1):
+    for k in range(K - 1):
         rest = slice(k + 1, None)
         both = ClassSums(
             sums.counts, sums.signed[k] + sums.signed[rest], sums.seen[k] + sums.seen[rest]
         )
         gains = prior.gain(both) - alone[k] - alone[rest]
-        for j, gain in enumerate(gains, k + 1):
-            left = np.delete(n, j)
-            left[k] = n[k] + n[j]
-            gain += label_gain(left) - now - np.log(fit.size)
-            if gain > best and one in (None, k, j):
-                best, pair = float(gain), (k, j)
+        named = gammaln(n[k] + n[rest] + 1) - single[k] - single[rest]
+        gains += named + fewer - np.log(K)
+        if one is not None and one != k:
+            gains[np.arange(k + 1, K) != one] = -np.inf
+        j = int(gains.argmax())
+        if gains[j] > best:
+            best, pair = float(gains[j]), (k, k + 1 + j)
     return best, pair
 
 

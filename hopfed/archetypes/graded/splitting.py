@@ -24,9 +24,7 @@ from hopfed.archetypes.graded.owners import Owner, Owners, standardised, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import (
     array_beside,
-    seen_times,
     seen_transposed_times,
-    times,
     transposed_times,
 )
 
@@ -142,7 +140,7 @@ def _projections(owner: Owner, directions: np.ndarray) -> Array:
     home = array_beside(owner.rows)
     W = like(directions.T, home)
     TW = like((owner.means * directions).T.astype(np.float32), home)
-    found: Array = times(owner.rows, W) - seen_times(owner.rows, TW)
+    found: Array = owner.times(W) - owner.seen_times(TW)
     return found
 
 

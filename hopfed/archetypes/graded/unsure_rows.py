@@ -24,6 +24,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hopfed.kernels.mixtures import log_ratios
+
 ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
 
 
@@ -60,7 +62,7 @@ class Unsure:
         cls, counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, weights: np.ndarray
     ) -> Unsure:
         """Take counts (K,) and S (K, K)."""
-        return cls(counts, np.maximum(np.linalg.eigvalsh(pairs), 0.0), observed, weights)
+        return cls(counts, directions_told(pairs), observed, weights)
 
     def at(self, columns: np.ndarray) -> Unsure:
         """The same of some columns (indices)."""
@@ -73,8 +75,13 @@ class Unsure:
         ----------
         c : rows that the prior weighs.
         """
-        sure, told = (np.log(c + np.outer(n, self.observed)) for n in (self.counts, self.told))
-        return float((sure.sum(axis=0) - told.sum(axis=0)) @ self.weights) / 2
+        return float(log_ratios(self.counts, self.told, self.observed, c) @ self.weights) / 2
+
+
+def directions_told(pairs: np.ndarray) -> np.ndarray:
+    """Eigenvalues (K,) of S: the rows that tell along the directions of class space."""
+    found: np.ndarray = np.maximum(np.linalg.eigvalsh(pairs), 0.0)
+    return found
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:

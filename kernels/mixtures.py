@@ -1,0 +1,123 @@
+"""Sums of exponentials and beta functions over the classes of a mixture, on the CPU.
+
+Each is one pass over its arrays, with exponentials and logarithms that are vector instructions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def responsibilities(
+    logs: np.ndarray, shifts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how much of each row each class has, where ``logs[k, m] + shifts[k]`` is its log.
+
+    Parameters
+    ----------
+    logs : (K, M) float32.
+    shifts : (K,) float64.
+
+    Returns
+    -------
+    Responsibilities (K, M) in float64 and in float32, and the log of the sum over classes (M,).
+
+    Examples
+    --------
+    >>> whole, single, totals = responsibilities(np.zeros((2, 1), np.float32), np.log([0.5, 1.5]))
+    >>> whole.round(6).tolist(), single.dtype.name, totals.round(6).tolist()
+    ([[0.25], [0.75]], 'float32', [0.693147])
+    """
+    from hopfed.kernels.cpu.elementary import normalise
+
+    K, M = logs.shape
+    found = np.empty((K, M)), np.empty((K, M), np.float32), np.empty(M)
+    normalise(np.ascontiguousarray(logs), shifts, *found)
+    return found
+
+
+def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: float) -> np.ndarray:
+    """Return ``sum_k parts[k, m] exp(min(logs[s, k, m] + shifts[s, k], highest))``, (S, M).
+
+    Parameters
+    ----------
+    logs : (S, K, M) float32.
+    shifts : (S, K) float64.
+    parts : (K, M) float64.
+    highest : argument of exp at most; 700 or less.
+
+    Examples
+    --------
+    >>> mixed(np.zeros((1, 2, 1), np.float32), np.zeros((1, 2)), np.ones((2, 1)), 60.0).tolist()
+    [[2.0]]
+    """
+    from hopfed.kernels.cpu.elementary import mix
+
+    found = np.empty((logs.shape[0], logs.shape[2]))
+    mix(logs, shifts, np.ascontiguousarray(parts), highest, found)
+    return found
+
+
+def beta_gains(
+    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, concentration: float
+) -> np.ndarray:
+    """Return ``log B(a + plus, b + minus) / B(a, b)``, (K, N): averaged likelihoods of columns.
+
+    Parameters
+    ----------
+    plus, minus : (K, N) numbers of +1 and -1, 0 or more.
+    rates : (N,) in (0, 1).
+    concentration : c, with ``a = c rates`` and ``b = c (1 - rates)``.
+
+    Examples
+    --------
+    >>> one = np.ones((1, 1))
+    >>> np.exp(beta_gains(one, one, np.array([0.5]), 2.0)).round(9).tolist()  # of 1 / 3!
+    [[0.166666667]]
+    """
+    from hopfed.kernels.cpu.elementary import log_beta_gains
+
+    found = np.empty(plus.shape)
+    log_beta_gains(plus, minus, rates, concentration, found)
+    return found
+
+
+def spent(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
+    """Return the sum of ``plus log(rates) + minus log(1 - rates)``.
+
+    Parameters
+    ----------
+    plus, minus : (K, N) numbers of +1 and -1.
+    rates : (K, N) inside of (0, 1).
+
+    Examples
+    --------
+    >>> round(spent(*np.ones((2, 1, 1)), np.array([[0.5]])) / np.log(0.5), 9)
+    2.0
+    """
+    from hopfed.kernels.cpu.elementary import log_likelihoods
+
+    found = np.empty(plus.shape)
+    log_likelihoods(plus, minus, rates, found)
+    return float(found.sum())
+
+
+def log_ratios(above: np.ndarray, below: np.ndarray, parts: np.ndarray, least: float) -> np.ndarray:
+    """Return ``sum_k log((least + above_k parts_j) / (least + below_k parts_j))``, (N,).
+
+    Parameters
+    ----------
+    above, below : (K,) 0 or more.
+    parts : (N,) 0 or more.
+    least : above 0.
+
+    Examples
+    --------
+    >>> np.exp(log_ratios(np.array([3.0]), np.array([1.0]), np.ones(2), 1.0)).round(9).tolist()
+    [2.0, 2.0]
+    """
+    from hopfed.kernels.cpu.elementary import add_log_ratios
+
+    found = np.zeros(len(parts))
+    add_log_ratios(above, below, parts, least, found)
+    return found
