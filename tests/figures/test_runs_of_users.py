@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
 from hopfed.experiments import find
 from hopfed.experiments.runner.execute import execute
-from hopfed.figures import drawer, new_figure
+from hopfed.figures import disentangle, drawer, new_figure
 from hopfed.figures._planes import draw as draw_planes
 from hopfed.figures.partition import draw as draw_partition
 
@@ -57,13 +58,15 @@ def test_one_plane_is_drawn():
 
 @pytest.mark.parametrize(("layers", "shown"), [((3, 1, 2), ["3", "2"]), ((1,), [])])
 def test_layers_are_drawn_in_their_order(layers, shown):
-    run = quick("disentangle", N=40, K=(3,), starts=2, updates=4, layers=layers)
-    axes = drawer("disentangle")(run).axes[3]
-    meshes = axes.collections
+    apart = np.random.default_rng(0).random((2, len(layers), len(disentangle.LAYER_PARTS), 3))
+    run = SimpleNamespace(config={"layers": layers}, arrays={"layers/apart": apart})
+    axes = new_figure(60, 60).subplots()
+    disentangle._by_layers(axes, run)
+    meshes = [mesh for mesh in axes.collections if isinstance(mesh, QuadMesh)]
     assert len(meshes) == bool(shown)
     if shown:
         assert [t.get_text() for t in axes.get_xticklabels()] == shown
-        share = run.arrays["layers/apart"].mean(axis=0).max(axis=-1)[[0, 2]]
+        share = apart.mean(axis=0).max(axis=-1)[[0, 2]]
         np.testing.assert_array_equal(meshes[0].get_array(), share.T)
 
 
