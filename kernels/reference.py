@@ -101,7 +101,7 @@ def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> np.ndarr
 def layered_energy(
     state: np.ndarray, W: np.ndarray, coupling: str, repulsion: float, field: float, cue: np.ndarray
 ) -> np.ndarray:
-    """Hamiltonian (6) or (8) of each block of `state` (S, L, N)."""
+    """Energy of each block of `state` (S, L, N): arXiv:2603.19902, eq. (6) or (8)."""
     n_layers, n = state.shape[1:]
     J = W.astype(np.float64) @ W.T.astype(np.float64)
     s = state.astype(np.float64)
@@ -133,7 +133,7 @@ def layered_step(
     first_update: int = 0,
     first_block: int = 0,
 ) -> np.ndarray:
-    """Synchronous updates (9)-(12) with the dense coupling; the state after the last one."""
+    """State after synchronous updates with the dense coupling: arXiv:2603.19902, (9) to (12)."""
     n_blocks, n_layers, n = state.shape
     J = W.astype(np.float64) @ W.T.astype(np.float64)
     diagonal = np.zeros(n) if self_field else np.diag(J)

@@ -76,7 +76,7 @@ def _overlaps(a, first, n_layers, q):
 
 @inner
 def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
-    """Coefficients of the fields of one block, (6) or (9)-(11)."""
+    """Coefficients of the fields of one block; see `hopfed.kernels.layered`."""
     _overlaps(a, first, n_layers, q)
     for u in range(n_layers):
         for k in range(a.shape[1]):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import sample
+from helpers import rest_slow, sample
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
@@ -57,7 +57,7 @@ def promised(seed, draws, drawn=draw, channel="symmetric"):
     return np.concatenate(overlaps), ok, found
 
 
-@pytest.mark.parametrize("draws", [120, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("draws", rest_slow([60, 2_000], 1))
 def test_patterns_under_ok_are_right(draws):
     overlaps, ok, found = promised(100, draws)
     assert (overlaps < 0.9).mean() <= 0.01
@@ -116,7 +116,7 @@ def test_few_examples_bound_what_is_known():
     assert known.needed(0) > 33
 
 
-@pytest.mark.parametrize("r", [0.95, 0.98, 0.99, 0.999, 1.0])
+@pytest.mark.parametrize("r", rest_slow([0.98, 1.0, 0.95, 0.99, 0.999], 2))
 @pytest.mark.parametrize(("N", "K", "M"), [(100, 3, 200), (200, 5, 60), (400, 10, 400)])
 @pytest.mark.parametrize("channel", ["auto", "symmetric"])
 def test_clean_rows_are_no_poor_fit(N, K, M, r, channel):
@@ -127,7 +127,7 @@ def test_clean_rows_are_no_poor_fit(N, K, M, r, channel):
         assert retrieval(found.patterns, xi).magnetisation.min() > 0.99
 
 
-@pytest.mark.parametrize("r", [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.97, 1.0])
+@pytest.mark.parametrize("r", rest_slow([0.1, 0.3, 0.97, 0.05, 0.2, 0.5, 0.7, 0.9, 1.0], 3))
 @pytest.mark.parametrize("K", [1, 2, 4])
 def test_every_quality_gives_an_answer_that_holds(K, r):
     for seed in (100, 101):
@@ -140,7 +140,7 @@ def test_every_quality_gives_an_answer_that_holds(K, r):
             assert (found.status, len(found)) == ("ok", K)
 
 
-@pytest.mark.parametrize("constant", [1, 10, 50, 200])
+@pytest.mark.parametrize("constant", rest_slow([10, 200, 1, 50], 2))
 @pytest.mark.parametrize("channel", ["auto", "symmetric"])
 def test_columns_of_one_value_are_left_out_of_the_count(constant, channel):
     xi, eta = sample(3, 100, 400, 0.8, 102)
@@ -173,7 +173,9 @@ def test_too_little_data_says_so(rows, channel):
     assert found.status == "too little data"
 
 
-@pytest.mark.parametrize(("N", "K", "M"), [(200, 5, 2000), (400, 10, 400), (1000, 5, 500)])
+@pytest.mark.parametrize(
+    ("N", "K", "M"), rest_slow([(400, 10, 400), (200, 5, 2000), (1000, 5, 500)], 1)
+)
 def test_rare_flips_are_not_counted(N, K, M):
     """Columns and rows of many flips, where most have few, stand out of the bulk by chance."""
     counted = []
