@@ -99,8 +99,8 @@ def _of_text(path: Path, words: frozenset[str]) -> Source:
     names, notes = unique(text.header or made_up(text.width))
     if text.doubtful:
         notes.append(
-            f"the first row was taken for names of columns, but {listed(text.doubtful)} stands "
-            "below it, too: if that row holds entries, put a row of names above it"
+            f"the first row was taken for names of columns, but the rows below hold "
+            f"{listed(text.doubtful)}, too: if that row holds entries, put a row of names above it"
         )
     source = Source(str(path), names, blocks, notes=notes)
     return source

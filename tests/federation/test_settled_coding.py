@@ -128,7 +128,10 @@ def test_a_first_row_of_entries_is_not_taken_for_names_in_silence(tmp_path):
     (tmp_path / "a.csv").write_text("yes,maybe,no,later\nyes,no,no,yes\nno,yes,no,yes\n")
     table = read_table(tmp_path / "a.csv")
     assert table.shape == (2, 4)
-    assert "the first row was taken for names of columns, but 'yes', 'no'" in table.notes[0]
+    assert (
+        "the first row was taken for names of columns, but the rows below hold 'yes', 'no'"
+        in table.notes[0]
+    )
     assert unsettled(table.coding, Choices()) == ["yes", "no"]
     (tmp_path / "a.csv").write_text("f,tea,no.\n1,yes,no\n0,no,no\n")
     table = read_table(tmp_path / "a.csv")
