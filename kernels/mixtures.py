@@ -92,8 +92,8 @@ def spent(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
 
     Examples
     --------
-    >>> round(spent(*np.ones((2, 1, 1)), np.array([[0.5]])) / np.log(0.5), 9)
-    2.0
+    >>> round(spent(*np.ones((2, 1, 1)), np.array([[0.5]])), 6)  # twice the log of a half
+    -1.386294
     """
     from hopfed.kernels.cpu.elementary import log_likelihoods
 

@@ -246,7 +246,7 @@ class Prior:
         found = concentration(
             sums.plus, sums.minus, self.rates, self.concentration, self.part, self._unsure(sums)
         )
-        return replace(self, concentration=found)
+        return self if found == self.concentration else replace(self, concentration=found)
 
     def _unsure(self, sums: ClassSums) -> Unsure | None:
         if sums.pairs is None or len(sums.pairs) == 1:

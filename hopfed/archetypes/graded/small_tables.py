@@ -87,7 +87,7 @@ class Numbers:
         if self.gaps:
             return found[:, : self.n], found[:, self.n :]
         seen = weights.sum(axis=0, dtype=np.float64).astype(weights.dtype)
-        return found, np.broadcast_to(seen[:, None], found.shape)
+        return found, np.repeat(seen[:, None], self.n, axis=1)
 
 
 def numbers_of(rows: Bits | Array) -> Numbers | None:
