@@ -8,7 +8,7 @@ Where weak rows are too few to be told apart by kind, they are put together as o
 its columns nothing is left that could be seen, but its means are a sum of those of the others: a
 few numbers explain as many means as there are columns, which no kind of its own would allow.
 
-Source: theory/NOTES.md, "Rows of several qualities".
+Source: theory/NOTES.md, "Tests of local independence".
 """
 
 from __future__ import annotations
