@@ -186,11 +186,11 @@ def play(
 ) -> tuple[Arrays, FederationState, Any]:
     """Play and score a round; return its arrays, the state after it, and the method."""
     method = config.make(seed)
-    arrays, after = train(config, method, t, state, engine)
+    arrays, after = train_round(config, method, t, state, engine)
     return arrays | score(config, method, t, after), after, method
 
 
-def train(
+def train_round(
     config: Config, method: Any, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState]:
     """Play round `t` of a method; return what it cost each client, and the state after it."""

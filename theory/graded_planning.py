@@ -32,7 +32,7 @@ _MOST_SAMPLES = 2**40
 
 
 @dataclass(frozen=True)
-class Law:
+class ClassLaw:
     """Law of the means of a class, column by column, and of the gaps.
 
     Parameters
@@ -43,8 +43,8 @@ class Law:
 
     Examples
     --------
-    >>> Law(rates=(1, 4), missing=0.2)
-    Law(rates=(1, 4), r=None, missing=0.2)
+    >>> ClassLaw(rates=(1, 4), missing=0.2)
+    ClassLaw(rates=(1, 4), r=None, missing=0.2)
     """
 
     rates: tuple[float, float] | None = None
@@ -69,7 +69,7 @@ class Law:
 
         Examples
         --------
-        >>> Law(r=0.5).draw(np.random.default_rng(0), 1, 4)
+        >>> ClassLaw(r=0.5).draw(np.random.default_rng(0), 1, 4)
         array([[-0.5, -0.5, -0.5,  0.5]])
         """
         _check.generator(rng)
@@ -87,7 +87,7 @@ class Law:
 
         Examples
         --------
-        >>> Law(r=0.5, missing=0.5).typical(0.25, 100).strengths.round(3)
+        >>> ClassLaw(r=0.5, missing=0.5).typical(0.25, 100).strengths.round(3)
         array([10.714,  3.571])
         """
         share = _check.scalar("share", share, _check.probability)
@@ -112,7 +112,7 @@ class Law:
 
         Examples
         --------
-        >>> round(Law(rates=(1, 1)).distance(100), 6), round(Law(r=0.6).distance(32), 6)
+        >>> round(ClassLaw(rates=(1, 1)).distance(100), 6), round(ClassLaw(r=0.6).distance(32), 6)
         (10.0, 6.0)
         """
         if self.rates is None:
@@ -154,7 +154,7 @@ class GradedPlan:
 
     Examples
     --------
-    >>> found = plan(Law(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
+    >>> found = plan(ClassLaw(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
     >>> found.samples.tolist(), found.accuracy.round(3).tolist()
     ([11.0, 88.0], [1.0, 1.0])
     """
@@ -179,7 +179,7 @@ class GradedPlan:
 
         Examples
         --------
-        >>> float(plan(Law(r=0.3), [0.2, 0.1], N=200).at(1).samples)
+        >>> float(plan(ClassLaw(r=0.3), [0.2, 0.1], N=200).at(1).samples)
         246.0
         """
         names = GradedPlan.__dataclass_fields__
@@ -187,7 +187,7 @@ class GradedPlan:
 
 
 def plan(
-    law: Law,
+    law: ClassLaw,
     exposure: ArrayLike,
     N: int,
     power: float = 0.9,
@@ -208,8 +208,8 @@ def plan(
 
     Examples
     --------
-    >>> signs = plan(Law(r=0.3), exposure=0.1, N=200)
-    >>> gaps = plan(Law(r=0.3, missing=0.5), exposure=0.1, N=200)
+    >>> signs = plan(ClassLaw(r=0.3), exposure=0.1, N=200)
+    >>> gaps = plan(ClassLaw(r=0.3, missing=0.5), exposure=0.1, N=200)
     >>> float(signs.samples), float(gaps.samples)
     (246.0, 781.0)
     """
@@ -228,7 +228,7 @@ def plan(
 class _Case:
     """One share; the parts of the prediction that do not depend on the number of rows."""
 
-    def __init__(self, law: Law, share: float, N: int, false_alarm: float, stronger: int):
+    def __init__(self, law: ClassLaw, share: float, N: int, false_alarm: float, stronger: int):
         self.law, self.share, self.false_alarm = law, share, false_alarm
         self.N = int(_check.scalar("N", N, _check.count))
         self.classes = law.typical(share, self.N)

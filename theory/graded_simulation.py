@@ -23,7 +23,7 @@ from hopfed.errors import ArgumentError
 
 from . import _check, assignment, class_noise
 from .graded import Classes
-from .graded_planning import GradedPlan, Law
+from .graded_planning import ClassLaw, GradedPlan
 
 QUANTITIES = (
     "power",
@@ -55,7 +55,7 @@ class Comparison:
     Examples
     --------
     >>> from hopfed.theory.graded_planning import plan
-    >>> law = Law(r=0.5)
+    >>> law = ClassLaw(r=0.5)
     >>> found = compare(law, plan(law, 0.3, N=100, samples=300), 0.3, 100, 20, seed=0)
     >>> bool(found.agrees.all())
     True
@@ -68,7 +68,9 @@ class Comparison:
     agrees: np.ndarray
 
 
-def compare(law: Law, plan: GradedPlan, share: float, N: int, draws: int, seed: int) -> Comparison:
+def compare(
+    law: ClassLaw, plan: GradedPlan, share: float, N: int, draws: int, seed: int
+) -> Comparison:
     """Draw planted classes `draws` times and compare with the plan for one exposure.
 
     Parameters
@@ -83,7 +85,7 @@ def compare(law: Law, plan: GradedPlan, share: float, N: int, draws: int, seed: 
     Examples
     --------
     >>> from hopfed.theory.graded_planning import plan
-    >>> law = Law(rates=(2, 2), missing=0.2)
+    >>> law = ClassLaw(rates=(2, 2), missing=0.2)
     >>> found = compare(law, plan(law, 0.4, N=50, samples=200), 0.4, N=50, draws=5, seed=0)
     >>> dict(zip(QUANTITIES, found.measured.round(2).tolist(), strict=True))["power"]
     1.0
@@ -179,7 +181,7 @@ def _leading(rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _draw(
-    law: Law, plan: GradedPlan, share: float, N: int, M: int, rng: np.random.Generator
+    law: ClassLaw, plan: GradedPlan, share: float, N: int, M: int, rng: np.random.Generator
 ) -> list[tuple[float, float]]:
     """(predicted, measured) of every quantity for one table; errors as their squares."""
     means = law.draw(rng, 2, N)

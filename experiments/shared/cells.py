@@ -240,7 +240,7 @@ def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[A
     group, inner = groups[t // bench.rounds], t % bench.rounds
     config, ends = group[0].config, inner + 1 == bench.rounds
     trained = config.make(seed).trained_as()
-    spent, after = fl.train(config, trained, inner, state or None, engine)
+    spent, after = fl.train_round(config, trained, inner, state or None, engine)
     spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
     each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
     each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups

@@ -30,7 +30,7 @@ from scipy.special import gammainc, logsumexp, ndtr
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
 from hopfed._lib.settings import require
-from hopfed.archetypes.graded.owners import inside, log_joint
+from hopfed.archetypes.graded.owners import log_joint, means_inside
 from hopfed.archetypes.graded.variables import Variables
 from hopfed.archetypes.rows import rows_of
 from hopfed.errors import DataError
@@ -275,14 +275,14 @@ def _expected_means(found: Archetypes) -> np.ndarray:
     Patterns of the symmetric channel may have wrong signs, about which their scores know.
     """
     if found.graded_means is not None:
-        return inside(found.graded_means)
+        return means_inside(found.graded_means)
     if not np.isfinite(found.quality):
         raise DataError(
             "it is not known how often rows agree with these archetypes (their quality): the "
             "server that told them is of an older hopfed"
         )
     sure = found.expected_overlaps
-    return inside(found.means * np.where(np.isfinite(sure), sure, 1.0)[:, None])
+    return means_inside(found.means * np.where(np.isfinite(sure), sure, 1.0)[:, None])
 
 
 def _variables(found: Archetypes) -> Variables:

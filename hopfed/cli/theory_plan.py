@@ -15,7 +15,7 @@ from hopfed.errors import ArgumentError
 from hopfed.theory.planning import FALSE_ALARM
 
 if TYPE_CHECKING:
-    from hopfed.theory.graded_planning import GradedPlan, Law
+    from hopfed.theory.graded_planning import ClassLaw, GradedPlan
 
 _PRIVATE = ("epsilon", "delta", "clients", "rounds")
 _GRADED = ("missing", "rates", "samples", "simulate", "seed")
@@ -210,13 +210,13 @@ def _plan_columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Colu
 
 def _graded(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> None:
     """The plan for graded classes with gaps, and its simulation."""
-    from hopfed.theory.graded_planning import Law, plan
+    from hopfed.theory.graded_planning import ClassLaw, plan
 
     draws = options["simulate"]
     if draws is None and options["seed"] is not None:
         raise ArgumentError("--simulate", "given beside --seed", "none")
     rates = options["rates"]
-    law = Law(
+    law = ClassLaw(
         None if rates in (None, "symmetric") else rates, options["r"], options["missing"] or 0.0
     )
     with err.status("planning"):
@@ -261,7 +261,7 @@ def _print_graded(tables: Mapping[str, Columns], options: Mapping[str, Any]) -> 
 
 
 def _simulation(
-    law: Law, plan: GradedPlan, exposure: np.ndarray, sites: int, options: Mapping[str, Any]
+    law: ClassLaw, plan: GradedPlan, exposure: np.ndarray, sites: int, options: Mapping[str, Any]
 ) -> tuple[Columns, list[str]]:
     """Table of predictions beside measurements, and those that disagree."""
     from hopfed._lib.random import check_seed

@@ -33,8 +33,8 @@ from hopfed.spectral.rows import (
     array_beside,
     batches,
     concatenate,
-    entries,
     packed,
+    squared_lengths,
     times,
     transposed_times,
 )
@@ -185,7 +185,7 @@ class FactorOperator(HebbianOperator):
             return float(self.weights.sum()) * self.n_sites / self.mass
         if isinstance(self.rows, Reread):
             return float(self.rows.totals.seen.sum()) / self.mass
-        return float((self.weights * entries(self.rows)).sum()) / self.mass
+        return float((self.weights * squared_lengths(self.rows)).sum()) / self.mass
 
     @property
     def nbytes(self) -> int:  # noqa: D102

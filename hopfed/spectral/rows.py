@@ -123,8 +123,8 @@ def column_moments(rows: Bits | Reread | Array) -> tuple[Array, Array]:
     return xp.sum(rows, axis=0, dtype=xp.float64), xp.sum(rows != 0, axis=0, dtype=xp.int64)
 
 
-def entries(rows: Bits | Array) -> Array:
-    """Return the sum of the squares of each row, (R,) float64: the entries that bits have."""
+def squared_lengths(rows: Bits | Array) -> Array:
+    """Return the sum of the squares of each row, (R,) float64; of bits what is seen."""
     if isinstance(rows, Bits):
         ones = like(np.ones(rows.shape[1]), array_beside(rows))
         return kernels.seen_matmat(rows, ones)

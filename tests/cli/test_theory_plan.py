@@ -7,7 +7,7 @@ import pytest
 
 from hopfed.cli import theory_plan
 from hopfed.theory import graded_simulation, planning, study
-from hopfed.theory.graded_planning import Law, plan
+from hopfed.theory.graded_planning import ClassLaw, plan
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def column(rows, name):
 def test_numbers_are_those_of_the_plan(tables):
     got = tables("--rates 1,4 --missing 0.3 --N 60 --exposure 0.3,0.1 --power 0.8")
     assert list(got) == ["plan"]
-    want = plan(Law(rates=(1, 4), missing=0.3), [0.3, 0.1], 60, 0.8)
+    want = plan(ClassLaw(rates=(1, 4), missing=0.3), [0.3, 0.1], 60, 0.8)
     assert set(got["plan"][0]) == set(theory_plan._MEANINGS)
     for name, field in theory_plan._FIELDS.items():
         np.testing.assert_array_equal(column(got["plan"], name), getattr(want, field))
@@ -71,7 +71,7 @@ def test_alone_each_share_is_a_formula(tables):
 def test_rows_at_hand(tables):
     got = tables("--r 0.3 --missing 0.5 --M 800 --N 100 --exposure 0.3,0.1")["plan"]
     assert column(got, "M").tolist() == [800, 800]
-    want = plan(Law(r=0.3, missing=0.5), [0.3, 0.1], 100, samples=800)
+    want = plan(ClassLaw(r=0.3, missing=0.5), [0.3, 0.1], 100, samples=800)
     np.testing.assert_array_equal(column(got, "mean_error"), want.mean_error)
 
 

@@ -12,11 +12,11 @@ from hopfed.spectral.rows import (
     batches,
     column_moments,
     concatenate,
-    entries,
     inner_products,
     packed,
     seen_times,
     seen_transposed_times,
+    squared_lengths,
     times,
     transposed_times,
 )
@@ -64,7 +64,7 @@ def test_rows_with_gaps_are_exact_and_missing_entries_are_zero(M, N, seed):
         np.testing.assert_array_equal(seen_times(rows, X), seen @ X)
         np.testing.assert_array_equal(seen_transposed_times(rows, U), seen.T @ U)
         np.testing.assert_array_equal(inner_products(rows), whole @ whole.T)
-        np.testing.assert_array_equal(entries(rows), seen.sum(axis=1))
+        np.testing.assert_array_equal(squared_lengths(rows), seen.sum(axis=1))
         sums, counts = column_moments(rows)
         np.testing.assert_array_equal(sums, whole.sum(axis=0))
         np.testing.assert_array_equal(counts, seen.sum(axis=0))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hopfed.errors import ArgumentError
 from hopfed.theory import graded_simulation, planning, spikes
 from hopfed.theory.graded import Classes
-from hopfed.theory.graded_planning import Law, plan
+from hopfed.theory.graded_planning import ClassLaw, plan
 from hopfed.theory.graded_simulation import QUANTITIES, compare
 
 BETAS = [(1, 1), (5, 5), (1, 4), (2, 0.7)]
@@ -26,7 +26,7 @@ BETAS = [(1, 1), (5, 5), (1, 4), (2, 0.7)]
     stronger=st.integers(0, 5),
 )
 def test_signs_without_gaps_are_planned_as_archetypes(r, share, N, power, stronger):
-    got = plan(Law(r=r), share, N, power, 0.05, stronger)
+    got = plan(ClassLaw(r=r), share, N, power, 0.05, stronger)
     want = planning.plan(r, share, N, power, 0.05, stronger)
     variance = 1 - r**2
     assert got.samples == want.samples
@@ -41,12 +41,12 @@ def test_signs_without_gaps_are_planned_as_archetypes(r, share, N, power, strong
 @pytest.mark.parametrize("missing", [0.2, 0.7])
 def test_gaps_take_quality_away(missing):
     r, share, N = 0.4, 0.1, 300
-    got = plan(Law(r=r, missing=missing), share, N, samples=2000)
+    got = plan(ClassLaw(r=r, missing=missing), share, N, samples=2000)
     quality = r * np.sqrt(1 - missing)
     assert got.margin == pytest.approx(planning.margin(quality, share, N, 2000), rel=1e-10)
     kappa = spikes.spike_strength(quality, share, N)
     assert got.eigenvalue == pytest.approx(spikes.outlier(kappa, N / 2000), rel=1e-10)
-    full = plan(Law(r=r), share, N, samples=2000)
+    full = plan(ClassLaw(r=r), share, N, samples=2000)
     for name in ("power", "score", "accuracy", "accuracy_all", "cosine", "distance"):
         assert getattr(got, name) <= getattr(full, name)
     assert got.labelled_error == pytest.approx(full.labelled_error / np.sqrt(1 - missing), rel=0.02)
@@ -56,7 +56,7 @@ def test_gaps_take_quality_away(missing):
 @pytest.mark.parametrize("rates", BETAS)
 def test_a_typical_table_is_an_average_one(rates):
     """Gram matrix and Bhattacharyya distance of tables drawn from the law, on average."""
-    law, share, N, draws = Law(rates=rates, missing=0.3), 0.2, 300, 300
+    law, share, N, draws = ClassLaw(rates=rates, missing=0.3), 0.2, 300, 300
     typical = law.typical(share, N)
     assert abs(typical.N - N) < 1e-9
     rng = np.random.default_rng(1)
@@ -74,13 +74,13 @@ def test_a_typical_table_is_an_average_one(rates):
 def test_the_distance_of_many_classes_of_random_rates(rates):
     """The closed form, in which every column has the same noise."""
     K, N = 40, 4000
-    law = Law(rates=rates, r=None if rates else 0.5, missing=0.3)
+    law = ClassLaw(rates=rates, r=None if rates else 0.5, missing=0.3)
     classes = Classes(law.draw(np.random.default_rng(0), K, N), np.full(K, 1 / K), 0.7)
     found = classes.distances[np.triu_indices(K, 1)]
     assert np.mean(found**2) == pytest.approx(law.distance(N) ** 2, rel=0.02)
 
 
-@pytest.mark.parametrize("law", [Law(r=0.3, missing=0.4), Law(rates=(2, 3), missing=0.1)])
+@pytest.mark.parametrize("law", [ClassLaw(r=0.3, missing=0.4), ClassLaw(rates=(2, 3), missing=0.1)])
 def test_a_plan_is_the_fewest_rows_and_answers_for_them(law):
     found = plan(law, [0.4, 0.1], 60, power=0.8)
     assert (found.power >= 0.8).all()
@@ -96,14 +96,14 @@ def test_a_plan_is_the_fewest_rows_and_answers_for_them(law):
 
 def test_equal_halves_of_one_mean_have_a_plan_too():
     """Both spikes are equally strong, so neither eigenvector has a direction of its own."""
-    found = plan(Law(rates=(2, 2)), 0.5, 80, samples=200)
+    found = plan(ClassLaw(rates=(2, 2)), 0.5, 80, samples=200)
     white = spikes.overlap(spikes.strength(found.eigenvalue, 80 / 200), 80 / 200)
     assert found.overlap == pytest.approx(white, rel=0.02)
     assert found.score == pytest.approx(found.overlap, rel=0.02)
 
 
 def test_what_cannot_be_reached_is_infinite():
-    found = plan(Law(rates=(2e6, 2e6)), 0.5, 10)
+    found = plan(ClassLaw(rates=(2e6, 2e6)), 0.5, 10)
     assert found.samples == np.inf
     assert np.isfinite(found.boundary)
     assert np.isnan(found.power)
@@ -113,11 +113,11 @@ def test_what_cannot_be_reached_is_infinite():
     ("law", "share", "N", "M"),
     rest_slow(
         [
-            (Law(r=0.3, missing=0.3), 0.1, 150, 1200),
-            (Law(rates=(1, 1), missing=0.3), 0.1, 100, 600),
-            (Law(rates=(5, 5), missing=0.2), 0.3, 100, 800),
-            (Law(rates=(1, 4), missing=0.5), 0.3, 150, 500),
-            (Law(rates=(0.5, 5)), 0.1, 100, 600),
+            (ClassLaw(r=0.3, missing=0.3), 0.1, 150, 1200),
+            (ClassLaw(rates=(1, 1), missing=0.3), 0.1, 100, 600),
+            (ClassLaw(rates=(5, 5), missing=0.2), 0.3, 100, 800),
+            (ClassLaw(rates=(1, 4), missing=0.5), 0.3, 150, 500),
+            (ClassLaw(rates=(0.5, 5)), 0.1, 100, 600),
         ],
         2,
     ),
@@ -134,7 +134,10 @@ def test_predictions_agree_with_planted_classes(law, share, N, M):
 
 @pytest.mark.parametrize(
     ("law", "share", "N"),
-    rest_slow([(Law(rates=(5, 5), missing=0.3), 0.2, 100), (Law(r=0.3, missing=0.3), 0.1, 150)], 1),
+    rest_slow(
+        [(ClassLaw(rates=(5, 5), missing=0.3), 0.2, 100), (ClassLaw(r=0.3, missing=0.3), 0.1, 150)],
+        1,
+    ),
 )
 def test_the_power_of_the_plan_is_that_of_planted_classes(law, share, N):
     found, draws, hits = plan(law, share, N, power=0.8), 200, 0
@@ -148,7 +151,7 @@ def test_the_power_of_the_plan_is_that_of_planted_classes(law, share, N):
 
 
 def test_a_wrong_prediction_is_noticed(monkeypatch):
-    law = Law(r=0.4, missing=0.2)
+    law = ClassLaw(r=0.4, missing=0.2)
     right = plan(law, 0.3, 60, samples=400)
     predict = graded_simulation.class_noise.predict
 
@@ -164,7 +167,7 @@ def test_a_wrong_prediction_is_noticed(monkeypatch):
 
 
 def test_a_seed_names_the_draws():
-    law = Law(rates=(2, 2))
+    law = ClassLaw(rates=(2, 2))
     asked = plan(law, 0.3, 30, samples=100)
     one, same, other = (compare(law, asked, 0.3, 30, 3, seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.measured, same.measured)
@@ -174,16 +177,22 @@ def test_a_seed_names_the_draws():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: Law(), "r must be given where rates are symmetric"),
-        (lambda: Law(r=1.0), r"r must be a number in \(0, 1\), got 1.0"),
-        (lambda: Law(rates=(1, 1), r=0.5), "r must be left out beside rates"),
-        (lambda: Law(rates=(0, 1)), "rates must be a finite number above 0, got 0"),
-        (lambda: Law(rates=(1,)), "rates must be two numbers, a and b"),
-        (lambda: Law(r=0.5, missing=1.0), r"missing must be a number in \[0, 1\), got 1.0"),
-        (lambda: plan(Law(r=0.5), 1.0, 10), r"exposure must be a number in \(0, 1\), got 1.0"),
-        (lambda: plan(Law(rates=(1, 1)), 0.5, 1), "N must be above 1"),
-        (lambda: plan(Law(rates=(1, 1)), 0.5, 20, samples=1), "M must be at least 2 for a test"),
-        (lambda: compare(Law(r=0.5), plan(Law(r=0.5), 0.5, 9), 0.5, 9, 1, 0), "draws must be at"),
+        (lambda: ClassLaw(), "r must be given where rates are symmetric"),
+        (lambda: ClassLaw(r=1.0), r"r must be a number in \(0, 1\), got 1.0"),
+        (lambda: ClassLaw(rates=(1, 1), r=0.5), "r must be left out beside rates"),
+        (lambda: ClassLaw(rates=(0, 1)), "rates must be a finite number above 0, got 0"),
+        (lambda: ClassLaw(rates=(1,)), "rates must be two numbers, a and b"),
+        (lambda: ClassLaw(r=0.5, missing=1.0), r"missing must be a number in \[0, 1\), got 1.0"),
+        (lambda: plan(ClassLaw(r=0.5), 1.0, 10), r"exposure must be a number in \(0, 1\), got 1.0"),
+        (lambda: plan(ClassLaw(rates=(1, 1)), 0.5, 1), "N must be above 1"),
+        (
+            lambda: plan(ClassLaw(rates=(1, 1)), 0.5, 20, samples=1),
+            "M must be at least 2 for a test",
+        ),
+        (
+            lambda: compare(ClassLaw(r=0.5), plan(ClassLaw(r=0.5), 0.5, 9), 0.5, 9, 1, 0),
+            "draws must be at",
+        ),
     ],
 )
 def test_bad_requests_are_refused(call, words):

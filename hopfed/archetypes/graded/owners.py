@@ -68,7 +68,7 @@ class Owner:
 
     def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
-        self.means, self.shares = inside(means), np.asarray(shares, np.float64)
+        self.means, self.shares = means_inside(means), np.asarray(shares, np.float64)
         if self.numbers is not None:
             logs, even = self.numbers.logs(*log_odds(self.means, self.variables))
             shifts = even + np.log(np.maximum(self.shares, 1e-300))
@@ -94,7 +94,7 @@ class Owner:
         return xp.astype(self.posterior, xp.float32)
 
 
-def inside(means: np.ndarray) -> np.ndarray:
+def means_inside(means: np.ndarray) -> np.ndarray:
     """Means in double precision, none of them so near to +-1 that it excludes an entry."""
     return np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
 
@@ -131,7 +131,7 @@ def log_joint(
     Parameters
     ----------
     rows : (M, N), with gaps or without; what is missing contributes nothing.
-    means : (K, N) inside of +-1 (`inside`).
+    means : (K, N) inside of +-1 (`means_inside`).
     shares : (K,).
     precision : in which the products with rows are made.
     variables : columns that are the levels of one; of these the level that a row has counts, and

@@ -17,7 +17,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, namespace
 from hopfed.archetypes.graded.likely_classes import mixed_ratios
 from hopfed.archetypes.graded.mixture import ClassSums
-from hopfed.archetypes.graded.owners import Owner, Owners, inside, log_odds
+from hopfed.archetypes.graded.owners import Owner, Owners, log_odds, means_inside
 from hopfed.archetypes.graded.row_mixtures import most_gained
 from hopfed.federation.messages import Message
 
@@ -54,7 +54,7 @@ def weaker_points(owner: Owner, told: Message) -> Array:
     coins, usual = np.zeros(T.shape[1]), told["usual"].astype(np.float64)
     at, by_sign, by_seen = log_odds(T, owner.variables), [], []
     for centre, q in [(coins, q) for q in QUALITIES] + [(usual, q) for q in NEARER]:
-        there = log_odds(inside(centre + q * (T - centre)), owner.variables)
+        there = log_odds(means_inside(centre + q * (T - centre)), owner.variables)
         by_sign.append(there[0] - at[0])
         by_seen.append(there[1] - at[1])
     asked = (np.array(by_sign), np.array(by_seen), np.zeros((len(by_sign), K)))

@@ -30,7 +30,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.settings import require
-from hopfed.archetypes.graded.owners import inside
+from hopfed.archetypes.graded.owners import means_inside
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.privacy.concentrated import concentrated_rho
@@ -171,7 +171,7 @@ def memberships(rows: Bits, means: np.ndarray, shares: np.ndarray) -> np.ndarray
     are of whole numbers: a row gets the same numbers whatever rows there are beside it, and on any
     machine. Were they others when a question is asked again, the same noise would cancel.
     """
-    T = inside(means)
+    T = means_inside(means)
     odds, even = np.arctanh(T), np.log1p(-(T**2)) / 2 - np.log(2)
     odds, even = (np.rint(FINE * x.T) for x in (odds, even))
     logs = times(rows, odds) + seen_times(rows, even)

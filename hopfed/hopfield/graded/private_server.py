@@ -24,7 +24,7 @@ from hopfed.hopfield.graded.noisy import NUMBERS, PARTS
 from hopfed.hopfield.graded.noisy_columns import Present
 from hopfed.hopfield.graded.noisy_look import Look
 from hopfed.hopfield.graded.noisy_sums import NoisySums
-from hopfed.hopfield.graded.robust import left_out, trimmed
+from hopfed.hopfield.graded.robust import clients_left_out, trimmed
 from hopfed.hopfield.liars.claims import median_bound
 from hopfed.hopfield.robust import loss
 
@@ -117,7 +117,7 @@ def _bounds(
     """Rows that owners claim, rows that they count for, and how many are left out at either end."""
     rows = np.array([float(m["examples"]) for m in messages.values()])
     weights = np.minimum(rows, median_bound(rows.tolist(), method.claim))
-    return rows, weights, left_out(method.liars, len(rows))
+    return rows, weights, clients_left_out(method.liars, len(rows))
 
 
 def _pooled(

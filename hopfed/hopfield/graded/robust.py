@@ -19,7 +19,7 @@ from hopfed.federation.messages import Message
 from hopfed.hopfield.liars.claims import suspects
 
 
-def left_out(liars: float, heard: int) -> int:
+def clients_left_out(liars: float, heard: int) -> int:
     """Clients of so many `heard` that are left out at either end; never all of them.
 
     Parameters
@@ -28,7 +28,7 @@ def left_out(liars: float, heard: int) -> int:
 
     Examples
     --------
-    >>> [left_out(0.1, heard) for heard in (1, 2, 3, 10, 11, 30)]
+    >>> [clients_left_out(0.1, heard) for heard in (1, 2, 3, 10, 11, 30)]
     [0, 0, 1, 1, 2, 3]
     """
     return min(suspects(liars, heard), max((heard - 1) // 2, 0))

@@ -10,7 +10,7 @@ import numpy as np
 from hopfed.archetypes.graded.em import Fit
 from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior
 from hopfed.federation.messages import Message, below
-from hopfed.hopfield.graded.robust import left_out, pooled_sums
+from hopfed.hopfield.graded.robust import clients_left_out, pooled_sums
 from hopfed.hopfield.graded.settings import GradedSettings
 
 
@@ -65,7 +65,7 @@ class UnderWay:
 
     def cut(self, liars: float) -> int:
         """Clients that are left out at either end of every entry."""
-        return left_out(liars, len(self.clients))
+        return clients_left_out(liars, len(self.clients))
 
     def collect(self, messages: Mapping[int, Message], method: GradedSettings) -> ClassSums:
         """Bring together what the clients answered about the classes that were asked about."""

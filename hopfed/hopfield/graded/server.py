@@ -30,7 +30,7 @@ from hopfed.hopfield.graded.improving import (
     towards,
 )
 from hopfed.hopfield.graded.memory import STRANGER, Memory
-from hopfed.hopfield.graded.robust import left_out, pooled_sums
+from hopfed.hopfield.graded.robust import clients_left_out, pooled_sums
 from hopfed.hopfield.graded.round_state import UnderWay
 from hopfed.hopfield.graded.settings import GradedSettings
 from hopfed.hopfield.liars.claims import median_bound
@@ -81,7 +81,7 @@ def begun(method: GradedSettings, memory: Memory, messages: Mapping[int, Message
         for m in messages.values()
     ]
     blank = Prior(np.full(method.n_sites, 0.5), np.ones(method.n_sites), influence)
-    sums = pooled_sums(said, blank, left_out(method.liars, len(rows)), method.claim)
+    sums = pooled_sums(said, blank, clients_left_out(method.liars, len(rows)), method.claim)
     observed = np.clip(sums.seen[0] / max(float(sums.counts.sum()), 1e-9), 0.0, 1.0)
     signed, seen = (
         sums.signed[0] + memory.signed.sum(axis=0),
