@@ -107,7 +107,7 @@ def test_arrays_too_large_for_a_page_are_left_out():
 
 @pytest.mark.parametrize(
     ("out", "words"),
-    [("page.txt", "a .html, .htm file"), ("absent/p.html", "in a folder that exists")],
+    [("page.txt", "a .html or .htm file"), ("absent/p.html", "in a folder that exists")],
 )
 def test_where_it_cannot_go(hopfed, run_files, tmp_path, out, words):
     status, _, errors = hopfed("report", run_files[0], "--out", tmp_path / out)

@@ -141,4 +141,5 @@ def test_rounds_without_end_are_refused_before_anyone_is_waited_for(tmp_path, ho
     for words in (("--resume",), ("--resume", "--rounds", 10**12)):
         status, _, error = hopfed(*asked, *words)
         assert (status, error.count("\n")) == (2, 1)
-        assert "rounds must be at most 1000000, got 1000000000000" in error
+        assert "rounds" in error
+        assert "1000000000000" in error

@@ -77,7 +77,7 @@ def test_a_dry_run_says_what_who_knows_a_row_learns(hopfed, tmp_path, monkeypatc
     status, text, _ = hopfed("join", "--data", tmp_path / "d.npy", "--dry-run")
     assert status == 0
     words = " ".join(text.split())
-    assert "of 100 in 100 whether it is in a batch of 400 rows" in words
-    assert "guesses that right of 84 in 100" in words
+    assert "whether it is in a batch of 400 rows, and is right in 100 of 100 cases" in words
+    assert "right in 84 of 100 (chance is 50" in words
     _, text, _ = hopfed("join", "--data", tmp_path / "d.npy", "--dry-run", "--epsilon", 1)
-    assert "Who knows" not in text
+    assert "Whoever knows" not in text

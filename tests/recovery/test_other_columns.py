@@ -101,7 +101,7 @@ def test_the_command_takes_files_of_different_columns(hopfed, tmp_path):
     files = [tmp_path / f"{owner}.csv" for owner in range(3)]
     status, _, error = hopfed("recover", *files)
     assert status == 2
-    assert "columns: union or shared" in error
+    assert "--columns union" in error
     _, text, notes = hopfed("recover", *files, "--columns", "union", "--json")
     report = json.loads(text)
     assert (report["status"], report["n_archetypes"]) == ("ok", 3)
