@@ -37,7 +37,18 @@ MORE = {  # panels of the whole picture
     "novelty": 12, "sohip": 8, "structured": 4,
 }  # fmt: skip
 NEURAL = {"sohip", "fedssa", "fedh2l", "knnper", "oneshot"}
-LONG = {"disentangle", "drift", "capacity", "scale", "sohip", "byzantine", "completion"}
+LONG = {
+    "ablation",
+    "correlated_noise",
+    "plan",
+    "disentangle",
+    "drift",
+    "capacity",
+    "scale",
+    "sohip",
+    "byzantine",
+    "completion",
+}
 ORDERED = sorted(NAMES, key=LONG.__contains__)
 pictured = pytest.mark.parametrize("name", rest_slow(ORDERED, len(NAMES) - len(LONG)))
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs the extra neural")

@@ -20,7 +20,7 @@ from hopfed.tables.coding import Coding
 
 ARRAYS = (".npy", ".npz", ".csv", ".h5")
 TABLES = (".csv", ".tsv", ".gz", ".parquet", ".feather")
-FAST, SLOW = 1500, 38_000  # cases; test_commands.py has the others
+FAST, SLOW = 1000, 38_000  # cases; test_commands.py has the others
 
 pytestmark = pytest.mark.usefixtures("little_memory")
 
