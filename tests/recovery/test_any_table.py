@@ -179,5 +179,5 @@ def test_few_rows_are_no_archetype():
     found = hopfed.recover(rows)
     assert len(found) == 3
     assert (found.patterns.astype(int) @ person[0]).max() < 150
-    with pytest.raises(ArgumentError, match="support must be .* at least 1"):
+    with pytest.raises(ArgumentError, match=r"support must be .* at least 1"):
         hopfed.recover(rows, support=0)
