@@ -37,6 +37,7 @@ _HOME = {
     "dream": "spectral",
     "layered": "kernels",
     "heatbath": "kernels",
+    "responsibilities": "kernels",
     "shuffle": "spectral",
     "e2e": "recovery",
     "round": "federation",

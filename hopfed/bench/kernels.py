@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from hopfed import kernels
 from hopfed.bench.common import (
@@ -18,6 +19,7 @@ from hopfed.bench.common import (
 )
 from hopfed.bench.harness.record import Cost, Data, Pair, Target, Way, cross, doubling
 from hopfed.data.channel import rademacher
+from hopfed.kernels import mixtures
 from hopfed.spectral.operators import DenseOperator
 
 SWEEPS = UPDATES = 5  # heat-bath sweeps, and updates of the layered memory, in one call
@@ -166,6 +168,28 @@ def _heatbath(S: int, N: int, R: int) -> tuple[Way, ...]:
     )
 
 
+def _logs(rng: np.random.Generator, K: int, M: int) -> Data:
+    """Log-likelihoods of M rows in K classes, some far below the largest, and log-shares."""
+    logs = (-20 * rng.random((K, M))).astype(np.float32)
+    return {"logs": logs, "shifts": np.log(rng.dirichlet(np.ones(K)))}
+
+
+def _normalised(data: Data) -> Any:
+    logs = data["logs"] + data["shifts"][:, None]
+    return np.exp(logs - logsumexp(logs, axis=0))
+
+
+def _responsibilities(K: int, M: int) -> tuple[Way, ...]:
+    # Read float32, write float64, float32 and the sums; exponentials and logarithms not counted.
+    fused = Cost(4 * K * M + 12 * K * M + 8 * M, {"float64": 4 * K * M})
+    # Sum, its maximum, difference and exponential, their sum; difference and exponential again.
+    plain = Cost(4 * K * M + 8 * K * M * 11, {"float64": 4 * K * M})
+    return (
+        Way("kernel", lambda d: mixtures.responsibilities(d["logs"], d["shifts"])[0], fused),
+        Way("SciPy's logsumexp", _normalised, plain, tolerance=1e-6),
+    )
+
+
 PAIRS = (
     Pair(
         "gram",
@@ -237,5 +261,14 @@ PAIRS = (
         ),
         quiet={"beta": COLD},
         cuda=True,
+    ),
+    Pair(
+        "responsibilities",
+        "how much of each of M rows each of K classes has, from log-likelihoods",
+        _logs,
+        _responsibilities,
+        largest_difference,
+        cross({"K": 10, "M": 10_000}, M=doubling(1_000, 16_000), K=(2, 10, 50)),
+        cross({"K": 50, "M": 100_000}, M=doubling(12_500, 100_000), K=(2, 10, 50)),
     ),
 )

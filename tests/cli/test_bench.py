@@ -33,8 +33,8 @@ def test_list_as_json(hopfed):
     assert {"processor", "cores", "memory", "GPU", "numba"} <= set(found["machine"])
     assert set(found["benchmarks"]) == {
         "gram", "build", "products", "gaps-pack", "gaps-gram", "gaps-products", "gaps-recover",
-        "eig", "dream", "layered", "heatbath", "shuffle", "e2e", "round", "train", "neighbours",
-        "recall", "serial", "recover", "clients", "all",
+        "eig", "dream", "layered", "heatbath", "responsibilities", "shuffle", "e2e", "round",
+        "train", "neighbours", "recall", "serial", "recover", "clients", "all",
     }  # fmt: skip
 
 
