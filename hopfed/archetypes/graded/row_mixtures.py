@@ -28,6 +28,7 @@ BEGIN = 0.1  # part of the rows that begins at the points
 ENOUGH = 0.03  # nats that a step must promise
 RIDGE = 1e-6  # of a row, added to the curvature of every part: points may be alike
 SHORTER = 0.4  # of a step that led down
+ROUNDING = 1e-10  # added to curvatures of one, where rounding has made them no longer definite
 
 Offer = Callable[[Owner, Message], Array]  # ratios (M, S) of the likelihoods of an owner's rows
 
@@ -98,6 +99,27 @@ def mixture_sums(owner: Owner, told: Message) -> Message:
     }
 
 
+def lower_root(bends: np.ndarray) -> np.ndarray:
+    """Return lower triangular L with ``L L^T = bends``, (S, S), which is positive semidefinite.
+
+    Points that a row likes e^60 times as much as its class have products so large that those of
+    others are lost to rounding. Then each point is measured in units of its own.
+
+    Examples
+    --------
+    >>> far = np.array([[1.0, 1e30, 1e30], [1e30, 1e60, 1e60], [1e30, 1e60, 1e60]])
+    >>> root = lower_root(far + 1e-3 * np.eye(3))
+    >>> bool(np.allclose(root @ root.T, far, rtol=1e-6, atol=0.01))
+    True
+    """
+    try:
+        return np.linalg.cholesky(bends)
+    except np.linalg.LinAlgError:
+        unit = np.sqrt(np.diag(bends))
+        scaled = bends / unit / unit[:, None]
+        return unit[:, None] * np.linalg.cholesky(scaled + ROUNDING * np.eye(len(bends)))
+
+
 @dataclass
 class Climb:
     """Way to the top of a concave log-likelihood, by steps that keep all parts at 0 or above.
@@ -138,7 +160,7 @@ class Climb:
         self._at, self._value = self.asked, reached
         uphill = slopes - self.rows
         bends = bends + RIDGE * self.rows * np.eye(len(bends))
-        root = np.linalg.cholesky(bends)
+        root = lower_root(bends)
         goal = np.linalg.solve(root, uphill + bends @ self._at)
         self._step = nnls(root.T, goal, maxiter=100 * len(goal))[0] - self._at
         promised = float(uphill @ self._step - self._step @ bends @ self._step / 2)
