@@ -97,4 +97,7 @@ def main(path: str | Path, folder: str | Path = ".") -> Outcome:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    try:
+        main(*sys.argv[1:2] or ["votes.csv"])
+    except DataError as error:
+        sys.exit(f"error: {error}")

@@ -23,7 +23,17 @@ ON_CUDA = (
     f"recover, demo, run {'|'.join(ON_DEVICE)}, bench recover and of the kernels; not yet fl run "
     "and other experiments"
 )
-OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "torch", "flwr", "dask", "dp-accounting")
+CUDA = ("cupy-cuda12x", "cupy-cuda13x")  # what the row of the GPU says of them is enough
+EXTRAS = {  # package -> the extra of hopfed that installs it
+    "torch": "neural",
+    "flwr": "flower",
+    "dask": "dask",
+    "pandas": "table",
+    "polars": "table",
+    "zarr": "table",
+    "anndata": "table",
+    "dp-accounting": "privacy",
+}
 
 
 @click.command("doctor")
@@ -38,9 +48,12 @@ def doctor_command() -> None:
     grid.add_row("python", f"{platform.python_version()} on {platform.machine()}")
     for package in CORE:
         grid.add_row(package, _version(package) or "MISSING: pip install hopfed")
-    for package in OPTIONAL:
+    for package in CUDA:
         if (found := _version(package)) is not None:
             grid.add_row(package, found)
+    for package, extra in EXTRAS.items():
+        missing = f"not installed: pip install 'hopfed[{extra}]'"
+        grid.add_row(package, _version(package) or missing)
     known = hasattr(os, "sched_getaffinity")  # on Linux: those that this process may use
     grid.add_row("cores", str(len(os.sched_getaffinity(0)) if known else os.cpu_count()))
     for library in _blas():

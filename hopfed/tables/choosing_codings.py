@@ -25,6 +25,7 @@ from hopfed.tables.vocabulary import (
     canonical,
     family,
     level,
+    outsiders,
     sorted_levels,
     spelt,
 )
@@ -237,7 +238,8 @@ class Decider:
             both = {**dict.fromkeys(sorted(low), -1), **dict.fromkeys(sorted(high), 1)}
             return Code("words", tuple({**both, **words, **dict(gone)}.items()))
         if any(sign != GONE for sign in words.values()):
-            raise self._mixed(j, rest, "is not among the words that were given")
+            odd = outsiders(rest) or rest
+            raise self._mixed(j, odd, "is not among the words that were given")
         return self._category(j, gone)
 
     def _number(self, j: int, gone: tuple[tuple[str, int], ...]) -> Code:
@@ -291,7 +293,8 @@ class Decider:
         if all(DATE.fullmatch(word) for word in levels):
             raise self._refusal(j, "holds dates")
         if tokens & FULL and len(tokens) > 1:
-            raise self._mixed(j, tokens - FULL or tokens, beside=tokens & FULL)
+            odd = outsiders(tokens) or tokens - FULL or tokens
+            raise self._mixed(j, odd, beside=tokens & FULL)
 
     def _mixed(
         self, j: int, odd: set[str], why: str = "", beside: Collection[str] = ()

@@ -84,6 +84,24 @@ def family(tokens: Collection[str]) -> dict[str, int] | None:
     return None
 
 
+def outsiders(tokens: Collection[str]) -> set[str]:
+    """Return the words that are not of the family of most of them; none if two have as many.
+
+    Parameters
+    ----------
+    tokens : words of a column.
+
+    Examples
+    --------
+    >>> outsiders(["yes", "n", "y", "unsure", "?"]), outsiders(["yes", "true", "perhaps"])
+    ({'unsure'}, set())
+    """
+    inside = [{t for t in tokens if t in low or t in high} for low, high in FAMILIES]
+    largest = max(inside, key=len)
+    alone = all(len(some) < len(largest) or some == largest for some in inside)
+    return set(tokens) - largest - MISSING if alone else set()
+
+
 def level(word: str) -> str:
     """Return the category that a word stands for.
 

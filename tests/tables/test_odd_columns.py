@@ -72,6 +72,16 @@ TEXTS = {
         {},
         "row 3, column 'a': 'yess' stands beside 'no', 'yes'",
     ),
+    "unsure": (
+        "a,b\nyes,0\nN,1\nY,1\nno,0\nunsure,1\n",
+        {},
+        "row 5, column 'a': 'unsure' stands beside 'no', 'yes'",
+    ),
+    "unsure beside given words": (
+        "a,b\nyes,0\nN,1\nY,1\nno,0\nunsure,1\n",
+        {"words": {"N": -1}},
+        "row 5, column 'a': 'unsure' is not among the words",
+    ),
     "yes and true": ("a,b\nyes,0\ntrue,1\n", {}, "row 1, column 'a': 'yes' stands beside"),
     "decimals": ("a,b\n0.5,0\n0.7,1\n0.1,1\n", {}, r"column 'a' holds numbers \(0.1, 0.5"),
     "decimals that are cut": (
