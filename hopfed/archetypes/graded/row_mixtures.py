@@ -117,7 +117,8 @@ def lower_root(bends: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         unit = np.sqrt(np.diag(bends))
         scaled = bends / unit / unit[:, None]
-        return unit[:, None] * np.linalg.cholesky(scaled + ROUNDING * np.eye(len(bends)))
+        root = np.linalg.cholesky(scaled + ROUNDING * np.eye(len(bends)))
+        return np.asarray(unit[:, None] * root)
 
 
 @dataclass
