@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.arrays import blas_threads
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.graded.small_tables import SMALL
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
@@ -200,7 +202,9 @@ def _recovered(
         recovery, final = _symmetric(federation, mean, rule, settings, seed)
         if final:
             return replace(recovery, exchanges=federation.exchanges)
-    return graded_recovery(federation, mean, rule, recovery, settings.support, seed, coding)
+    small = federation.n_rows * federation.n_sites <= SMALL  # threads would wait for each other
+    with blas_threads(1 if small else None):
+        return graded_recovery(federation, mean, rule, recovery, settings.support, seed, coding)
 
 
 def _symmetric(

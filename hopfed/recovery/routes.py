@@ -13,10 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.stats import norm
 
-from hopfed._lib.arrays import blas_threads
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.search import Search
-from hopfed.archetypes.graded.small_tables import SMALL
 from hopfed.archetypes.status import FOUND
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic
@@ -213,20 +211,6 @@ def graded_recovery(
     ------
     DataError : fewer than two columns vary.
     """
-    small = federation.n_rows * federation.n_sites <= SMALL  # threads would wait for each other
-    with blas_threads(1 if small else None):
-        return _graded_recovery(federation, mean, rule, symmetric, support, seed, coding)
-
-
-def _graded_recovery(
-    federation: Federation,
-    mean: np.ndarray,
-    rule: RankRule,
-    symmetric: Recovery | None,
-    support: int,
-    seed: int,
-    coding: Coding | None,
-) -> Recovery:
     try:
         groups = () if coding is None else coding.groups
         holdings = Holdings.of(federation.clients)

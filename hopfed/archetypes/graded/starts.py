@@ -17,7 +17,6 @@ at the same place then, in noise that is wider where the basis has lost more.
 from __future__ import annotations
 
 import warnings
-from functools import partial
 
 import numpy as np
 
@@ -164,39 +163,5 @@ def _clusters(
     size = min(size, len(points))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
-        begin = partial(_apart, weights=weights)
-        found = KMeans(size, init=begin, n_init=starts, random_state=seed)
-        found.fit(points, sample_weight=weights)
+        found = KMeans(size, n_init=starts, random_state=seed).fit(points, sample_weight=weights)
     return found.cluster_centers_, found.labels_
-
-
-def _apart(
-    points: np.ndarray, size: int, random_state: np.random.RandomState, weights: np.ndarray
-) -> np.ndarray:
-    """Begin k-means at points (size, K) far from each other: k-means++, the best of a few tries.
-
-    It is what scikit-learn does, draw by draw, without the checks that take most of its time.
-
-    Parameters
-    ----------
-    points, weights : (M, K) and (M,).
-    random_state : of the draws.
-    """
-    X = points.astype(np.float64)
-    norms, tries = (X**2).sum(axis=1), 2 + int(np.log(size))
-
-    def squares(chosen: np.ndarray) -> np.ndarray:
-        found: np.ndarray = np.maximum(norms[chosen][:, None] - 2 * (X[chosen] @ X.T) + norms, 0.0)
-        return found
-
-    centres = [int(random_state.choice(len(X), p=weights / weights.sum()))]
-    nearest = squares(np.array(centres))[0]
-    for _ in range(1, size):
-        weighted = np.cumsum(weights * nearest)
-        drawn = random_state.uniform(size=tries) * weighted[-1]
-        chosen = np.minimum(np.searchsorted(weighted, drawn), len(X) - 1)
-        nearer = np.minimum(nearest, squares(chosen))
-        best = int((nearer @ weights).argmin())
-        nearest = nearer[best]
-        centres.append(int(chosen[best]))
-    return points[centres]
