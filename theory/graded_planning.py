@@ -232,6 +232,7 @@ class _Case:
         self.law, self.share, self.false_alarm = law, share, false_alarm
         self.N = int(_check.scalar("N", N, _check.count))
         self.classes = law.typical(share, self.N)
+        self._shown: dict[float, Classes] = {}
         # Beside Beta rates the mean of all rows is a spike of its own, and comes first.
         signs = law.rates is None
         above = int(_check.scalar("stronger", stronger, _check.nonnegative))
@@ -240,19 +241,38 @@ class _Case:
             rule = f"above {self.stronger}, the number of stronger eigenvalues"
             raise ArgumentError("N", rule, self.N)
         self.place = 1 if share <= 0.5 or not signs else 0
-        self.kurtosis = _excess_kurtosis(self.classes)
+        # Columns of any rate are divided by the standard deviation that they show, and then have
+        # the edge of +-1 entries (theory/NOTES.md, "Counting in whitened coordinates").
+        self.kurtosis = _excess_kurtosis(self.classes) if signs else -2.0
 
-    @property
-    def strength(self) -> float:
-        return float(self.classes.strengths[self.place])
+    def boundary(self) -> float:
+        """Number of rows at which the strength that they show is that of the phase boundary."""
+        from scipy.optimize import brentq
+
+        def above(log2: float) -> float:
+            strength = self.shown(2.0**log2).strengths[self.place]
+            return float(2.0**log2 * strength**2 - self.N)
+
+        most = np.log2(_MOST_SAMPLES)
+        if self.law.rates is None or above(most) <= 0:  # every rate is shown
+            return float(self.N / self.classes.strengths[self.place] ** 2)
+        return float(2.0 ** brentq(above, 0.0, most))
+
+    def shown(self, samples: float) -> Classes:
+        """The classes as far as so many rows can show them: no rate is nearer to 0 or 1."""
+        if self.law.rates is None:
+            return self.classes
+        if samples not in self._shown:
+            self._shown[samples] = shown(self.classes, samples)
+        return self._shown[samples]
 
     def predict(self, samples: float) -> Prediction:
         if self.law.rates is None:  # equal noise
             return predict_white(self.classes, samples)
-        return class_noise.predict(self.classes, samples)
+        return class_noise.predict(self.shown(samples), samples)
 
     def threshold(self, samples: float) -> float:
-        """Eigenvalue that white noise with the kurtosis of the table exceeds at the level."""
+        """Eigenvalue that white noise exceeds at the level, as the count takes it."""
         centre, scale = tracy_widom.wishart_scaling(samples, self.N)
         level = tracy_widom.isf(_check.probability("false_alarm", self.false_alarm))
         shift = 1 + self.kurtosis / np.sqrt(samples * self.N)
@@ -267,7 +287,7 @@ class _Case:
         q = sites / rows
         size = (samples / rows) * (sites / self.N)
         root = float(spikes.threshold(q))
-        kappa = np.maximum(self._strengths(got) * size, 1e-12 * root)
+        kappa = np.maximum(self._strengths(got, samples) * size, 1e-12 * root)
         scale = rows / samples
         lift, raised = self._class_noise(samples)
         eigenvalue = spikes.outlier(kappa, q) * scale * lift
@@ -279,9 +299,9 @@ class _Case:
         missed = float(np.clip(weights @ (1 - passes), 0.0, 1.0))
         return 1 - (1 - self.false_alarm) * missed
 
-    def _strengths(self, got: np.ndarray) -> np.ndarray:
+    def _strengths(self, got: np.ndarray, samples: float) -> np.ndarray:
         """Spike of the class if it gets this share of the rows, the noise as it is on average."""
-        gram = self.classes.gram
+        gram = self.shown(samples).gram
         if self.law.rates is None:
             found: np.ndarray = got * gram[0, 0]
             return found
@@ -295,14 +315,30 @@ class _Case:
         """Factors by which unequal noise moves the eigenvalue and the edge."""
         if self.law.rates is None:
             return 1.0, 1.0
-        white, found = predict_white(self.classes, samples), self.predict(samples)
+        white, found = predict_white(self.shown(samples), samples), self.predict(samples)
         lift = found.outliers[self.place] / white.outliers[self.place]
         return float(lift), found.edge / white.edge
 
 
+def shown(classes: Classes, samples: float) -> Classes:
+    """Classes whose rates are no nearer to 0 or 1 than half a row of `samples`.
+
+    What is rarer is in none of so many rows, more often than not, and lends no column the precision
+    that its small variance would.
+
+    Examples
+    --------
+    >>> shown(Classes([[0.5, 0.9999]], [1.0]), samples=100).means.round(2)
+    array([[0.5 , 0.99]])
+    """
+    most = 1 - 1 / samples
+    means = np.clip(classes.means, -most, most)
+    return Classes(means, classes.shares, classes.observed, classes.weights)
+
+
 def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
     """All numbers of one share."""
-    boundary = case.N / case.strength**2
+    boundary = case.boundary()
     least = max(case.stronger + 1, int(np.ceil(planning.SMALLEST_TABLE / case.N)))
     if samples is None:
         enough: Callable[[int], bool] = lambda M: case.power(M) >= target  # noqa: E731

@@ -23,7 +23,7 @@ from hopfed.errors import ArgumentError
 
 from . import _check, assignment, class_noise
 from .graded import Classes
-from .graded_planning import ClassLaw, GradedPlan
+from .graded_planning import ClassLaw, GradedPlan, shown
 
 QUANTITIES = (
     "power",
@@ -190,6 +190,8 @@ def _draw(
     own = Classes(means, np.bincount(labels, minlength=2) / M, 1 - law.missing)
     place = 1 if share <= 0.5 or law.rates is not None else 0
 
+    if law.rates is not None:
+        own = shown(own, M)
     spectrum = class_noise.predict(own, M)
     values, axes = _leading(rows / np.sqrt(own.noise * M), len(spectrum.outliers))
     unit = own.signals / np.linalg.norm(own.signals, axis=1, keepdims=True)

@@ -74,7 +74,8 @@ class Rates(click.ParamType):
 @click.option(
     "--rates",
     type=Rates(),
-    help="A,B: a Beta law of each class's column rates; or symmetric, flips of --r.",
+    metavar="A,B",
+    help="Parameters of a Beta law of each class's column rates; or symmetric: flips of --r.",
 )
 @click.option("--M", "samples", type=WHOLE, help="Rows at hand: what do they show?")
 @click.option("--simulate", type=WHOLE, metavar="DRAWS", help="Also draw tables and compare.")

@@ -150,6 +150,16 @@ def test_the_power_of_the_plan_is_that_of_planted_classes(law, share, N):
     assert hits / draws == pytest.approx(found.power, abs=0.05 + 3 * np.sqrt(0.16 / draws))
 
 
+def test_columns_that_hardly_vary_lend_no_precision():
+    """A quarter of these columns has a rate within 1/1000 of 1, which few rows do not show."""
+    law, share, N = ClassLaw(rates=(0.8, 0.2)), 0.2, 32
+    asked = plan(law, share, N)
+    assert 1 < asked.boundary < asked.samples < 100
+    found = compare(law, asked, share, N, draws=100, seed=4)
+    named = dict(zip(QUANTITIES, found.agrees.tolist(), strict=True))
+    assert [named[name] for name in ("power", "eigenvalue", "accuracy")] == [True] * 3
+
+
 def test_a_wrong_prediction_is_noticed(monkeypatch):
     law = ClassLaw(r=0.4, missing=0.2)
     right = plan(law, 0.3, 60, samples=400)
