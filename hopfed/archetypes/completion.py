@@ -27,6 +27,7 @@ from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
 from hopfed.tables.packing import Packing
 from hopfed.tables.reading import read_table
+from hopfed.tables.vocabulary import spelt
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -230,7 +231,8 @@ def _patched(
 def _commonest(code: Code, counts: Counter[str]) -> dict[int, str]:
     """Word of a column for each sign: the commonest; where it holds none, one of the coding."""
     if code.kind == "number":
-        return {-1: f"<= {code.threshold:g}", 1: f"> {code.threshold:g}"}
+        cut = spelt(code.threshold)  # in full: it is read again
+        return {-1: f"<= {cut}", 1: f"> {cut}"}
     found = {sign: next((w for w, s in code.words if s == sign), f"{sign:+d}") for sign in (-1, 1)}
     words = [word for word, _ in counts.most_common()][::-1]
     found.update((sign, word) for word, sign in zip(words, code.codes(words).tolist(), strict=True))

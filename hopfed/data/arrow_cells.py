@@ -32,6 +32,28 @@ def number(word: str) -> float | None:
     return None
 
 
+def measured(word: str) -> float | None:
+    """Return the number that a word is, or that it says to lie below or above: `<= 2.5`, `> 2.5`.
+
+    So hopfed fills a gap of a column of numbers that it cuts at 2.5. Above is the next number.
+
+    Parameters
+    ----------
+    word : of a cell.
+
+    Examples
+    --------
+    >>> measured("<= 2.5"), measured("> 2.5") > 2.5, measured("2.5"), measured("> many")
+    (2.5, True, 2.5, None)
+    """
+    word = word.strip()
+    for sign in ("<=", ">"):
+        if word.startswith(sign):
+            cut = number(word.removeprefix(sign))
+            return cut if cut is None or sign == "<=" else float(np.nextafter(cut, np.inf))
+    return number(word)
+
+
 def distinct(array: Any) -> tuple[list[str], np.ndarray]:
     """Return the different words of an array of Arrow, and for each row which it is, -1 for null.
 
@@ -123,13 +145,16 @@ class Cells:
         return distinct(self.array)
 
 
-def as_numbers(array: Any, missing: frozenset[str] = NONE) -> np.ndarray | None:
+def as_numbers(
+    array: Any, missing: frozenset[str] = NONE, sides: bool = False
+) -> np.ndarray | None:
     """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word.
 
     Parameters
     ----------
     array : of numbers or of text.
     missing : words, in lower case, that stand for none, beside nan.
+    sides : whether a word may say which side of a number it is on, as of `measured`.
 
     Examples
     --------
@@ -145,7 +170,7 @@ def as_numbers(array: Any, missing: frozenset[str] = NONE) -> np.ndarray | None:
     if pa.types.is_dictionary(array.type):  # of each word once, however long it is
         at = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         used, places = np.unique(at, return_inverse=True)
-        values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
+        values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing, sides)
         return None if values is None else values[places]
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         array = pc.utf8_trim_whitespace(array)
@@ -155,7 +180,8 @@ def as_numbers(array: Any, missing: frozenset[str] = NONE) -> np.ndarray | None:
         numbers = array.cast(pa.float64(), safe=False)
     except pa.ArrowInvalid:
         words, places = distinct(array)  # slowly: Arrow reads no "+1"
-        found = [np.nan if word.lower() == "nan" else number(word) for word in words]
+        read = measured if sides else number
+        found = [np.nan if word.lower() == "nan" else read(word) for word in words]
         if any(value is None for value in found):
             return None
         return np.array([*found, np.nan], float)[places]

@@ -185,7 +185,7 @@ class Decider:
         if held.rows < 3 or not tokens or told or tokens & FULL or family(tokens) is not None:
             return False
         if held.numeric:
-            values = np.array([number(word) for word in held.words], float)
+            values = np.array([held.number(word) for word in held.words], float)
             whole = held.different and bool((values == np.floor(values)).all())
             rising = j == 0 and bool((np.diff(values) == 1).all())
             return whole and (named or rising) and not set(values) <= BINARY
@@ -210,7 +210,8 @@ class Decider:
     def _numbers(self, j: int, held: Contents | None = None) -> set[float]:
         """Numbers of a column that are entries, if all of its words are numbers."""
         told = self.choices.signs(self.names[j]).keys()
-        values = {number(word) for word in self._tokens(j, held) - told}
+        read = self.contents[j].number
+        values = {read(word) for word in self._tokens(j, held) - told}
         return set() if None in values else {v for v in values if v is not None}
 
     def _code(self, j: int) -> Code:

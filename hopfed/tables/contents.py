@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.data.arrow_cells import Cells, as_numbers, number
+from hopfed.data.arrow_cells import Cells, as_numbers, measured, number
 from hopfed.tables.options import Choices
 from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
@@ -29,6 +29,7 @@ class Contents:
     rows : that were looked at.
     kept : the numbers themselves, once there are many and if they are asked for.
     missing : words that stand for no entry.
+    cut : whether its numbers are cut; then a word may say on which side of a cut it is.
     """
 
     words: Counter[str] = field(default_factory=Counter)
@@ -38,12 +39,18 @@ class Contents:
     rows: int = 0
     kept: list[np.ndarray] | None = None
     missing: frozenset[str] = MISSING
+    cut: bool = False
 
     @classmethod
     def of(cls, choices: Choices, name: str) -> Contents:
         """Return what is known of the column `name` before its first row, given `choices`."""
         gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
-        return cls(kept=None if choices.cut(name) is None else [], missing=MISSING | gone)
+        cut = choices.cut(name) is not None
+        return cls(kept=[] if cut else None, missing=MISSING | gone, cut=cut)
+
+    def number(self, word: str) -> float | None:
+        """Return the number that a word of this column stands for, None for any other word."""
+        return measured(word) if self.cut else number(word)
 
     def add(self, cells: Cells) -> None:
         """Look at some more rows."""
@@ -64,7 +71,7 @@ class Contents:
             self.words[""] += gone
         self.rows += len(cells)
         if self.numeric and any(
-            number(w) is None and canonical(w) not in self.missing for w in words
+            self.number(w) is None and canonical(w) not in self.missing for w in words
         ):
             self.numeric = False
         if len(self.words) > MOST:
@@ -74,14 +81,14 @@ class Contents:
 
     def _numbers(self) -> np.ndarray:
         """The numbers among the words, each as often as it occurs."""
-        values = [(number(w), n) for w, n in self.words.items()]
+        values = [(self.number(w), n) for w, n in self.words.items()]
         both = [(v, n) for v, n in values if v is not None]
         return np.repeat([v for v, _ in both], [n for _, n in both])
 
     def _add_numbers(self, array: Any) -> None:
         if not self.numeric:
             return
-        values = as_numbers(array, self.missing)
+        values = as_numbers(array, self.missing, self.cut)
         if values is None:
             self.numeric = False
         elif self.kept is not None:
@@ -109,6 +116,7 @@ class Contents:
             sum(part.rows for part in parts),
             kept if many and parts[0].kept is not None else None,
             parts[0].missing,
+            parts[0].cut,
         )
 
     def all_kept(self) -> list[np.ndarray]:
@@ -123,7 +131,7 @@ class Contents:
             return np.unique(np.concatenate(self.kept), return_counts=True)
         found: Counter[float] = Counter()
         for word, count in self.words.items():
-            value = number(word)
+            value = self.number(word)
             if value is not None:
                 found[value] += count
         values = np.array(sorted(found), float)

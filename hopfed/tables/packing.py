@@ -8,7 +8,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.arrow_cells import Cells, as_numbers, number
+from hopfed.data.arrow_cells import Cells, as_numbers, measured
 from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Gathered, Reread
@@ -96,13 +96,13 @@ class Packing:
     def _column(self, name: str, code: Code, cells: Cells) -> np.ndarray:
         """Rows (width, rows) of -1, 0 and +1 for one column of cells."""
         if code.kind == "number":
-            values = as_numbers(cells.array, MISSING | {word for word, _ in code.words})
+            values = as_numbers(cells.array, MISSING | {word for word, _ in code.words}, sides=True)
             if values is not None:
                 above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
                 above[np.isnan(values)] = GONE
                 return above[None]
             known = {word for word, _ in code.words} | MISSING
-            fits = [canonical(w) in known or number(w) is not None for w in cells.words]
+            fits = [canonical(w) in known or measured(w) is not None for w in cells.words]
             codes = np.where(fits, 0, UNKNOWN)
         else:
             codes = code.codes(cells.words)

@@ -368,4 +368,4 @@ def test_a_large_text_needs_little_memory(tmp_path):
     )
     shape, _, peak = answer.stdout.rpartition(" ")
     assert shape == "(200000, 500)"
-    assert int(peak) < 800_000  # kB
+    assert int(peak) < 850_000  # kB, of the whole process
