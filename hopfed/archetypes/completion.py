@@ -61,6 +61,7 @@ class Filling:
     types : of each column of the result in Arrow, by its name.
     columns : of +-1, as the archetypes have them.
     cut : names of columns of numbers with gaps, which are filled by the side of the cut.
+    dialect : how the source is written, of a text file.
 
     Raises
     ------
@@ -89,6 +90,7 @@ class Filling:
         self.coding: Coding = coding
         self.columns = self.coding.columns
         self._source = source_of(source, words=self.coding.entries())
+        self.dialect = self._source.dialect
         self.cut: list[str] = []
         self.types = dict(zip(self._source.names, self._look(), strict=True))
         self._ids = self._source.ids
@@ -187,7 +189,10 @@ def _counted(cells: Cells) -> dict[str, int]:
     """How often each word occurs among some cells."""
     places = cells.places
     counts = np.bincount(places[places >= 0], minlength=len(cells.words))
-    return dict(zip(cells.words, counts.tolist(), strict=True))
+    found: Counter[str] = Counter()
+    for word, count in zip(cells.words, counts.tolist(), strict=True):
+        found[word.strip()] += count
+    return found
 
 
 def _gaps(rows: PackedBits | MaskedBits) -> np.ndarray:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
 
 APART = 0.2  # by which the mean of a column must differ from that of the other rows
+CERTAIN = 1.96  # standard errors to each side of an interval that holds the truth in 95% of cases
 SURE = 3.0  # standard errors of that difference that it must be
 MOST = 5  # columns named for an archetype, on each side
 LISTED = 60  # archetypes that are listed
@@ -127,8 +128,8 @@ def described(found: Archetypes, k: int) -> list[str]:
     Parameters
     ----------
     found : the archetypes.
-    k : number of the archetype, from 0. Its rates have the median of their standard errors behind
-        "+-", where these are known.
+    k : number of the archetype, from 0. Behind "+-" is half the width of an interval that holds a
+        rate in 95 of 100 cases, the median over its columns, where their errors are known.
 
     Examples
     --------
@@ -136,10 +137,10 @@ def described(found: Archetypes, k: int) -> list[str]:
     >>> rng = np.random.default_rng(0)
     >>> heads = np.where(rng.random((500, 1)) < 0.5, 0.9, 0.4)  # of all 20 coins of a row
     >>> described(recover(rng.random((500, 20)) < heads), 0)[0]
-    'archetype 1, 55% of the rows, rates +- 2.9%:'
+    'archetype 1, 55% of the rows, rates +- 5.6% (95% interval):'
     """
-    error = 0.0 if found.errors is None else float(np.median(found.errors[k])) / 2
-    spread = f", rates +- {error:.1%}" if error >= 0.0005 else ""
+    error = 0.0 if found.errors is None else CERTAIN * float(np.median(found.errors[k])) / 2
+    spread = f", rates +- {error:.1%} (95% interval)" if error >= 0.0005 else ""
     share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
     lines = [f"archetype {k + 1}{share}{spread}:"]
     plus = pluses(found)

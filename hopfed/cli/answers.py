@@ -224,7 +224,8 @@ def _write_filled(
     cells, filled, right = 0, 0, 0.0
     streamed = out_file.suffix.lower() in STREAMED
     held: list[tuple[Any, Any]] = []
-    with writing(out_file) if streamed else nullcontext() as add:
+    dialect = fillings[0].dialect
+    with writing(out_file, dialect) if streamed else nullcontext() as add:
         types = _common_types(fillings)
         for path, filling in zip(files, fillings, strict=True):
             for part in filling.blocks():

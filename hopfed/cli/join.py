@@ -311,7 +311,6 @@ def _join(
     from hopfed.hopfield.allowed import ALLOWED
     from hopfed.hopfield.site.budget import Ledger
     from hopfed.hopfield.site.consent import Owner
-    from hopfed.hopfield.site.inventory import FORMS
     from hopfed.hopfield.site.named_owner import NamedOwner
     from hopfed.hopfield.site.released import Released
 
@@ -345,7 +344,9 @@ def _join(
         if reply.fault:
             sparing(f"{where}: not answered: {reply.reason}", reply.reason)
             return
-        told = {name: array for name, array in reply.up.items() if name not in FORMS or array.size}
+        told = {name: array for name, array in reply.up.items() if array.size}
+        if not told:  # as of columns that have no names
+            return
         parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
         sparing(f"{where}: sending {parts}")
 

@@ -196,8 +196,9 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     if recovery.graded is not None:
         residual = recovery.graded.residual
         measured = (
-            f"{found.channel} channel; residual {residual.ratio:.2f} "
-            f"({residual.expected:.2f} +- {residual.error:.2f} expected)"
+            f"{found.channel} channel; columns depend on each other within classes by "
+            f"{residual.ratio:.2f} of the edge of noise ({residual.expected:.2f} +- "
+            f"{residual.error:.2f} expected)"
         )
     out.print(
         f"{m:,} examples{owners}; spectrum shows {found.n_detected} ({recovery.rule}); {measured}"
@@ -219,9 +220,10 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         out.print(f"one owner, so nothing was exchanged; {seconds:.2f} s")
         return
     worst = int(recovery.traffic.up.max())
+    part = f" ({worst / dense:.1%})" if worst <= dense else f", {worst / dense:.1f} times less"
     out.print(
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
-        f"operator {human_bytes(dense)} ({worst / dense:.1%}); {_against_rows(recovery)}; "
+        f"operator {human_bytes(dense)}{part}; {_against_rows(recovery)}; "
         f"{seconds:.2f} s"
     )
 

@@ -144,7 +144,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
                 experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
             )
         except HopfedError as error:
-            raise HopfedError(f"{error}; continue with --resume") from None
+            raise HopfedError(f"{error}; {_advice(error)}") from None
         with blaming(out_file, run.kind):  # what nobody would take is not told
             told = read(experiment.told(config, run.arrays).message(), config.columns)
         _keep(run, told, config.names, out_file)
@@ -153,6 +153,15 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     out.print(
         f"\n{config.rounds} rounds in {seconds + time.perf_counter():.1f} s; wrote {out_file}"
     )
+
+
+def _advice(error: HopfedError) -> str:
+    """Say how a federation that stopped goes on."""
+    from hopfed.federation.rounds import TooFewClientsError
+
+    if isinstance(error, TooFewClientsError) and error.refused:
+        return "serve anew with what these clients allow, or once they allow it go on with --resume"
+    return "continue with --resume"
 
 
 class _ReportingEngine:

@@ -11,7 +11,7 @@ import gzip
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,9 @@ from hopfed.data._first_lines import (
     names_in,
     rows_of,
 )
+from hopfed.data.dialects import Dialect, columns_with_commas, with_points
 from hopfed.data.files import UNPACKED, opened, reading
-from hopfed.errors import DataError
+from hopfed.errors import DataError, shown
 
 BLOCK = 1 << 22  # bytes of text that are read at a time, or a few lines of them
 PER_CELL = 400  # bytes that a cell of the first line takes as a column of its own
@@ -51,6 +52,8 @@ class Delimited:
     quoted : whether cells may be in double quotes, which hold line breaks then.
     longest : bytes of the longest line that was looked at.
     doubtful : names that are entries of their own columns, so that the first row may hold no names.
+    commas : columns of numbers with a decimal comma, which are read with a point.
+    mark : whether the file begins with the mark of UTF-8.
 
     Examples
     --------
@@ -69,6 +72,8 @@ class Delimited:
     quoted: bool
     longest: int
     doubtful: tuple[str, ...] = ()
+    commas: frozenset[int] = frozenset()
+    mark: bool = False
 
     @classmethod
     def of(cls, path: str | Path, words: frozenset[str] = frozenset()) -> Delimited:
@@ -85,7 +90,8 @@ class Delimited:
         """
         path = Path(path)
         with reading(path, "cannot be read as csv"), _bytes(path) as file:
-            lines = lines_of(head(file))
+            data = head(file)
+            lines = lines_of(data)
         if not lines:
             raise DataError(f"{path}: the file is empty")
         longest = max(map(len, lines))
@@ -101,7 +107,15 @@ class Delimited:
         width = len(header or rows[0])
         quoted = any('"' in line for line in lines)
         doubtful = doubtful_names(header or (), rows[1:], words)
-        return cls(path, delimiter, header, width, quoted, longest, doubtful)
+        cells = rows if header is None else rows[1:]
+        commas = columns_with_commas(cells, delimiter, words)
+        mark = data[0].startswith(codecs.BOM_UTF8)
+        return cls(path, delimiter, header, width, quoted, longest, doubtful, commas, mark)
+
+    def dialect(self, names: Sequence[str]) -> Dialect:
+        """Return how the file is written, given the names that its columns have."""
+        delimiter = "," if self.delimiter == " " else self.delimiter
+        return Dialect(delimiter, frozenset(names[j] for j in self.commas), self.mark)
 
     def blocks(self, watch: Callable[[float], None] | None = None) -> Iterator[Any]:
         """Yield all rows as record batches of Arrow, whose columns are text.
@@ -200,6 +214,7 @@ class _Parser:
         try:
             for batch in self._reader(raw):
                 batch = self._without_blanks(batch, rows, raw.blank)
+                batch = self._with_points(batch, rows)
                 rows += batch.num_rows
                 if batch.num_rows:
                     yield batch
@@ -260,6 +275,19 @@ class _Parser:
                 f"row {before + at + 1} is empty: leave out what stands above the names of the "
                 "columns, and lines without cells"
             )
+        return batch
+
+    def _with_points(self, batch: Any, before: int) -> Any:
+        """Return a batch whose numbers have a decimal point."""
+        for j in sorted(self.text.commas):
+            cells, odd = with_points(batch.column(j))
+            if odd >= 0:
+                word, row = batch.column(j)[odd].as_py().strip(), before + odd + 1
+                raise ValueError(
+                    f"row {row}, column {j + 1}: '{shown(word, 40)}' beside numbers with a decimal "
+                    "comma: write all numbers in one way, without marks of thousands"
+                )
+            batch = batch.set_column(j, batch.schema.field(j), cells)
         return batch
 
     def _words(self, said: str) -> str:

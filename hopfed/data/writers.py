@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hopfed._lib.outputs import RUN, check_suffix, replacing
+from hopfed.data.dialects import PLAIN, Dialect
 from hopfed.errors import ArgumentError
 from hopfed.runs import Run, plain
 
@@ -128,12 +129,15 @@ def write(
 
 
 @contextmanager
-def writing(path: str | Path) -> Iterator[Callable[[Sequence[Column]], None]]:
+def writing(
+    path: str | Path, dialect: Dialect = PLAIN
+) -> Iterator[Callable[[Sequence[Column]], None]]:
     """Write a .csv or a .parquet file some rows at a time, whole or not at all.
 
     Parameters
     ----------
     path : of the file.
+    dialect : how a .csv is to be written.
 
     Yields
     ------
@@ -160,7 +164,7 @@ def writing(path: str | Path) -> Iterator[Callable[[Sequence[Column]], None]]:
 
         def add(columns: Sequence[Column]) -> None:
             if Path(path).suffix.lower() == ".csv":
-                _csv(temporary, columns, append=bool(made))
+                _csv(temporary, columns, bool(made), dialect)
                 made.append(None)
                 return
             from pyarrow import parquet
@@ -205,16 +209,25 @@ def _is_formula(text: str) -> bool:
     return bool(_FORMULA.match(text)) and not _NUMBER.fullmatch(text.strip()) and text != "\t"
 
 
-def _csv(path: Path, columns: Sequence[Column], append: bool = False) -> None:
+def _csv(
+    path: Path, columns: Sequence[Column], append: bool = False, dialect: Dialect = PLAIN
+) -> None:
     """Write blocks of rows; numbers as they are read back, texts that are no formulas."""
     length = len(columns[0][1]) if columns else 0
     mode = "a" if append else "w"
     with open(path, mode, newline="", encoding="utf-8", errors="surrogatepass") as file:
-        out = csv.writer(file, lineterminator="\n")
+        out = csv.writer(file, delimiter=dialect.delimiter, lineterminator="\n")
+        if dialect.mark and not append:
+            file.write("\ufeff")
         if not append:
             out.writerow(text_cell(name) for name, _ in columns)
         for start in range(0, length, BLOCK):
-            lines = (_plain(values[start : start + BLOCK]) for _, values in columns)
+            lines = (
+                [dialect.cell(name, value) for value in _plain(values[start : start + BLOCK])]
+                if name in dialect.commas
+                else _plain(values[start : start + BLOCK])
+                for name, values in columns
+            )
             out.writerows(zip(*lines, strict=True))
 
 

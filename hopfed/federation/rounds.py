@@ -32,11 +32,17 @@ _MARK = "#"  # an entry of every flattened dict, so that an empty one is not los
 class TooFewClientsError(HopfedError):
     """Fewer clients answered than the federation was told to go on with.
 
+    Attributes
+    ----------
+    refused : whether all that did not were reached, and failed or refused, as they would again.
+
     Examples
     --------
     >>> str(TooFewClientsError("round 0: 0 of 3 clients were heard, the minimum is 1"))
     'round 0: 0 of 3 clients were heard, the minimum is 1'
     """
+
+    refused = False
 
 
 @dataclass(frozen=True)
@@ -302,10 +308,12 @@ class _Round:
         """Raise an error unless `minimum` clients were heard."""
         if len(messages) < minimum:
             words = "; ".join(self.faults.words()) or "the others were absent or late"
-            raise TooFewClientsError(
+            error = TooFewClientsError(
                 f"round {self.t}: {len(messages)} of {self.clients} clients were heard, the "
                 f"minimum is {minimum}: {words}"
             )
+            error.refused = set(self.faults.codes.tolist()) <= {Fault.NONE, Fault.RAISED}
+            raise error
 
     def serve(
         self, messages: dict[int, Message], exchange: int, ages: dict[int, int]

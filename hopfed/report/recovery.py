@@ -23,7 +23,6 @@ LISTED = 60  # archetypes
 TOLD = 8  # columns named for an archetype, on each side
 CLIENTS = 200  # that are listed
 NAMED = 60  # columns in a sentence
-CERTAIN = 1.96  # standard errors to each side of an interval that holds the truth in 95% of cases
 # Channel -> what its rates are, where archetypes have none of their own.
 RATES = {
     "symmetric": "All columns are taken to agree with their archetype equally often, which "
@@ -142,7 +141,7 @@ def _sureness(found: Archetypes) -> str:
     said = []
     overlaps = found.expected_overlaps
     if _has_intervals(found) and found.errors is not None:
-        margin = CERTAIN * found.errors / 2
+        margin = display.CERTAIN * found.errors / 2
         said.append(
             f"Rates of columns are known to within {np.median(margin):.1%} (half of them) and "
             f"{margin.max():.1%} (all), at a confidence of 95%."
@@ -213,7 +212,7 @@ def _interval(found: Archetypes, k: int, column: int, rate: float) -> tuple[floa
     """Ends of the interval of a rate; the rate itself where no error is known."""
     errors = found.errors if _has_intervals(found) else None
     error = 0.0 if errors is None else float(errors[k, column])
-    margin = CERTAIN * error / 2  # a rate is (1 + mean) / 2
+    margin = display.CERTAIN * error / 2  # a rate is (1 + mean) / 2
     return max(rate - margin, 0.0), min(rate + margin, 1.0)
 
 

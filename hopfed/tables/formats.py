@@ -102,7 +102,7 @@ def _of_text(path: Path, words: frozenset[str]) -> Source:
             f"the first row was taken for names of columns, but the rows below hold "
             f"{listed(text.doubtful)}, too: if that row holds entries, put a row of names above it"
         )
-    source = Source(str(path), names, blocks, notes=notes)
+    source = Source(str(path), names, blocks, notes=notes, dialect=text.dialect(names))
     return source
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.data.arrow_cells import distinct
+from hopfed.data.dialects import PLAIN, Dialect
 from hopfed.data.writers import numbered
 from hopfed.errors import shown
 
@@ -53,6 +54,7 @@ class Source:
     watch : is told what part is read, where that is known.
     most : bytes of blocks that are kept.
     readings : times that it was read.
+    dialect : how it is written, of a text file.
     """
 
     what: str
@@ -65,6 +67,7 @@ class Source:
     watch: Callable[[float], None] | None = None
     most: int = KEPT
     readings: int = 0
+    dialect: Dialect = PLAIN
     _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 from hopfed.data.arrow_cells import number
@@ -25,6 +26,9 @@ MISSING = frozenset({"", "na", "n/a", "n.a.", "#n/a", "<na>", "null", "none", "n
 MISSING |= frozenset({"?", ".", "-"})
 MAYBE_LEVEL = frozenset({"none"})  # beside other categories it is one of them
 KNOWN = MISSING.union(*(low | high for low, high in FAMILIES))  # no names of columns
+
+
+ZEROS = re.compile(r"0[0-9]+")
 
 
 def token(word: str) -> str:
@@ -103,15 +107,16 @@ def outsiders(tokens: Collection[str]) -> set[str]:
 
 
 def level(word: str) -> str:
-    """Return the category that a word stands for.
+    """Return the category that a word stands for; digits that zeros lead are a name, as of places.
 
     Examples
     --------
-    >>> level(" Oak "), level("2.0")
-    ('Oak', '2')
+    >>> level(" Oak "), level("2.0"), level("01234")
+    ('Oak', '2', '01234')
     """
-    value = number(word)
-    return word.strip() if value is None else spelt(value)
+    word = word.strip()
+    value = None if ZEROS.fullmatch(word) else number(word)
+    return word if value is None else spelt(value)
 
 
 def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:

@@ -155,8 +155,8 @@ def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypat
     sizes, plain = [], writers.writing
 
     @contextmanager
-    def recorded(target):
-        with plain(target) as add:
+    def recorded(target, dialect):
+        with plain(target, dialect) as add:
             yield lambda block: (sizes.append(len(block[0][1])), add(block))
 
     monkeypatch.setattr(writers, "writing", recorded)

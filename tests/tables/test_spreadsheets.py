@@ -1,5 +1,8 @@
 """Tables as programs for spreadsheets write them: read right, or refused in one line."""
 
+import re
+
+import numpy as np
 import pytest
 
 import hopfed
@@ -25,7 +28,19 @@ SHEETS = {  # header and rows as programs for spreadsheets write them; signs, or
     "not applicable": ("id,a,b\nA,yes,no\nB,no,no\nC,yes,yes\nD,n.a.,N.A.\n", True),
     "line breaks in cells": ('id,"a\nb",c\nA,yes,no\nB,no,no\nC,"yes",yes\n', True),
     "columns without names at the end": ("id,a,b,,\nA,1,0,,\nB,0,0,,\nC,1,1,,\n", True),
-    "decimal commas": ("id;a\nA;1,5\nB;2,25\nC;3,5\n", "'a' holds numbers .* like '1,5': write"),
+    "decimal commas": ("id;a\nA;1,5\nB;2,25\nC;3,5\n", r"'a' holds numbers \(1.5, 2.25, 3.5"),
+    "decimal commas or thousands": (
+        "id;a\nA;1,500\nB;2,250\nC;3,125\n",
+        "'a' holds numbers .* like '1,500': write",
+    ),
+    "decimal commas and marks of thousands": (
+        "id;a\nA;1,5\nB;2.250,5\nC;3,125\n",
+        "'a' holds numbers .* like '[0-9.,]*': write",
+    ),
+    "decimal commas and points": (
+        "id;a\n" + "A;1,5\n" * 30 + "B;2.250\n",
+        "row 31, column 2: '2.250' beside numbers with a decimal comma",
+    ),
     "per cent": ("id,a\nA,5%\nB,10%\nC,12%\n", "holds numbers that are written like '5%'"),
     "money": ("id,a\nA,€ 5\nB,€ 1200\nC,€ 12\n", "holds numbers that are written like '€ 5'"),
     "thousands": (
@@ -76,10 +91,37 @@ def test_numbers_in_other_spelling_are_not_names_of_rows(tmp_path):
     path = tmp_path / "a.csv"
     for sign in ";|\t":
         path.write_text("".join(f"{i},5{sign}{i + 7},25\n" for i in range(1, 15)))
-        with pytest.raises(DataError, match=r"'column 1' .* 'column 2' .*or if 'column 1' names"):
+        with pytest.raises(DataError, match=r"got 1.5 at row 1, column 1; or say where"):
             hopfed.read_table(path)
     path.write_text("id;a\n" + "".join(f"{i}.001,5;ja\n{i}.002,5;nein\n" for i in range(1, 8)))
     assert hopfed.read_table(path).ids[0] == "1.001,5"
+
+
+def test_decimal_commas_are_read_and_written_again(tmp_path, request):
+    """As a spreadsheet of many countries saves a table, and opens it."""
+    command = request.getfixturevalue("hopfed")
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=200)
+    size = kind * 3 + rng.random(200)
+    yes = rng.random((200, 8)) < np.where(kind[:, None] == np.arange(8) % 2, 0.9, 0.1)
+    lines = ["größe;" + ";".join(f"q{j}" for j in range(8))]
+    for k in range(200):
+        written = "" if k % 10 == 0 else f"{size[k] - 2:.2f}".replace(".", ",")
+        lines.append(";".join([written, *np.where(yes[k], "ja", "nein")]))
+    path, run, whole = (tmp_path / name for name in ("a.csv", "run.h5", "whole.csv"))
+    path.write_text("\ufeff" + "\n".join(lines) + "\n", encoding="utf-8")
+    table = hopfed.read_table(path, binarize={"größe": 0.5})
+    signs = unpack(table.rows)[:, 0]
+    np.testing.assert_array_equal(signs[signs != 0] > 0, (np.round(size - 2, 2) > 0.5)[signs != 0])
+    assert command("recover", path, "--binarize", "median", "--out", run)[0] == 0
+    assert command("complete", run, path, "--out", whole)[0] == 0
+    found = whole.read_bytes().decode("utf-8-sig").splitlines()
+    assert whole.read_bytes().startswith(b"\xef\xbb\xbf")
+    changed = [(a, b) for a, b in zip(lines, found, strict=True) if a != b]
+    assert len(changed) == 20  # and these in the blank cell alone
+    assert all(re.fullmatch(r"(<=|>) -?\d,\d+", b.removesuffix(a)) for a, b in changed)
+    assert unpack(hopfed.read_table(whole, binarize="median").rows).shape == (200, 9)
+    assert command("assign", run, whole, "--out", tmp_path / "kinds.csv")[0] == 0
 
 
 def test_a_delimiter_at_the_end_of_rows_moves_no_names(tmp_path):

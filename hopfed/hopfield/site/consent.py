@@ -174,8 +174,8 @@ class Owner:
             raise DataError(f"this client deals its rows over {own} round(s), not over {rounds}")
         if M // rounds < fewest:
             raise DataError(
-                f"{rounds} round(s) would leave batches of fewer than the {fewest} rows of this "
-                f"client's smallest batch; it takes {M // fewest} round(s) at most"
+                f"rows for {M // fewest} round(s) at most, not for {rounds}: batches have {fewest} "
+                "rows at least"
             )
         return Batches((self.rows,), rounds)
 
