@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from asking import N
 
-from hopfed.cli import serve_columns
+from hopfed.cli.machines import serve_columns
 from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context

@@ -156,7 +156,7 @@ class GradedPlan:
     --------
     >>> found = plan(ClassLaw(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
     >>> found.samples.tolist(), found.accuracy.round(3).tolist()
-    ([11.0, 88.0], [1.0, 1.0])
+    ([10.0, 84.0], [1.0, 1.0])
     """
 
     boundary: np.ndarray
@@ -325,6 +325,11 @@ def shown(classes: Classes, samples: float) -> Classes:
 
     What is rarer is in none of so many rows, more often than not, and lends no column the precision
     that its small variance would.
+
+    Parameters
+    ----------
+    classes : the population.
+    samples : number of rows.
 
     Examples
     --------

@@ -13,7 +13,7 @@ import numpy as np
 
 from hopfed.archetypes import assignment, display, export, storage
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
-from hopfed.archetypes.graded.resolution import expected_overlaps
+from hopfed.archetypes.graded.verdict.resolution import expected_overlaps
 from hopfed.tables.coding import Coding
 from hopfed.theory.exposures import interval
 from hopfed.theory.resolution import expected_overlap

@@ -137,7 +137,7 @@ def described(found: Archetypes, k: int) -> list[str]:
     >>> rng = np.random.default_rng(0)
     >>> heads = np.where(rng.random((500, 1)) < 0.5, 0.9, 0.4)  # of all 20 coins of a row
     >>> described(recover(rng.random((500, 20)) < heads), 0)[0]
-    'archetype 1, 55% of the rows, rates +- 5.6% (95% interval):'
+    'archetype 1, 55% of the rows, rates +- 5.7% (95% interval):'
     """
     error = 0.0 if found.errors is None else CERTAIN * float(np.median(found.errors[k])) / 2
     spread = f", rates +- {error:.1%} (95% interval)" if error >= 0.0005 else ""

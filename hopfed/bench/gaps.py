@@ -13,7 +13,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed.archetypes.graded.verdict import Judging
+from hopfed.archetypes.graded.verdict.judging import Judging
 from hopfed.archetypes.overlap import retrieval
 from hopfed.bench.common import (
     examples,

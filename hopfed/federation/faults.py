@@ -7,6 +7,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from hopfed.errors import HopfedError
+
 REASON = 120  # bytes of a reason that are kept
 
 
@@ -73,3 +75,19 @@ class FaultLog:
             for c, code in enumerate(self.codes)
             if Fault(code) not in quiet
         ]
+
+
+class TooFewClientsError(HopfedError):
+    """Fewer clients answered than the federation was told to go on with.
+
+    Attributes
+    ----------
+    refused : whether all that did not were reached, and failed or refused, as they would again.
+
+    Examples
+    --------
+    >>> str(TooFewClientsError("round 0: 0 of 3 clients were heard, the minimum is 1"))
+    'round 0: 0 of 3 clients were heard, the minimum is 1'
+    """
+
+    refused = False

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.errors import HopfedError
 from hopfed.federation.contract import EVERYONE, Context, Method, Metrics, State
 from hopfed.federation.engines import Call, Engine, Outcome
-from hopfed.federation.faults import Fault, FaultLog
+from hopfed.federation.faults import Fault, FaultLog, TooFewClientsError
 from hopfed.federation.messages import Message, Traffic, as_message, digest, malformed, not_finite
 from hopfed.federation.participation import Participation
 from hopfed.federation.states import Held, StateMap
@@ -27,22 +26,6 @@ from hopfed.federation.suspects import guarded, usable
 BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough for their states
 
 _MARK = "#"  # an entry of every flattened dict, so that an empty one is not lost
-
-
-class TooFewClientsError(HopfedError):
-    """Fewer clients answered than the federation was told to go on with.
-
-    Attributes
-    ----------
-    refused : whether all that did not were reached, and failed or refused, as they would again.
-
-    Examples
-    --------
-    >>> str(TooFewClientsError("round 0: 0 of 3 clients were heard, the minimum is 1"))
-    'round 0: 0 of 3 clients were heard, the minimum is 1'
-    """
-
-    refused = False
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,12 @@ import numpy as np
 from hopfed._lib.arrays import Array, to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.channel import choose
-from hopfed.archetypes.graded.em import Fit
-from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.resolution import unresolved
-from hopfed.archetypes.graded.search import Search, find_classes
-from hopfed.archetypes.graded.verdict import Judging, Residual, judge
+from hopfed.archetypes.graded.fitting.channel import choose
+from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
+from hopfed.archetypes.graded.fitting.search import Search, find_classes
+from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.verdict.judging import Judging, Residual, judge
+from hopfed.archetypes.graded.verdict.resolution import unresolved
 from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
 from hopfed.recovery import sampled

@@ -13,7 +13,7 @@ from hopfed._lib.arrays import blas_threads
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.small_tables import SMALL
+from hopfed.archetypes.graded.owners.small_tables import SMALL
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits

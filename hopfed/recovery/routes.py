@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import norm
 
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.search import Search
+from hopfed.archetypes.graded.fitting.search import Search
 from hopfed.archetypes.status import FOUND
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic

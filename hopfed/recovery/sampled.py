@@ -14,10 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.em import Fit, expect, improve, iterate, told
-from hopfed.archetypes.graded.mixture import Prior, added, weighted_sums
-from hopfed.archetypes.graded.owners import Owner, Owners
-from hopfed.archetypes.graded.variables import Variables
+from hopfed.archetypes.graded.fitting.expectation_maximization import (
+    Fit,
+    expect,
+    improve,
+    iterate,
+    told,
+)
+from hopfed.archetypes.graded.fitting.mixture import Prior, added, weighted_sums
+from hopfed.archetypes.graded.owners.asking import Owner, Owners
+from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.federation.messages import Message
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import columns_of

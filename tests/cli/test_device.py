@@ -137,7 +137,7 @@ def test_a_run_remembers_its_device(emulated, tmp_path):
 
 
 def test_bench_of_all_takes_the_pairs_that_can(monkeypatch):
-    from hopfed.cli.bench import _pairs
+    from hopfed.cli.runs.bench import _pairs
 
     assert _pairs("all", "cpu") == list(PAIRS)
     on_cuda = _pairs("all", "cuda:0")
@@ -151,7 +151,7 @@ def test_bench_measures_the_device_that_is_named(hopfed, emulated, monkeypatch):
     monkeypatch.setattr("hopfed.bench.harness.device_ceilings.Sizes", lambda: few)
     monkeypatch.setattr("hopfed.bench.harness.report.BUDGET", {"small": 0.0})
     tiny = replace(load("gram"), small=cross({"M": 30, "N": 130}, N=(100, 130), M=(20, 30)))
-    monkeypatch.setattr("hopfed.cli.bench.load", lambda name: tiny)
+    monkeypatch.setattr("hopfed.cli.runs.bench.load", lambda name: tiny)
     status, text, error = hopfed("bench", "gram", "--device", "cuda", "--json")
     assert (status, error) == (0, "")
     found = json.loads(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from asking import ask, method, signs, site
 
-from hopfed.cli import join
+from hopfed.cli.machines import join
 from hopfed.data.writers import numbered, text_cell
 from hopfed.federation.engines.flower import client
 from hopfed.runs import Run

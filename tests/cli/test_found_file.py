@@ -8,7 +8,7 @@ import pytest
 from hopfed import load
 from hopfed._lib.settings import to_plain
 from hopfed.archetypes.storage import holding
-from hopfed.cli.join import _finish
+from hopfed.cli.machines.join import _finish
 from hopfed.data.batches import Batches
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples

@@ -121,7 +121,7 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
 def test_every_guard_is_an_option_of_serve_whose_help_names_its_default():
     from dataclasses import fields
 
-    from hopfed.cli.serve import serve_command
+    from hopfed.cli.machines.serve import serve_command
     from hopfed.experiments.serve import GUARDS, Config
 
     options = {option.name: option for option in serve_command.params}

@@ -9,7 +9,7 @@ import pytest
 from asking import N, method, refused, signs
 from named_owners import NAMES, ORDER, Together, node, put
 
-from hopfed.cli import serve_columns
+from hopfed.cli.machines import serve_columns
 from hopfed.data.batches import Batches, Elsewhere
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError

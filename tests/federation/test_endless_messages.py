@@ -15,7 +15,7 @@ from flwr.proto.fleet_pb2 import PullMessagesRequest
 from flwr.proto.node_pb2 import Node
 
 from hopfed._lib.settings import to_plain
-from hopfed.cli.join import _finish
+from hopfed.cli.machines.join import _finish
 from hopfed.data.batches import Elsewhere
 from hopfed.errors import DataError
 from hopfed.experiments import serve

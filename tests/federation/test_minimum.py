@@ -10,8 +10,8 @@ from hopfed.experiments.serve import Config, play
 from hopfed.federation.engines import Outcome
 from hopfed.federation.engines.flower.keys import make_keys
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.faults import Fault
-from hopfed.federation.rounds import FederationState, TooFewClientsError
+from hopfed.federation.faults import Fault, TooFewClientsError
+from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.client import unpack_patterns
 
 

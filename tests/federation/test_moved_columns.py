@@ -8,7 +8,7 @@ from asking import N, method, refused, signs
 from click.testing import CliRunner
 from named_owners import NAMES, ORDER, node, put
 
-from hopfed.cli import join
+from hopfed.cli.machines import join
 from hopfed.data.batches import Elsewhere
 from hopfed.data.readers import as_examples
 from hopfed.data.writers import write

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from commands import parsed
 
-from hopfed.cli.join import join_command
+from hopfed.cli.machines.join import join_command
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "hopfed" / "federation" / "README.md").read_text()
@@ -54,8 +54,8 @@ def test_its_commands_parse(line):
 
 
 def test_its_options_are_those_of_the_commands():
-    from hopfed.cli.fl import run_command
-    from hopfed.cli.serve import serve_command
+    from hopfed.cli.machines.serve import serve_command
+    from hopfed.cli.networks.fl import run_command
 
     commands = (join_command, serve_command, run_command)  # the last for files that others send
     known = {o for c in commands for p in c.params for o in p.opts}

@@ -9,10 +9,10 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import answer
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.faults import Fault
+from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.messages import Field
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState, TooFewClientsError, play_round
+from hopfed.federation.rounds import FederationState, play_round
 from hopfed.federation.states import StateStore
 
 LOCAL = LocalEngine()

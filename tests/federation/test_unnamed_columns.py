@@ -10,7 +10,7 @@ from asking import N, method, refused, signs
 from machines import COLUMNS, Machines
 from named_owners import NAMES, node, put
 
-from hopfed.cli import serve_columns
+from hopfed.cli.machines import serve_columns
 from hopfed.data.batches import Elsewhere
 from hopfed.errors import DataError, HopfedError
 from hopfed.experiments import serve

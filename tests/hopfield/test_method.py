@@ -11,9 +11,9 @@ from hopfed.data.schedules import NoveltyRamp, Sequential
 from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.faults import Fault
+from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import FederationState, TooFewClientsError, play_round
+from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.memory.remembered import Remembered

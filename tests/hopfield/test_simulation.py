@@ -10,8 +10,9 @@ from hopfed.data.readers import as_examples
 from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.faults import TooFewClientsError
 from hopfed.federation.participation import Participation
-from hopfed.federation.rounds import TooFewClientsError, play_round
+from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
 

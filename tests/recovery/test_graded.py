@@ -5,7 +5,7 @@ import pytest
 from graded_tables import classes, error, known, whiten
 from helpers import DATA
 
-from hopfed.archetypes.graded.search import Search
+from hopfed.archetypes.graded.fitting.search import Search
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack
 from hopfed.recovery.graded import recover_graded

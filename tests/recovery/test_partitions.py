@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.archetypes.graded.mixture import class_sums
-from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.fitting.mixture import class_sums
+from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import unpack
 from hopfed.recovery import sampled

@@ -21,9 +21,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))  # of a program; pytest knows it
 from graded_tables import classes, error, known
 
-from hopfed.archetypes.graded.em import iterate
-from hopfed.archetypes.graded.mixture import ClassSums, Prior
-from hopfed.archetypes.graded.owners import Owners
+from hopfed.archetypes.graded.fitting.expectation_maximization import iterate
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
+from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.recovery.recover import run_recovery
 from hopfed.theory.graded import Classes, predict_white
 

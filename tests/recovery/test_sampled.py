@@ -5,10 +5,10 @@ import pytest
 from graded_tables import classes, error, known
 
 from hopfed import kernels
-from hopfed.archetypes.graded.mixture import Prior
-from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.search import single
-from hopfed.archetypes.graded.verdict import Judging, judge
+from hopfed.archetypes.graded.fitting.mixture import Prior
+from hopfed.archetypes.graded.fitting.search import single
+from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.verdict.judging import Judging, judge
 from hopfed.recovery import sampled
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.rows import columns_of

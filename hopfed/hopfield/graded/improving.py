@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from hopfed.archetypes.graded.em import Fit
-from hopfed.archetypes.graded.lanczos import following, pairs
-from hopfed.archetypes.graded.mixture import ClassSums, Prior
-from hopfed.archetypes.graded.splitting import Halves, halved, scales
+from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
+from hopfed.archetypes.graded.fitting.lanczos import following, pairs
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
+from hopfed.archetypes.graded.fitting.splitting import Halves, halved, scales
 from hopfed.federation.messages import Message
 from hopfed.hopfield.graded.memory import STRANGER, Memory, rows_without, with_memory
 from hopfed.hopfield.graded.robust import pooled_products

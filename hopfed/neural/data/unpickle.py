@@ -16,7 +16,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.data.files import opened, size_of
-from hopfed.errors import DataError
+from hopfed.errors import DataError, shown
 
 _NUMBERS = frozenset(f"{kind}{size}" for kind in "iuf" for size in (1, 2, 4, 8)) - {"f1"}
 
@@ -39,7 +39,7 @@ def read_pickle(path: str | Path) -> dict[str, Any]:
             return {k: v.numbers if isinstance(v, _Array) else v for k, v in value.items()}
         except Exception as error:  # a broken pickle can raise anything
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise DataError(f"{path}: not a pickle of this dataset: {reason}") from None
+            raise DataError(f"{path}: not a pickle of this dataset: {shown(reason)}") from None
 
 
 class _Dtype:

@@ -5,11 +5,11 @@ import pytest
 from helpers import DATA, rest_slow
 
 import hopfed
-from hopfed.archetypes.graded.mixture import ClassSums, Prior
-from hopfed.archetypes.graded.owners import Owner, Owners
-from hopfed.archetypes.graded.replicas import drawn
-from hopfed.archetypes.graded.residuals import residual_product, residual_squares
-from hopfed.archetypes.graded.variables import Variables
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
+from hopfed.archetypes.graded.owners.asking import Owner, Owners
+from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.archetypes.graded.verdict.replicas import drawn
+from hopfed.archetypes.graded.verdict.residuals import residual_product, residual_squares
 from hopfed.kernels import unpack
 
 

@@ -3,13 +3,13 @@ import pytest
 from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
-from hopfed.archetypes.graded.channel import QUALITIES, choose, pattern_gains
-from hopfed.archetypes.graded.em import expect
-from hopfed.archetypes.graded.mixture import ClassSums, Prior
-from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.search import Search, find_classes, merge_gains, single
-from hopfed.archetypes.graded.splitting import halves
-from hopfed.archetypes.graded.starts import joint_start, sketch
+from hopfed.archetypes.graded.fitting.channel import QUALITIES, choose, pattern_gains
+from hopfed.archetypes.graded.fitting.expectation_maximization import expect
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
+from hopfed.archetypes.graded.fitting.search import Search, find_classes, merge_gains, single
+from hopfed.archetypes.graded.fitting.splitting import halves
+from hopfed.archetypes.graded.fitting.starts import joint_start, sketch
+from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.errors import ArgumentError
 
 

@@ -5,18 +5,18 @@ import pytest
 from graded_tables import classes
 from scipy.special import gammaln
 
-from hopfed.archetypes.graded.em import expect, improve, iterate
-from hopfed.archetypes.graded.lanczos import leading
-from hopfed.archetypes.graded.mixture import (
+from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve, iterate
+from hopfed.archetypes.graded.fitting.lanczos import leading
+from hopfed.archetypes.graded.fitting.mixture import (
     ClassSums,
     Mixture,
     Prior,
     bounded,
     class_sums,
 )
-from hopfed.archetypes.graded.owners import Owner, Owners
-from hopfed.archetypes.graded.residuals import residual_product, residual_squares, row_sums
-from hopfed.archetypes.graded.splitting import residual_products
+from hopfed.archetypes.graded.fitting.splitting import residual_products
+from hopfed.archetypes.graded.owners.asking import Owner, Owners
+from hopfed.archetypes.graded.verdict.residuals import residual_product, residual_squares, row_sums
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack
 from hopfed.memory.graded import complete

@@ -3,12 +3,12 @@ import pytest
 from graded_tables import classes, whiten
 from helpers import rest_slow
 
-from hopfed.archetypes.graded import verdict as verdict_module
-from hopfed.archetypes.graded.differences import carrying
-from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.replicas import STEPS, UNSURE_STEPS, drawn
-from hopfed.archetypes.graded.search import Search, find_classes
-from hopfed.archetypes.graded.verdict import Judging, dependent_columns, judge
+from hopfed.archetypes.graded.fitting.search import Search, find_classes
+from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.verdict import judging as verdict_module
+from hopfed.archetypes.graded.verdict.differences import carrying
+from hopfed.archetypes.graded.verdict.judging import Judging, dependent_columns, judge
+from hopfed.archetypes.graded.verdict.replicas import STEPS, UNSURE_STEPS, drawn
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits, pack, unpack
 
@@ -157,7 +157,7 @@ def test_replicas_of_a_large_table_are_drawn_few_at_a_time(monkeypatch):
     white = whiten([x])
     found = []
     for held in (1 << 28, 1):
-        monkeypatch.setattr("hopfed.archetypes.graded.replicas.HELD", held)
+        monkeypatch.setattr("hopfed.archetypes.graded.verdict.replicas.HELD", held)
         owners = Owners.of([x], 0)
         fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
         before = owners.exchanges

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from hopfed.archetypes.graded.owners import Owner, Owners
-from hopfed.archetypes.graded.row_mixtures import EXCHANGES, most_gained
+from hopfed.archetypes.graded.owners.asking import Owner, Owners
+from hopfed.archetypes.graded.verdict.row_mixtures import EXCHANGES, most_gained
 from hopfed.federation.messages import Traffic
 
 

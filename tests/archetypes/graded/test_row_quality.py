@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from graded_tables import classes, whiten
 
-from hopfed.archetypes.graded.owners import Owners
-from hopfed.archetypes.graded.row_quality import (
+from hopfed.archetypes.graded.fitting.search import Search, find_classes
+from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.verdict.judging import Judging, judge
+from hopfed.archetypes.graded.verdict.row_quality import (
     CHANCE,
     faded,
     gain_of_chance,
@@ -13,8 +15,6 @@ from hopfed.archetypes.graded.row_quality import (
     put_together,
     weak_rows_in_words,
 )
-from hopfed.archetypes.graded.search import Search, find_classes
-from hopfed.archetypes.graded.verdict import Judging, judge
 
 N, M = 120, 1500
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from hopfed import kernels
-from hopfed.archetypes.graded import small_tables
-from hopfed.archetypes.graded.likely_classes import mixed_ratios
-from hopfed.archetypes.graded.mixture import sums_and_pairs
-from hopfed.archetypes.graded.owners import Owner
-from hopfed.archetypes.graded.variables import Variables
+from hopfed.archetypes.graded.fitting.mixture import sums_and_pairs
+from hopfed.archetypes.graded.owners import small_tables
+from hopfed.archetypes.graded.owners.asking import Owner
+from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.archetypes.graded.verdict.likely_classes import mixed_ratios
 
 K, M, N = 4, 90, 33
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from graded_tables import classes
 
-from hopfed.archetypes.graded import likely_classes, sure_rows, unexplained
-from hopfed.archetypes.graded.owners import Owner, Owners
-from hopfed.archetypes.graded.residuals import residual_edge
+from hopfed.archetypes.graded.fitting import sure_rows
+from hopfed.archetypes.graded.owners.asking import Owner, Owners
+from hopfed.archetypes.graded.verdict import likely_classes, unexplained
+from hopfed.archetypes.graded.verdict.residuals import residual_edge
 from hopfed.kernels import pack_masked
 
 
@@ -63,7 +64,7 @@ def test_residuals_are_the_same_kept_or_made_anew_in_any_blocks(monkeypatch, kep
     assert worlds[0].exchanges == 21
     monkeypatch.setattr(unexplained, "KEPT", kept)
     monkeypatch.setattr(unexplained, "BLOCK", 7 * 50)
-    monkeypatch.setattr("hopfed.archetypes.graded.residuals.HELD", 1)  # one table at a time
+    monkeypatch.setattr("hopfed.archetypes.graded.verdict.residuals.HELD", 1)  # one table at a time
     for one, other in zip(whole, residual_edge(worlds, 2), strict=True):
         np.testing.assert_allclose(np.abs(one), np.abs(other), rtol=1e-3, atol=1e-4)
     assert worlds[0].exchanges == 42

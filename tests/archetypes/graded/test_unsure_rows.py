@@ -5,13 +5,13 @@ import pytest
 from graded_tables import classes, error, whiten
 from helpers import rest_slow
 
-from hopfed.archetypes.graded.em import expect, iterate
-from hopfed.archetypes.graded.mixture import ClassSums, Mixture, Prior, sums_and_pairs
-from hopfed.archetypes.graded.owners import Owners, standardised
-from hopfed.archetypes.graded.search import Search, find_classes
-from hopfed.archetypes.graded.splitting import DEEP, without_tails
-from hopfed.archetypes.graded.unsure_rows import Unsure
-from hopfed.archetypes.graded.variables import Variables
+from hopfed.archetypes.graded.fitting.expectation_maximization import expect, iterate
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior, sums_and_pairs
+from hopfed.archetypes.graded.fitting.search import Search, find_classes
+from hopfed.archetypes.graded.fitting.splitting import DEEP, without_tails
+from hopfed.archetypes.graded.fitting.unsure_rows import Unsure
+from hopfed.archetypes.graded.owners.asking import Owners, standardised
+from hopfed.archetypes.graded.owners.variables import Variables
 
 
 def found(x, patterns=None):

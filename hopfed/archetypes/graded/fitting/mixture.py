@@ -1,0 +1,375 @@
+"""Classes, what a table says of them in sums, and how well it is explained.
+
+Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
+The p of a column have a Beta prior around the rate of the column in the whole table; its
+concentration is common to all columns and fitted, so classes that hardly differ are shrunk towards
+each other, and no mean is +-1 for lack of rows.
+
+How many classes there are is decided by the evidence, the likelihood averaged over that prior. From
+the sums of one exchange it is known in the approximation of Cheeseman and Stutz (1996), which is
+exact where every row is sure of its class::
+
+    log p(rows | T, pi)
+        + sum_mu,j [log B(a + n+, b + n-) / B(a, b) - n+ log p - n- log(1 - p)] + ...
+
+and likewise for the shares, with n+- the observed +-1 of a class in a column. The bracket is about
+``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
+that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
+share, is averaged over as well, by Laplace's method. Where rows are unsure of their class the
+evidence is higher, by `hopfed.archetypes.graded.fitting.unsure_rows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from hopfed._lib.arrays import namespace
+from hopfed.archetypes.graded.fitting.sure_rows import sums_over
+from hopfed.archetypes.graded.fitting.unsure_rows import ALIKE, Unsure, directions_told
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, Question, total
+from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.federation.messages import Message
+from hopfed.kernels.mixtures import beta_gains, spent
+from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.rows import column_moments
+
+CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
+COLUMNS = 400  # from which the concentration is read
+OWN = 5.0  # rows that the common shares weigh in those of an owner
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Classes of binary columns.
+
+    Attributes
+    ----------
+    means : (K, N) in (-1, 1).
+    shares : (L, K) of the classes at each owner; rows add up to one.
+    """
+
+    means: np.ndarray
+    shares: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """K."""
+        return len(self.means)
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """What all rows say of classes.
+
+    Attributes
+    ----------
+    counts : (L, K) responsibilities added up, by owner.
+    signed : (K, N) observed entries added up.
+    seen : (K, N) number of observed entries.
+    log_likelihood : of all that is observed, for the classes that were asked about.
+    pairs : (K, K) products of two responsibilities added up; None where they were not asked for.
+    """
+
+    counts: np.ndarray
+    signed: np.ndarray
+    seen: np.ndarray
+    log_likelihood: float = float("nan")
+    pairs: np.ndarray | None = None
+
+    @cached_property
+    def plus(self) -> np.ndarray:
+        """(K, N) observed +1; sums in single precision may miss none by a little."""
+        found: np.ndarray = np.maximum((self.seen + self.signed) / 2, 0.0)
+        return found
+
+    @cached_property
+    def minus(self) -> np.ndarray:
+        """(K, N) observed -1."""
+        found: np.ndarray = np.maximum((self.seen - self.signed) / 2, 0.0)
+        return found
+
+    @cached_property
+    def told(self) -> np.ndarray:
+        """(K,) eigenvalues of `pairs`."""
+        return directions_told(np.zeros((0, 0)) if self.pairs is None else self.pairs)
+
+    def joined(self, into: np.ndarray) -> ClassSums:
+        """Add up classes: class k becomes part of class ``into[k]``."""
+        fold = np.eye(into.max() + 1)[into]
+        pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
+        sums = ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)
+        return replace(sums, pairs=pairs)
+
+
+def column_sums(owner: Owner, _: Message) -> Message:
+    """Sums and numbers of the observed entries of each column."""
+    sums, seen = column_moments(owner.rows)
+    xp = namespace(seen)
+    return {"sums": xp.astype(sums, xp.int32), "seen": xp.astype(seen, xp.int32)}
+
+
+def class_sums(owner: Owner, told: Message) -> Message:
+    """Sums of an owner's rows over classes: one step of EM asks for nothing else.
+
+    Parameters
+    ----------
+    told : `means` (K, N) and the owner's own `shares` (K,).
+    """
+    if isinstance(owner.rows, Reread):
+        return added(owner, owner.rows, class_sums, told)
+    owner.learn(told["means"], told["shares"])
+    likelihood = owner.log_densities.sum()
+    return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
+
+
+def sums_and_pairs(owner: Owner, told: Message) -> Message:
+    """The same, and how often rows may be of one class as well as of another."""
+    if isinstance(owner.rows, Reread):
+        return added(owner, owner.rows, sums_and_pairs, told)
+    sums, weights = class_sums(owner, told), owner.weights
+    return {**sums, "pairs": weights.T @ weights}
+
+
+def added(owner: Owner, rows: Reread, question: Question, told: Message) -> Message:
+    """Add up what each block of rows that are not held answers to a question.
+
+    Parameters
+    ----------
+    rows : those of the owner.
+    question : whose answers are sums over rows.
+    told : what the owner is told with it.
+    """
+    index, variables = owner.index, owner.variables
+
+    found = rows.total(lambda part: _Added.of(question(Owner(part, index, variables), told)))
+    return {name: found.sums[name].astype(kind) for name, kind in found.kinds.items()}
+
+
+@dataclass(frozen=True)
+class _Added:
+    """Answers added up in double precision, and the types in which they travel."""
+
+    sums: dict[str, np.ndarray]
+    kinds: dict[str, np.dtype]
+
+    @classmethod
+    def of(cls, answer: Message) -> _Added:
+        arrays = {name: np.asarray(array) for name, array in answer.items()}
+        double = {name: array.astype(np.float64) for name, array in arrays.items()}
+        return cls(double, {name: array.dtype for name, array in arrays.items()})
+
+    def __add__(self, other: _Added) -> _Added:
+        return _Added({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
+
+
+def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
+    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
+    xp = namespace(weights)
+    counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
+    numbers = owner.numbers
+    signed, seen = sums_over(owner.rows, weights) if numbers is None else numbers.sums(weights)
+    return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Beta prior of the rates of classes, column by column, and the bound on owners.
+
+    Attributes
+    ----------
+    rates : (N,) share of +1 among the observed entries of each column.
+    observed : (N,) part of the entries of each column that is observed.
+    influence : (L,) what a row of each owner counts, at most 1.
+    concentration : rows that the prior weighs; infinite for a single class.
+    variables : which columns are levels of one variable, where any are: their rates have a
+        Dirichlet prior then.
+    held : (L, N) part of each column that an owner observes, over that of all owners; None where
+        all have entries of the same columns.
+    """
+
+    rates: np.ndarray
+    observed: np.ndarray
+    influence: np.ndarray
+    concentration: float = 2.0
+    variables: Variables | None = None
+    held: np.ndarray | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, owners: Owners, most: float = 1.0) -> Prior:
+        """Ask the owners for their column sums.
+
+        Parameters
+        ----------
+        most : part of all rows that one owner may stand for; the rows of one that has more count
+            less, in every sum of every class.
+        """
+        influence = bounded(owners.sizes, most)
+        answers = owners.ask(column_sums, {})
+        sums = np.tensordot(influence, np.array([a["sums"] for a in answers]), 1)
+        each, rows = np.array([a["seen"] for a in answers]), influence @ owners.sizes
+        seen = np.tensordot(influence, each, 1)
+        parts = each / owners.sizes[:, None] / np.maximum(seen / rows, 1e-300)
+        rates = ((seen + sums) / 2 + 0.5) / (seen + 1)
+        if owners.variables is not None:
+            rates = owners.variables.normalised(rates)
+        held = None if ((each > 0) | (seen == 0)).all() else parts
+        return cls(rates, seen / rows, influence, variables=owners.variables, held=held)
+
+    @property
+    def part(self) -> np.ndarray:
+        """(N,) what a column is of its variable's columns; 0 where it is one of its own."""
+        return np.zeros(len(self.rates)) if self.variables is None else self.variables.part
+
+    def collect(self, answers: list[Message]) -> ClassSums:
+        """Add up the answers of all owners, each within its bound."""
+        scaled = [
+            {name: np.asarray(a, np.float64) * w for name, a in answer.items()}
+            for answer, w in zip(answers, self.influence, strict=True)
+        ]
+        likelihood = total(scaled, "log_likelihood") if "log_likelihood" in scaled[0] else np.nan
+        return ClassSums(
+            np.array([a["counts"] for a in scaled]),
+            total(scaled, "signed"),
+            total(scaled, "seen"),
+            float(likelihood),
+            total(scaled, "pairs") if "pairs" in scaled[0] else None,
+        )
+
+    def fitted(self, sums: ClassSums) -> Prior:
+        """Return the prior with the concentration under which these sums are most likely."""
+        if len(sums.seen) == 1:
+            return replace(self, concentration=np.inf)
+        found = concentration(
+            sums.plus, sums.minus, self.rates, self.concentration, self.part, self._unsure(sums)
+        )
+        return self if found == self.concentration else replace(self, concentration=found)
+
+    def _unsure(self, sums: ClassSums) -> Unsure | None:
+        if sums.pairs is None or len(sums.pairs) == 1:
+            return None
+        return Unsure(sums.counts.sum(axis=0), sums.told, self.observed, 1 - self.part)
+
+    def mixture(self, sums: ClassSums) -> Mixture:
+        """Most plausible classes after the sums: means shrunk towards the columns' own."""
+        if len(sums.seen) == 1:
+            means = sums.signed / (sums.seen + 1)
+        else:
+            c = self.concentration
+            means = 2 * (c * self.rates + sums.plus) / (c + sums.seen) - 1
+        common = sums.counts.sum(axis=0) + 1.0
+        common /= common.sum()
+        shares = sums.counts + OWN * common
+        return Mixture(means, shares / shares.sum(axis=1, keepdims=True))
+
+    def gain(self, sums: ClassSums) -> np.ndarray:
+        """(K,) log of the averaged likelihood of the entries of each class, were it alone."""
+        if np.isinf(self.concentration):
+            return np.asarray(self._spent(sums, self.rates).sum(axis=1))
+        found = _gain(sums.plus, sums.minus, self.rates, self.concentration, self.part)
+        return np.asarray(found.sum(axis=1))
+
+    def _spent(self, sums: ClassSums, p: np.ndarray) -> np.ndarray:
+        """(K, N) log-likelihood of the entries at rates p; of a variable that of its levels."""
+        lower = np.where(self.part > 0, 0.0, sums.minus)
+        found: np.ndarray = xlogy(sums.plus, p) + xlogy(lower, 1 - p)
+        return found
+
+    def evidence(self, classes: Mixture, sums: ClassSums) -> float:
+        """Log evidence of so many classes, from the sums that `classes` were asked for."""
+        n = sums.counts.sum(axis=0)
+        K = len(n)
+        p = np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9)
+        if self.variables is not None:
+            p = self.variables.normalised(p)
+        lower = sums.minus if self.variables is None else np.where(self.part > 0, 0.0, sums.minus)
+        named = label_gain(n) - xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
+        value = sums.log_likelihood + self.gain(sums).sum() - spent(sums.plus, lower, p) + named
+        # How sharply the entries know the column's rate, over which the whole is averaged too.
+        each = np.maximum(sums.seen, 0.5)
+        if not np.isinf(self.concentration):
+            each = 1 / (1 / (self.concentration + 1) + 1 / each)
+        value -= ((1 - self.part) * np.log(each.sum(axis=0))).sum() / 2
+        unsure = self._unsure(sums)
+        if unsure is not None:
+            value += max(0.0, unsure.evidence(self.concentration) - ALIKE * (K - 1))
+        return float(value + gammaln(K + 1))  # classes have no order
+
+
+def concentration(
+    plus: np.ndarray,
+    minus: np.ndarray,
+    rates: np.ndarray,
+    near: float = 2.0,
+    part: np.ndarray | None = None,
+    unsure: Unsure | None = None,
+) -> float:
+    """Concentration of the Beta prior around `rates` (N,) under which (K, N) entries are likeliest.
+
+    Parameters
+    ----------
+    plus, minus : (K, N) observed +1 and -1; only some of the columns are read where there are many.
+    near : where to begin.
+    part : (N,) what a column is of its variable's columns, 0 for one of its own.
+    unsure : what rows leave unsaid that are unsure of their class; None where all are sure.
+    """
+    part = np.zeros(len(rates)) if part is None else part
+    if len(rates) > COLUMNS:
+        columns = np.linspace(0, len(rates) - 1, COLUMNS).astype(int)
+        part = part[columns]
+        plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
+        unsure = None if unsure is None else unsure.at(columns)
+
+    @cache
+    def value(i: int) -> float:
+        if not 0 <= i < len(CONCENTRATIONS):
+            return -np.inf
+        c = float(CONCENTRATIONS[i])
+        unsaid = 0.0 if unsure is None else unsure.evidence(c)
+        return float(_gain(plus, minus, rates, c, part).sum()) + unsaid
+
+    i = int(np.abs(np.log(CONCENTRATIONS) - np.log(min(near, CONCENTRATIONS[-1]))).argmin())
+    while (best := max((i - 1, i, i + 1), key=value)) != i:
+        i = best
+    return float(CONCENTRATIONS[i])
+
+
+def label_gain(n: np.ndarray) -> float:
+    """Log-likelihood of which row is of which class, averaged over all shares."""
+    return float(gammaln(len(n)) + gammaln(n + 1).sum() - gammaln(n.sum() + len(n)))
+
+
+def _gain(
+    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float, part: np.ndarray
+) -> np.ndarray:
+    """(K, N) averaged likelihood of columns: Beta, or Dirichlet in shares of its columns."""
+    found: np.ndarray = beta_gains(plus, minus, rates, c)
+    if part.any():
+        a = c * rates
+        level = gammaln(a + plus) - gammaln(a) - part * (gammaln(c + plus + minus) - gammaln(c))
+        found = np.where(part > 0, level, found)
+    return found
+
+
+def bounded(sizes: np.ndarray, most: float) -> np.ndarray:
+    """What a row of each owner counts so that no owner is more than `most` of the whole.
+
+    Examples
+    --------
+    >>> bounded(np.array([100, 100, 800]), 0.5).tolist()
+    [1.0, 1.0, 0.25]
+    """
+    weights = np.ones(len(sizes))
+    if most >= 1 or most * len(sizes) <= 1:
+        return weights if most >= 1 else sizes.min() / sizes
+    order = np.argsort(-sizes)
+    for capped in range(len(sizes)):
+        rest = sizes[order[capped:]].sum()
+        limit = most * rest / (1 - capped * most) if capped * most < 1 else np.inf
+        if sizes[order[capped]] <= limit:
+            weights[order[:capped]] = limit / sizes[order[:capped]]
+            break
+    return weights

@@ -1,0 +1,290 @@
+"""Owners of rows, and how a server asks them: questions down, answers that add up.
+
+A question is a pure function of an owner and a message, so it can be asked in one process, as here,
+or over a network. An owner remembers the classes that it was last asked about and what its rows say
+of them; neither rows nor responsibilities are ever part of an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.settings import require
+from hopfed.archetypes.graded.owners.small_tables import Numbers, numbers_of
+from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.federation.messages import Message, Traffic
+from hopfed.kernels.mixtures import responsibilities
+from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.rows import Bits, array_beside, seen_times, times
+
+SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
+
+
+@dataclass
+class Owner:
+    """One owner: rows, and what they say of the classes last asked about.
+
+    Attributes
+    ----------
+    rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without. Of rows that are read
+        again (`hopfed.spectral.reread_rows.Reread`) only sums over columns and classes can be had.
+    index : number of the owner, which names its random streams.
+    variables : which columns are levels of one variable, where any are.
+    means, shares : (K, N) and (K,) of the classes last asked about.
+    posterior : (M, K) responsibilities of the classes for each row.
+    log_densities : (M,) log-likelihood of what is observed of each row.
+    ratios : (M, S) likelihood of each row at the points last offered, over that at the classes.
+    """
+
+    rows: Bits | Array
+    index: int = 0
+    variables: Variables | None = None
+    means: np.ndarray = field(init=False, repr=False)
+    shares: np.ndarray = field(init=False, repr=False)
+    posterior: Array = field(init=False, repr=False)
+    log_densities: Array = field(init=False, repr=False)
+    ratios: Array = field(init=False, repr=False)
+    _weights: Array = field(init=False, repr=False, default=None)
+
+    @cached_property
+    def numbers(self) -> Numbers | None:
+        """The rows as numbers, where they are few bits on the host."""
+        return numbers_of(self.rows)
+
+    def times(self, X: Array) -> Array:
+        """Return ``rows @ X``, (M, k)."""
+        return times(self.rows, X) if self.numbers is None else self.numbers.times(X)
+
+    def seen_times(self, X: Array) -> Array:
+        """Return ``(rows != 0) @ X``, (M, k)."""
+        return seen_times(self.rows, X) if self.numbers is None else self.numbers.seen_times(X)
+
+    def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
+        """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
+        self.means, self.shares = means_inside(means), np.asarray(shares, np.float64)
+        if self.numbers is not None:
+            logs, even = self.numbers.logs(*log_odds(self.means, self.variables))
+            shifts = even + np.log(np.maximum(self.shares, 1e-300))
+            whole, single, self.log_densities = responsibilities(logs, shifts)
+            self.posterior, self._weights = whole.T, single.T
+            return
+        self._weights = None
+        logs = log_joint(self.rows, self.means, shares, variables=self.variables)
+        xp = namespace(logs)
+        top = xp.max(logs, axis=1, keepdims=True)
+        logs -= top
+        weights = xp.exp(logs)
+        total = xp.sum(weights, axis=1, keepdims=True)
+        self.posterior = weights / total
+        self.log_densities = (top + xp.log(total))[:, 0]
+
+    @property
+    def weights(self) -> Array:
+        """Responsibilities in single precision, in which products with rows are made."""
+        if self._weights is not None:
+            return self._weights
+        xp = namespace(self.posterior)
+        return xp.astype(self.posterior, xp.float32)
+
+
+def means_inside(means: np.ndarray) -> np.ndarray:
+    """Means in double precision, none of them so near to +-1 that it excludes an entry."""
+    return np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
+
+
+def log_odds(
+    means: np.ndarray, variables: Variables | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is.
+
+    Parameters
+    ----------
+    means, variables : as in `log_joint`.
+
+    Returns
+    -------
+    (K, N) both.
+    """
+    plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
+    if variables is None:
+        return plain, each
+    half = np.log(variables.normalised((1 + means) / 2)) / 2
+    return tuple(np.where(variables.inside, half, x) for x in (plain, each))
+
+
+def log_joint(
+    rows: Bits | Array,
+    means: np.ndarray,
+    shares: np.ndarray,
+    precision: DTypeLike = np.float32,
+    variables: Variables | None = None,
+) -> Array:
+    """Log of the probability of each row and each class together, (M, K) float64.
+
+    Parameters
+    ----------
+    rows : (M, N), with gaps or without; what is missing contributes nothing.
+    means : (K, N) inside of +-1 (`means_inside`).
+    shares : (K,).
+    precision : in which the products with rows are made.
+    variables : columns that are the levels of one; of these the level that a row has counts, and
+        no other.
+
+    Examples
+    --------
+    >>> log_joint(np.array([[1, 0]], np.float32), np.array([[0.5, 0.5]]), [1.0]).round(4)
+    array([[-0.2877]])
+    """
+    home = array_beside(rows)
+    odds, even = (like(x.T.astype(precision), home) for x in log_odds(means, variables))
+    xp = namespace(odds)
+    logs = xp.astype(times(rows, odds), xp.float64)
+    logs = logs + xp.astype(seen_times(rows, even), xp.float64)
+    return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
+
+
+def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
+    """How well rows fit in each class, (M, K): their log-likelihood given the class, standardised.
+
+    What a row of the class is expected to have with the row's gaps is taken off, and its standard
+    deviation is the unit.
+
+    Parameters
+    ----------
+    rows, means : as in `log_joint`.
+
+    Examples
+    --------
+    >>> rows = np.array([[1, 1], [-1, 0]], np.float32)
+    >>> standardised(rows, np.array([[0.6, 0.6]])).round(3).tolist()
+    [[0.7070000171661377], [-2.0]]
+    """
+    home, odds = array_beside(rows), np.arctanh(means)
+    A, centre, variance = (
+        like(x.T.astype(np.float32), home) for x in (odds, means * odds, (1 - means**2) * odds**2)
+    )
+    xp = namespace(A)
+    z = times(rows, A) - seen_times(rows, centre)
+    return z / xp.sqrt(xp.clip(seen_times(rows, variance), 1e-6, None))
+
+
+Question = Callable[[Owner, Message], Message]
+
+
+@dataclass
+class Owners:
+    """All owners, and the count of what was said.
+
+    Attributes
+    ----------
+    members : the owners.
+    seed : of whatever owners draw.
+    traffic : bytes and numbers each way, by owner.
+    exchanges : times the server asked.
+    heard : the classes that the owners were last asked about.
+    columns : numbers of the columns, where they are some of a wider table.
+
+    Examples
+    --------
+    >>> owners = Owners.of([np.array([[1, -1], [1, 0]]), np.array([[1, 1]])], seed=0)
+    >>> from hopfed.archetypes.graded.fitting.mixture import column_sums
+    >>> [a["seen"].tolist() for a in owners.ask(column_sums, {})], owners.exchanges
+    ([[2, 1], [1, 1]], 1)
+    """
+
+    members: list[Owner]
+    seed: int
+    traffic: Traffic
+    exchanges: int = 0
+    heard: Any = None
+    columns: np.ndarray | None = None
+
+    @property
+    def variables(self) -> Variables | None:
+        """Which columns are levels of one variable, where any are."""
+        return self.members[0].variables
+
+    @classmethod
+    def of(
+        cls, rows: Sequence[Bits | Reread | Array], seed: int, groups: Sequence[Sequence[int]] = ()
+    ) -> Owners:
+        """Take the rows of each owner, all with the same columns.
+
+        Parameters
+        ----------
+        groups : numbers of the columns that are levels of one variable.
+        """
+        require(len(rows) > 0, "rows", "those of at least one owner", "none")
+        widths = sorted({r.shape[1] for r in rows})
+        require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
+        plain = [r if isinstance(r, Bits | Reread) else _single(r) for r in rows]
+        one = Variables.of(groups, widths[0]) if groups else None
+        return cls([Owner(r, i, one) for i, r in enumerate(plain)], seed, Traffic(len(plain)))
+
+    @property
+    def n_columns(self) -> int:
+        """N."""
+        return int(self.members[0].rows.shape[1])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(L,) rows of each owner."""
+        return np.array([owner.rows.shape[0] for owner in self.members])
+
+    def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
+        """Put one question to every owner: one exchange.
+
+        Parameters
+        ----------
+        question : what each owner computes.
+        shared : what all are told.
+        own : arrays of which each owner is told its own row.
+        """
+        return ask_together([self], question, [shared], [own or {}])[0]
+
+
+def ask_together(
+    worlds: Sequence[Owners],
+    question: Question,
+    shared: Sequence[Message],
+    own: Sequence[Message] | None = None,
+) -> list[list[Message]]:
+    """Put a question about several tables of the same owners in one exchange.
+
+    Parameters
+    ----------
+    worlds : tables, such as the rows and replicas of them; the first one's counter moves.
+    question : what each owner computes for each table.
+    shared, own : for each table, as in `Owners.ask`.
+    """
+    answers: list[list[Message]] = []
+    for world, told, mine in zip(worlds, shared, own or [{}] * len(worlds), strict=True):
+        answers.append([])
+        for i, owner in enumerate(world.members):
+            message = {**told, **{name: array[i] for name, array in mine.items()}}
+            answer = {name: np.asarray(to_host(a)) for name, a in question(owner, message).items()}
+            worlds[0].traffic.received(i, message)
+            worlds[0].traffic.sent(i, answer)
+            answers[-1].append(answer)
+    worlds[0].exchanges += 1
+    return answers
+
+
+def total(answers: Sequence[Message], name: str) -> np.ndarray:
+    """Sum of one array over the answers, in double precision."""
+    if len(answers) == 1:
+        return np.asarray(answers[0][name], np.float64)
+    return np.asarray(np.sum([a[name] for a in answers], axis=0, dtype=np.float64))
+
+
+def _single(rows: Array) -> Array:
+    """Rows in single precision, in which products are made."""
+    xp = namespace(rows)
+    return rows if rows.dtype == xp.float32 else xp.astype(rows, xp.float32)

@@ -1,0 +1,325 @@
+"""Whether classes are the right model, in numbers and in words.
+
+Two tests, both against replicas of the fitted classes (`replicas`):
+
+- *columns*: the largest eigenvalue of the standardised residuals. Above what replicas show, columns
+  depend on each other within classes, and the leading eigenvectors say which.
+- *rows*: rows between classes make the surest responsibility lower than classes would, and the
+  likelihood gains where rows may lie off their class (`leaning`), or be weaker than it (`weaker`);
+  rows of different quality, or that depend on themselves, spread their likelihoods and overlaps
+  otherwise than rows of a class do. Second moments do not see this: a trait cut into enough classes
+  leaves white residuals.
+
+Where rows have few columns, neither tells a trait of degrees from classes along a line. So classes
+that span fewer directions than their number needs must also be ones that rows are sure of.
+
+A table is "ok" only if it passes all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remind
+from hopfed.archetypes.graded.fitting.mixture import ClassSums
+from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.verdict.differences import carrying, needed, spanned, worth
+from hopfed.archetypes.graded.verdict.replicas import (
+    STEPS,
+    UNSURE_STEPS,
+    at_a_time,
+    replicas,
+    settle,
+)
+from hopfed.archetypes.graded.verdict.residuals import as_little, residual_edge, row_statistics
+from hopfed.archetypes.graded.verdict.row_quality import (
+    faded,
+    in_words,
+    put_together,
+    weak_rows_in_words,
+)
+from hopfed.theory import tracy_widom
+
+LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
+DIRECTIONS = 6  # leading residual eigenvectors that are looked at
+LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
+NAMED = 8  # columns that a sentence names
+SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
+SETTLED = 0.98  # mean certainty from which a fit settles in a few steps
+CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
+FEW = 5  # replicas, then
+COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
+
+# Row tests: name; finest difference that counts; what counts of a deviation below and above what is
+# expected. Rows never are surer of true classes than their replicas are to a harmful end, and rows
+# that are more alike than independent columns allow show in the residuals as well. Gains are nats
+# of the whole table, of which chance gives one at most, as a rule; of leaning rows the parts at
+# several points are free, which gives chance more room: 3.5 nats in one of 300 replicas.
+ROW_TESTS = (
+    ("spread", 1e-3, 0.6, 1.0),
+    ("certainty", 1e-3, 1.0, 0.0),
+    ("overlap spread", 1e-4, 0.6, 1.0),
+    ("leaning", 1.2, 0.0, 4 / 3),
+    ("weaker", 1.0, 0.0, 4 / 3),
+)
+
+BETWEEN = ("certainty", "leaning", "weaker")  # that say that rows do not lie in the classes
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How the tests are made.
+
+    Attributes
+    ----------
+    replicas : tables drawn from the fitted classes.
+    deviations : standard deviations of the replicas beyond which a statistic speaks against
+        classes.
+    """
+
+    replicas: int = 20
+    deviations: float = 4.0
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.replicas >= 5, "replicas", "at least 5", self.replicas)
+        require(self.deviations > 0, "deviations", "above 0", self.deviations)
+
+
+@dataclass(frozen=True)
+class Residual:
+    """Largest eigenvalue of the standardised residuals, over the edge of white noise.
+
+    Attributes
+    ----------
+    ratio : of the rows.
+    expected, error : mean and standard deviation over replicas.
+    columns : indices of columns that depend on each other within classes, strongest first; empty
+        where none do.
+    """
+
+    ratio: float
+    expected: float
+    error: float
+    columns: np.ndarray = field(repr=False)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviations of the ratio above what is expected."""
+        return (self.ratio - self.expected) / self.error
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the tests say.
+
+    Attributes
+    ----------
+    status : "ok", "one class", "structure, but not classes", "copies".
+    advice : the sentence that explains it.
+    residual : of the columns.
+    rows : deviation of each row statistic from that of replicas, by name, in standard deviations
+        as far as they count.
+    """
+
+    status: str
+    advice: str
+    residual: Residual
+    rows: dict[str, float]
+
+
+def judge(
+    owners: Owners,
+    fit: Fit,
+    judging: Judging,
+    n_detected: int = 0,
+    names: Sequence[str] | None = None,
+) -> Verdict:
+    """Test fitted classes against their replicas.
+
+    Parameters
+    ----------
+    fit : the classes.
+    judging : how.
+    n_detected : directions that the spectrum showed; more than classes hint at classes that the
+        entries do not tell apart.
+    names : of the columns; their numbers are said when left out.
+    """
+    remind(owners, fit)
+    values, vectors, squares, found = _measured([owners], [fit.sums])
+    edge = _edge(owners)
+    steps = STEPS if found["certainty"][0] > SETTLED else UNSURE_STEPS
+    for batch in _batches(judging.replicas, at_a_time(owners)):
+        worlds = replicas(owners, fit, batch)
+        more, _, _, drawn = _measured(worlds, settle(worlds, fit.prior, steps))
+        values = np.vstack([values, more])
+        found = {name: np.concatenate([a, drawn[name]]) for name, a in found.items()}
+        owners.exchanges += worlds[0].exchanges
+        if _is_clear(values[:, 0] / edge):
+            break
+    ratios = values / edge
+    expected, error = _usual(ratios[1:, 0], 1e-3)
+    limit = expected + judging.deviations * error
+    loud = vectors[0][ratios[0] > limit]
+    numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
+    residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
+    rows = {}
+    for name, finest, below, above in ROW_TESTS:
+        column = found[name]
+        usual, spread = _usual(column[1:], finest)
+        deviation = float((column[0] - usual) / spread)
+        rows[name] = deviation * (above if deviation > 0 else below)
+    within = float(squares[0].sum() / max(_whole(fit), 1e-12))
+    status, advice = _words(fit, residual, rows, within, judging, names)
+    directions, columns = spanned(fit, squares[0]), carrying(fit, squares[0])
+    if status == "ok" and worth(columns, fit.prior.variables) < needed(fit.size):
+        status, advice = "structure, but not classes", _carried(fit.size, numbers[columns], names)
+    elif status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
+        status, advice = "structure, but not classes", _degrees(fit.size, directions)
+    weak = put_together(fit) if status == "ok" else np.full(fit.size, np.nan)
+    if not np.isnan(weak).all():
+        status, advice = "structure, but not classes", weak_rows_in_words(weak)
+    elif status == "ok":
+        advice += in_words(faded(fit))
+    unseen = (
+        status == "structure, but not classes"
+        and all(abs(rows[name]) <= judging.deviations for name in BETWEEN)
+        and as_little(residual.ratio, len(residual.columns), owners)
+    )
+    if status not in ("ok", "copies") and (max(fit.size, 1) < n_detected or unseen):
+        advice += " Or there are classes that so few entries cannot tell apart: give more rows."
+    return Verdict(status, advice, residual, rows)
+
+
+def _measured(
+    worlds: list[Owners], sums: list[ClassSums]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Residual eigenvalues, their vectors, mean squares, and row statistics of tables."""
+    return *residual_edge(worlds, DIRECTIONS), row_statistics(worlds, sums)
+
+
+def _edge(owners: Owners) -> float:
+    """Largest eigenvalue of residuals that are white noise, at LEVEL."""
+    rows = int(owners.sizes.sum())
+    centre, scale = tracy_widom.wishart_scaling(rows, owners.n_columns)
+    return float((centre + scale * tracy_widom.critical_value(LEVEL)) / rows)
+
+
+def _is_clear(ratios: np.ndarray) -> bool:
+    """Whether residuals of the rows, which come first, need no more replicas to be told."""
+    expected, error = _usual(ratios[1:], 1e-3)
+    return len(ratios) > FEW and bool(ratios[0] > expected + CLEAR * error)
+
+
+def _batches(number: int, size: int) -> list[range]:
+    return [range(first, min(first + size, number)) for first in range(0, number, size)]
+
+
+def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:
+    """Centre and standard deviation of values of replicas, of which a few may lie far off."""
+    centre = float(np.median(values))
+    spread = 1.4826 * float(np.median(np.abs(values - centre)))
+    # The median deviation of a score of values is itself uncertain: the larger of two estimates.
+    near = np.abs(values - centre) < 5 * max(spread, finest)
+    spread = max(spread, float(values[near].std(ddof=1)) if near.sum() > 2 else 0.0, finest)
+    return centre, spread * np.sqrt(1 + 1 / len(values))
+
+
+def _whole(fit: Fit) -> float:
+    """Mean squares of the entries about the columns' own means, added up over columns."""
+    prior = fit.prior
+    return float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
+
+
+def dependent_columns(vectors: np.ndarray) -> np.ndarray:
+    """Columns that carry residual eigenvectors (k, N), strongest first.
+
+    Examples
+    --------
+    >>> dependent_columns(np.array([[0.1, 0.7, 0.0, -0.7], [0.99, 0.0, 0.1, 0.0]])).tolist()
+    [0, 1, 3]
+    """
+    if len(vectors) == 0:
+        return np.zeros(0, dtype=int)
+    squares = vectors**2
+    loaded = squares >= LOADED * squares.max(axis=1, keepdims=True)
+    strength = np.where(loaded, squares, 0.0).max(axis=0)
+    order = np.argsort(-strength, kind="stable")
+    found: np.ndarray = order[strength[order] > 0]
+    return found
+
+
+def _carried(K: int, columns: np.ndarray, names: Sequence[str] | None) -> str:
+    named = _named(columns, names)
+    return (
+        f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few cannot "
+        f"be told from columns that depend on each other; {needed(K)} are needed."
+    )
+
+
+def _degrees(K: int, directions: int) -> str:
+    return (
+        f"{K} classes lie along {directions} direction{'s' * (directions != 1)} only, and rows are "
+        "often between them: they look like degrees of a trait, not like kinds."
+    )
+
+
+def _words(
+    fit: Fit,
+    residual: Residual,
+    rows: dict[str, float],
+    within: float,
+    judging: Judging,
+    names: Sequence[str] | None,
+) -> tuple[str, str]:
+    K = fit.size
+    if K > 1 and within < COPIES:
+        return "copies", (
+            f"The table is explained by {K} rows that come back: within classes the entries vary "
+            f"by {within:.1%} of what they vary in all. These are copies of rows, not kinds."
+        )
+    if residual.deviation > judging.deviations:
+        classes = "one class" if K == 1 else f"each of {K} classes"
+        named = _named(residual.columns, names)
+        return "structure, but not classes", (
+            f"{named} depend on each other within {classes}: the residuals "
+            f"reach {residual.ratio:.2f} of the edge of noise, where {residual.expected:.2f} +- "
+            f"{residual.error:.2f} is expected. Merge or leave out such columns, or take the "
+            "classes as a summary only."
+        )
+    odd = {name: z for name, z in rows.items() if abs(z) > judging.deviations}
+    if odd:
+        return "structure, but not classes", _odd_rows(K, odd)
+    if K == 1:
+        return "one class", "One class: columns are independent; there is nothing to recover."
+    return "ok", f"{K} classes explain how the columns depend on each other."
+
+
+def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
+    if len(columns) > 4 * NAMED:
+        return f"{len(columns)} columns"
+    more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
+    shown = [str(c) if names is None else f"'{names[c]}'" for c in columns[:NAMED]]
+    return f"Columns {', '.join(shown)}{more}"
+
+
+def _odd_rows(K: int, odd: dict[str, float]) -> str:
+    between = "rows lie between the classes, as with a trait of degrees or mixed membership"
+    says = {
+        "certainty": between,
+        "leaning": between,
+        "weaker": "part of the rows are weaker than their class, as of lower quality",
+        "spread": "rows fit their class {} evenly than rows of classes do",
+        "overlap spread": "the likeness of rows to their class varies {} than in classes",
+    }
+    name = max(odd, key=lambda n: (n in BETWEEN, abs(odd[n])))
+    how = "less" if (odd[name] > 0) == (name == "spread") else "more"
+    return (
+        f"{K} classes leave no dependence between columns, but {says[name].format(how)} "
+        f"({abs(odd[name]):.1f} standard deviations): the classes summarise a continuum or rows "
+        "of different quality."
+    )

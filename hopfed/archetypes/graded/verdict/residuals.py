@@ -1,0 +1,189 @@
+"""What classes leave unexplained: residuals of the entries, and how far each row lies off.
+
+The residual of an observed entry is ``x - E[x | row]``, with the classes weighed by the row's
+responsibilities. If the columns are independent within classes, the standardised residuals are
+white: the largest eigenvalue of their second moment stays at the edge of white noise.
+
+Rows see what second moments cannot: a row that lies between two classes, or is unlike all of them,
+has a log-likelihood that no row of a class would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hopfed._lib.arrays import like, namespace
+from hopfed._lib.random import stream
+from hopfed.archetypes.graded.fitting.lanczos import leading
+from hopfed.archetypes.graded.fitting.mixture import ClassSums
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, ask_together, total
+from hopfed.archetypes.graded.verdict.rows_between import leaning
+from hopfed.archetypes.graded.verdict.unexplained import Unexplained
+from hopfed.archetypes.graded.verdict.weaker_rows import weaker
+from hopfed.federation.messages import Message
+from hopfed.spectral.rows import array_beside
+
+STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
+HELD = 1 << 27  # bytes of residuals that an owner holds at once
+RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
+UNSEEN = 2.0  # times the threshold of the spectrum up to which a fit may miss a class
+SEVERAL = 10  # columns that depend on each other from which these may be classes
+
+
+def residual_squares(owner: Owner, _: Message, left: Unexplained | None = None) -> Message:
+    """Squares (N,) of an owner's residuals, added up by column.
+
+    And products of the residuals of the levels of a variable, in the order of `Variables.pairs`.
+
+    Parameters
+    ----------
+    left : the residuals, where they are at hand.
+    """
+    pairs = None if owner.variables is None else owner.variables.pairs
+    found = (left or Unexplained(owner)).squares(pairs)
+    return dict(zip(("squares", "inside"), (x.astype(np.float32) for x in found), strict=False))
+
+
+def residual_product(owner: Owner, asked: Message, left: Unexplained | None = None) -> Message:
+    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``.
+
+    Parameters
+    ----------
+    asked : `vector` (N,).
+    left : the residuals, where they are at hand.
+    """
+    found = (left or Unexplained(owner)).product(asked["vector"])
+    return {"product": found.astype(np.float32)}
+
+
+def residual_edge(
+    worlds: Sequence[Owners], wanted: int = 1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Leading eigenvalues of the standardised residuals of several tables.
+
+    An owner works on as many tables at a time as it can hold the residuals of; in exchanges and
+    traffic these are one question.
+
+    Parameters
+    ----------
+    worlds : tables, settled at their classes.
+    wanted : eigenpairs of each.
+
+    Returns
+    -------
+    values (B, wanted), of the second moment over rows, vectors (B, wanted, N), and the mean squares
+    (B, N) of the residuals.
+    """
+    shape = len(worlds), worlds[0].n_columns
+    start = stream(worlds[0].seed, "residual").standard_normal(shape)
+    size = max(sum(Unexplained(o).nbytes for o in world.members) for world in worlds)
+    step = max(1, HELD // max(size, 1))
+    parts = [
+        _edge(worlds[i : i + step], start[i : i + step], wanted)
+        for i in range(0, len(worlds), step)
+    ]
+    values, vectors, squares = (np.concatenate(x) for x in zip(*parts, strict=True))
+    return values, vectors, squares
+
+
+def _edge(
+    worlds: Sequence[Owners], start: np.ndarray, wanted: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    left = {id(o): Unexplained(o) for world in worlds for o in world.members}
+
+    def asked(question: Callable[..., Message], told: list[Message], name: str) -> np.ndarray:
+        answers = ask_together(worlds, lambda o, m: question(o, m, left[id(o)]), told)
+        found.update({n: [total(a, n) for a in answers] for n in answers[0][0]})
+        return np.array(found[name])
+
+    found: dict[str, list[np.ndarray]] = {}
+    M = float(worlds[0].sizes.sum())
+    squares = asked(residual_squares, [{}] * len(worlds), "squares") / M
+    variables = worlds[0].variables
+    # A few entries that stand out of a column that is otherwise constant are no dependence.
+    scale = 1 / np.sqrt(np.maximum(squares, min(4 * RARE / M, 0.5)))
+
+    def product(w: np.ndarray) -> np.ndarray:
+        shared: list[Message] = [{"vector": v} for v in (w * scale).astype(np.float32)]
+        images = asked(residual_product, shared, "product")
+        if variables is not None:  # levels depend on each other as they must
+            a, b = variables.pairs
+            for line, inside, v in zip(images, found["inside"], w * scale, strict=True):
+                np.subtract.at(line, a, inside * v[b])
+        return images * scale / M
+
+    values, vectors = leading(product, start, STEPS, wanted)
+    return values, vectors, squares
+
+
+def as_little(ratio: float, columns: int, owners: Owners) -> bool:
+    """Whether classes too weak to be told apart would leave no more than this.
+
+    They leave a faint dependence of many columns. So does other faint structure: near the
+    threshold nothing tells the one from the other.
+
+    Parameters
+    ----------
+    ratio : of the largest eigenvalue of the residuals to the edge of noise.
+    columns : number of those that depend on each other; 0 where the eigenvalue is that of noise.
+    owners : of the rows.
+
+    Examples
+    --------
+    >>> rows = Owners.of([np.ones((100, 50))], seed=0)
+    >>> as_little(1.05, 40, rows), as_little(1.05, 2, rows), as_little(1.5, 40, rows)
+    (True, False, False)
+    """
+    root = np.sqrt(owners.n_columns / owners.sizes.sum())
+    # An outlier of UNSEEN times the threshold, over the edge.
+    most = (1 + UNSEEN * root) * (1 + root / UNSEEN) / (1 + root) ** 2
+    return bool(ratio <= most and not 0 < columns < SEVERAL)
+
+
+def row_sums(owner: Owner, _: Message) -> Message:
+    """Sums over an owner's rows of what tells how well each one belongs to its classes.
+
+    The first is the log-likelihood of a row given its class, standardised by what the class and the
+    row's gaps expect (once and squared). Then its surest responsibility, and the best cosine with a
+    class (once and squared).
+    """
+    home, R, T = array_beside(owner.rows), owner.weights, owner.means
+    xp, K, odds = namespace(R), len(T), np.arctanh(T)
+    by_sign = np.vstack([odds, T]).T
+    by_seen = np.vstack([T * odds, (1 - T**2) * odds**2, T**2, np.ones_like(T[:1])]).T
+    signs = owner.times(like(by_sign.astype(np.float32), home))
+    seen = owner.seen_times(like(by_seen.astype(np.float32), home))
+    fits = (signs[:, :K] - seen[:, :K]) / xp.sqrt(xp.clip(seen[:, K : 2 * K], 1e-6, None))
+    z = xp.astype((R * fits).sum(axis=1), xp.float64)
+    norms = xp.sqrt(xp.clip(seen[:, 3 * K :] * seen[:, 2 * K : 3 * K], 1e-6, None))
+    cosine = xp.astype(xp.max(signs[:, K:] / norms, axis=1), xp.float64)
+    sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
+    return {"sums": xp.stack([s.sum() for s in sums])}
+
+
+def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:
+    """How rows lie in their classes, in several tables (B,) that are settled at them.
+
+    Parameters
+    ----------
+    sums : of each table over its classes.
+
+    Returns
+    -------
+    by name: `spread`, the standard deviation of the standardised likelihoods, about 1; `certainty`,
+    the mean surest responsibility; `overlap spread`, the standard deviation of the best cosine;
+    `leaning` and `weaker`, the gain in nats where rows may lie off their class, or be weaker.
+    Means of likelihoods and overlaps are left out: they tell how closely the rows were fitted.
+    """
+    answers = ask_together(worlds, row_sums, [{}] * len(worlds))
+    M = worlds[0].sizes.sum()
+    s = np.array([total(a, "sums") for a in answers]).T / M
+    return {
+        "spread": np.sqrt(np.maximum(s[1] - s[0] ** 2, 0.0)),
+        "certainty": s[2],
+        "overlap spread": np.sqrt(np.maximum(s[4] - s[3] ** 2, 0.0)),
+        "leaning": leaning(worlds, sums),
+        "weaker": weaker(worlds, sums),
+    }

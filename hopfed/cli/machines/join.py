@@ -1,0 +1,391 @@
+"""`hopfed join`: the owner of a file as a client of a federation across machines."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from hopfed._lib.settings import require
+from hopfed.cli.machines.dry_run import TRUST, show
+from hopfed.cli.machines.join_columns import OUT, TRAVELS, Joined, write_found
+from hopfed.cli.machines.serve import address, say
+from hopfed.cli.numbers import COUNT, FINITE, NUMBER
+from hopfed.cli.printing import human_bytes, out
+from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
+from hopfed.errors import ArgumentError, DataError
+
+GAPPY = 10  # columns with gaps that a line names
+
+
+@click.command("join")
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="Your examples.")
+@table_options
+@click.option("--server", help="HOST:PORT of `hopfed serve`.")
+@click.option("--ca", type=click.Path(path_type=Path), help="ca.pem of `hopfed certs`.")
+@click.option("--key", type=click.Path(path_type=Path), help="Your key, client-*.key.")
+@click.option("--epsilon", type=FINITE, help="Release nothing without noise of this epsilon.")
+@click.option("--delta", type=FINITE, default=1e-5, show_default=True, help="Its delta.")
+@click.option(
+    "--rounds",
+    type=COUNT,
+    help="Rounds to deal the rows over. [default: as the server asks, see --smallest-batch]",
+)
+@click.option(
+    "--smallest-batch",
+    type=COUNT,
+    metavar="ROWS",
+    help="Compute nothing from fewer rows. [default: twice as many as columns, 400 at least]",
+)
+@click.option(
+    "--smallest-vote",
+    type=COUNT,
+    metavar="ROWS",
+    help="Send no sum of fewer rows that are nearest to a pattern. [default: 10]",
+)
+@click.option(
+    "--smallest-set",
+    type=COUNT,
+    metavar="ROWS",
+    help="Send no operator in which one column or two set fewer rows apart, or rare values give "
+    "rows away; 1 does not look. [default: 3]",
+)
+@click.option(
+    "--questions",
+    type=COUNT,
+    metavar="SETS",
+    help="Also answer about directions and patterns that the server names: so many sets of each, "
+    "for each row, in all; needs --trust-server. [default: 0, only operators leave]",
+)
+@click.option(
+    "--classes",
+    type=COUNT,
+    metavar="EXCHANGES",
+    help="Also answer about classes of rows that the server names, in so many exchanges a batch; "
+    "rows may have gaps. With --epsilon the answers have noise; without it needs --trust-server. "
+    "[default: 0]",
+)
+@click.option(
+    "--trust-server",
+    is_flag=True,
+    help="Whoever runs the server may learn single rows, as --questions lets them, and --classes "
+    "without --epsilon.",
+)
+@click.option(
+    "--most-numbers",
+    type=COUNT,
+    help="Numbers that may leave about a row, over all federations. [default: 4 operators']",
+)
+@click.option("--allow-weight", is_flag=True, help="Let the server set the weight of the rows.")
+@click.option(
+    "--patience", type=NUMBER, default=600.0, show_default=True, help="Seconds without a server."
+)
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="Archetypes: a new .h5, which `hopfed assign`, `complete` and `export` read; .npy; or "
+    ".csv, .json, .parquet with names of columns, as your file has them.",
+)
+@click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
+@click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
+def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options: Any) -> None:
+    """Take part in a federation; your file stays on this machine.
+
+    A table of examples, as for `hopfed recover`. Columns are matched by name, in whatever order
+    they are, and names do not leave: a server that tells no names of its own gets digests of yours.
+    Tables without names go by place. If it is killed and started again, it goes on where it was.
+
+    The server is not trusted, unless you say so: whatever it asks, the limits given here hold. What
+    was answered about a file is recorded in the folder `released` of HOPFED_HOME, and counts in
+    every later federation with the same rows. A row, once dealt to a round, stays in it.
+
+    Only operators leave: tables of how often columns agree. With --questions 1 the server finds
+    more archetypes where these are many or faint. It then learns, of each batch, how random groups
+    of rows spread along directions of its choice, and the sums of the rows nearest to patterns of
+    its choice: what a small part of the batch has in common, and not only all of it.
+
+    With --questions, and with --classes without --epsilon, whoever runs the server can learn single
+    rows: it names directions or classes such that answers, or differences of two, hold a row. No
+    limit here prevents that, so both need --trust-server, for servers of people to whom you would
+    show the rows. With --epsilon answers about classes have noise: all of them together tell of a
+    row what epsilon and delta say, whatever is asked. Questions are not answered then.
+
+    With --epsilon no row may decide how others are coded: say what words stand for, and at which
+    number numbers are cut. Categories, medians, means and quantiles are refused.
+
+    Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
+    """
+    from hopfed._lib.outputs import check_outputs
+    from hopfed.data.readers import as_examples
+    from hopfed.data.writers import check_ending
+    from hopfed.kernels import PackedBits
+    from hopfed.tables.table import is_made_up
+
+    named = [path for path in (data, options["ca"], options["key"]) if path is not None]
+    kinds = check_ending("--out", options["out_file"], OUT)
+    check_outputs(("--out", options["out_file"], kinds), inputs=named)
+    limits = _limits(options, dry_run)
+    _check_options(options)
+    if limits.classes and options["epsilon"] is not None:  # else one "+" makes it a -1 in all rows
+        options["words"] = ("-=missing", *options["words"])
+    [table] = read([data], options)
+    if not limits.classes:
+        _check_whole(table, options["epsilon"])
+    rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
+    if options["epsilon"] is not None:
+        _check_settled(table.coding, options, gaps=limits.classes > 0)
+    for name in NAMES:
+        del options[name]
+    _check_size(rows.shape, limits)
+    if options["epsilon"] is None and isinstance(rows, PackedBits):  # with gaps no operator leaves
+        _check_apart(rows, limits)
+    names = () if is_made_up(table.columns) else table.columns
+    lying, noisy = rows, options["epsilon"] is not None
+    rows, filed = _as_recorded(rows, table.columns, noisy)  # made-up names have an order, too
+    if dry_run:
+        show(rows, lying, limits, options["epsilon"], options["delta"], settings)
+        if names:
+            out.print(f"\n{TRAVELS.rstrip()}")
+        return
+    for name in ("server", "ca", "key"):
+        if options[name] is None:
+            raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
+    if settings:
+        raise ArgumentError("--set", "left out unless with --dry-run: the server decides", settings)
+    for line in table.notes:
+        say(line)
+    for name in TRUST if limits.trust_server else ():
+        if getattr(limits, name):
+            say(TRUST[name])
+    _join(rows, names, filed, limits, coding=table.coding, **options)
+
+
+def _as_recorded(rows: Any, names: tuple[str, ...], noisy: bool) -> Any:
+    """Put columns in the order in which the records of this home know them."""
+    from hopfed._lib.home_folder import home
+    from hopfed.hopfield.site.budget import Ledger
+    from hopfed.hopfield.site.named_owner import as_recorded
+
+    return as_recorded(rows, names, Ledger(home() / "privacy"), home() / "released", noisy)
+
+
+def _limits(options: dict[str, Any], dry_run: bool) -> Any:
+    """Take the options that are limits; a dry run, and answers with noise, need no trust."""
+    from hopfed.hopfield.site.limits import Limits
+
+    fewest = {
+        "rounds": 1,
+        "smallest_batch": 2,
+        "smallest_vote": 2,
+        "smallest_set": 1,
+        "questions": 0,
+        "classes": 0,
+        "most_numbers": 1,
+    }
+    given = {name: number for name in fewest if (number := options.pop(name)) is not None}
+    for name, number in given.items():
+        option = f"--{name.replace('_', '-')}"
+        require(number >= fewest[name], option, f"at least {fewest[name]}", number)
+    trust, noise = options.pop("trust_server"), options["epsilon"] is not None
+    asking = [name for name in TRUST if given.get(name) and not noise]
+    if asking and not (trust or dry_run):
+        noisy = "with --epsilon, or " if asking[0] == "classes" else ""
+        rule = f"given {noisy}with --trust-server: {TRUST[asking[0]]}"
+        raise ArgumentError(f"--{asking[0]}", rule, given[asking[0]])
+    trust = bool(asking)  # it opens nothing else
+    return Limits(**given, weight=options.pop("allow_weight"), trust_server=trust)
+
+
+def _check_whole(table: Any, epsilon: float | None) -> None:
+    """Fail where operators are asked for and entries are missing; say where, and what to do."""
+    from hopfed import kernels
+    from hopfed.errors import shown
+    from hopfed.kernels import MaskedBits
+
+    rows = table.held
+    if not isinstance(rows, MaskedBits):
+        return
+    gaps = len(rows) - np.asarray(kernels.seen_counts(rows))
+    order = [j for j in np.argsort(-gaps, kind="stable").tolist() if gaps[j]]
+    some = ", ".join(f"'{shown(table.columns[j], 60)}' {gaps[j]:,}" for j in order[:GAPPY])
+    more = f" and {len(order) - GAPPY:,} columns more" if len(order) > GAPPY else ""
+    noisy = "--classes 9" if epsilon is not None else "--classes 9 --epsilon 4"
+    raise DataError(
+        f"--data: {gaps.sum():,} entries are missing (by column: {some}{more}), and operators need "
+        f"whole rows: join with {noisy} where whoever serves runs serve --graded --epsilon 4; or "
+        "fill them first (hopfed recover --out own.h5, then hopfed complete own.h5); or leave such "
+        "columns out (--ignore)"
+    )
+
+
+def _check_size(shape: tuple[int, int], limits: Any) -> None:
+    """Fail early where no server could ask anything."""
+    M, N = shape
+    fewest = limits.batch(N) * max(limits.rounds, 1)
+    rule = f"of {fewest:,} rows or more, for batches of {limits.batch(N):,} (--smallest-batch)"
+    require(fewest <= M, "--data", rule, f"{M:,}")
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuse what cannot work before anything is read."""
+    choices_of(options)
+    epsilon = options["epsilon"]
+    require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
+    require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
+    require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
+
+
+def _check_settled(coding: Any, options: dict[str, Any], gaps: bool) -> None:
+    """Fail where one row decides how others are coded, which no noise hides."""
+    from hopfed.tables.fixed_codings import unsettled
+    from hopfed.tables.table import listed
+
+    found = unsettled(coding, choices_of(options), gaps)
+    if found:
+        raise DataError(
+            f"--data: what the rows hold decides how column {listed(found)} is coded, so that one "
+            "row changes others, and noise does not hide that: with --epsilon say what words stand "
+            "for (--words, also 0 beside -1), which column names the rows (--id, '' for none), cut "
+            "numbers at a number (--binarize), or leave columns out (--ignore)"
+        )
+
+
+def _check_apart(rows: Any, limits: Any) -> None:
+    """Fail early where every way to deal the rows out leaves a few of them apart."""
+    from hopfed.hopfield.leaks.broken_relations import broken_by
+    from hopfed.hopfield.leaks.columns_apart import set_apart
+    from hopfed.hopfield.leaks.rare_values import given_away
+
+    found = set_apart(rows, limits.smallest_set)
+    if found:
+        named = ", ".join(" with ".join(str(i + 1) for i in columns) for columns in found[:5])
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        raise DataError(
+            f"--data: column {named}{more} set fewer than {limits.smallest_set} rows apart from "
+            "all others, and an exact operator would hold them: leave out such columns, or rows, "
+            "or join with --epsilon, or with a smaller --smallest-set"
+        )
+    away = given_away(rows, limits.smallest_set)
+    if away:
+        raise DataError(
+            f"--data: {away:,} of {len(rows):,} rows can be put together from their rare values, "
+            "of which few pairs occur: join with --epsilon, or with more rows, or leave out "
+            "columns of rare values, or join with --smallest-set 1"
+        )
+    alone = broken_by(rows, limits.smallest_set)
+    if len(alone):
+        named = ", ".join(str(m + 1) for m in alone[:5])
+        more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+        raise DataError(
+            f"--data: row {named}{more} break relations of columns that others keep, and an "
+            "exact operator would hold them: leave them out, or such columns, or join with "
+            "--epsilon, or with --smallest-set 1"
+        )
+
+
+def _join(
+    rows: Any,
+    names: tuple[str, ...],
+    filed: np.ndarray | None,
+    limits: Any,
+    *,
+    server: str,
+    ca: Path,
+    key: Path,
+    epsilon: float | None,
+    delta: float,
+    patience: float,
+    out_file: Path | None,
+    coding: Any,
+) -> None:
+    from hopfed._lib.home_folder import home
+    from hopfed.federation.engines.flower.client import ClientProcess, client_folder
+    from hopfed.federation.engines.flower.kept_states import KeptStates
+    from hopfed.federation.engines.flower.keys import private_key, read
+    from hopfed.federation.engines.flower.limited_log import Sparing
+    from hopfed.federation.engines.flower.node import Node
+    from hopfed.hopfield.allowed import ALLOWED
+    from hopfed.hopfield.site.budget import Ledger
+    from hopfed.hopfield.site.consent import Owner
+    from hopfed.hopfield.site.named_owner import NamedOwner
+    from hopfed.hopfield.site.released import Released
+
+    address(server, "--server")
+    keys = private_key(key)
+    folder = client_folder(home(), keys[1])
+    ledger = Ledger(home() / "privacy")
+    if epsilon is not None:
+        ledger.check(rows)  # before the server is asked anything
+    released = Released.of(home() / "released", rows)
+    owner = Owner(rows, _secret(folder), epsilon, delta, ledger, limits, released)
+    joined = Joined(NamedOwner(owner, names, filed), say)
+    node = Node(KeptStates(folder / "states"), joined.adapt, trusted=ALLOWED, private=True)
+    process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
+    say(f"what leaves is recorded in {released.path}")
+
+    sparing = Sparing(say)
+
+    def watch(request: Any, reply: Any) -> None:
+        if request.last:
+            try:
+                order, called = joined.order(request)
+                _finish(request.down, len(order), out_file, order, called, coding)
+            finally:  # whatever the last word is, there is no other
+                process.finished.set()
+            return
+        where = f"round {request.context.round} exchange {request.context.exchange}"
+        if joined.refused is not None:  # which is said in the end
+            process.finished.set()
+            return
+        if reply.fault:
+            sparing(f"{where}: not answered: {reply.reason}", reply.reason)
+            return
+        told = {name: array for name, array in reply.up.items() if array.size}
+        if not told:  # as of columns that have no names
+            return
+        parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
+        sparing(f"{where}: sending {parts}")
+
+    node.watch, node.say = watch, sparing
+    process.run()
+    if joined.refused is not None:
+        raise joined.refused
+
+
+def _finish(
+    down: dict[str, np.ndarray],
+    N: int,
+    out_file: Path | None,
+    order: np.ndarray | slice = slice(None),
+    names: tuple[str, ...] | None = None,
+    coding: Any = None,
+) -> None:
+    """Keep what the federation found, with its N columns in this order, and as they are called."""
+    from hopfed.hopfield.told import read as read_told
+
+    told = read_told(down, N)
+    words = f"the federation is over: {len(told.patterns)} archetypes"
+    if out_file is not None:
+        write_found(out_file, told, order, names, coding)
+        words += f"; wrote {out_file}"
+    say(words)
+
+
+def _secret(folder: Path) -> int:
+    """Secret of this client, made once."""
+    from hopfed.federation.engines.flower.private import replacing_private
+
+    path = folder / "secret"
+    try:
+        held = int(path.read_bytes()[:100])
+    except (OSError, ValueError):  # not there, or a file that was never finished
+        held = 0
+    if held <= 0:
+        held = 1 + secrets.randbits(127)
+        with replacing_private(path) as temporary:
+            temporary.write_text(str(held))
+    return held

@@ -1,0 +1,278 @@
+"""`hopfed serve`: the server of a Hopfield federation across machines."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed._lib.settings import require
+from hopfed.cli.machines import serve_columns
+from hopfed.cli.numbers import COUNT, NUMBER
+from hopfed.cli.printing import err, out
+from hopfed.errors import ArgumentError, HopfedError, shown
+from hopfed.federation.faults import Fault
+
+LONGEST = 2_000  # characters of a line of the log
+GOODBYE = 5.0  # seconds that the last word to the clients may take
+ASKING = ["groups=4", "votes=yes"]  # settings of --questions
+LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
+
+
+@click.command("serve")
+@click.option(
+    "--columns",
+    metavar="NUMBER|FILE",
+    help="Columns of every client's file; or a file of their names, one a line or the header of a "
+    ".csv, which clients are told.",
+)
+@click.option("--clients", type=COUNT, help="Number of clients. [default: 3]")
+@click.option(
+    "--rounds", type=COUNT, help="Rounds that clients deal their rows out to. [default: 1]"
+)
+@click.option("--minimum", type=COUNT, help="Clients that a round needs. [default: more than half]")
+@click.option("--epsilon", type=NUMBER, help="Ask for releases with noise of this epsilon.")
+@click.option("--delta", type=NUMBER, help="Its delta. [default: 1e-05]")
+@click.option(
+    "--questions",
+    is_flag=True,
+    help="Ask about directions and patterns, too; clients that `join --questions 1 "
+    "--trust-server` answer.",
+)
+@click.option(
+    "--graded",
+    is_flag=True,
+    help="Ask for sums over classes of rows with gaps; clients that `join --classes N` with "
+    "--trust-server answer, or with --epsilon where the server asks for noise.",
+)
+@click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
+@click.option(
+    "--claim", type=NUMBER, help="Most medians of all claims that one counts for. [default: 3]"
+)
+@click.option("--support", type=NUMBER, help="Fewest examples behind an archetype. [default: 50]")
+@click.option(
+    "--check/--no-check", default=None, help="Refuse sums that no rows have. [default: check]"
+)
+@click.option("--robust", help="mean, trimmed or median of the operators. [default: mean]")
+@click.option("--quorum", type=NUMBER, help="Share of groups that must support one. [default: 0]")
+@click.option("--client-groups", type=COUNT, help="Random groups for --quorum. [default: 10]")
+@click.option("--persistence", type=COUNT, help="Rounds that must support one. [default: 1]")
+@click.option("--patience", type=COUNT, help="Rounds to wait for it. [default: 3]")
+@click.option("--level", type=NUMBER, help="Standard score that is support. [default: 3]")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
+@click.option("--keys", type=click.Path(path_type=Path), required=True, help="Of `hopfed certs`.")
+@click.option("--listen", default="127.0.0.1:9443", show_default=True, help="HOST:PORT.")
+@click.option(
+    "--timeout", type=NUMBER, default=60.0, show_default=True, help="Seconds an answer may take."
+)
+@click.option(
+    "--wait", type=NUMBER, default=600.0, show_default=True, help="Seconds to wait for clients."
+)
+@click.option("--limit", type=NUMBER, default=256.0, show_default=True, help="MB of an answer.")
+@click.option("--out", "out_file", type=click.Path(path_type=Path), required=True, help="Run file.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
+def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
+    """Serve a federation to clients that run `hopfed join`, over TLS.
+
+    This process runs Flower's Fleet API and the rounds. A client that does not answer in time is
+    left out of that round, as long as --minimum clients answer, by default more than half of all:
+    otherwise the first client to come would be the whole federation. The run file is written after
+    every round; in the end it holds the archetypes for `hopfed export`, `assign` and `complete`.
+
+    Clients are asked for operators, and nothing else. With --questions they are asked for group
+    projections (--set groups=4) and votes (--set votes=yes), too, which find more archetypes where
+    these are many or faint; of a client that answers no questions, the operators count.
+
+    Columns are matched by name, in whatever order a client has them, and a client that has others
+    is refused. Where --columns is a number, clients are first asked for digests of the names, and
+    the names of more than half of all clients are taken, in sorted order. With --columns FILE they
+    are told the names, and with --graded may lack a third of them. Tables without names go by
+    place; where the others have names, give --columns FILE, or few without names are refused.
+
+    Clients may lie. At the defaults an archetype is told to all only if clients show it besides its
+    strongest supporters, --liars of all rounded up, and if --support examples stand behind it: what
+    one client alone holds stays with it, and --liars 0 believes everybody. Whoever claims more than
+    --claim medians of examples counts for that. The log and the run file say what was bounded and
+    withheld, and whose. With --graded as many of the highest and lowest of every entry are left out
+    as may lie. With two clients, or where half lie together, nobody can know who lies: the
+    log says who supports what.
+
+    Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
+    """
+    from hopfed.cli.runs.show import print_summary
+    from hopfed.experiments import find
+    from hopfed.experiments.runner.execute import execute
+    from hopfed.federation.engines.flower.keys import public_keys
+    from hopfed.federation.engines.flower.server import FlowerServer, Listening
+    from hopfed.hopfield.told import read
+    from hopfed.runs import blaming
+
+    experiment = find("serve")
+    for name in ("timeout", "wait", "limit"):
+        finite = 0 < options[name] < float("inf")
+        require(finite, f"--{name}", "a number above 0", options[name])
+    fresh = not (resume and out_file.exists())
+    config = _config(experiment, out_file, resume, options)
+    _check_out(out_file, resume, options["keys"])
+    keys = options["keys"]
+    host, port = address(options["listen"], "--listen")
+    limit = int(options["limit"] * 1e6)
+    listening = Listening(host, port, keys / "server.pem", keys / "server.key", limit)
+    seconds = -time.perf_counter()
+    with FlowerServer(listening, public_keys(keys, config.clients), say) as server:
+        say(f"listening on {host}:{server.port} for {config.clients} clients")
+        sender = server.engine(config.name, options["timeout"])
+        engine = _ReportingEngine(sender)
+        if resume and _complete(out_file):  # who was not told yet asks every few seconds
+            with suppress(HopfedError):
+                server.wait(config.clients, min(options["wait"], LATE))
+        else:
+            server.wait(config.least, options["wait"])
+        if fresh and not config.names:
+            order = serve_columns.settle(server, sender, config, options["wait"], say)
+            config = replace(config, order=order)
+        sender.columns = serve_columns.said_of(config)
+        try:
+            run = execute(
+                experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
+            )
+        except HopfedError as error:
+            raise HopfedError(f"{error}; {_advice(error)}") from None
+        with blaming(out_file, run.kind):  # what nobody would take is not told
+            told = read(experiment.told(config, run.arrays).message(), config.columns)
+        _keep(run, told, config.names, out_file)
+        engine.tell(config, told)
+    print_summary(run)
+    out.print(
+        f"\n{config.rounds} rounds in {seconds + time.perf_counter():.1f} s; wrote {out_file}"
+    )
+
+
+def _advice(error: HopfedError) -> str:
+    """Say how a federation that stopped goes on."""
+    from hopfed.federation.faults import TooFewClientsError
+
+    if isinstance(error, TooFewClientsError) and error.refused:
+        return "serve anew with what these clients allow, or once they allow it go on with --resume"
+    return "continue with --resume"
+
+
+class _ReportingEngine:
+    """An engine that prints the result of every exchange."""
+
+    def __init__(self, engine: Any):
+        self.engine = engine
+        self.by_place: set[int] = set()  # clients of which that was said
+
+    def step(self, method: Any, calls: Sequence[Any]) -> list[Any]:
+        """Let the clients make a step, and print who answered."""
+        began = time.monotonic()
+        outcomes: list[Any] = self.engine.step(method, calls)
+        outcomes = serve_columns.matched(calls, outcomes, self.engine.columns, self.by_place, say)
+        context, seconds = calls[0].context, time.monotonic() - began
+        heard = sum(not outcome.fault for outcome in outcomes)
+        where = f"round {context.round} exchange {context.exchange}"
+        say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
+        for call, outcome in zip(calls, outcomes, strict=True):
+            if outcome.fault:
+                after = "; its operators count" if context.exchange else ""
+                why = f"{_word(outcome.fault)}: {outcome.reason}{after}"
+                say(f"    client {call.context.client} {why}")
+        return outcomes
+
+    def remark(self, t: int, lines: Sequence[str]) -> None:
+        """Say what the server makes of a round."""
+        for line in lines:
+            say(f"round {t}: {line}")
+
+    def tell(self, config: Any, told: Any) -> None:
+        """Tell the clients that are there what was found, and that it is over."""
+        from hopfed.federation.contract import Context
+        from hopfed.federation.engines import Call
+
+        down, t = told.message(), config.rounds - 1
+        everyone = [Call({}, down, Context(0, t, 0, c)) for c in range(config.clients)]
+        self.engine.tell(config.make(), everyone, GOODBYE)
+
+
+def _keep(run: Any, told: Any, names: Sequence[str], out_file: Path) -> None:
+    """Put what was found into the run file, as `hopfed recover` keeps it."""
+    from hopfed.archetypes.storage import holding
+
+    holding(run, told.archetypes(columns=names or None)).save(out_file)
+
+
+def say(words: str) -> None:
+    """Print a line with the time."""
+    line = f"{time.strftime('%H:%M:%S')} {shown(words, LONGEST)}"
+    err.print(line, markup=False, soft_wrap=True)
+
+
+def address(text: str, argument: str) -> tuple[str, int]:
+    """Return the host and the port that HOST:PORT names."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)
+    return host.strip("[]"), int(port)
+
+
+def _check_out(path: Path, resume: bool, keys: Path) -> None:
+    """Refuse a run file that could not be written in the end, before anyone is waited for."""
+    from hopfed._lib.outputs import RUN, check_outputs
+
+    check_outputs(("--out", path, RUN), inputs=sorted(keys.glob("*")), again=True)
+    if path.exists() and not resume:
+        raise ArgumentError("--out", "a new file, or one to continue with --resume", path)
+
+
+def _complete(path: Path) -> bool:
+    from hopfed.runs import Run
+
+    return path.exists() and Run.load(path).complete
+
+
+def _word(fault: Fault) -> str:
+    return "does not answer" if fault.name == "RAISED" else fault.name.lower().replace("_", " ")
+
+
+def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
+    """Settings: those of the run that is resumed, or the default ones; then those given."""
+    from hopfed._lib.settings import describe, from_plain, to_plain, with_settings
+    from hopfed.experiments.runner.ledger import require_settings
+    from hopfed.experiments.serve import GUARDS
+    from hopfed.runs import Run
+
+    held = Run.load(out_file) if resume and out_file.exists() else None
+    if held is not None:
+        if held.kind != "serve":
+            raise ArgumentError("--out", f"a run of hopfed serve, not of {held.kind}", out_file)
+        config = from_plain(experiment.Config, held.config)
+    elif options["columns"] is None:
+        raise ArgumentError("--columns", "given: the columns of the clients' files", "none")
+    else:
+        config = replace(experiment.Config(), name=secrets.token_hex(8))
+    if options["columns"] is not None:
+        number, names = serve_columns.given(options["columns"])
+        kept = config.names if number == config.columns else ()  # of the run that is resumed
+        config = replace(config, columns=number, names=names or kept)
+    named = ("clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)
+    given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
+    if options["questions"]:
+        given += ASKING
+    given += ["graded=yes"] if options["graded"] else []
+    config = with_settings(config, [*given, *options["settings"]])
+    least = options["minimum"] is None or options["minimum"] >= 1
+    require(least, "minimum", f"1 to the {config.clients} clients", options["minimum"])
+    if options["questions"] and config.epsilon < float("inf"):
+        rule = "left out with --epsilon: clients release operators with noise, and nothing else"
+        raise ArgumentError("--questions", rule, "both")
+    if held is not None:
+        require_settings(held, to_plain(config), out_file)
+    return config

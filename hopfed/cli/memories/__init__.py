@@ -1,0 +1,1 @@
+"""Commands of associative memory: `store` and `recall`."""

@@ -1,0 +1,1 @@
+"""Commands of federations of neural networks: `fl`."""

@@ -1,0 +1,310 @@
+"""`hopfed fl`: federations of neural networks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, fields, replace
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed._lib.outputs import RUN, check_folder, check_outputs, replacing
+from hopfed.cli.device import device_option, for_networks
+from hopfed.cli.networks.collected import COMMANDS
+from hopfed.cli.numbers import COUNT, FINITE, SEEDS
+from hopfed.cli.printing import out, shown, table
+from hopfed.cli.runs.run import carry_out, engine_options, progress, refuse_code
+from hopfed.errors import ArgumentError, BackendError, DataError
+
+
+@click.group("fl")
+def fl_command() -> None:
+    """Run federations of neural networks (needs the extra `neural`).
+
+    Example: hopfed fl run fedavg --clients 10 --rounds 20
+    """
+
+
+for command in COMMANDS:
+    fl_command.add_command(command)
+
+
+def _task_options(command: Any) -> Any:
+    """Options that say what is trained on what."""
+    for option in reversed(
+        (
+            click.argument("method"),
+            click.option(
+                "--config",
+                "config_file",
+                type=click.Path(path_type=Path),
+                help="Settings, .toml, as `hopfed fl tune` writes it.",
+            ),
+            click.option(
+                "--data",
+                help="digits, a name, a .npz file, a table of features as FILE.csv[:LABELS], or "
+                "hub:NAME. [default: digits]",
+            ),
+            click.option("--partition", help="iid, classes:K, dirichlet:A, writer, rotation:..."),
+            click.option("--clients", type=COUNT, help="Number of clients."),
+            click.option("--rounds", type=COUNT, help="Communication rounds."),
+            click.option(
+                "--models",
+                help="Architectures, which clients take in turn: lenet,mlp:200x100; your own "
+                "torch.nn.Module as module:Net or FILE.py:Net; torchvision:NAME, timm:NAME, "
+                "hf:NAME.",
+            ),
+            click.option("--seeds", type=SEEDS, help="Number of seeds, or 100:110 for 100 to 109."),
+            click.option(
+                "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
+            ),
+            click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes."),
+            click.option(
+                "--autocast",
+                type=click.Choice(("bf16",)),
+                help="Compute the products of training in bfloat16.",
+            ),
+            click.option(
+                "--compile", "compiled", is_flag=True, help="Compile the loss by torch.compile."
+            ),
+            device_option("networks are trained and score", opens=False),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@fl_command.command("run")
+@_task_options
+@engine_options
+@click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
+@click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
+@click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")
+@click.option("--tensorboard", metavar="FOLDER", help="Write numbers of rounds for TensorBoard.")
+@click.option("--wandb", metavar="PROJECT", help="Log numbers of rounds to Weights & Biases.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def run_command(method: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
+    """Run METHOD; `hopfed fl list` shows all methods, `hopfed fl list METHOD` its settings.
+
+    Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
+    """
+    check_outputs(("--out", out_file, RUN), inputs=_inputs(options), again=True)
+    if options["tensorboard"]:
+        check_folder(options["tensorboard"], "--tensorboard")
+    fl = _experiment()
+    told = [options.pop(n) for n in ("tensorboard", "wandb")]
+    first, config, _ = _settings(fl, method, options)
+    if config.keep:
+        check_folder(config.keep, "--keep")
+    if config.keep and not options["resume"] and any(Path(config.keep).glob("seed-*")):
+        raise ArgumentError("--keep", "a new folder, or one to continue with --resume", config.keep)
+    config.make(0)  # a wrong name is reported before a file is written
+    with _callbacks(config, *told) as callbacks:
+        carry_out(fl, config, out_file, as_json, first=first, callbacks=callbacks, **options)
+
+
+@contextmanager
+def _callbacks(config: Any, tensorboard: str | None, wandb: str | None) -> Iterator[list[Any]]:
+    """Open other programs that are told of every round; they are closed in any case."""
+    from hopfed._lib.settings import to_plain
+    from hopfed.experiments.shared.callbacks import TensorBoard, WandB
+
+    with ExitStack() as stack:
+        made: list[Any] = []
+        for cls, given in ((TensorBoard, (tensorboard,)), (WandB, (wandb, to_plain(config)))):
+            if given[0] is not None:
+                made.append(cls(*given))
+                stack.callback(made[-1].close)
+        yield made
+
+
+@fl_command.command("tune")
+@_task_options
+@click.option(
+    "--grid",
+    "axes",
+    multiple=True,
+    required=True,
+    metavar="KEY=VALUE,VALUE",
+    help="Values to try of a setting; several settings make a grid.",
+)
+@click.option(
+    "--out", "out_file", type=click.Path(path_type=Path), help="Settings (.toml) to write."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
+def tune_command(
+    method: str, axes: tuple[str, ...], out_file: Path | None, as_json: bool, **options: Any
+) -> None:
+    """Choose settings of METHOD by validation accuracy; --out is a file for `fl run --config`.
+
+    Test examples are not looked at. Run what is chosen on other seeds: `--seeds 100:105`.
+
+    Example: hopfed fl tune fedprox --grid lr=0.01,0.03 --grid mu=0.1,1 --rounds 3 --out best.toml
+    """
+    check_outputs(("--out", out_file, (".toml",)), inputs=_inputs(options))
+    fl = _experiment()
+    from hopfed.experiments.shared import tuning
+
+    points = tuning.grid(axes)
+    first, config, settings = _settings(fl, method, options)
+    with progress("tune") as report:
+        found = tuning.tune(config, points, workers=options["workers"], first=first, report=report)
+    chosen = tuning.best(found)
+    if out_file is not None:
+        with replacing(out_file) as temporary:
+            temporary.write_text(tuning.as_toml(method, config, found, settings), encoding="utf-8")
+    if as_json:
+        plain = [asdict(p) for p in found]
+        print(json.dumps({"method": method, "points": plain, "chosen": chosen.settings}))
+        return
+    grid = table("validation %", "best round", "GFLOP", "MB", "seconds", "settings")
+    grid.columns[-1].justify = "left"
+    for p in found:
+        cost = f"{p.gigaflops:.4g}", f"{p.megabytes:.4g}", f"{p.seconds:.1f}"
+        words = f"{' '.join(p.settings)}{'  *' if p is chosen else ''}{p.fault and f': {p.fault}'}"
+        grid.add_row(f"{100 * p.validation:.2f}", f"{p.round:.1f}", *cost, words)
+    out.print(grid)
+    kept = "" if out_file is None else f"; wrote {shown(out_file)}"
+    out.print(f"\nchosen: {' '.join(chosen.settings)}{kept}")
+
+
+def _inputs(options: dict[str, Any]) -> list[Path]:
+    """Files that are read."""
+    given = (options["config_file"], options["data"])
+    return [Path(each) for each in given if each is not None]
+
+
+def _settings(fl: Any, method: str, options: dict[str, Any]) -> tuple[int, Any, list[str]]:
+    """First seed, and all settings, also as they were given; they are taken out of `options`."""
+    file = options.pop("config_file")
+    held = [] if file is None else _read(file)
+    first, number = options.pop("seeds") or (0, None)
+    named = {n: options.pop(n) for n in ("data", "partition", "clients", "rounds", "models")}
+    named |= {"seeds": number, "keep": options.pop("keep", None)}
+    given = [f"{n}={value}" for n, value in named.items() if value is not None]
+    given += options.pop("settings")
+    given += ["precision=bfloat16"] if options.pop("autocast") else []
+    given += ["compile=inductor"] if options.pop("compiled") else []
+    device = for_networks(options.pop("device"))
+    if device != "cpu":
+        given.append(f"device={device}")
+    said = {s.partition("=")[0].strip() for s in given}
+    settings = [*(s for s in held if s.partition("=")[0].strip() not in said), *given]
+    config = fl.with_options(replace(fl.Config(), method=method), settings)
+    if file is not None:
+        refuse_code(fl, config, str(file), [f"method={method}", *given])
+    return first, config, settings
+
+
+@fl_command.command("predict")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("data")
+@click.option("--client", type=COUNT, default=0, show_default=True, help="Whose network, from 0.")
+@click.option("--models", default="", help="Your code that the folder names, as you named it then.")
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="Class and probabilities of each row: .csv, .json, .parquet or .h5.",
+)
+def predict_command(
+    folder: Path, data: str, client: int, models: str, out_file: Path | None
+) -> None:
+    """Classify DATA with a network in FOLDER, a `seed-0` that `fl run --keep` wrote.
+
+    DATA is named as for `fl run`; a table of features may lack the labels. With labels the accuracy
+    is printed. A client that classifies with more than its network, such as neighbours in kNN-Per,
+    does so here too; the data of the run must be where they were then.
+
+    Example: hopfed fl predict states/seed-0 digits --client 3 --out classes.csv
+    """
+    _experiment()
+    from hopfed.data.writers import check_ending, write
+    from hopfed.experiments.shared.kept_networks import read
+    from hopfed.neural.data import load
+
+    check_outputs(("--out", out_file, check_ending("--out", out_file)), inputs=[Path(data)])
+    kept = read(folder, client, tuple(models.split(",")))
+    dataset = load(data, labelled=False)
+    chances = kept.probabilities(dataset.inputs)
+    classes = kept.about["classes"]
+    found = [classes[k] for k in chances.argmax(axis=1)]
+    what = "network" if kept.about["alone"] else f"{kept.about['method']}, network and memory"
+    out.print(f"{len(found):,} rows, {what} of client {client} after {kept.about['round']} rounds")
+    if dataset.class_names != ("",):
+        truth = [dataset.class_names[k] for k in dataset.labels]
+        right = sum(a == b for a, b in zip(found, truth, strict=True))
+        out.print(f"accuracy {right / len(found):.4f}")
+    if out_file is not None:
+        columns = [("class", found), *zip(classes, chances.astype(float).T, strict=True)]
+        write(out_file, columns)
+        out.print(f"wrote {shown(out_file)}")
+
+
+@fl_command.command("list")
+@click.argument("method", required=False)
+def list_command(method: str | None) -> None:
+    """List all methods, or describe METHOD and its settings.
+
+    Example: hopfed fl list fedprox
+    """
+    _experiment()
+    from hopfed._lib.settings import describe
+    from hopfed.neural.methods import METHODS
+    from hopfed.neural.methods import method as find
+
+    if method is None:
+        grid = table("method", "source", "own settings")
+        for column in grid.columns:
+            column.justify = "left"
+        for name in METHODS:
+            cls = find(name)
+            own = ", ".join(f"{f.name}={describe(f.default)}" for f in _own(cls))
+            grid.add_row(name, cls.source, own or "-")
+        out.print(grid)
+        return
+    out.print(cleandoc(find(method).__doc__ or ""))
+
+
+def _experiment() -> Any:
+    try:
+        import torch  # noqa: F401
+
+        from hopfed.experiments import fl
+    except ImportError as error:
+        raise BackendError(
+            f"{error.name or 'torch'} is not installed: pip install 'hopfed[neural]'"
+        ) from None
+    return fl
+
+
+def _own(cls: Any) -> list[Any]:
+    return [f for f in fields(cls) if f.name not in ("task", "training")]
+
+
+def _read(path: Path) -> list[str]:
+    """Read settings from a TOML file: those of `Config`, and the method's own from [options]."""
+    import tomllib
+
+    from hopfed.data.files import opened
+
+    try:
+        with opened(path) as file:
+            held = tomllib.loads(file.read().decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not TOML: {error}") from None
+    own = held.pop("options", {})
+    if not isinstance(own, dict):
+        raise DataError(f"{path}: [options] is no table")
+    return [f"{k}={_word(v)}" for k, v in (held | own).items()]
+
+
+def _word(value: Any) -> str:
+    from hopfed._lib.settings import describe
+
+    return describe(tuple(value) if isinstance(value, list) else value)

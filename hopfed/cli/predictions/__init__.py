@@ -1,0 +1,1 @@
+"""Commands of the theory: `theory`, with `theory plan`."""

@@ -1,0 +1,279 @@
+"""`hopfed assign`, `complete` and `export`: files of what archetypes say about tables."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from hopfed.cli.numbers import Number
+from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.tables.found_file import found_for
+from hopfed.cli.tables.reading import table_options
+from hopfed.errors import ArgumentError
+
+LISTED = 60  # archetypes in the printed table
+NONE = "none of these"
+
+_RUN = click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path))
+_FILES = click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+
+
+def _out(what: str) -> Any:
+    return click.option(
+        "--out",
+        "out_file",
+        required=True,
+        type=click.Path(path_type=Path),
+        help=f"{what}: .csv, .json, .parquet, or .h5, which must be new.",
+    )
+
+
+@click.command("assign")
+@_RUN
+@_FILES
+@table_options
+@_out("Archetype and probability of each row")
+@click.option(
+    "--alpha",
+    type=Number(),
+    default=0.001,
+    show_default=True,
+    help="Share of the archetypes' own rows that may be called none of these.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+def assign_command(
+    run_file: Path,
+    files: tuple[Path, ...],
+    out_file: Path,
+    alpha: float,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Say to which archetype of RUN each row of the FILEs belongs.
+
+    RUN is what `hopfed recover`, `serve` or `join` wrote with --out. The FILEs are read as those
+    that it comes from, their columns found by name; where RUN does not say how, as that of `serve`,
+    by --id, --ignore, --words and --binarize. OUT has the columns id, archetype (as `hopfed
+    recover` numbers them; empty for rows that are none of these) and probability, and file where
+    there are several.
+
+    Example: hopfed assign run.h5 survey.csv --out rows.csv
+    """
+    _check(run_file, files, out_file)
+    if not 0 <= alpha < 1:
+        raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
+    from hopfed.archetypes.rows import table_of
+    from hopfed.data.writers import write
+
+    found = found_for(run_file, files, options)
+    names, archetypes, probabilities = [], [], []
+    with err.status("assigning"):
+        for path in files:
+            rows = table_of(found, path)
+            answer = found.assign(rows, alpha=alpha)
+            names.append(_ids(rows))
+            archetypes.append(answer.archetype)
+            probabilities.append(answer.probability)
+        archetype = np.concatenate(archetypes)
+        columns = [
+            *_named(files, names),
+            ("archetype", [k + 1 if k >= 0 else None for k in archetype.tolist()]),
+            ("probability", np.concatenate(probabilities)),
+        ]
+        write(out_file, columns)
+    counts = np.bincount(archetype + 1, minlength=len(found) + 1)
+    if as_json:
+        made = {"rows": len(archetype), "none": int(counts[0]), "archetypes": counts[1:].tolist()}
+        print(json.dumps(made))
+        return
+    _print_counts(counts)
+    out.print(f"wrote {shown(out_file)}")
+
+
+@click.command("complete")
+@_RUN
+@_FILES
+@table_options
+@_out("The rows without gaps")
+def complete_command(
+    run_file: Path, files: tuple[Path, ...], out_file: Path, **options: Any
+) -> None:
+    """Fill the gaps of FILEs with what archetypes make likelier.
+
+    RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
+    get the likelier word of their column. A .h5 file holds the rows as +-1 (values) and how
+    probable they are (probability).
+
+    Example: hopfed complete run.h5 survey.csv --out filled.csv
+    """
+    _check(run_file, files, out_file)
+    from hopfed.archetypes.completion import Filling
+    from hopfed.tables.table import check_columns, listed
+
+    found = found_for(run_file, files, options)
+    with err.status("filling gaps"):
+        fillings = [Filling(found, path) for path in files]
+        first = list(fillings[0].types)
+        for path, filling in zip(files, fillings, strict=True):
+            check_columns(list(filling.types), first, str(path), str(files[0]))
+        cells, filled, right = _write_filled(fillings, files, out_file)
+    out.print(f"filled {filled:,} of {cells:,} entries")
+    if filled:
+        out.print(f"of these {right / filled:.1%} are expected to be right")
+    cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
+    if cut:
+        out.print(
+            f"numbers were cut in {listed(cut)}: their gaps hold the side of the cut, such as "
+            f"'{fillings[0].sides(cut[0])}', not a number"
+        )
+    out.print(f"wrote {shown(out_file)}")
+
+
+@click.command("export")
+@_RUN
+@_out("The archetypes, or the rounds")
+def export_command(run_file: Path, out_file: Path) -> None:
+    """Write the archetypes of RUN as a table for other programs.
+
+    It holds shares, and means by the names of columns. .csv and .parquet have a row for each
+    archetype, .json all that is known, .h5 is a run file. Means are in [-1, 1]: the rate of +1 is
+    (1 + mean) / 2. In a .csv, names that a spreadsheet would take for formulas (= + - @) are led by
+    an apostrophe. Of a federation of networks a row is a seed, round and client, with accuracies,
+    bytes and FLOPs.
+
+    Example: hopfed export run.h5 --out archetypes.csv
+    """
+    _check(run_file, (), out_file)
+    from hopfed.archetypes.export import write
+    from hopfed.archetypes.storage import loaded
+    from hopfed.data import writers
+    from hopfed.runs import Run, blaming
+
+    run, said = Run.load(run_file), ""
+    if np.ndim(run.arrays.get("test", 0)) == 3:
+        from hopfed.experiments.shared.long_table import columns
+
+        with blaming(run_file, run.kind):
+            rounds = list(columns(run).items())
+        writers.write(out_file, rounds)
+    else:
+        if not run.complete:
+            Run.load(run_file, complete=True)  # which says how it is finished
+        write(loaded(run, run_file), out_file)
+        said = "; columns hold means in [-1, 1], the rate of +1 is (1 + mean) / 2"
+    out.print(f"wrote {shown(out_file)}{said}")
+
+
+def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> None:
+    """Refuse an output that cannot be written, or would be an input, before any work."""
+    from hopfed._lib.outputs import check_outputs
+    from hopfed.data.writers import check_ending
+
+    endings = check_ending("--out", out_file)
+    check_outputs(("--out", out_file, endings), inputs=(run_file, *files))
+
+
+def _ids(rows: Any) -> np.ndarray:
+    """Names of the rows of a table, their numbers from 1 where they have none."""
+    return np.arange(1, len(rows) + 1) if rows.ids is None else rows.ids
+
+
+def _named(files: tuple[Path, ...], names: list[np.ndarray]) -> list[Any]:
+    """Columns that name rows: the file where there are several, and the id."""
+    ids = [name for part in names for name in part.tolist()]
+    if len(files) == 1:
+        return [("id", ids)]
+    return [("file", _repeated(files, [len(part) for part in names])), ("id", ids)]
+
+
+def _repeated(files: tuple[Path, ...], counts: list[int]) -> list[str]:
+    return [str(path) for path, n in zip(files, counts, strict=True) for _ in range(n)]
+
+
+def _print_counts(counts: np.ndarray) -> None:
+    """Print how many rows each archetype has; the first count is that of none."""
+    grid = table("archetype", "rows", "share")
+    total = max(int(counts.sum()), 1)
+    for k, n in enumerate(counts[1 : LISTED + 1], start=1):
+        grid.add_row(str(k), f"{n:,}", f"{n / total:.1%}")
+    grid.add_row(NONE, f"{counts[0]:,}", f"{counts[0] / total:.1%}")
+    out.print(grid)
+    if len(counts) > LISTED + 1:
+        out.print(f"... and {len(counts) - LISTED - 1} archetypes more (--json holds all)")
+
+
+def _write_filled(
+    fillings: list[Any], files: tuple[Path, ...], out_file: Path
+) -> tuple[int, int, float]:
+    """Write completed tables one below the other; columns in the order of the first one's.
+
+    Returns the number of entries, how many of them were filled, and how many of these are expected
+    to be right. A .csv and a .parquet are written as they are read; others hold all rows at once.
+    """
+    import pyarrow as pa
+
+    from hopfed.data.writers import STREAMED, writing
+
+    cells, filled, right = 0, 0, 0.0
+    streamed = out_file.suffix.lower() in STREAMED
+    held: list[tuple[Any, Any]] = []
+    dialect = fillings[0].dialect
+    with writing(out_file, dialect) if streamed else nullcontext() as add:
+        types = _common_types(fillings)
+        for path, filling in zip(files, fillings, strict=True):
+            for part in filling.blocks():
+                cells += part.gaps.size
+                filled += int(part.gaps.sum())
+                right += float(part.completion.probability[part.gaps].sum(dtype=np.float64))
+                arrays = dict(part.columns)
+                columns: list[Any] = [(name, arrays[name].cast(k)) for name, k in types.items()]
+                if len(files) > 1:
+                    columns.insert(0, ("file", pa.array([str(path)] * len(part.gaps))))
+                if add is not None:
+                    add(columns)
+                else:
+                    held.append((columns, part.completion))
+    if not streamed:
+        _write_held(held, fillings[0].columns, files, out_file)
+    return cells, filled, right
+
+
+def _common_types(fillings: list[Any]) -> dict[str, Any]:
+    """Type of each column in Arrow, in the first table's order: text where tables differ."""
+    import pyarrow as pa
+
+    types = dict(fillings[0].types)
+    for filling in fillings[1:]:
+        for name, kind in filling.types.items():
+            types[name] = kind if types[name] == kind else pa.string()
+    return types
+
+
+def _write_held(
+    held: list[tuple[Any, Any]], names: Any, files: tuple[Path, ...], out_file: Path
+) -> None:
+    """Write all blocks of columns at once."""
+    from hopfed._lib.outputs import RUN
+    from hopfed.archetypes.completion import joined
+    from hopfed.archetypes.storage import packed_names
+    from hopfed.data.writers import write
+    from hopfed.runs import Run
+
+    run, columns = None, []
+    for parts in zip(*(columns for columns, _ in held), strict=True):
+        columns.append((parts[0][0], joined([array for _, array in parts])))
+    if out_file.suffix.lower() in RUN:
+        made = {
+            "values": np.concatenate([completion.values for _, completion in held]),
+            "probability": np.concatenate([completion.probability for _, completion in held]),
+            "columns/names": packed_names(names),
+        }
+        run = Run("completed", {"files": [str(path) for path in files]}, made, {})
+    write(out_file, columns, run=run)

@@ -1,0 +1,93 @@
+"""Archetypes from the files of `hopfed recover`, `serve` and `join`, to be applied to tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hopfed.cli.printing import err, shown
+from hopfed.cli.tables.reading import NAMES, choices_of, read
+from hopfed.errors import ArgumentError, DataError, OtherColumnsError, RunFileError
+from hopfed.runs import Run
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.archetypes import Archetypes
+
+
+def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
+    """Return the archetypes in a run file, which know how the cells of some tables are read.
+
+    Parameters
+    ----------
+    path : of the run file.
+    files : of the tables, whose columns are found by name where names are known.
+    options : those of `hopfed.cli.tables.reading.table_options`.
+
+    Raises
+    ------
+    ArgumentError, DataError, RunFileError : in one line: options that the file leaves no room for,
+        other columns, a file that holds no archetypes.
+    """
+    from hopfed.archetypes.storage import loaded
+    from hopfed.tables.options import Choices
+
+    run = Run.load(path, complete=True)
+    found, given = loaded(run, path), choices_of(options)
+    if found.coding is not None:
+        if given != Choices():
+            held = {name: options[name] for name in NAMES if options[name] not in (None, ())}
+            rule = "left out: RUN says how columns are read, and finds them by name"
+            got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
+            raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
+    elif len(found):
+        found = _coded(found, run, path, files, options)
+    if len(found) > 1 and not np.isfinite(found.shares).any():
+        err.print(
+            f"{shown(path)} does not say how many rows each archetype has: all are taken for "
+            "equally likely",
+            soft_wrap=True,
+        )
+    return found
+
+
+def _coded(
+    found: Archetypes, run: Run, path: Path, files: Sequence[Path], options: dict[str, Any]
+) -> Archetypes:
+    """Return archetypes with the coding of tables, all of which are coded alike."""
+    from hopfed.archetypes.rows import coded_as, in_order
+    from hopfed.tables.table import is_made_up
+
+    table = read(files, options, least=1)[0]
+    names = () if is_made_up(table.columns) else table.columns
+    told = _told(run)
+    if not told:
+        return coded_as(found, table, str(files[0]))
+    from hopfed.hopfield.headers import places_of
+
+    try:
+        places = places_of(names, table.shape[1], told, str(run.config["name"]))
+    except OtherColumnsError:
+        way = ", whose names it does not know" if not found.columns else ""
+        raise DataError(f"{files[0]}: its columns are not those of {path}{way}") from None
+    if places is None:
+        return coded_as(found, table, str(files[0]))
+    return in_order(found, np.argsort(places), table)
+
+
+def _told(run: Run) -> Any:
+    """What is known of the names of columns in a run of `hopfed serve` without the names."""
+    from hopfed._lib.settings import from_plain
+    from hopfed.cli.machines.serve_columns import said_of
+    from hopfed.experiments import find
+    from hopfed.runs import settings_of
+
+    if run.kind != "serve":
+        return {}
+    try:
+        config = from_plain(find("serve").Config, settings_of(run.config))
+    except (ArgumentError, TypeError) as error:
+        raise RunFileError(f"its settings do not fit: {error}") from None
+    return {} if config.names else said_of(config)

@@ -1,0 +1,330 @@
+"""`hopfed recover`: archetypes from files of binary examples."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed._lib.cluster import cluster
+from hopfed._lib.memory_limits import free_memory
+from hopfed._lib.settings import real
+from hopfed.cli.device import device_option
+from hopfed.cli.numbers import COUNT, FINITE, SIZE, WHOLE
+from hopfed.cli.printing import err, human_bytes, out, shown, table
+from hopfed.cli.tables.reading import (
+    check_varying,
+    choices_of,
+    describe,
+    print_description,
+    read,
+    read_on_workers,
+    say_notes,
+    say_repeated,
+    table_options,
+)
+from hopfed.errors import ArgumentError
+from hopfed.runs import plain
+
+ROWS = 60  # of the table; --json and --out hold all
+FREE = 4  # part of the free memory that the examples may take
+
+
+class Method(click.Choice):
+    """A way of finding candidates; "lam", a former name of "layered", is taken too."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Parse `value`."""
+        return super().convert("layered" if value == "lam" else value, param, ctx)
+
+
+@click.command("recover")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@table_options
+@click.option(
+    "--columns",
+    type=click.Choice(["same", "union", "shared"]),
+    default="same",
+    show_default=True,
+    help="Columns that not all files have: refused, missing where a file lacks them, or left out.",
+)
+@click.option(
+    "--memory",
+    type=SIZE,
+    help="Most that the examples may take, such as 2GB; what takes more is read again for every "
+    "sum.  [default: a quarter of what is free]",
+)
+@click.option(
+    "--dask",
+    metavar="local|ADDRESS",
+    help="Read by workers of Dask, on this machine or of the scheduler at ADDRESS: all FILES, "
+    "folders and patterns are one client's, a part each, and stay in the workers' memory.",
+)
+@click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
+@click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
+@click.option(
+    "--method",
+    type=Method(["auto", "joint", "layered", "ica", "paper"]),
+    default="auto",
+    show_default=True,
+    help="How candidates are found; layered uses the sum of all operators only.",
+)
+@click.option(
+    "--rank-rule",
+    "--threshold",
+    "rank_rule",
+    default="tw",
+    show_default=True,
+    help="tw (Tracy-Widom), mp (Marchenko-Pastur edge), shuffle, or a number (fixed tau).",
+)
+@click.option("--alpha", type=FINITE, help="False-alarm rate of tw [0.001] and shuffle [0.05].")
+@click.option(
+    "--channel",
+    type=click.Choice(["auto", "symmetric", "graded"]),
+    default="auto",
+    show_default=True,
+    help="Flips alike in all columns, or a mean for each class and column.",
+)
+@click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
+@click.option(
+    "--support", type=COUNT, default=5, show_default=True, help="Rows that an archetype must have."
+)
+@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
+@device_option("it is computed")
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="Write a run file (.h5), which must be new, or the archetypes as .csv, .json or .parquet.",
+)
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
+@click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--dry-run", is_flag=True, help="Compute nothing: say what was read.")
+def recover_command(files: tuple[Path, ...], **options: Any) -> None:
+    """Recover archetypes from FILES of examples, one for each client.
+
+    .csv, .tsv, .parquet, .feather, .npy, .npz, .h5 or .zarr; rows are examples. Values +-1, 0/1,
+    yes/no, true/false and the like; blank, NA, ? and NaN are missing. Columns are matched by name.
+
+    Example: hopfed recover a.npy b.csv c.h5 --out run.h5
+    """
+    _check(files, options)
+    with nullcontext() if options["dask"] is None else cluster(options["dask"]):
+        _recover(files, options)
+
+
+def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
+    """Read the files, and do with them what the options say."""
+    seconds = -time.perf_counter()
+    if options["dask"] is None:
+        tables = read(files, options, options["memory"] or free_memory() // FREE)
+    else:
+        tables = [read_on_workers(files, options)]
+    shape_of(options["shape"], tables[0].shape[1])
+    if options["clients"] is not None:
+        tables = _dealt(tables[0], options["clients"], options["seed"])
+    if options["dry_run"]:
+        together = Path(", ".join(map(str, files)))
+        said = describe(tables, files if options["dask"] is None else [together])
+        print(json.dumps(plain(said))) if options["as_json"] else print_description(said)
+        return
+    check_varying(tables, options["channel"])
+    say_notes(tables)
+    if len(files) == len(tables) > 1:
+        say_repeated(tables, files)
+    from hopfed.recovery.recover import run_recovery
+
+    with err.status("recovering"):
+        recovery = run_recovery(
+            tables,
+            seed=options["seed"],
+            quality=_quality(options["quality"]),
+            method=options["method"],
+            rank_rule=options["rank_rule"],
+            alpha=options["alpha"],
+            refit=options["refit"],
+            support=options["support"],
+            channel=options["channel"],
+            device=options["device"],
+        )
+    seconds += time.perf_counter()
+    config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}
+    write(recovery, config, options, seconds)
+
+
+def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
+    """Save, draw and print a recovery as the options ask."""
+    from hopfed.recovery.run_file import as_run, report
+
+    run = as_run(recovery, config)
+    if options["out_file"]:
+        from hopfed.archetypes.export import write as export
+
+        export(recovery.archetypes, options["out_file"], run)
+    if options["figure"]:
+        from hopfed.figures import save
+        from hopfed.figures.recovery import draw
+
+        save(draw(run, shape=shape_of(options.get("shape"))), options["figure"])
+    if options["as_json"]:
+        print(json.dumps(report(recovery, seconds)))
+    else:
+        print_recovery(recovery, seconds)
+        for name in ("out_file", "figure"):
+            if options[name]:
+                out.print(f"wrote {shown(options[name])}")
+
+
+def print_recovery(recovery: Any, seconds: float) -> None:
+    """Print the table of archetypes and what it took to find them."""
+    found = recovery.archetypes
+    names = column_labels(found)
+    for line in _archetypes(found):
+        out.print(line)
+    m, dense = sum(recovery.n_examples), recovery.dense_nbytes
+    out.print(f"\n{found.status}: {found.advice}")
+    owners = f" of {len(recovery.n_examples)} client(s)" if len(recovery.n_examples) > 1 else ""
+    measured = f"quality r = {found.quality:.3f}; explained {found.explained:.4f}"
+    if recovery.graded is not None:
+        residual = recovery.graded.residual
+        measured = (
+            f"{found.channel} channel; columns depend on each other within classes by "
+            f"{residual.ratio:.2f} of the edge of noise ({residual.expected:.2f} +- "
+            f"{residual.error:.2f} expected)"
+        )
+    out.print(
+        f"{m:,} examples{owners}; spectrum shows {found.n_detected} ({recovery.rule}); {measured}"
+    )
+    if recovery.graded is not None and len(found) > found.n_detected:
+        out.print(
+            f"{len(found)} classes where the spectrum shows {found.n_detected}: it shows "
+            f"directions in which rows differ from their mean, of which {len(found)} classes have "
+            f"{len(found) - 1} at most; classes are counted by what they explain"
+        )
+    if len(recovery.constant_columns):
+        constant = [names[j] for j in recovery.constant_columns]
+        more = f" and {len(constant) - ROWS} more" if len(constant) > ROWS else ""
+        which = "" if found.columns is None else f": {', '.join(constant[:ROWS])}{more}"
+        out.print(f"{len(constant)} column(s) hold a single value{which}")
+    if recovery.readings > 1:
+        out.print(f"the examples are more than --memory: they were read {recovery.readings} times")
+    if len(recovery.n_examples) == 1:
+        out.print(f"one owner, so nothing was exchanged; {seconds:.2f} s")
+        return
+    worst = int(recovery.traffic.up.max())
+    part = f" ({worst / dense:.1%})" if worst <= dense else f", {worst / dense:.1f} times less"
+    out.print(
+        f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
+        f"operator {human_bytes(dense)}{part}; {_against_rows(recovery)}; "
+        f"{seconds:.2f} s"
+    )
+
+
+def _against_rows(recovery: Any) -> str:
+    """What a client sent against its rows in bits, of the one that sent most for its rows."""
+    pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
+    sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])
+    said = f"its rows in bits {human_bytes(raw)}"
+    if sent <= raw:
+        return said
+    return f"{said}, {sent / raw:.1f} times less, but rows are never sent"
+
+
+def column_labels(found: Any) -> list[str]:
+    """What columns are called: their names, or their numbers where they have none."""
+    from hopfed.tables.table import is_made_up
+
+    if found.columns is None or is_made_up(found.columns):
+        return [str(j) for j in range(found.patterns.shape[1])]
+    return [shown(name) for name in found.columns]
+
+
+def _archetypes(found: Any) -> Iterator[Any]:
+    """Table of the archetypes, or in words what tells each class from the rest."""
+    from hopfed.archetypes.display import described
+
+    shown = range(min(len(found), ROWS))
+    if found.graded_means is not None:
+        for k in shown:
+            yield from described(found, k)
+    elif len(found):
+        grid = table("archetype", "score", "predicted", "exposure")
+        for k in shown:
+            numbers = found.scores[k], found.predicted_scores[k], found.exposures[k]
+            grid.add_row(str(k + 1), *(f"{x:.4f}" for x in numbers))
+        yield grid
+    if len(found) > ROWS:
+        yield f"... and {len(found) - ROWS} more (--json or --out holds all)"
+
+
+def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
+    """Refuse what cannot work before any file is read."""
+    from hopfed._lib.outputs import FIGURE, check_outputs
+    from hopfed._lib.random import check_seed
+    from hopfed.data.writers import check_ending
+
+    check_seed(options["seed"])
+    choices_of(options)
+    _settings(options)
+    shape_of(options["shape"])
+    if options["dask"] is not None and options["memory"] is not None:
+        raise ArgumentError("--memory", "left out with --dask: its workers hold the rows", "both")
+    if options["clients"] is not None and options["dask"] is None and len(files) > 1:
+        raise ArgumentError("--clients", "left out when there are several files", len(files))
+    outputs = (
+        ("--out", options["out_file"], check_ending("--out", options["out_file"])),
+        ("--figure", options["figure"], FIGURE),
+    )
+    check_outputs(*outputs, inputs=files)
+
+
+def _settings(options: dict[str, Any]) -> None:
+    """Refuse settings that do not go together."""
+    from hopfed.recovery.settings import Settings, named_rule
+
+    names = ("method", "rank_rule", "alpha", "refit", "channel")
+    chosen = {name: options[name] for name in names}
+    Settings(quality=_quality(options["quality"]), **chosen)
+    named_rule(options["rank_rule"], options["alpha"], options["seed"])
+
+
+def _quality(text: str) -> float | None:
+    if text == "auto":
+        return None
+    value = real("--quality", text, "auto or a number in (0, 1]")
+    if not 0 < value <= 1:
+        raise ArgumentError("--quality", "auto or a number in (0, 1]", text)
+    return value
+
+
+def shape_of(text: str | None, columns: int | None = None) -> tuple[int, int] | None:
+    """Height and width, which make up the `columns` where those are known."""
+    if text is None:
+        return None
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(re.fullmatch("[1-9][0-9]{0,8}", p) for p in parts):
+        raise ArgumentError("--shape", "height x width, such as 28x28", text)
+    height, width = map(int, parts)
+    if columns is not None and height * width != columns:
+        raise ArgumentError("--shape", f"height x width with a product of {columns}", text)
+    return height, width
+
+
+def _dealt(whole: Any, clients: int, seed: int) -> list[Any]:
+    """One table dealt to several clients at random."""
+    from hopfed.recovery.recover import split
+
+    parts = split(whole.rows, clients, seed)
+    return [replace(whole, rows=rows, ids=None) for rows in parts]
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Path) else value
