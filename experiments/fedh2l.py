@@ -44,6 +44,12 @@ equal, and no difference exceeds the spread of seeds (2 points). With 5% public 
 images are shared. Five and ten local steps a round have 87.2 and 87.5, and WDP 91.8 and 92.7; one
 step has WDP 90.4.
 
+Averaging of weights (preset `bandwidth`: one architecture, the round of the highest ACC of 500,
+three seeds): FedAvg 92.8 +- 2.3 and FedProx 93.4 +- 1.4 with 148 and 214 MB a client, FedH2L 86.8
++- 2.3 with 1.6 MB. With the bytes of FedH2L's whole run they play 5 rounds, and have 82.8 +- 3.0
+and 83.4 +- 3.5. So where all clients have one architecture and bytes do not matter, weights carry
+more than predictions; byte for byte predictions are ahead.
+
 PACS at 64 x 64, LeNet from scratch, 100 rounds, three seeds: IND 29.5 / 53.2 / 21.2, AGG at equal
 images 46.9 / 57.5 / 42.4, FedH2L 46.5 / 52.6 / 44.2. FedH2L is better on other domains and worse on
 the own domain. The paper does not say which weights its networks start from.
