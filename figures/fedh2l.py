@@ -95,7 +95,7 @@ def _curves(axes: Axes, table: list[Cell], style: dict[str, dict[str, str]]) -> 
         axes.plot(scored + 1, mean, label=cell.row, **style[cell.row])
     axes.set(xlabel="round", ylabel="ACC", title="accuracy on all domains")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.22), ncols=3)
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.22), ncols=2)
 
 
 def _domains(axes: Axes, cell: Cell) -> None:
