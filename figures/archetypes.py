@@ -68,7 +68,8 @@ def heat_map(figure: Any, run: Run) -> None:
         rest = f" of the first {SHOWN} archetypes" if K > SHOWN else ""
         axes.set_title(f"the {len(kept)} of {N:,} columns that differ most{rest}")
     bar = figure.colorbar(image, ax=axes, ticks=[-1, 0, 1])
-    bar.set_label("mean of the column")
+    bar.set_ticklabels(["0%", "50%", "100%"])  # a rate is (1 + mean) / 2
+    bar.set_label("rate of +1 in the column")
 
 
 def has_names(run: Run) -> bool:

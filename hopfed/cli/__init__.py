@@ -92,6 +92,9 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.NoArgsIsHelpError as error:  # the lines of a page, not of an error
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
+    except click.exceptions.NoSuchOption as error:
+        where = "" if error.ctx is None else f" {error.ctx.command_path} --help lists its options."
+        _fail(error.format_message() + where)
     except click.ClickException as error:
         _fail(error.format_message())
     except HopfedError as error:

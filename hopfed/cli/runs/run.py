@@ -69,7 +69,7 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
     `hopfed list NAME` shows its settings. With --out the file, which must be new unless with
     --resume, receives every seed as soon as it is finished. A federation also saves its rounds,
     fast rounds several at a time. An interrupted run continues with --resume and gives the same
-    result.
+    result. `hopfed figure RUN.h5` draws it.
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
