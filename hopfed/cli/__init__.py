@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -52,8 +53,15 @@ class LazyGroup(click.Group):
         module, attribute = _COMMANDS[cmd_name]
         return getattr(import_module(module), attribute)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the arguments; Ctrl-C passes click by, which would print a line of its own."""
+        try:
+            return super().make_context(*arguments, **options)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; Ctrl-C passes click by, which would print a line of its own."""
+        """Run a command; Ctrl-C passes click by here, too."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
