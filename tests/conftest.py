@@ -14,7 +14,7 @@ from hypothesis import settings
 from hopfed._lib import guarded_reading
 from hopfed.cli import main
 
-settings.register_profile("hopfed", deadline=None, max_examples=40, print_blob=True)
+settings.register_profile("hopfed", deadline=None, max_examples=25, print_blob=True)
 settings.load_profile("hopfed")
 
 

@@ -15,7 +15,7 @@ from hopfed.errors import DataError, shown
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.options import HOW, Choices
-from hopfed.tables.refusals import RefusedError, no_columns, refusal
+from hopfed.tables.refusals import RefusedError, no_answers, no_columns, refusal
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.vocabulary import (
     FAMILIES,
@@ -283,9 +283,12 @@ class Decider:
 
     def _refuse_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
         """Refuse words that look like entries of another kind than categories."""
-        if any(number(word) is not None for word in levels):
-            odd = {word for word in levels if number(word) is None}
-            raise self._mixed(j, {canonical(word) for word in odd}, "is not a number")
+        numbers = {canonical(word) for word in levels if number(word) is not None}
+        if numbers:
+            rest = tokens - numbers
+            if self._rows_of(j, numbers) < self._rows_of(j, rest):  # as of a row of totals
+                raise self._mixed(j, numbers, beside=rest)
+            raise self._mixed(j, rest, "is not a number")
         if len(levels) > 2 and all(DRESSED.fullmatch(word) for word in levels):
             one = shown(min(sorted(levels), key=len), 40)
             raise self._refusal(
@@ -296,6 +299,11 @@ class Decider:
         if tokens & FULL and len(tokens) > 1:
             odd = outsiders(tokens) or tokens - FULL or tokens
             raise self._mixed(j, odd, beside=tokens & FULL)
+
+    def _rows_of(self, j: int, words: Collection[str]) -> int:
+        """Number of rows of a column that hold one of some words."""
+        counts = self.contents[j].words.items()
+        return sum(count for word, count in counts if canonical(word) in words)
 
     def _mixed(
         self, j: int, odd: set[str], why: str = "", beside: Collection[str] = ()
@@ -335,11 +343,18 @@ class Decider:
             )
         named = [self.names[k] for k in self.uncut]
         error = refusal(self.what, refused, named, shows, self.choices)
-        way = f"; or if it names the rows: {self.choices.naming(named[0])}"
-        raise DataError(f"{error}{way}" if held.different else str(error))
+        way = no_answers(values, self.choices)
+        if held.different:
+            way += f"; or if it names the rows: {self.choices.naming(named[0])}"
+        raise DataError(f"{error}{way}")
 
     def _note_choices(self, used: Sequence[int], codes: Sequence[Code]) -> None:
         """Say what was chosen that could have been meant in another way."""
+        held = {canonical(word) for j in used for word in self.contents[j].words}
+        never = sorted(w for w in self.choices.entries() if canonical(w) not in held)
+        if never and not any(self.contents[j].many for j in used):
+            named = self.choices.called("words")
+            self.notes.append(f"no cell holds {listed(never)}, of which {named} says what it means")
         coded = list(zip(used, codes, strict=True))
         alone = [self.names[j] for j, code in coded if self._is_ticked(j, code)]
         if alone:

@@ -6,7 +6,7 @@ Who reads it knows options of the command line (`--ignore`) or arguments of a ca
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 from hopfed.errors import DataError, shown
@@ -15,6 +15,7 @@ from hopfed.tables.table import SHOWN, listed
 
 SEARCHED = 10_000  # names among which one that is like another is looked for
 LONGEST = 60  # characters of a name in a line
+NO_ANSWERS = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))  # as a rule
 LIKE = 0.6  # how alike two names must be, as `difflib` has it
 
 
@@ -73,6 +74,32 @@ def refusal(
     return DataError(f"{what}: {joined}leave {them} out: {choices.leaving(names)}{ids}")
 
 
+def no_answers(values: Collection[float], choices: Choices) -> str:
+    """Return what to do where numbers are two and a code of those who gave no answer, or nothing.
+
+    Parameters
+    ----------
+    values : of a column.
+    choices : what was told of the table.
+
+    Examples
+    --------
+    >>> no_answers({1.0, 2.0, 9.0}, Choices(options=True))
+    '; or if 9 means that there is no answer: --words 9=missing'
+    >>> no_answers({1.0, 2.0, 3.0, 9.0}, Choices(options=True))
+    ''
+    """
+    codes = sorted(v for v in values if abs(v) in NO_ANSWERS)
+    if not codes or set(values) - set(codes) not in ({0.0, 1.0}, {1.0, 2.0}):
+        return ""
+    said = ",".join(f"{code:g}=missing" for code in codes)
+    way = (
+        f"--words {said}" if choices.options else f"words={{{said.replace('=missing', ': None')}}}"
+    )
+    mean = "mean" if len(codes) > 1 else "means"
+    return f"; or if {' and '.join(f'{c:g}' for c in codes)} {mean} that there is no answer: {way}"
+
+
 def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with those that they are like.
 
@@ -91,6 +118,9 @@ def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataE
     way = f"; did you mean {listed(list(meant))}?" if meant else ""
     if not meant and names:
         way = f"; there are {listed(names)}"
+        blank = sum(name == f"column {j}" for j, name in enumerate(names, start=1))
+        if len(names) > blank > len(names) / 2:
+            way += "; if a line stands above the names of the columns, remove it"
     return DataError(f"{what}: there is no column {listed(unknown)}{way}")
 
 

@@ -26,7 +26,8 @@ def test_three_owners(tmp_path):
         run = machines.run()
         assert [machines.end(name) for name in ("client-0", "clients")] == [0, 0]
         assert not list(tmp_path.rglob("*.state")), "states of a run that is over"
-        machines.serve("--resume")  # for those who were not told before it ended
+        # For those who were not told before it ended: it waits that long, as no others come.
+        machines.serve("--resume", "--wait", "16")
         machines.join(1)
         machines.run()
         assert machines.end("client-1") == 0

@@ -93,11 +93,11 @@ def ended(pid):
 
 
 def test_stages_that_fail_and_hang_lose_nothing(day):
-    status, held, rows, page = day(("fails", FAILS), ("hangs", HANGS), "versions", limit=20)
+    status, held, rows, page = day(("fails", FAILS), ("hangs", HANGS), "versions", limit=12)
     assert status == 1
     assert [h["status"] for h in held.values()] == ["failed", "out of time", "ok"]
     assert held["fails"]["said"] == "ValueError: it broke"
-    assert held["hangs"]["said"] == "stopped after 20 s; last words: waiting for the device"
+    assert held["hangs"]["said"] == "stopped after 12 s; last words: waiting for the device"
     by_stage = {stage: [r for r in rows if r["stage"] == stage] for stage in held}
     assert [r["name"] for r in by_stage["fails"]] == ["first"]
     (started,) = by_stage["hangs"]

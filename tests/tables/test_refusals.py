@@ -81,3 +81,47 @@ def test_a_column_with_a_comma_in_its_name_is_an_option_of_its_own():
     choices = Choices(options=True)
     assert choices.leaving(["a", "b,c", "d"]) == "--ignore a,d --ignore b,c"
     assert "\x1b" not in choices.leaving(["\x1b[2J"])
+
+
+def test_the_few_words_of_another_kind_are_named(tmp_path, hopfed):
+    """A row of totals below the answers is what does not fit, not the answers."""
+    path = tmp_path / "a.csv"
+    answers = "".join(f"P{k},{'yn'[k % 2]},{'ny'[k % 3 == 0]}\n" for k in range(50))
+    path.write_text("person,tea,milk\n" + answers + "Total,25,17\n")
+    _, _, errors = hopfed("recover", path)
+    assert "row 51, column 'tea': '25' stands beside 'n', 'y'" in errors
+    path.write_text("person,tea,milk\n" + answers + "Total,25,17\n" * 200)
+    _, _, errors = hopfed("recover", path)
+    assert "row 1, column 'tea': 'y' is not a number" in errors
+
+
+def test_codes_of_no_answer_are_told_by_an_option_that_works(tmp_path, hopfed):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"P{k},{k % 2 + 1},{9 if k % 5 == 0 else k % 3 % 2 + 1}\n" for k in range(50))
+    path.write_text("person,tea,milk\n" + rows)
+    _, _, errors = hopfed("recover", path)
+    way = errors.partition("if 9 means that there is no answer: ")[2].split()
+    assert way == ["--words", "9=missing"]
+    status, text, errors = hopfed("recover", path, *way, "--dry-run")
+    assert status == 0, errors
+    assert "10.0% of the entries missing" in text
+
+
+def test_several_words_are_told_at_once_and_none_in_vain(tmp_path, hopfed):
+    """Of a list only the last was taken, and the others for a part of its word."""
+    path = tmp_path / "a.csv"
+    cells = ("oft,nie", "nie,oft", "oft,kaum")
+    path.write_text("person,tea,milk\n" + "".join(f"P{k},{cells[k % 3]}\n" for k in range(27)))
+    given = "--words", "oft=+1,nie=-1,kaum=missing", "--words", "selten=-1", "--dry-run"
+    status, text, errors = hopfed("recover", path, *given)
+    assert status == 0, errors
+    assert "16.7% of the entries missing" in text
+    assert "no cell holds 'selten'" in text
+    assert hopfed("recover", path, "--words", "oft=+1,nie")[0] == 2
+
+
+def test_a_title_above_the_names_of_columns_is_pointed_out(tmp_path, hopfed):
+    path = tmp_path / "a.csv"
+    path.write_text("Survey,,,\nperson,tea,milk,party\n" + "A,yes,no,b\nB,no,no,c\n" * 9)
+    _, _, errors = hopfed("recover", path, "--ignore", "party")
+    assert "if a line stands above the names of the columns, remove it" in errors

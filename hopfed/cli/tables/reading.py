@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from hopfed.errors import ArgumentError, DataError
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
+_SAID = re.compile(r"(?<=[=+-]1),|(?<==0),|(?<==missing),|(?<==category),", re.IGNORECASE)
 NAMES = ("id", "ignore", "words", "binarize")  # of the options that say how tables are read
 
 
@@ -32,8 +34,8 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--words",
                 multiple=True,
-                metavar="WORD=+1|-1|missing",
-                help="What a word stands for; or COLUMN=category.",
+                metavar="WORD=+1|-1|missing,...",
+                help="What words stand for; or COLUMN=category; may be repeated.",
             ),
             click.option(
                 "--binarize",
@@ -58,15 +60,24 @@ def choices_of(options: dict[str, Any]) -> Any:
 
     words: dict[str, Any] = {}
     for given in options["words"]:
-        word, sign, value = given.rpartition("=")
-        if not sign:
-            rule = "WORD=+1, WORD=-1, WORD=missing or COLUMN=category"
-            raise ArgumentError("--words", rule, given)
-        words[word] = value
+        words |= _words_of(given)
     pairs = [given.rpartition("=") for given in options["binarize"]]
     cuts = {column: how for column, _, how in pairs}
     ignored = tuple(options["ignore"])
     return Choices(options["id"], ignored, words or None, cuts or None, options=True)
+
+
+def _words_of(given: str) -> dict[str, str]:
+    """What one option says of words: several, where a comma follows what the last stands for."""
+    parts = _SAID.split(given)
+    found = {}
+    for part in parts:
+        word, sign, value = part.rpartition("=")
+        if not sign:
+            rule = "WORD=+1, WORD=-1, WORD=missing or COLUMN=category"
+            raise ArgumentError("--words", rule, given)
+        found[word] = value
+    return found
 
 
 def read(

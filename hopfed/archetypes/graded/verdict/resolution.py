@@ -113,8 +113,9 @@ def unresolved(
     >>> means, errors = np.tile([[0.4, -0.4], [-0.4, 0.4]], 200), np.full((2, 400), 0.3)
     >>> unresolved(means, errors / 30, np.full(2, 0.5), "graded", 90_000)
     >>> print(unresolved(means, errors, np.full(2, 0.5), "graded", 100))
-    2 classes were found, but 2 of them are not sure to have an overlap of 0.9 with the true \
-ones: 0.88 is expected of the least sure. About 160 rows like these would resolve all.
+    2 classes were found, but too few rows describe 2 of them: an overlap of 0.88 with the true \
+ones is expected of the least sure, and 0.92 is needed to be sure of 0.9. About 160 rows like these \
+would resolve all.
     """
     N = means.shape[1]
     overlaps = expected_overlaps(means, errors, shares, channel, observed)
@@ -131,9 +132,10 @@ ones: 0.88 is expected of the least sure. About 160 rows like these would resolv
         factor = short * level**2 / (1 - level**2)
     needed = rounded(max(float(factor.max()), 1.01) * rows)
     return (
-        f"{len(overlaps)} classes were found, but {len(blurred)} of them are not sure to have an "
-        f"overlap of {RESOLVED:g} with the true ones: {overlaps.min():.2f} is expected of the "
-        f"least sure. About {needed} rows like these would resolve all."
+        f"{len(overlaps)} classes were found, but too few rows describe {len(blurred)} of them: an "
+        f"overlap of {overlaps.min():.2f} with the true ones is expected of the least sure, and "
+        f"{level:.2f} is needed to be sure of {RESOLVED:g}. About {needed} rows like these would "
+        "resolve all."
     )
 
 
