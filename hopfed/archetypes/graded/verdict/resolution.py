@@ -114,8 +114,8 @@ def unresolved(
     >>> unresolved(means, errors / 30, np.full(2, 0.5), "graded", 90_000)
     >>> print(unresolved(means, errors, np.full(2, 0.5), "graded", 100))
     2 classes were found, but too few rows describe 2 of them: an overlap of 0.88 with the true \
-ones is expected of the least sure, and 0.92 is needed to be sure of 0.9. About 160 rows like these \
-would resolve all.
+ones is expected of the least sure, and 0.92 is needed to be sure of 0.9. About 160 rows like \
+these would resolve all.
     """
     N = means.shape[1]
     overlaps = expected_overlaps(means, errors, shares, channel, observed)
