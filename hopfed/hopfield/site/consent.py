@@ -174,8 +174,8 @@ class Owner:
             raise DataError(f"this client deals its rows over {own} round(s), not over {rounds}")
         if M // rounds < fewest:
             raise DataError(
-                f"rows for {M // fewest} round(s) at most, not for {rounds}: batches have {fewest} "
-                "rows at least"
+                f"takes {M // fewest} round(s) at most: {rounds} would leave batches of fewer than "
+                f"the {fewest} rows it asks for"
             )
         return Batches((self.rows,), rounds)
 
