@@ -10,9 +10,14 @@ import numpy as np
 import pytest
 from helpers import DATA
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 from hopfed._lib import guarded_reading
 from hopfed.cli import main
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # A plugin may have loaded NumPy before the lines above, which then come too late for it.
+    threadpool_limits(1)
 
 settings.register_profile("hopfed", deadline=None, max_examples=25, print_blob=True)
 settings.load_profile("hopfed")
