@@ -14,10 +14,10 @@ Sections, chosen by ``--set sections=methods,...``:
 
 Measured (default preset: 2,000 images of MNIST, ten clients of four classes, CNN-3 to 5; five
 paired seeds; points gained over Standalone, +- standard error, at the round chosen by validation /
-at round 5): FedSSA -.01 +- .17 / +.94 +- 1.35, LG-FedAvg -.57 +- .51 / -6.27 +- 1.58, FedProto +.12
-+- .23 / +.48 +- .88, FedClassAvg +.93 +- .27 / +2.78 +- .90, all others below Standalone. So FedSSA
-is far better than LG-FedAvg early and slightly better at the end, with half the bytes, but no
-better than training alone; the paper's lead over every baseline is not reproduced. Of its parts
+at round 5): FedSSA -.01 +- .17 / +1.00 +- 1.37, LG-FedAvg -.60 +- .52 / -6.27 +- 1.58, FedProto
+-.13 +- .22 / +.45 +- .90, FedClassAvg +.96 +- .23 / +2.85 +- .89, all others below Standalone. So
+FedSSA is far better than LG-FedAvg early and slightly better at the end, with half the bytes, but
+no better than training alone; the paper's lead over every baseline is not reproduced. Of its parts
 only averaging by class (M1) has an effect; the number of blending rounds has none. Over classes per
 client, Dirichlet and participation (five seeds, nine settings) FedSSA gains most at Dirichlet(.1),
 +1.04 +- .35, and is within two errors of Standalone elsewhere. It is above LG-FedAvg in seven of
