@@ -259,6 +259,12 @@ def test_a_file_of_names(tmp_path):
     (tmp_path / "names.csv").write_text('tea;"coffee; black";water\n1;0;1\n')
     assert serve_columns.given(str(tmp_path / "names.csv"))[1] == ("tea", "coffee; black", "water")
     assert serve_columns.given("12") == (12, ())
+    # An owner who serves gives its own table: clients leave out what names their rows.
+    rows = "".join(f"P{k},{k % 2},{k % 3 % 2}\n" for k in range(9))
+    for name, held in (("own.csv", rows), ("header.csv", "")):
+        (tmp_path / name).write_text(f"person,tea,milk\n{held}")
+        given = serve_columns.given(str(tmp_path / name))[1]
+        assert given == (("tea", "milk") if held else ("person", "tea", "milk"))
     for name, data, words in (
         ("twice.txt", b"tea\ntea\n", "two columns are called"),
         ("long.txt", b"tea\n" + b"x" * 201, "200 characters"),

@@ -29,6 +29,7 @@ def given(text: str) -> tuple[int, tuple[str, ...]]:
     Parameters
     ----------
     text : a number, or the path of a file: one name a line; a .csv or .tsv has them in its first.
+        A column that names the rows below is left out, as clients leave out theirs.
 
     Raises
     ------
@@ -44,10 +45,29 @@ def given(text: str) -> tuple[int, tuple[str, ...]]:
     from hopfed.tables.sources import unique
 
     names, notes = unique(_read(Path(text)))
+    rows = _row_names(Path(text))
+    names = tuple(name for name in names if name not in rows)
     if len(names) < 2 or notes:
         rule = "a file of two names or more that differ, of 200 characters at most"
         raise ArgumentError("--columns", rule, notes[0] if notes else f"{len(names)} in {text}")
     return len(names), names
+
+
+def _row_names(path: Path) -> tuple[str, ...]:
+    """Column that names the rows of a table, where the file is one and not just a header."""
+    from hopfed.cli.printing import err, shown
+    from hopfed.tables.reading import read_table
+
+    if path.suffix.lower() not in SEPARATORS:
+        return ()
+    try:
+        coding = read_table(path).coding
+    except DataError:  # only a header, or columns of which clients say how they are read
+        return ()
+    ids: tuple[str, ...] = () if coding is None else coding.ids
+    for name in ids:
+        err.print(f"column '{shown(name)}' names the rows, and is none of the federation's")
+    return ids
 
 
 def _read(path: Path) -> list[str]:
