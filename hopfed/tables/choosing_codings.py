@@ -351,7 +351,7 @@ class Decider:
     def _note_choices(self, used: Sequence[int], codes: Sequence[Code]) -> None:
         """Say what was chosen that could have been meant in another way."""
         held = {canonical(word) for j in used for word in self.contents[j].words}
-        never = sorted(w for w in self.choices.entries() if canonical(w) not in held)
+        never = sorted(w for w in self.choices.entries() - MISSING if canonical(w) not in held)
         if never and not any(self.contents[j].many for j in used):
             named = self.choices.called("words")
             self.notes.append(f"no cell holds {listed(never)}, of which {named} says what it means")

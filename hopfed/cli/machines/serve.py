@@ -150,9 +150,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         _keep(run, told, config.names, out_file)
         engine.tell(config, told)
     print_summary(run)
-    out.print(
-        f"\n{config.rounds} rounds in {seconds + time.perf_counter():.1f} s; wrote {out_file}"
-    )
+    rounds = f"{config.rounds} round{'s' * (config.rounds != 1)}"
+    out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {out_file}")
 
 
 def _advice(error: HopfedError) -> str:
