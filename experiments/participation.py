@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,6 @@ FOUND = 0.95  # magnetisation from which an archetype is found
 BAND = 2.0  # within this number of fluctuations a prediction is uncertain
 CLEAR = 30.0  # strength over the phase boundary from which no test can miss a spike
 FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left out
-TW_SD = float(np.sqrt(tracy_widom.moments(1).variance))
 
 
 @dataclass(frozen=True)
@@ -236,6 +236,12 @@ def heard(
     return np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent])
 
 
+@lru_cache(maxsize=1)
+def _tw_sd() -> float:
+    """Standard deviation of the Tracy-Widom law."""
+    return float(np.sqrt(tracy_widom.moments(1).variance))
+
+
 def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> Arrays:
     """Predict which archetypes the count finds in evidence with these labels.
 
@@ -325,7 +331,7 @@ class _Law:
         level, median = (n / self.M * noise_threshold(law, m, n, a) for a in (alpha, 0.5))
         width = tracy_widom.critical_value(alpha) - tracy_widom.critical_value(0.5)
         shift = 1 + spikes.excess_kurtosis(self.r) / np.sqrt(self.n_examples * self.N)
-        return level * shift, (level - median) / width * TW_SD
+        return level * shift, (level - median) / width * _tw_sd()
 
 
 def detected(arrays: Arrays, name: str) -> np.ndarray:
