@@ -30,9 +30,9 @@ sweeps its features were not nested yet, which gained up to +5.23 +- .67 with a 
 a round; they are not shown.
 
 A part of the paper's scale (CIFAR-100, ten classes and 500 images at each of 20 clients, half of
-them a round, 24 rounds of two epochs, three seeds): Standalone 40.4 +- 1.8%, SoHip +.24 +- .89, the
-bias -.12 +- .23, recalled by the sample +.49 +- .26 (+1.03 +- .25 at round 8); FedMRL, not nested
-there, +.14 +- .87. The paper's 100 clients and 500 rounds need a GPU.
+them a round, 24 rounds of two epochs, three seeds): Standalone 40.6 +- 1.2%, SoHip +.25 +- .31, the
+bias -.32 +- .17, recalled by the sample +.18 +- .42 (+1.01 +- .29 at round 8), FedMRL +.09 +- .49.
+The paper's 100 clients and 500 rounds need a GPU.
 
 In this setting of CIFAR-100 with 100 clients, a tenth of them a round, one author reports FedSSA at
 57.3% against 53.0% of training alone in arXiv:2312.09006 (Table 2), and at 47.4% against 53.6% in
