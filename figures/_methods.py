@@ -242,7 +242,10 @@ def _price(
 ) -> None:
     for cell in table:
         test, spent = cell.test(), getattr(cell, what)()
-        scored = ~np.isnan(test[0])
+        scored = np.flatnonzero(~np.isnan(test[0]))
+        # Rounds after the last one that changed anything, as of a method of one round, need not be.
+        moved = (np.diff(test[:, scored], axis=1) != 0).any(axis=0)
+        scored = scored[: 2 + np.flatnonzero(moved)[-1] if moved.any() else 1]
         x, y = spent[:, scored].mean(axis=0), test[:, scored].mean(axis=0)
         if x[-1] > 0:
             axes.plot(x, y, **style[cell.row])
