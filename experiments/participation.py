@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -236,12 +235,6 @@ def heard(
     return np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent])
 
 
-@lru_cache(maxsize=1)
-def _tw_sd() -> float:
-    """Standard deviation of the Tracy-Widom law."""
-    return float(np.sqrt(tracy_widom.moments(1).variance))
-
-
 def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> Arrays:
     """Predict which archetypes the count finds in evidence with these labels.
 
@@ -331,7 +324,8 @@ class _Law:
         level, median = (n / self.M * noise_threshold(law, m, n, a) for a in (alpha, 0.5))
         width = tracy_widom.critical_value(alpha) - tracy_widom.critical_value(0.5)
         shift = 1 + spikes.excess_kurtosis(self.r) / np.sqrt(self.n_examples * self.N)
-        return level * shift, (level - median) / width * _tw_sd()
+        tw_sd = float(np.sqrt(tracy_widom.moments(1).variance))
+        return level * shift, (level - median) / width * tw_sd
 
 
 def detected(arrays: Arrays, name: str) -> np.ndarray:
