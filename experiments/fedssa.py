@@ -18,7 +18,8 @@ at round 5): FedSSA -.01 +- .17 / +1.00 +- 1.37, LG-FedAvg -.60 +- .52 / -6.27 +
 -.13 +- .22 / +.45 +- .90, FedClassAvg +.96 +- .23 / +2.85 +- .89, all others below Standalone. So
 FedSSA is far better than LG-FedAvg early and slightly better at the end, with half the bytes, but
 no better than training alone; the paper's lead over every baseline is not reproduced. Of its parts
-only averaging by class (M1) has an effect; the number of blending rounds has none. Over classes per
+averaging by class (M1) may have an effect, less than twice its error: -.51 +- .57 and -.77 +- .40
+without it; the number of blending rounds has none. Over classes per
 client, Dirichlet and participation (five seeds, nine settings) FedSSA gains most at Dirichlet(.1),
 +1.04 +- .35, and is within two errors of Standalone elsewhere. It is above LG-FedAvg in seven of
 the nine. FedProto gains +4.69 +- 1.54 with a fifth of the clients a round, and loses at Dirichlet

@@ -288,7 +288,7 @@ RECORD = Record(
         "clients100": 18_000,
         "paper": 140_000,
         "sweeps": 67,
-        "sweeps_fedmrl": 45,
+        "sweeps_fedmrl": 15,
         "cifar100": 38,
     },
 )

@@ -61,9 +61,10 @@ def heat_map(figure: Any, run: Run) -> None:
     image = axes.imshow(some, vmin=-1, vmax=1, cmap="RdBu_r", aspect="auto", interpolation="none")
     axes.set_yticks(np.arange(len(kept)), [_label(run, j) for j in kept])
     shares = run.arrays["archetypes/shares"][:SHOWN]
-    labels = [f"{k}\n{share:.0%}" for k, share in enumerate(shares, start=1)]
+    known = np.isfinite(shares)  # not those that a federation of signs tells
+    labels = [f"{k}\n{s:.0%}" if known[k - 1] else f"{k}" for k, s in enumerate(shares, start=1)]
     axes.set_xticks(np.arange(some.shape[1]), labels)
-    axes.set_xlabel("archetype, and its share of the rows")
+    axes.set_xlabel("archetype, and its share of the rows" if known.any() else "archetype")
     if some.size < means.size:
         rest = f" of the first {SHOWN} archetypes" if K > SHOWN else ""
         axes.set_title(f"the {len(kept)} of {N:,} columns that differ most{rest}")

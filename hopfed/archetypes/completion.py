@@ -2,7 +2,8 @@
 
 Cells that are there stay as they are, to the letter. A cell that is missing gets the commonest word
 of its column for the sign that is likelier; the likeliest level, in a column of categories; which
-side of the cut it is on, in a column of numbers.
+side of the cut it is on, in a column of numbers. Decimal commas are points here; a .csv gets commas
+again.
 
 A table is read twice, a block at a time: for the words that its columns hold, and to fill it. So it
 may be larger than the memory.

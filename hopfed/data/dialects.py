@@ -14,7 +14,7 @@ from typing import Any
 # Numbers with a decimal comma, by themselves or behind the side of a cut: <= 2,5.
 _COMMA = r"^(\s*(?:<=|>)?\s*[+-]?[0-9]+),([0-9]+(?:[eE][+-]?[0-9]+)?\s*)$"
 _POINT = r"^(\s*(?:<=|>)?\s*[+-]?[0-9]*)\.([0-9]+(?:[eE][+-]?[0-9]+)?\s*)$"
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_WHOLE = re.compile(r"(?:<=|>)?\s*[+-]?[0-9]+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so they may be
 
 

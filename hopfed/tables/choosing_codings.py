@@ -227,9 +227,10 @@ class Decider:
             raise self._refusal(j, "holds more than 1,000 different words")
         if self.choices.is_category(name):
             return self._category(j, gone)
-        if held.many or (rest and self._numbers(j)):
-            return self._number(j, gone)
         words = dict(given) if tokens & given.keys() else {}
+        worded = any(number(w) is None and given[w] != GONE for w in tokens & given.keys())
+        if held.many or (rest and self._numbers(j) and not worded):
+            return self._number(j, gone)
         if not rest:
             return Code("words", tuple((words or {"0": -1, "1": 1}).items()))
         known = family(rest | ({"-"} if "+" in rest else set()))
@@ -287,7 +288,8 @@ class Decider:
         if numbers:
             rest = tokens - numbers
             if self._rows_of(j, numbers) < self._rows_of(j, rest):  # as of a row of totals
-                raise self._mixed(j, numbers, beside=rest)
+                why = f"is a number beside {listed(sorted(rest)[:5])}: remove a row of totals"
+                raise self._mixed(j, numbers, why)
             raise self._mixed(j, rest, "is not a number")
         if len(levels) > 2 and all(DRESSED.fullmatch(word) for word in levels):
             one = shown(min(sorted(levels), key=len), 40)

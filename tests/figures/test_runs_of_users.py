@@ -12,9 +12,10 @@ from matplotlib.text import Text
 
 from hopfed.experiments import find
 from hopfed.experiments.runner.execute import execute
-from hopfed.figures import disentangle, drawer, new_figure
+from hopfed.figures import archetypes, disentangle, drawer, new_figure
 from hopfed.figures._planes import draw as draw_planes
 from hopfed.figures.partition import draw as draw_partition
+from hopfed.runs import Run
 
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="needs the extra neural")
 
@@ -83,3 +84,12 @@ def test_names_with_dollars_start_no_formula():
         scheme="iid",
     )
     assert r"\$x_\$" in words(draw_partition(partition))
+
+
+def test_archetypes_whose_shares_nobody_knows_are_numbered_only():
+    """As those of a federation of signs; the labels read "1 nan%"."""
+    means, shares = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.full(2, np.nan)
+    arrays = {"archetypes/means": means, "archetypes/shares": shares}
+    said = words(archetypes.draw(Run("recover", {}, arrays, {})))
+    assert {"1", "2", "archetype"} <= set(said)
+    assert not [w for w in said if "nan" in w or "share" in w]

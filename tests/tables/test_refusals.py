@@ -89,7 +89,9 @@ def test_the_few_words_of_another_kind_are_named(tmp_path, hopfed):
     answers = "".join(f"P{k},{'yn'[k % 2]},{'ny'[k % 3 == 0]}\n" for k in range(50))
     path.write_text("person,tea,milk\n" + answers + "Total,25,17\n")
     _, _, errors = hopfed("recover", path)
-    assert "row 51, column 'tea': '25' stands beside 'n', 'y'" in errors
+    assert "row 51, column 'tea': '25' is a number beside 'n', 'y': remove a row of" in errors
+    _, _, errors = hopfed("recover", path, "--words", "n=-1,y=+1")
+    assert "row 51, column 'tea': '25' is not among the words that were given" in errors
     path.write_text("person,tea,milk\n" + answers + "Total,25,17\n" * 200)
     _, _, errors = hopfed("recover", path)
     assert "row 1, column 'tea': 'y' is not a number" in errors
@@ -118,6 +120,8 @@ def test_several_words_are_told_at_once_and_none_in_vain(tmp_path, hopfed):
     assert "16.7% of the entries missing" in text
     assert "no cell holds 'selten'" in text
     assert hopfed("recover", path, "--words", "oft=+1,nie")[0] == 2
+    status, text, _ = hopfed("recover", path, "--words", "oft=True,nie=false,kaum=0", "--dry-run")
+    assert (status, "no cell holds" in text) == (0, False)
 
 
 def test_a_title_above_the_names_of_columns_is_pointed_out(tmp_path, hopfed):

@@ -124,6 +124,15 @@ def test_decimal_commas_are_read_and_written_again(tmp_path, request):
     assert command("assign", run, whole, "--out", tmp_path / "kinds.csv")[0] == 0
 
 
+@pytest.mark.parametrize("cell", ["> 3", "<= 3", "> 2,5", "<= 2,5"])
+def test_sides_of_a_cut_stand_beside_decimal_commas(tmp_path, cell):
+    path = tmp_path / "a.csv"
+    path.write_text(f"size;tea\n1,5;ja\n{cell};nein\n9;ja\n")
+    cut = float(cell.split()[1].replace(",", "."))
+    signs = unpack(hopfed.read_table(path, binarize={"size": cut}).rows)[:, 0]
+    assert signs.tolist() == [-1, 1 if cell[0] == ">" else -1, 1]
+
+
 def test_a_delimiter_at_the_end_of_rows_moves_no_names(tmp_path):
     """As programs write it that end each row with a delimiter, but not the names of columns."""
     path = tmp_path / "a.csv"

@@ -62,7 +62,7 @@ def _row_names(path: Path) -> tuple[str, ...]:
         return ()
     try:
         coding = read_table(path).coding
-    except DataError:  # only a header, or columns of which clients say how they are read
+    except HopfedError:  # only a header, or columns of which clients say how they are read
         return ()
     ids: tuple[str, ...] = () if coding is None else coding.ids
     for name in ids:

@@ -16,7 +16,8 @@ from hopfed.errors import ArgumentError, DataError
 
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
-_SAID = re.compile(r"(?<=[=+-]1),|(?<==0),|(?<==missing),|(?<==category),", re.IGNORECASE)
+_ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category")
+_SAID = re.compile(f"(?:{'|'.join(f'(?<={end})' for end in _ENDS)}),", re.IGNORECASE)
 NAMES = ("id", "ignore", "words", "binarize")  # of the options that say how tables are read
 
 

@@ -220,10 +220,10 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         out.print(f"one owner, so nothing was exchanged; {seconds:.2f} s")
         return
     worst = int(recovery.traffic.up.max())
-    part = f" ({worst / dense:.1%})" if worst <= dense else f", {worst / dense:.1f} times less"
+    part = f"{worst / dense:.1%}" if worst <= dense else f"{worst / dense:.1f} times that"
     out.print(
         f"each client sent at most {human_bytes(worst)} in {recovery.exchanges} exchanges; dense "
-        f"operator {human_bytes(dense)}{part}; {_against_rows(recovery)}; "
+        f"operator {human_bytes(dense)} ({part}); {_against_rows(recovery)}; "
         f"{seconds:.2f} s"
     )
 
@@ -235,7 +235,7 @@ def _against_rows(recovery: Any) -> str:
     said = f"its rows in bits {human_bytes(raw)}"
     if sent <= raw:
         return said
-    return f"{said}, {sent / raw:.1f} times less, but rows are never sent"
+    return f"{said} ({sent / raw:.1f} times that), but rows are never sent"
 
 
 def column_labels(found: Any) -> list[str]:
