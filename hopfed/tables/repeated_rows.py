@@ -14,9 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import binom
 
-from hopfed._lib.arrays import to_host
-from hopfed._lib.random import stream
-from hopfed.kernels.masked import with_gaps
+from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.reread_rows import Reread
 from hopfed.tables.table import Table
 
@@ -68,18 +66,4 @@ def repeated(tables: Sequence[Table], names: Sequence[str]) -> list[str]:
 
 def _marks(table: Table) -> np.ndarray | None:
     """A number (M,) for each row, equal where rows are; None where they are not in memory."""
-    rows = table.rows
-    if isinstance(rows, Reread):
-        return None
-    gaps = with_gaps(rows)
-    found = np.zeros(len(table), np.uint64)
-    rng = stream(0, "repeated rows")
-    for part in (gaps.signs, gaps.seen):
-        words = to_host(part.words)
-        drawn = rng.integers(1, 2**63, (words.shape[1],), dtype=np.uint64)
-        factors = np.asarray(drawn) * np.uint64(2) + np.uint64(1)
-        for j in range(words.shape[1]):
-            found ^= found >> np.uint64(29)
-            found += (words[:, j] ^ (words[:, j] >> np.uint64(31))) * factors[j]
-            found *= np.uint64(0x9E3779B97F4A7C15)
-    return found
+    return None if isinstance(table.rows, Reread) else row_marks(table.rows)

@@ -3,6 +3,7 @@ import pytest
 from graded_tables import classes, whiten
 from helpers import rest_slow
 
+from hopfed import recover
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict import judging as verdict_module
@@ -199,3 +200,12 @@ def test_replicas_of_unsure_rows_settle_for_longer(monkeypatch):
         fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
         judge(owners, fit, Judging(replicas=5))
     assert asked == [STEPS, UNSURE_STEPS]
+
+
+@pytest.mark.parametrize(("shape", "times"), [((100, 12), 3), ((100, 10), 4), ((150, 15), 3)])
+def test_copied_rows_of_coins_are_copies(shape: tuple[int, int], times: int) -> None:
+    rng = np.random.default_rng(shape)
+    rows = np.repeat(rng.choice([-1, 1], shape), times, axis=0)
+    found = recover(rng.permutation(rows), seed=0)
+    assert found.status == "copies"
+    assert "at least twice" in found.advice

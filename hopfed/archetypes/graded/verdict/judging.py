@@ -58,13 +58,15 @@ COPIES = 0.02  # variance within classes, over that of the table, below which ro
 # expected. Rows never are surer of true classes than their replicas are to a harmful end, and rows
 # that are more alike than independent columns allow show in the residuals as well. Gains are nats
 # of the whole table, of which chance gives one at most, as a rule; of leaning rows the parts at
-# several points are free, which gives chance more room: 3.5 nats in one of 300 replicas.
+# several points are free, which gives chance more room: 3.5 nats in one of 300 replicas. A
+# few rows that were entered twice by mistake are no reason to doubt classes.
 ROW_TESTS = (
     ("spread", 1e-3, 0.6, 1.0),
     ("certainty", 1e-3, 1.0, 0.0),
     ("overlap spread", 1e-4, 0.6, 1.0),
     ("leaning", 1.2, 0.0, 4 / 3),
     ("weaker", 1.0, 0.0, 4 / 3),
+    ("repeats", 5e-3, 0.0, 1.0),
 )
 
 BETWEEN = ("certainty", "leaning", "weaker")  # that say that rows do not lie in the classes
@@ -175,6 +177,8 @@ def judge(
         rows[name] = deviation * (above if deviation > 0 else below)
     within = float(squares[0].sum() / max(_whole(fit), 1e-12))
     status, advice = _words(fit, residual, rows, within, judging, names)
+    if rows["repeats"] > judging.deviations and found["single"][0] == 0:
+        status, advice = "copies", _all_repeated(found["repeats"])
     directions, columns = spanned(fit, squares[0]), carrying(fit, squares[0])
     if status == "ok" and worth(columns, fit.prior.variables) < needed(fit.size):
         status, advice = "structure, but not classes", _carried(fit.size, numbers[columns], names)
@@ -268,6 +272,14 @@ def _degrees(K: int, directions: int) -> str:
     )
 
 
+def _all_repeated(repeats: np.ndarray) -> str:
+    """Words for rows none of which occurs once; `repeats` is of the rows, then of replicas."""
+    return (
+        f"Every row occurs at least twice: {repeats[0]:.0%} of the rows equal an earlier one, "
+        f"where {np.median(repeats[1:]):.0%} would. These are copies of rows: give each row once."
+    )
+
+
 def _words(
     fit: Fit,
     residual: Residual,
@@ -315,11 +327,14 @@ def _odd_rows(K: int, odd: dict[str, float]) -> str:
         "weaker": "part of the rows are weaker than their class, as of lower quality",
         "spread": "rows fit their class {} evenly than rows of classes do",
         "overlap spread": "the likeness of rows to their class varies {} than in classes",
+        "repeats": "rows equal each other more often than rows of classes do",
     }
     name = max(odd, key=lambda n: (n in BETWEEN, abs(odd[n])))
     how = "less" if (odd[name] > 0) == (name == "spread") else "more"
+    what = "a continuum or rows of different quality"
+    if name == "repeats":
+        what = "rows of which some are copies of others"
     return (
         f"{K} classes leave no dependence between columns, but {says[name].format(how)} "
-        f"({abs(odd[name]):.1f} standard deviations): the classes summarise a continuum or rows "
-        "of different quality."
+        f"({abs(odd[name]):.1f} standard deviations): the classes summarise {what}."
     )

@@ -23,6 +23,7 @@ from hopfed.archetypes.graded.verdict.rows_between import leaning
 from hopfed.archetypes.graded.verdict.unexplained import Unexplained
 from hopfed.archetypes.graded.verdict.weaker_rows import weaker
 from hopfed.federation.messages import Message
+from hopfed.spectral.equal_rows import occurrences
 from hopfed.spectral.rows import array_beside
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
@@ -147,7 +148,8 @@ def row_sums(owner: Owner, _: Message) -> Message:
 
     The first is the log-likelihood of a row given its class, standardised by what the class and the
     row's gaps expect (once and squared). Then its surest responsibility, and the best cosine with a
-    class (once and squared).
+    class (once and squared). Last, of how many rows an equal one came before, and how many have no
+    equal.
     """
     home, R, T = array_beside(owner.rows), owner.weights, owner.means
     xp, K, odds = namespace(R), len(T), np.arctanh(T)
@@ -160,7 +162,9 @@ def row_sums(owner: Owner, _: Message) -> Message:
     norms = xp.sqrt(xp.clip(seen[:, 3 * K :] * seen[:, 2 * K : 3 * K], 1e-6, None))
     cosine = xp.astype(xp.max(signs[:, K:] / norms, axis=1), xp.float64)
     sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
-    return {"sums": xp.stack([s.sum() for s in sums])}
+    often = occurrences(owner.rows)
+    equal = np.array([(often - 1).sum(), (often == 1).sum()], float)
+    return {"sums": xp.concat([xp.stack([s.sum() for s in sums]), like(equal, z)])}
 
 
 def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:
@@ -174,7 +178,9 @@ def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[
     -------
     by name: `spread`, the standard deviation of the standardised likelihoods, about 1; `certainty`,
     the mean surest responsibility; `overlap spread`, the standard deviation of the best cosine;
-    `leaning` and `weaker`, the gain in nats where rows may lie off their class, or be weaker.
+    `leaning` and `weaker`, the gain in nats where rows may lie off their class, or be weaker;
+    `repeats`, the part of the rows that equal an earlier one of their owner; `single`, the part
+    that equals none.
     Means of likelihoods and overlaps are left out: they tell how closely the rows were fitted.
     """
     answers = ask_together(worlds, row_sums, [{}] * len(worlds))
@@ -186,4 +192,6 @@ def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[
         "overlap spread": np.sqrt(np.maximum(s[4] - s[3] ** 2, 0.0)),
         "leaning": leaning(worlds, sums),
         "weaker": weaker(worlds, sums),
+        "repeats": s[5],
+        "single": s[6],
     }

@@ -1,0 +1,49 @@
+"""Which rows are equal: a number for each row, the same for the same entries and gaps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.arrays import Array, to_host
+from hopfed._lib.random import stream
+from hopfed.kernels.masked import with_gaps
+from hopfed.spectral.rows import Bits
+
+
+def row_marks(rows: Bits | Array) -> np.ndarray:
+    """Return a number (M,) for each row: equal ones for equal rows, and different ones else.
+
+    Parameters
+    ----------
+    rows : (M, N) of -1, 0 (missing) and +1, or packed bits, on the host or a device.
+
+    Examples
+    --------
+    >>> marks = row_marks(np.array([[1, 0], [-1, 1], [1, 0]]))
+    >>> bool(marks[0] == marks[2]), bool(marks[0] == marks[1])
+    (True, False)
+    """
+    gaps = with_gaps(rows if isinstance(rows, Bits) else kernels.pack_masked(rows))
+    found = np.zeros(rows.shape[0], np.uint64)
+    rng = stream(0, "equal rows")
+    for part in (gaps.signs, gaps.seen):
+        words = to_host(part.words)
+        drawn = rng.integers(1, 2**63, (words.shape[1],), dtype=np.uint64)
+        factors = np.asarray(drawn) * np.uint64(2) + np.uint64(1)
+        for j in range(words.shape[1]):
+            found ^= found >> np.uint64(29)
+            found += (words[:, j] ^ (words[:, j] >> np.uint64(31))) * factors[j]
+            found *= np.uint64(0x9E3779B97F4A7C15)
+    return found
+
+
+def occurrences(rows: Bits | Array) -> np.ndarray:
+    """Return how often each different row occurs; the order is that of no meaning.
+
+    Examples
+    --------
+    >>> sorted(occurrences(np.array([[1, 0], [-1, 1], [1, 0]])).tolist())
+    [1, 2]
+    """
+    return np.asarray(np.unique(row_marks(rows), return_counts=True)[1])
