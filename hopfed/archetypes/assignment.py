@@ -34,6 +34,7 @@ from hopfed.archetypes.graded.owners.asking import log_joint, means_inside
 from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.archetypes.rows import rows_of
 from hopfed.errors import DataError
+from hopfed.kernels import MaskedBits
 from hopfed.spectral.rows import Bits, array_beside, seen_times
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Completion(NamedTuple):
 def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     """Say of each row which archetype it is of, how probably, or that it is of none.
 
+    A row without any entry is of none where `alpha` is above 0: nothing speaks for any.
+
     Parameters
     ----------
     found : the archetypes.
@@ -120,9 +123,28 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
         np.exp(logs - best[:, None], out=logs)
         probability[span] = 1 / logs.sum(axis=1)
         if alpha > 0:
-            nearest[tails(rows[span], nearest, best) < alpha] = -1
+            strange = tails(rows[span], nearest, best) < alpha
+            nearest[strange | is_empty(rows[span])] = -1
         archetype[span] = nearest
     return Assignment(archetype, probability)
+
+
+def is_empty(rows: Bits) -> np.ndarray:
+    """(M,) booleans: whether a row has no entry.
+
+    Parameters
+    ----------
+    rows : (M, N), with gaps or without.
+
+    Examples
+    --------
+    >>> is_empty(kernels.pack_masked(np.array([[0, 0], [0, 1]]))).tolist()
+    [True, False]
+    """
+    if not isinstance(rows, MaskedBits):
+        return np.zeros(len(rows), bool)
+    found: np.ndarray = ~to_host(rows.seen.words).any(axis=1)
+    return found
 
 
 def fit(found: Archetypes, X: Any) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 Cells that are there stay as they are, to the letter. A cell that is missing gets the commonest word
 of its column for the sign that is likelier; the likeliest level, in a column of categories; which
-side of the cut it is on, in a column of numbers. Decimal commas are points here; a .csv gets commas
+side of the cut it is on, in a column of numbers. A row without any entry stays blank: nothing
+says what it would be. Decimal commas are points here; a .csv gets commas
 again.
 
 A table is read twice, a block at a time: for the words that its columns hold, and to fill it. So it
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hopfed import kernels
-from hopfed.archetypes.assignment import Completion, complete
+from hopfed.archetypes.assignment import Completion, complete, is_empty
 from hopfed.archetypes.rows import coded_as
 from hopfed.data.arrow_cells import Cells
 from hopfed.data.writers import Column
@@ -42,11 +43,19 @@ class Filled(NamedTuple):
     columns : of the source, in its order, as names and Arrow arrays of cells.
     completion : its rows of +-1, and how probable they are.
     gaps : (M, N) booleans, which of these were missing.
+    cells : number of cells in the columns that archetypes know; a category is one of them.
+    filled : how many of them were filled.
+    right : how many of those are expected to be right.
+    blank : rows without any entry, which stay so.
     """
 
     columns: list[Column]
     completion: Completion
     gaps: np.ndarray
+    cells: int
+    filled: int
+    right: float
+    blank: int
 
 
 class Filling:
@@ -138,20 +147,26 @@ class Filling:
         kinds = [self.types[name] for name in self._source.names]
         for block in self._source.blocks():
             rows = packing.packed([Cells(array) for array in block])
-            whole, gaps = complete(self.found, rows), _gaps(rows)
+            whole, gaps, right = complete(self.found, rows), _gaps(rows), 0.0
+            told, filled = ~is_empty(rows), 0
             arrays = [array.cast(kind) for array, kind in zip(block, kinds, strict=True)]
             start = 0
             triples = zip(packing.places, self.coding.codes, self._words, strict=True)
             for j, code, words in triples:
                 span = slice(start, start + code.width)
                 start += code.width
-                if gaps[:, span.start].any():
-                    given = gaps[:, span.start], whole.values[:, span]
-                    arrays[j] = _patched(arrays[j], *given, code, words)
+                gap = gaps[:, span.start] & told
+                if gap.any():
+                    values = whole.values[:, span]
+                    arrays[j] = _patched(arrays[j], gap, values, code, words)
+                    filled += int(gap.sum())
+                    right += _right(values[gap], whole.probability[gap, span])
             if self._ids is not None:
                 arrays.insert(0, pa.array(self._ids[before : before + len(rows)].tolist()))
             before += len(rows)
-            yield Filled(list(zip(self.types, arrays, strict=True)), whole, gaps)
+            cells = len(rows) * len(self.coding.codes)
+            columns = list(zip(self.types, arrays, strict=True))
+            yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()))
 
 
 def filled(found: Archetypes, source: Any) -> Filled:
@@ -183,7 +198,8 @@ def filled(found: Archetypes, source: Any) -> Filled:
     values = np.concatenate([part.completion.values for part in parts])
     probability = np.concatenate([part.completion.probability for part in parts])
     gaps = np.concatenate([part.gaps for part in parts])
-    return Filled(columns, Completion(values, probability), gaps)
+    sums = [sum(part[n] for part in parts) for n in range(3, 7)]
+    return Filled(columns, Completion(values, probability), gaps, *sums)
 
 
 def _counted(cells: Cells) -> dict[str, int]:
@@ -202,6 +218,15 @@ def _gaps(rows: PackedBits | MaskedBits) -> np.ndarray:
         gaps: np.ndarray = kernels.unpack(rows) == 0
         return gaps
     return np.zeros(rows.shape, bool)
+
+
+def _right(values: np.ndarray, probability: np.ndarray) -> float:
+    """How many of some filled cells are expected to be right; (M, width) of +-1, and of each.
+
+    Of levels it is the probability of the one that is +1: that no other one is.
+    """
+    chosen = values.argmax(axis=1) if values.shape[1] > 1 else np.zeros(len(values), int)
+    return float(probability[np.arange(len(values)), chosen].sum(dtype=np.float64))
 
 
 def joined(parts: list[Any]) -> Any:

@@ -14,6 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 import hopfed
 from hopfed import Archetypes
 from hopfed.archetypes import assignment
+from hopfed.archetypes.completion import filled
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import PackedBits, pack_masked
@@ -113,7 +114,8 @@ def test_probabilities_sum_to_one_and_rows_of_nothing_get_the_shares(table):
     np.testing.assert_allclose(found.probabilities(x).sum(axis=1), 1)
     empty = np.full((2, x.shape[1]), np.nan)
     np.testing.assert_allclose(found.probabilities(empty), [shares, shares])
-    archetype, probability = found.assign(empty)
+    assert found.assign(empty).archetype.tolist() == [-1, -1]
+    archetype, probability = found.assign(empty, alpha=0)
     np.testing.assert_allclose(shares[archetype], shares.max())
     np.testing.assert_allclose(probability, shares.max())
     np.testing.assert_allclose(found.score(empty), 0, atol=1e-12)
@@ -326,3 +328,20 @@ def test_levels_of_a_variable_count_once():
     np.testing.assert_allclose(found.probabilities(table), exact, atol=1e-6)
     np.testing.assert_allclose(found.score(table), np.logaddexp.reduce(logs, axis=1), atol=1e-5)
     assert (found.assign(table, alpha=0.01).archetype == -1).mean() < 0.03
+
+
+def test_filled_counts_cells_and_leaves_empty_rows_blank():
+    rng = np.random.default_rng(4)
+    kind = rng.integers(2, size=300)
+    letters = np.array([list("abcabc"), list("bcabca")])[kind].astype(object)
+    changed = rng.random(letters.shape) < 0.1
+    letters[changed] = rng.choice(list("abc"), changed.sum())
+    letters[::30] = ""
+    letters[1, :2] = ""
+    table = {f"v{j}": letters[:, j].tolist() for j in range(6)}
+    part = filled(hopfed.recover(table), table)
+    assert (part.cells, part.filled, part.blank) == (1800, 2, 10)
+    assert 1.6 < part.right < 2
+    cells = dict(part.columns)["v0"].to_pylist()
+    assert all(not word for word in cells[::30])
+    assert cells[1] == "ab"[kind[1]]

@@ -61,8 +61,8 @@ def assign_command(
     RUN is what `hopfed recover`, `serve` or `join` wrote with --out. The FILEs are read as those
     that it comes from, their columns found by name; where RUN does not say how, as that of `serve`,
     by --id, --ignore, --words and --binarize. OUT has the columns id, archetype (as `hopfed
-    recover` numbers them; empty for rows that are none of these) and probability, and file where
-    there are several.
+    recover` numbers them; empty for rows that are none of these, or have no entry) and probability,
+    and file where there are several.
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
@@ -108,8 +108,8 @@ def complete_command(
     """Fill the gaps of FILEs with what archetypes make likelier.
 
     RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
-    get the likelier word of their column. A .h5 file holds the rows as +-1 (values) and how
-    probable they are (probability).
+    get the likelier word of their column. A row without any entry stays blank. A .h5 file
+    holds the rows as +-1 (values) and how probable they are (probability).
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
@@ -123,8 +123,11 @@ def complete_command(
         first = list(fillings[0].types)
         for path, filling in zip(files, fillings, strict=True):
             check_columns(list(filling.types), first, str(path), str(files[0]))
-        cells, filled, right = _write_filled(fillings, files, out_file)
-    out.print(f"filled {filled:,} of {cells:,} entries")
+        cells, filled, right, blank = _write_filled(fillings, files, out_file)
+    out.print(f"filled {filled:,} of {cells:,} cells")
+    if blank:
+        rows = "row without any entry stays" if blank == 1 else "rows without any entry stay"
+        out.print(f"{blank:,} {rows} blank")
     if filled:
         out.print(f"of these {right / filled:.1%} are expected to be right")
     cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
@@ -211,17 +214,18 @@ def _print_counts(counts: np.ndarray) -> None:
 
 def _write_filled(
     fillings: list[Any], files: tuple[Path, ...], out_file: Path
-) -> tuple[int, int, float]:
+) -> tuple[int, int, float, int]:
     """Write completed tables one below the other; columns in the order of the first one's.
 
-    Returns the number of entries, how many of them were filled, and how many of these are expected
-    to be right. A .csv and a .parquet are written as they are read; others hold all rows at once.
+    Returns the number of cells, how many of them were filled, how many of these are expected to be
+    right, and the number of rows that stay blank. A .csv and a .parquet are written as
+    they are read; others hold all rows at once.
     """
     import pyarrow as pa
 
     from hopfed.data.writers import STREAMED, writing
 
-    cells, filled, right = 0, 0, 0.0
+    cells, filled, right, blank = 0, 0, 0.0, 0
     streamed = out_file.suffix.lower() in STREAMED
     held: list[tuple[Any, Any]] = []
     dialect = fillings[0].dialect
@@ -229,9 +233,8 @@ def _write_filled(
         types = _common_types(fillings)
         for path, filling in zip(files, fillings, strict=True):
             for part in filling.blocks():
-                cells += part.gaps.size
-                filled += int(part.gaps.sum())
-                right += float(part.completion.probability[part.gaps].sum(dtype=np.float64))
+                cells, filled = cells + part.cells, filled + part.filled
+                right, blank = right + part.right, blank + part.blank
                 arrays = dict(part.columns)
                 columns: list[Any] = [(name, arrays[name].cast(k)) for name, k in types.items()]
                 if len(files) > 1:
@@ -242,7 +245,7 @@ def _write_filled(
                     held.append((columns, part.completion))
     if not streamed:
         _write_held(held, fillings[0].columns, files, out_file)
-    return cells, filled, right
+    return cells, filled, right, blank
 
 
 def _common_types(fillings: list[Any]) -> dict[str, Any]:
