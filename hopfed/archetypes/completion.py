@@ -120,7 +120,7 @@ class Filling:
             part = packing.packed(cells)
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
             for held, code, j in zip(counts, codes, packing.places, strict=True):
-                if code.kind == "words":
+                if code.kind == "words" and j is not None:
                     held.update(_counted(cells[j]))
             for j, array in enumerate(block):
                 types[j] = array.type if types[j] in (None, array.type) else pa.string()
@@ -128,10 +128,14 @@ class Filling:
             raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
         starts = np.cumsum([0, *(code.width for code in codes)])
         for start, j in zip(starts[:-1], packing.places, strict=True):
-            if seen[start] < rows:  # what fills it is a word
+            if j is not None and seen[start] < rows:  # what fills it is a word
                 types[j] = pa.string()
-        pairs = zip(starts[:-1], codes, self.coding.names, strict=True)
-        self.cut = [n for start, c, n in pairs if c.kind == "number" and seen[start] < rows]
+        fours = zip(starts[:-1], codes, self.coding.names, packing.places, strict=True)
+        self.cut = [
+            n
+            for start, c, n, j in fours
+            if c.kind == "number" and seen[start] < rows and j is not None
+        ]
         self._words = list(map(_commonest, codes, counts))
         return types
 
@@ -155,6 +159,8 @@ class Filling:
             for j, code, words in triples:
                 span = slice(start, start + code.width)
                 start += code.width
+                if j is None:
+                    continue
                 gap = gaps[:, span.start] & told
                 if gap.any():
                     values = whole.values[:, span]
@@ -164,7 +170,7 @@ class Filling:
             if self._ids is not None:
                 arrays.insert(0, pa.array(self._ids[before : before + len(rows)].tolist()))
             before += len(rows)
-            cells = len(rows) * len(self.coding.codes)
+            cells = len(rows) * (len(self.coding.codes) - len(packing.lacking))
             columns = list(zip(self.types, arrays, strict=True))
             yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()))
 

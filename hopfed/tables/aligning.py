@@ -101,10 +101,26 @@ def _noted(source: Source, names: Sequence[str]) -> list[str]:
     lost = [name for name in source.names if name not in names]
     notes = list(source.notes)
     if lacks:
-        notes.append(f"{source.what}: lacks {listed(lacks)}, which are missing in all of its rows")
+        notes.append(lacking(source.what, lacks))
     if lost:
         notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
     return notes
+
+
+def lacking(what: str, names: Sequence[str]) -> str:
+    """Return a line about columns that a table lacks.
+
+    Parameters
+    ----------
+    what : the table.
+    names : of the columns.
+
+    Examples
+    --------
+    >>> lacking("a.csv", ["tea"])
+    "a.csv: lacks 'tea', missing in all of its rows"
+    """
+    return f"{what}: lacks {listed(names)}, missing in all of its rows"
 
 
 def aligned_tables(tables: Sequence[Table], names: Sequence[str], columns: str) -> list[Table]:
@@ -152,7 +168,12 @@ def _together(tables: Sequence[Table], names: Sequence[str], columns: str) -> Co
     kept = chosen([table.coding.names for table in tables], columns)
     if not kept:
         raise DataError(f"{names[0]}: no column is in all of the {len(tables)} tables")
-    return replace(tables[0].coding, names=kept, codes=tuple(codes[name] for name in kept))
+    return replace(
+        tables[0].coding,
+        names=kept,
+        codes=tuple(codes[name] for name in kept),
+        partial=columns == "union",
+    )
 
 
 def _with_columns(table: Table, coding: Coding) -> Table:

@@ -124,6 +124,8 @@ class Coding:
     codes : how each of them is coded.
     ids : names of columns that name the rows.
     ignored : names of columns that were left out.
+    partial : whether a table may lack some of the columns, which are missing in all of its rows
+        then, as where owners with different columns were put together.
 
     Examples
     --------
@@ -139,6 +141,7 @@ class Coding:
     codes: tuple[Code, ...]
     ids: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    partial: bool = False
 
     def __post_init__(self) -> None:
         require(len(self.names) == len(self.codes), "codes", "one for each name", len(self.codes))
@@ -220,7 +223,7 @@ class Coding:
             "columns": [[n, kinds[c]] for n, c in zip(self.names, self.codes, strict=True)],
             "ids": self.ids,
             "ignored": self.ignored,
-        }
+        } | ({"partial": True} if self.partial else {})
         return json.dumps(held, ensure_ascii=False)
 
     @classmethod
@@ -240,7 +243,7 @@ class Coding:
             names, places = zip(*held["columns"], strict=True) if held["columns"] else ((), ())
             texts = [_texts(part) for part in (names, held["ids"], held["ignored"])]
             used = tuple(codes[k] for k in places)
-            return cls(texts[0], used, texts[1], texts[2])
+            return cls(texts[0], used, texts[1], texts[2], held.get("partial") is True)
         except broken as error:
             raise DataError(f"no coding of a table: {error}") from None
 

@@ -46,10 +46,19 @@ class Packing:
         self._letters = 0
         self._gathered = Gathered(source.what, most)
 
+    @property
+    def lacking(self) -> list[str]:
+        """Names of the columns that the source lacks."""
+        return [n for n, j in zip(self.coding.names, self.places, strict=True) if j is None]
+
     def packed(self, cells: list[Cells]) -> PackedBits | MaskedBits:
         """Pack the rows of a block."""
         triples = zip(self.coding.names, self.coding.codes, self.places, strict=True)
-        parts = [self._column(name, code, cells[j]) for name, code, j in triples]
+        rows = cells[0].places.size if cells else 0
+        parts = [
+            self._column(name, code, None if j is None else cells[j], rows)
+            for name, code, j in triples
+        ]
         codes = np.concatenate(parts).T
         self._count += len(codes)
         gone = codes == GONE
@@ -93,8 +102,10 @@ class Packing:
         require_memory(needed, self.source.what)
         return np.array(self._ids, dtype=str)
 
-    def _column(self, name: str, code: Code, cells: Cells) -> np.ndarray:
-        """Rows (width, rows) of -1, 0 and +1 for one column of cells."""
+    def _column(self, name: str, code: Code, cells: Cells | None, rows: int) -> np.ndarray:
+        """Rows (width, rows) of -1, 0 and +1 for one column of cells, or one that is lacking."""
+        if cells is None:
+            return np.full((code.width, rows), GONE, np.int8)
         if code.kind == "number":
             values = as_numbers(cells.array, MISSING | {word for word, _ in code.words}, sides=True)
             if values is not None:
@@ -117,12 +128,14 @@ class Packing:
         return code.signs(np.append(codes, GONE))[:, cells.places]
 
 
-def _places(source: Source, coding: Coding) -> list[int]:
-    """Where the columns of a coding are in a source."""
+def _places(source: Source, coding: Coding) -> list[int | None]:
+    """Where the columns of a coding are in a source; None for one that it may lack."""
     place = {name: j for j, name in enumerate(source.names)}
     lacks = [name for name in coding.names if name not in place]
     if not lacks:
         return [place[name] for name in coding.names]
     if is_made_up(source.names) and len(source.names) == len(coding.names):
         return list(range(len(source.names)))
+    if coding.partial and len(lacks) < len(coding.names):
+        return [place.get(name) for name in coding.names]
     raise DataError(f"{source.what}: lacks the column(s) {listed(lacks)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from typing import Any
@@ -13,7 +14,7 @@ from hopfed.data.readers import as_examples, not_binary
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Gathered, Reread
-from hopfed.tables.aligning import aligned_sources
+from hopfed.tables.aligning import aligned_sources, lacking
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choosing_codings import Decider, Decision
 from hopfed.tables.coding import Coding
@@ -131,12 +132,15 @@ def read_tables(
     decision, packings = _decided(opened, choices, most)
     pairs = zip(opened, packings, strict=True)
     notes = [[*source.notes, *decision.notes] for source in opened]
-    return [
+    found = [
         _coded(source, decision.coding, said, most, least)
         if packing is None
         else _table(packing, said, least)
         for (source, packing), said in zip(pairs, notes, strict=True)
     ]
+    if columns == "union":
+        found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
+    return found
 
 
 def _alone(source: Source, choices: Choices, most: int | None, least: int) -> Table:
@@ -221,7 +225,9 @@ def _table(packing: Packing, notes: Sequence[str], least: int) -> Table:
     rows = packing.rows()
     if not isinstance(rows, Reread):
         rows = as_examples(rows, name=what, gaps=True, least=least)
-    odd = oddities(rows, columns)
+    odd, lacks = oddities(rows, columns), packing.lacking
+    if lacks:
+        notes = [*notes, lacking(what, lacks)]
     return Table(rows, columns, packing.ids(), packing.coding, (*notes, *odd))
 
 

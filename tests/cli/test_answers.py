@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from pyarrow import parquet
+from sklearn.metrics import adjusted_rand_score
 
 import hopfed as package
 from hopfed.archetypes.completion import filled
@@ -276,3 +277,25 @@ def test_a_recovery_of_arrays_takes_arrays(hopfed, tmp_path):
     head, *rows = read(tmp_path / "b.csv")
     assert (np.array(rows, float)[np.isnan(gaps)] == x[np.isnan(gaps)]).mean() > 0.85
     np.testing.assert_array_equal(np.array(rows, float)[~np.isnan(gaps)], gaps[~np.isnan(gaps)])
+
+
+def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):
+    rng = np.random.default_rng(5)
+    signs = rng.choice([0, 1], (3, 24))
+    kind = rng.integers(3, size=600)
+    x = np.where(rng.random((600, 24)) < 0.15, 1 - signs[kind], signs[kind]).astype(object)
+    x[301, 9] = ""
+    head = [f"q{j}" for j in range(24)]
+    for file, span, part in (("a", slice(16), x[:300]), ("b", slice(8, 24), x[300:])):
+        with open(tmp_path / f"{file}.csv", "w", newline="") as text:
+            csv.writer(text).writerows([head[span], *part[:, span]])
+    a, b, run = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "run.h5"
+    assert hopfed("recover", a, b, "--columns", "union", "--out", run)[0] == 0
+    status, _, errors = hopfed("assign", run, b, "--out", tmp_path / "rows.json")
+    assert status == 0, errors
+    found = [line["archetype"] for line in json.loads((tmp_path / "rows.json").read_text())]
+    assert adjusted_rand_score([k or 0 for k in found], kind[300:]) > 0.9
+    status, out, errors = hopfed("complete", run, b, "--out", tmp_path / "full.csv")
+    assert status == 0, errors
+    assert "filled 1 of 4,800 cells" in out
+    assert read(tmp_path / "full.csv")[0] == head[8:]
