@@ -117,6 +117,15 @@ class Archetypes:
         return np.where(own > 0, own, np.nan) if self.channel == "by column" else own
 
     @property
+    def signs_only(self) -> bool:
+        """Whether only signs are known, and means are made of them by one quality for all columns.
+
+        So it is where a federation told patterns, and nobody asked the rows whether their columns
+        agree equally often.
+        """
+        return self.status == "not judged" and self.graded_means is None
+
+    @property
     def shares(self) -> np.ndarray:
         """(K,) share of the rows that each archetype has: its exposure."""
         return self.exposures

@@ -7,6 +7,7 @@ is spelled out.
 from __future__ import annotations
 
 from html import escape
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -129,7 +130,8 @@ def described(found: Archetypes, k: int) -> list[str]:
     ----------
     found : the archetypes.
     k : number of the archetype, from 0. Behind "+-" is half the width of an interval that holds a
-        rate in 95 of 100 cases, the median over its columns, where their errors are known.
+        rate in 95 of 100 cases, the median over its columns, where their errors are known. Where
+        only signs are, no rates are said.
 
     Examples
     --------
@@ -147,7 +149,9 @@ def described(found: Archetypes, k: int) -> list[str]:
     sign = " +1" if plus is None else ""
     for word, columns in zip(("more often", "less often"), telling(found, k), strict=True):
         if columns:
-            named = (f"{_worded(t, plus)} ({t.rate:.0%} against {t.other:.0%})" for t in columns)
+            rates = (f" ({t.rate:.0%} against {t.other:.0%})" for t in columns)
+            known = repeat("") if found.signs_only else rates
+            named = (_worded(t, plus) + r for t, r in zip(columns, known, strict=False))
             lines.append(f"    {word}{sign}: {', '.join(named)}")
     if len(lines) == 1:
         lines[0] += " no column tells it from the rest by itself"
@@ -202,7 +206,11 @@ def html(found: Archetypes) -> str:
     sign = " +1" if plus is None else ""
     head = ("archetype", "share", f"more often{sign} than in the other rows", "less often")
     rows = [
-        (str(k + 1), _percent(found.shares[k]), *(_cell(side, plus) for side in telling(found, k)))
+        (
+            str(k + 1),
+            _percent(found.shares[k]),
+            *(_cell(side, plus, not found.signs_only) for side in telling(found, k)),
+        )
         for k in range(min(len(found), LISTED))
     ]
     table = "".join(f"<th>{name}</th>" for name in head)
@@ -258,5 +266,6 @@ def _percent(share: float) -> str:
     return f"{share:.1%}" if np.isfinite(share) else "not known"
 
 
-def _cell(columns: list[Telling], plus: list[str] | None) -> str:
-    return ", ".join(f"{escape(_worded(t, plus))} ({t.rate:.0%})" for t in columns)
+def _cell(columns: list[Telling], plus: list[str] | None, rates: bool) -> str:
+    said = (f" ({t.rate:.0%})" if rates else "" for t in columns)
+    return ", ".join(f"{escape(_worded(t, plus))}{r}" for t, r in zip(columns, said, strict=True))

@@ -31,6 +31,9 @@ RATES = {
     "explains the rows as well, so rates have no intervals of their own.",
 }
 
+DRAWN = "The dot is the rate of +1 in the archetype, the stroke that of the other rows."
+SIGNS = "Only signs are known: how often a column agrees with its archetype was not measured."
+
 MEANINGS = {
     "ok": "All that these data show was found, and it can be used as it stands.",
     "detected, not resolved": "The rows are of several kinds, but too few rows say what the unsure "
@@ -150,7 +153,8 @@ def _sureness(found: Archetypes) -> str:
         right = np.floor((1 + overlaps.min()) / 2 * 1000) / 1000  # not more than is expected
         said.append(
             f"Theory expects each pattern to be right in {right:.1%} of its columns or more. "
-            f"A column of a row agrees with its archetype in {(1 + found.quality) / 2:.1%} of rows."
+            f"A column of a row agrees with its archetype in {(1 + found.quality) / 2:.1%} of rows"
+            f"{', on average over columns' if found.signs_only else ''}."
         )
     if np.isfinite(found.residual):
         said.append(
@@ -167,10 +171,10 @@ def _archetypes(found: Archetypes) -> str:
     if not len(found):
         return ""
     sure = RATES.get(found.channel, "The interval holds the true rate in 95 of 100 cases.")
+    sure = SIGNS if found.signs_only else f"{sure} {DRAWN}"
     parts = [
         "<h3>Archetypes</h3><p>Each is shown by the columns in which it differs most from the "
-        f"other rows, at most {TOLD} that are +1 more often and {TOLD} less often. {sure} The dot "
-        "is the rate of +1 in the archetype, the stroke that of the other rows.</p>"
+        f"other rows, at most {TOLD} that are +1 more often and {TOLD} less often. {sure}</p>"
     ]
     meanings = _meanings(found)
     parts += [_archetype(found, k, meanings) for k in range(min(len(found), LISTED))]
@@ -190,6 +194,10 @@ def _archetype(found: Archetypes, k: int, meanings: list[str] | None) -> str:
         heads.insert(1, "95% interval")
     if meanings is not None:
         heads.append("+1 stands for")
+    if found.signs_only:
+        pairs = zip(display.telling(found, k, most=TOLD), ("more often", "less often"), strict=True)
+        lines = [(t.name, word) for side, word in pairs for t in side]
+        return title + grid("column", ["+1 here"], lines)
     rows = []
     for t in told:
         low, high = _interval(found, k, t.column, t.rate)

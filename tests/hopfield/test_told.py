@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import hopfed
+from hopfed.archetypes.storage import as_run
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import DataError
 from hopfed.hopfield.told import Told, read
+from hopfed.report.recovery import sections
 
 K, N = 3, 60
 
@@ -66,3 +68,17 @@ def test_without_a_quality_signs_are_kept_and_rows_get_one_line(tmp_path):
     assert "nan" not in (tmp_path / "old.csv").read_text().splitlines()[1][6:]
     with pytest.raises(DataError, match="older hopfed"):
         found.assign(xi)
+
+
+def test_signs_are_shown_without_rates():
+    """One quality for all columns is no measured rate of any."""
+    xi = np.random.default_rng(2).choice([-1, 1], (2, 30)).astype(np.int8)
+    found = Told(xi, quality=0.8).archetypes(columns=[f"q{j}" for j in range(30)])
+    assert found.signs_only
+    for said in (found.summary(), found._repr_html_(), sections("run.h5", as_run(found))[1]):
+        assert "more often" in said
+        assert "%)" not in said
+        assert "explains the rows" not in said
+    graded = Told(xi, means=0.8 * xi, shares=np.array([0.5, 0.5])).archetypes()
+    assert not graded.signs_only
+    assert "%" in graded.summary()

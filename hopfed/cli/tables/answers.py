@@ -128,7 +128,9 @@ def complete_command(
     if blank:
         rows = "row without any entry stays" if blank == 1 else "rows without any entry stay"
         out.print(f"{blank:,} {rows} blank")
-    if filled:
+    if filled and found.signs_only:
+        out.print(f"how many are right is not known: {shown(run_file)} holds signs, and no rates")
+    elif filled:
         out.print(f"of these {right / filled:.1%} are expected to be right")
     cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
     if cut:
