@@ -44,8 +44,8 @@ MEANINGS = {
     "poor fit": "The data are not what the method assumes: take nothing below for established.",
     "not converged": "The computation did not come to its end: take nothing below for established.",
     "one class": "All rows are of one kind: nothing divides them.",
-    "structure, but not classes": "Columns depend on each other, but not only because rows are of "
-    "these kinds: take the kinds for a summary.",
+    "structure, but not classes": "The rows differ by more than their kinds and chance: take the "
+    "kinds for a summary.",
     "copies": "Rows come back as copies of each other: what was found are these rows, not kinds.",
 }
 
@@ -325,6 +325,8 @@ def _clients(found: Archetypes, run: Run) -> str:
         lines.append(line)
     more = f"<p>... and {len(rows) - CLIENTS:,} more.</p>" if len(rows) > CLIENTS else ""
     none = "" if known else " The symmetric channel does not say how each client's rows divide."
+    if len(rows) == 1:
+        return ""
     return f"<h3>Clients</h3><p>{_traffic(run)}{none}</p>{grid('client', heads, lines)}{more}"
 
 

@@ -204,7 +204,7 @@ def test_a_dry_run_says_what_left_before_and_writes_nothing(tmp_path, hopfed, mo
         assert written(home) == before
         return status, " ".join((text + error).split())
 
-    assert "nothing has left about these rows yet" in dry()[1]
+    assert "nothing has left about exactly these rows" in dry()[1]
     assert not home.exists()
     node = site(tmp_path, rows, Released.of(home / "released", as_examples(rows)))
     started = ask(node, method(2))

@@ -100,7 +100,10 @@ def _print_past(rows: Any, limits: Any, epsilon: float | None, ledger: Any, rele
     """Print what left about these rows before, what was promised, and what that rules out."""
     terms, dealt, sent = ledger.terms(rows), released.rounds, released.sent
     if dealt is None and terms is None:
-        out.print("By the record in HOPFED_HOME nothing has left about these rows yet.")
+        out.print(
+            "By the record in HOPFED_HOME nothing has left about exactly these rows and columns "
+            "yet. Other forms of the table, with other columns or rows, are not looked for."
+        )
     if dealt is not None:
         out.print(
             f"By the record in HOPFED_HOME these rows are dealt over {dealt} round(s): refused is "

@@ -235,7 +235,7 @@ def _against_rows(recovery: Any) -> str:
     said = f"its rows in bits {human_bytes(raw)}"
     if sent <= raw:
         return said
-    return f"{said} ({sent / raw:.1f} times that), but rows are never sent"
+    return f"{said} ({sent / raw:.1f} times that), of which no row is sent"
 
 
 def column_labels(found: Any) -> list[str]:
