@@ -33,6 +33,7 @@ from hopfed.tables.vocabulary import (
 LEVELS = 100  # categories of a column, at most
 FEW = 10  # different words below which a first column is no list of names unless all differ
 MOSTLY = 0.9  # of the words in a list of names that differ
+MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
 NAMING = re.compile(
     r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|", re.IGNORECASE
 )
@@ -99,17 +100,14 @@ class Decider:
         codes = self._codes(used)
         if not used:
             raise DataError(f"{self.what}: no column is left to use")
-        made = sum(code.kind == "category" for code in codes)
         names = tuple(self.names[j] for j in used)
         ids = () if place is None else (self.names[place],)
         kept = {*used, place}
         left = tuple(n for j, n in enumerate(self.names) if j not in kept)
         coding = Coding(names, tuple(codes), ids, left)
+        made = [pair for pair in zip(used, codes, strict=True) if pair[1].levels]
         if made:
-            width = sum(code.width for code in codes if code.kind == "category")
-            self.notes.append(
-                f"{made} column(s) of categories became {width} of +-1, one for each category"
-            )
+            self._note_categories(made)
         self._note_choices(used, codes)
         return Decision(coding, place, tuple(used), self.notes)
 
@@ -260,7 +258,7 @@ class Decider:
         if how == "levels":
             return self._category(j, gone)
         if how is not None:
-            return Code("number", gone, threshold=_threshold(self.contents[j], str(how)))
+            return Code("number", gone, threshold=self.contents[j].threshold(str(how)))
         if len(values) <= 2 and not self.contents[j].many:
             words = zip(map(spelt, sorted(values)), (-1, 1)[-len(values) :], strict=True)
             return Code("words", (*words, *gone))
@@ -372,6 +370,22 @@ class Decider:
             if never:
                 self.notes.append(f"0 is missing, as -1 occurs in others, in {listed(never)}")
 
+    def _note_categories(self, made: Sequence[tuple[int, Code]]) -> None:
+        """Say which columns became categories, and which may rather name persons or places."""
+        width = sum(code.width for _, code in made)
+        names = listed([self.names[j] for j, _ in made])
+        self.notes.append(
+            f"{len(made)} column(s) of categories became {width} of +-1, one for each category: "
+            f"{names}"
+        )
+        for j, code in made:
+            rows = self.contents[j].rows
+            if len(code.levels) > MANY and len(code.levels) > OFTEN * rows and self._is_free(j):
+                self.notes.append(
+                    f"'{self._name(j)}' holds {len(code.levels)} different words in {rows:,} rows; "
+                    f"if it names something, say so: {self.choices.naming(self.names[j])}"
+                )
+
     def _is_ticked(self, j: int, code: Code) -> bool:
         """Whether a column holds one word where it is not blank, as of boxes that are ticked."""
         blank = self.contents[j].words.get("", 0) > 0
@@ -379,21 +393,3 @@ class Decider:
 
     def _name(self, j: int) -> str:
         return shown(self.names[j], 60)
-
-
-def _threshold(held: Contents, how: str) -> float:
-    """Value above which a number is +1."""
-    values, counts = held.values()
-    if how == "mean":
-        return float(np.average(values, weights=counts)) if len(values) else math.nan
-    kind, _, share = how.partition(":")
-    if kind not in ("median", "quantile"):
-        return float(how)
-    if not len(values):
-        return math.nan
-    q = 0.5 if kind == "median" else float(share)
-    # The ends of an interval of ranks, as NumPy's quantile has them.
-    at = q * (counts.sum() - 1)
-    ends = np.searchsorted(np.cumsum(counts), [math.floor(at), math.ceil(at)], side="right")
-    low, high = values[ends]
-    return float(low + (high - low) * (at - math.floor(at)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -136,3 +137,31 @@ class Contents:
                 found[value] += count
         values = np.array(sorted(found), float)
         return values, np.array([found[v] for v in values], int)
+
+    def threshold(self, how: str) -> float:
+        """Value above which a number of the column is +1.
+
+        Parameters
+        ----------
+        how : "mean", "median", "quantile:Q", or a number.
+
+        Examples
+        --------
+        >>> held = Contents(Counter({"1": 2, "2": 1, "9": 1}))
+        >>> held.threshold("median"), held.threshold("mean"), held.threshold("quantile:1")
+        (1.5, 3.25, 9.0)
+        """
+        values, counts = self.values()
+        if how == "mean":
+            return float(np.average(values, weights=counts)) if len(values) else math.nan
+        kind, _, share = how.partition(":")
+        if kind not in ("median", "quantile"):
+            return float(how)
+        if not len(values):
+            return math.nan
+        q = 0.5 if kind == "median" else float(share)
+        # The ends of an interval of ranks, as NumPy's quantile has them.
+        at = q * (counts.sum() - 1)
+        ends = np.searchsorted(np.cumsum(counts), [math.floor(at), math.ceil(at)], side="right")
+        low, high = values[ends]
+        return float(low + (high - low) * (at - math.floor(at)))

@@ -96,6 +96,11 @@ def _of_text(path: Path, words: frozenset[str]) -> Source:
         for batch in text.blocks(source.watch):
             yield batch.columns
 
+    if text.header and len(text.header) > 2 and sum(map(bool, text.header)) == 1:
+        raise DataError(
+            f"{path}: the first line has one cell that is filled, of {len(text.header)}: remove a "
+            "title above the names of columns, or name the columns"
+        )
     names, notes = unique(text.header or made_up(text.width))
     if text.doubtful:
         notes.append(

@@ -12,6 +12,7 @@ GONE = 0  # code of a missing entry; -1 and +1 are the two others
 FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = (
     (frozenset({"no", "n"}), frozenset({"yes", "y"})),
     (frozenset({"false", "f", "0"}), frozenset({"true", "t", "1"})),
+    (frozenset({"nay"}), frozenset({"aye", "yea"})),
     (frozenset({"absent"}), frozenset({"present"})),
     (frozenset({"-"}), frozenset({"+"})),
     (frozenset({"nein", "nee", "nej"}), frozenset({"ja"})),

@@ -14,6 +14,7 @@ import numpy as np
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.errors import ArgumentError, DataError
 
+TICKED = "one word and blanks"  # begins a note about boxes that are ticked
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
 _ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category")
@@ -131,7 +132,8 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
     if channel != "graded" and not gaps:
         return
     if (np.abs(sums) < seen).sum() < 2:
-        raise DataError("fewer than two columns hold both values")
+        ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
+        raise DataError("; ".join(["fewer than two columns hold both values", *ticked]))
 
 
 def _moments(tables: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
