@@ -143,8 +143,7 @@ def is_empty(rows: Bits) -> np.ndarray:
     """
     if not isinstance(rows, MaskedBits):
         return np.zeros(len(rows), bool)
-    found: np.ndarray = ~to_host(rows.seen.words).any(axis=1)
-    return found
+    return np.asarray(~to_host(rows.seen.words).any(axis=1))
 
 
 def fit(found: Archetypes, X: Any) -> np.ndarray:

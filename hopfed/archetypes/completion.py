@@ -204,8 +204,15 @@ def filled(found: Archetypes, source: Any) -> Filled:
     values = np.concatenate([part.completion.values for part in parts])
     probability = np.concatenate([part.completion.probability for part in parts])
     gaps = np.concatenate([part.gaps for part in parts])
-    sums = [sum(part[n] for part in parts) for n in range(3, 7)]
-    return Filled(columns, Completion(values, probability), gaps, *sums)
+    return Filled(
+        columns,
+        Completion(values, probability),
+        gaps,
+        cells=sum(part.cells for part in parts),
+        filled=sum(part.filled for part in parts),
+        right=sum(part.right for part in parts),
+        blank=sum(part.blank for part in parts),
+    )
 
 
 def _counted(cells: Cells) -> dict[str, int]:

@@ -128,7 +128,7 @@ def test_a_title_above_the_names_of_columns_is_pointed_out(tmp_path, hopfed):
     path = tmp_path / "a.csv"
     path.write_text("Survey,,,\nperson,tea,milk,party\n" + "A,yes,no,b\nB,no,no,c\n" * 9)
     status, _, errors = hopfed("recover", path)
-    assert status == 1
+    assert status == 2
     assert "the first line has one cell that is filled, of 4: remove a title" in errors
     path.write_text("Survey,2024,,\nperson,tea,milk,party\n" + "A,yes,no,b\nB,no,no,c\n" * 9)
     _, _, errors = hopfed("recover", path, "--ignore", "party")
