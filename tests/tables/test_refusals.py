@@ -130,6 +130,8 @@ def test_a_title_above_the_names_of_columns_is_pointed_out(tmp_path, hopfed):
     status, _, errors = hopfed("recover", path)
     assert status == 2
     assert "the first line has one cell that is filled, of 4: remove a title" in errors
-    path.write_text("Survey,2024,,\nperson,tea,milk,party\n" + "A,yes,no,b\nB,no,no,c\n" * 9)
+    path.write_text(
+        "Survey,of us,,,\nid,tea,milk,rum,party\n" + "A,yes,no,no,b\nB,no,no,no,c\n" * 9
+    )
     _, _, errors = hopfed("recover", path, "--ignore", "party")
     assert "if a line stands above the names of the columns, remove it" in errors
