@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.settings import require
-from hopfed.errors import DataError
+from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits
 from hopfed.kernels.masked import with_gaps
 from hopfed.spectral.reread_rows import Reread
@@ -77,6 +78,41 @@ def _check_named(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
     for names, what in zip(tables, whats, strict=True):
         if is_made_up(names):
             raise DataError(f"{what}: its columns have no names, and others have other columns")
+
+
+def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
+    """Refuse a table that shares no column with any other, and names that differ in their spelling.
+
+    Nothing says how columns depend on each other that no table shares, and two spellings of a name
+    are two columns.
+
+    Parameters
+    ----------
+    tables : names of the columns that are used of each.
+    whats : what to call each of them in an error.
+
+    Examples
+    --------
+    >>> check_joined([["tea"], ["Tea "]], ["a.csv", "b.csv"])
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: b.csv: column 'Tea' is 'tea' in a.csv: give both one name
+    """
+    places = dict.fromkeys(name for names in tables for name in names)
+    spellings: dict[str, str] = {}
+    for name in places:
+        plain = re.sub(r"[ _.-]", "", name.lower())
+        first = spellings.setdefault(plain, name)
+        if plain and first != name and not any({first, name} <= set(names) for names in tables):
+            one, other = (next(i for i, t in enumerate(tables) if n in t) for n in (first, name))
+            raise DataError(
+                f"{whats[other]}: column '{shown(name.strip(), 60)}' is '{shown(first, 60)}' in "
+                f"{whats[one]}: give both one name"
+            )
+    for i, (names, what) in enumerate(zip(tables, whats, strict=True)):
+        others = set[str]().union(*(t for j, t in enumerate(tables) if j != i))
+        if len(tables) > 1 and not others & set(names):
+            raise DataError(f"{what}: shares no column with another table")
 
 
 def _aligned(source: Source, names: tuple[str, ...]) -> Source:
@@ -151,6 +187,8 @@ def aligned_tables(tables: Sequence[Table], names: Sequence[str], columns: str) 
     if columns == "same" or all(set(table.columns) == first for table in tables):
         return matched(tables, names)
     _check_named([table.columns for table in tables], names)
+    if columns == "union":
+        check_joined([table.coding.names for table in tables], names)
     coding = _together(tables, names, columns)
     return [_with_columns(table, coding) for table in tables]
 

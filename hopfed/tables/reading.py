@@ -14,7 +14,7 @@ from hopfed.data.readers import as_examples, not_binary
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Gathered, Reread
-from hopfed.tables.aligning import aligned_sources, lacking
+from hopfed.tables.aligning import aligned_sources, check_joined, lacking
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choosing_codings import Decider, Decision
 from hopfed.tables.coding import Coding
@@ -117,6 +117,7 @@ def read_tables(
         source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]", words)
         for i, source in enumerate(sources)
     ]
+    names = [source.names for source in opened]
     opened = aligned_sources(opened, columns)
     whats = [source.what for source in opened]
     most = None if memory is None else memory // len(opened)
@@ -139,6 +140,8 @@ def read_tables(
         for (source, packing), said in zip(pairs, notes, strict=True)
     ]
     if columns == "union":
+        used = set(decision.coding.names)
+        check_joined([[n for n in held if n in used] for held in names], whats)
         found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
     return found
 

@@ -85,3 +85,16 @@ def test_columns_without_names_cannot_be_matched():
         aligned_tables(tables, ["one", "two"], "union")
     with pytest.raises(DataError, match="no column is in all"):
         read_tables([{"a": [0, 1]}, {"b": [0, 1]}], columns="shared")
+
+
+def test_a_table_without_a_shared_column_is_refused_and_two_spellings_are_named():
+    one, other = {"tea": [0, 1], "milk": [1, 0]}, {"rum": [1, 0], "beer": [0, 0]}
+    assert read_tables([one], columns="union")[0].columns == ("tea", "milk")
+    one["name"], other["name"] = ["Ann", "Ben"], ["Cem", "Dan"]
+    with pytest.raises(DataError, match="shares no column with another table"):
+        read_tables([one, one, other], columns="union")
+    spelt = {"Tea ": [1, 0], "milk": [0, 1]}
+    with pytest.raises(DataError, match=r"column 'Tea' is 'tea' in .*: give both one name"):
+        read_tables([one, spelt], columns="union")
+    with pytest.raises(DataError, match="give both one name"):
+        aligned_tables([read_table(one), read_table(spelt)], ["a", "b"], "union")
