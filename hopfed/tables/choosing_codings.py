@@ -24,6 +24,7 @@ from hopfed.tables.vocabulary import (
     MISSING,
     canonical,
     family,
+    is_sum,
     level,
     outsiders,
     sorted_levels,
@@ -153,6 +154,9 @@ class Decider:
             return None
         chosen = next((j for j in found if NAMING.fullmatch(self.names[j])), found[0])
         self.notes.append(f"column '{self._name(chosen)}' names the rows")
+        sums = sorted(word for word in self.contents[chosen].words if is_sum(word))
+        if sums:
+            self.notes.append(f"named {listed(sums)}: remove what is no row of its own")
         self._others = [j for j in found if j != chosen]
         if self._others:
             others = listed([self.names[j] for j in self._others])

@@ -29,6 +29,8 @@ MAYBE_LEVEL = frozenset({"none"})  # beside other categories it is one of them
 KNOWN = MISSING.union(*(low | high for low, high in FAMILIES))  # no names of columns
 
 
+SUMS = frozenset({"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"})
+
 ZEROS = re.compile(r"0[0-9]+")
 
 
@@ -41,6 +43,17 @@ def token(word: str) -> str:
     'yes'
     """
     return word.strip().lower()
+
+
+def is_sum(word: str) -> bool:
+    """Whether a name of a row is one that a row of totals would have.
+
+    Examples
+    --------
+    >>> is_sum("Total:"), is_sum("Totnes")
+    (True, False)
+    """
+    return token(word).rstrip(" :") in SUMS
 
 
 def spelt(value: float) -> str:

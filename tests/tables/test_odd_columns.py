@@ -369,3 +369,9 @@ def test_a_large_text_needs_little_memory(tmp_path):
     shape, _, peak = answer.stdout.rpartition(" ")
     assert shape == "(200000, 500)"
     assert int(peak) < 850_000  # kB, of the whole process
+
+
+def test_a_row_that_is_named_total_is_said():
+    table = {"site": [f"S{i}" for i in range(9)] + ["Total"], "a": [1.0, 2.0] * 5, "b": [0, 1] * 5}
+    notes = hopfed.read_table(table, binarize={"a": "median"}).notes
+    assert "named 'Total': remove what is no row of its own" in notes
