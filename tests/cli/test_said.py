@@ -112,3 +112,15 @@ def test_a_server_that_is_not_there_is_said_what_to_do_about(tmp_path):
 
     assert "does hopfed serve run there" in _way(httpx.ConnectError("Connection refused"))
     assert _way(httpx.ReadTimeout("slow")) == ""
+
+
+def test_what_is_odd_in_one_file_is_said_of_it(tmp_path, hopfed):
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        rows = rng.integers(0, 2, (20, 4)).tolist()
+        lines = [",".join(map(str, row)) for row in rows] + ([",,,"] if name == "b" else [])
+        (tmp_path / f"{name}.csv").write_text("q,r,s,t\n" + "\n".join(lines) + "\n")
+    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
+    _, _, errors = hopfed("recover", a, b)
+    assert f"{b}: without any entry: 1 row(s), the first of them row 21" in errors
+    assert str(a) not in errors

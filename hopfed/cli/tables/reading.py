@@ -144,10 +144,24 @@ def _moments(tables: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-def say_notes(tables: Sequence[Any]) -> None:
-    """Print what was odd, one line each, on standard error."""
-    for line in dict.fromkeys(line for held in tables for line in held.notes):
+def say_notes(tables: Sequence[Any], files: Sequence[Path]) -> None:
+    """Print what was odd, one line each, on standard error; of which file, where not of all."""
+    for line in _notes(tables, files):
         err.print(line, soft_wrap=True)
+
+
+def _notes(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
+    """What was odd, each line once, led by the files that it is said of where these are some."""
+    names = [str(path) for path in files]
+    found = []
+    for line in dict.fromkeys(line for held in tables for line in held.notes):
+        said = [i for i, held in enumerate(tables) if line in held.notes]
+        known = len(said) == len(tables) or len(names) != len(tables)
+        if known or any(line.startswith(name) for name in names):
+            found.append(line)
+        else:
+            found.append(f"{', '.join(names[i] for i in said)}: {line}")
+    return found
 
 
 def say_repeated(tables: Sequence[Any], files: Sequence[Path]) -> None:
@@ -197,7 +211,7 @@ def describe(tables: Sequence[Any], files: Sequence[Path]) -> dict[str, Any]:
         "codes": {n: str(c) for n, c in zip(first.coding.names, first.coding.codes, strict=True)},
         "ids": list(first.coding.ids),
         "left_out": list(first.coding.ignored),
-        "notes": list(dict.fromkeys(line for held in tables for line in held.notes)),
+        "notes": _notes(tables, files),
         "expected": _expected(M, N, missing / (M * N)),
     }
 

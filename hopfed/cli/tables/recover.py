@@ -137,7 +137,7 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         print(json.dumps(plain(said))) if options["as_json"] else print_description(said)
         return
     check_varying(tables, options["channel"])
-    say_notes(tables)
+    say_notes(tables, files)
     if len(files) == len(tables) > 1:
         say_repeated(tables, files)
     from hopfed.recovery.recover import run_recovery
