@@ -138,7 +138,7 @@ def is_empty(rows: Bits) -> np.ndarray:
 
     Examples
     --------
-    >>> is_empty(kernels.pack_masked(np.array([[0, 0], [0, 1]]))).tolist()
+    >>> is_empty(kernels.pack_masked(np.array([[0, 0], [-1, 1]]))).tolist()
     [True, False]
     """
     if not isinstance(rows, MaskedBits):

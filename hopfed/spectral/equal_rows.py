@@ -24,7 +24,7 @@ def row_marks(rows: Bits | Array) -> np.ndarray:
     >>> bool(marks[0] == marks[2]), bool(marks[0] == marks[1])
     (True, False)
     """
-    gaps = with_gaps(rows if isinstance(rows, Bits) else kernels.pack_masked(rows))
+    gaps = with_gaps(rows if isinstance(rows, Bits) else kernels.pack_masked(rows, rows == 0))
     found = np.zeros(rows.shape[0], np.uint64)
     rng = stream(0, "equal rows")
     for part in (gaps.signs, gaps.seen):
