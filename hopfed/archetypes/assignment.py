@@ -34,8 +34,7 @@ from hopfed.archetypes.graded.owners.asking import log_joint, means_inside
 from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.archetypes.rows import rows_of
 from hopfed.errors import DataError
-from hopfed.kernels import MaskedBits
-from hopfed.spectral.rows import Bits, array_beside, seen_times
+from hopfed.spectral.rows import Bits, array_beside, is_blank, seen_times
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -124,26 +123,9 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
         probability[span] = 1 / logs.sum(axis=1)
         if alpha > 0:
             strange = tails(rows[span], nearest, best) < alpha
-            nearest[strange | is_empty(rows[span])] = -1
+            nearest[strange | is_blank(rows[span])] = -1
         archetype[span] = nearest
     return Assignment(archetype, probability)
-
-
-def is_empty(rows: Bits) -> np.ndarray:
-    """(M,) booleans: whether a row has no entry.
-
-    Parameters
-    ----------
-    rows : (M, N), with gaps or without.
-
-    Examples
-    --------
-    >>> is_empty(kernels.pack_masked(np.array([[0, 0], [-1, 1]]))).tolist()
-    [True, False]
-    """
-    if not isinstance(rows, MaskedBits):
-        return np.zeros(len(rows), bool)
-    return np.asarray(~to_host(rows.seen.words).any(axis=1))
 
 
 def fit(found: Archetypes, X: Any) -> np.ndarray:

@@ -2,9 +2,8 @@
 
 Cells that are there stay as they are, to the letter. A cell that is missing gets the commonest word
 of its column for the sign that is likelier; the likeliest level, in a column of categories; which
-side of the cut it is on, in a column of numbers. A row without any entry stays blank: nothing
-says what it would be. Decimal commas are points here; a .csv gets commas
-again.
+side of the cut it is on, in a column of numbers. A row without any entry stays blank: nothing says
+what it would be. Decimal commas are points here; a .csv gets commas again.
 
 A table is read twice, a block at a time: for the words that its columns hold, and to fill it. So it
 may be larger than the memory.
@@ -19,12 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hopfed import kernels
-from hopfed.archetypes.assignment import Completion, complete, is_empty
+from hopfed.archetypes.assignment import Completion, complete
 from hopfed.archetypes.rows import coded_as
 from hopfed.data.arrow_cells import Cells
 from hopfed.data.writers import Column
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.spectral.rows import is_blank
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
 from hopfed.tables.packing import Packing
@@ -127,15 +127,12 @@ class Filling:
         if not rows:
             raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
         starts = np.cumsum([0, *(code.width for code in codes)])
-        for start, j in zip(starts[:-1], packing.places, strict=True):
+        named = zip(starts[:-1], packing.places, codes, self.coding.names, strict=True)
+        for start, j, code, name in named:
             if j is not None and seen[start] < rows:  # what fills it is a word
                 types[j] = pa.string()
-        fours = zip(starts[:-1], codes, self.coding.names, packing.places, strict=True)
-        self.cut = [
-            n
-            for start, c, n, j in fours
-            if c.kind == "number" and seen[start] < rows and j is not None
-        ]
+                if code.kind == "number":
+                    self.cut.append(name)
         self._words = list(map(_commonest, codes, counts))
         return types
 
@@ -152,7 +149,7 @@ class Filling:
         for block in self._source.blocks():
             rows = packing.packed([Cells(array) for array in block])
             whole, gaps, right = complete(self.found, rows), _gaps(rows), 0.0
-            told, filled = ~is_empty(rows), 0
+            told, filled = ~is_blank(rows), 0
             arrays = [array.cast(kind) for array, kind in zip(block, kinds, strict=True)]
             start = 0
             triples = zip(packing.places, self.coding.codes, self._words, strict=True)

@@ -10,7 +10,7 @@ What owners and server say to each other, each line one kind of exchange (`Owner
    maximisation, and most exchanges are it;
 4. for each class a direction down, its product with the class's residual moment up, and the sums
    over its rows that are explained well (splitting);
-5. the verdict: the same of the residuals of all rows, five sums over rows, and for points where
+5. the verdict: the same of the residuals of all rows, seven sums over rows, and for points where
    rows may lie their parts down, a slope and products of slopes for each up; of the rows and of
    replicas that the owners draw themselves.
 

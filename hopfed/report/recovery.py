@@ -307,7 +307,7 @@ def _clients(found: Archetypes, run: Run) -> str:
     """What each client holds of each archetype, and what it sent."""
     rows, sent = run.summary.get("n_examples") or [], run.summary.get("bytes_sent") or []
     shares = found.client_shares
-    if not rows:
+    if len(rows) < 2:  # of one owner the answer says it all
         return ""
     files = [Path(str(path)).name for path in run.config.get("files") or []]
     named = len(set(files)) == len(files) == len(rows)
@@ -325,8 +325,6 @@ def _clients(found: Archetypes, run: Run) -> str:
         lines.append(line)
     more = f"<p>... and {len(rows) - CLIENTS:,} more.</p>" if len(rows) > CLIENTS else ""
     none = "" if known else " The symmetric channel does not say how each client's rows divide."
-    if len(rows) == 1:
-        return ""
     return f"<h3>Clients</h3><p>{_traffic(run)}{none}</p>{grid('client', heads, lines)}{more}"
 
 

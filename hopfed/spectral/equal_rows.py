@@ -12,7 +12,9 @@ from hopfed.spectral.rows import Bits
 
 
 def row_marks(rows: Bits | Array) -> np.ndarray:
-    """Return a number (M,) for each row: equal ones for equal rows, and different ones else.
+    """Return a number (M,) for each row, which equal rows share.
+
+    Two rows that differ share one with a chance of about 2^-64.
 
     Parameters
     ----------
@@ -39,7 +41,11 @@ def row_marks(rows: Bits | Array) -> np.ndarray:
 
 
 def occurrences(rows: Bits | Array) -> np.ndarray:
-    """Return how often each different row occurs; the order is that of no meaning.
+    """Return how often each different row occurs, in no particular order.
+
+    Parameters
+    ----------
+    rows : as of `row_marks`.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, like, namespace
+from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.place import adopted
@@ -180,6 +180,23 @@ def concatenate(parts: Sequence[Bits | Array]) -> Bits | Array:
 def packed(part: Any) -> Bits:
     """Pack a batch to bits, on the device where it is, with its gaps where it has any."""
     return part if isinstance(part, Bits) else kernels.pack_masked(adopted(part))
+
+
+def is_blank(rows: Bits) -> np.ndarray:
+    """(M,) booleans on the host: whether a row has no entry.
+
+    Parameters
+    ----------
+    rows : (M, N), with gaps or without.
+
+    Examples
+    --------
+    >>> is_blank(kernels.pack_masked(np.array([[0, 0], [-1, 1]]))).tolist()
+    [True, False]
+    """
+    if not isinstance(rows, MaskedBits):
+        return np.zeros(len(rows), bool)
+    return np.asarray(~to_host(rows.seen.words).any(axis=1))
 
 
 def array_beside(rows: Bits | Reread | Array) -> Array:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -98,9 +99,8 @@ def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
         ...
     hopfed.errors.DataError: b.csv: column 'Tea' is 'tea' in a.csv: give both one name
     """
-    places = dict.fromkeys(name for names in tables for name in names)
     spellings: dict[str, str] = {}
-    for name in places:
+    for name in dict.fromkeys(name for names in tables for name in names):
         plain = re.sub(r"[ _.-]", "", name.lower())
         first = spellings.setdefault(plain, name)
         if plain and first != name and not any({first, name} <= set(names) for names in tables):
@@ -109,9 +109,9 @@ def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
                 f"{whats[other]}: column '{shown(name.strip(), 60)}' is '{shown(first, 60)}' in "
                 f"{whats[one]}: give both one name"
             )
-    for i, (names, what) in enumerate(zip(tables, whats, strict=True)):
-        others = set[str]().union(*(t for j, t in enumerate(tables) if j != i))
-        if len(tables) > 1 and not others & set(names):
+    holders = Counter(name for names in tables for name in names)
+    for names, what in zip(tables, whats, strict=True):
+        if len(tables) > 1 and all(holders[name] == 1 for name in names):
             raise DataError(f"{what}: shares no column with another table")
 
 

@@ -156,7 +156,7 @@ class Decider:
         self.notes.append(f"column '{self._name(chosen)}' names the rows")
         sums = sorted(word for word in self.contents[chosen].words if is_sum(word))
         if sums:
-            self.notes.append(f"named {listed(sums)}: remove what is no row of its own")
+            self.notes.append(f"a row is named {listed(sums)}: remove it if it sums up others")
         self._others = [j for j in found if j != chosen]
         if self._others:
             others = listed([self.names[j] for j in self._others])
@@ -387,7 +387,7 @@ class Decider:
             if len(code.levels) > MANY and len(code.levels) > OFTEN * rows and self._is_free(j):
                 self.notes.append(
                     f"'{self._name(j)}' holds {len(code.levels)} different words in {rows:,} rows; "
-                    f"if it names something, say so: {self.choices.naming(self.names[j])}"
+                    f"if they name persons or places: {self.choices.naming(self.names[j])}"
                 )
 
     def _is_ticked(self, j: int, code: Code) -> bool:

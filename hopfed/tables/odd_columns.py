@@ -10,7 +10,7 @@ from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import column_moments, parts
+from hopfed.spectral.rows import column_moments, is_blank, parts
 from hopfed.tables.table import listed
 
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
@@ -61,9 +61,7 @@ def blank_rows(rows: PackedBits | MaskedBits | Reread) -> tuple[int, int]:
     """
     if isinstance(rows, Reread):
         return rows.totals.blank
-    if not isinstance(rows, MaskedBits):
-        return 0, 0
-    blank = ~rows.seen.words.any(axis=1)
+    blank = is_blank(rows)
     return int(blank.sum()), int(blank.argmax())
 
 

@@ -54,7 +54,7 @@ class Packing:
     def packed(self, cells: list[Cells]) -> PackedBits | MaskedBits:
         """Pack the rows of a block."""
         triples = zip(self.coding.names, self.coding.codes, self.places, strict=True)
-        rows = cells[0].places.size if cells else 0
+        rows = len(cells[0]) if cells else 0
         parts = [
             self._column(name, code, None if j is None else cells[j], rows)
             for name, code, j in triples

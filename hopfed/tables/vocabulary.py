@@ -27,8 +27,7 @@ MISSING = frozenset({"", "na", "n/a", "n.a.", "#n/a", "<na>", "null", "none", "n
 MISSING |= frozenset({"?", ".", "-"})
 MAYBE_LEVEL = frozenset({"none"})  # beside other categories it is one of them
 KNOWN = MISSING.union(*(low | high for low, high in FAMILIES))  # no names of columns
-
-
+# Names of rows that sum up others.
 SUMS = frozenset({"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"})
 
 ZEROS = re.compile(r"0[0-9]+")

@@ -374,4 +374,4 @@ def test_a_large_text_needs_little_memory(tmp_path):
 def test_a_row_that_is_named_total_is_said():
     table = {"site": [f"S{i}" for i in range(9)] + ["Total"], "a": [1.0, 2.0] * 5, "b": [0, 1] * 5}
     notes = hopfed.read_table(table, binarize={"a": "median"}).notes
-    assert "named 'Total': remove what is no row of its own" in notes
+    assert "a row is named 'Total': remove it if it sums up others" in notes

@@ -125,13 +125,13 @@ def complete_command(
             check_columns(list(filling.types), first, str(path), str(files[0]))
         cells, filled, right, blank = _write_filled(fillings, files, out_file)
     out.print(f"filled {filled:,} of {cells:,} cells")
-    if blank:
-        rows = "row without any entry stays" if blank == 1 else "rows without any entry stay"
-        out.print(f"{blank:,} {rows} blank")
     if filled and found.signs_only:
         out.print(f"how many are right is not known: {shown(run_file)} holds signs, and no rates")
     elif filled:
         out.print(f"of these {right / filled:.1%} are expected to be right")
+    if blank:
+        rows = "row without any entry stays" if blank == 1 else "rows without any entry stay"
+        out.print(f"{blank:,} {rows} blank")
     cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
     if cut:
         out.print(
@@ -220,8 +220,8 @@ def _write_filled(
     """Write completed tables one below the other; columns in the order of the first one's.
 
     Returns the number of cells, how many of them were filled, how many of these are expected to be
-    right, and the number of rows that stay blank. A .csv and a .parquet are written as
-    they are read; others hold all rows at once.
+    right, and the number of rows that stay blank. A .csv and a .parquet are written as they are
+    read; others hold all rows at once.
     """
     import pyarrow as pa
 

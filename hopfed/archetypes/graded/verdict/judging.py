@@ -8,7 +8,7 @@ Two tests, both against replicas of the fitted classes (`replicas`):
   likelihood gains where rows may lie off their class (`leaning`), or be weaker than it (`weaker`);
   rows of different quality, or that depend on themselves, spread their likelihoods and overlaps
   otherwise than rows of a class do. Second moments do not see this: a trait cut into enough classes
-  leaves white residuals.
+  leaves white residuals. Copies of rows equal each other more often than rows of classes do.
 
 Where rows have few columns, neither tells a trait of degrees from classes along a line. So classes
 that span fewer directions than their number needs must also be ones that rows are sure of.
@@ -58,8 +58,8 @@ COPIES = 0.02  # variance within classes, over that of the table, below which ro
 # expected. Rows never are surer of true classes than their replicas are to a harmful end, and rows
 # that are more alike than independent columns allow show in the residuals as well. Gains are nats
 # of the whole table, of which chance gives one at most, as a rule; of leaning rows the parts at
-# several points are free, which gives chance more room: 3.5 nats in one of 300 replicas. A
-# few rows that were entered twice by mistake are no reason to doubt classes.
+# several points are free, which gives chance more room: 3.5 nats in one of 300 replicas. A few
+# rows that were entered twice by mistake are no reason to doubt classes.
 ROW_TESTS = (
     ("spread", 1e-3, 0.6, 1.0),
     ("certainty", 1e-3, 1.0, 0.0),
@@ -276,7 +276,8 @@ def _all_repeated(repeats: np.ndarray) -> str:
     """Words for rows none of which occurs once; `repeats` is of the rows, then of replicas."""
     return (
         f"Every row occurs at least twice: {repeats[0]:.0%} of the rows equal an earlier one, "
-        f"where {np.median(repeats[1:]):.0%} would. These are copies of rows: give each row once."
+        f"where {np.median(repeats[1:]):.0%} are expected of rows of the classes. These are "
+        "copies of rows: give each row once."
     )
 
 
