@@ -261,7 +261,7 @@ def _carried(K: int, columns: np.ndarray, names: Sequence[str] | None) -> str:
     named = _named(columns, names)
     return (
         f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few cannot "
-        f"be told from columns that depend on each other; {needed(K)} are needed."
+        f"be told from columns that depend on each other; at least {needed(K)} columns are needed."
     )
 
 
