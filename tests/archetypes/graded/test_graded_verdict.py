@@ -124,7 +124,7 @@ def test_pairs_of_equal_columns_are_no_classes():
     assert fit.size == 4  # which leave no dependence, but rest on four columns
     assert set(carrying(fit, np.ones(50)).tolist()) == {0, 1, 8, 9}
     assert found.status == "structure, but not classes"
-    assert "5 are needed" in found.advice
+    assert "at least 5 columns are needed" in found.advice
 
 
 def test_one_column_that_never_errs_does_not_hide_the_others():
