@@ -85,6 +85,7 @@ def write(
     endings: tuple[str, ...] = ENDINGS,
     run: Run | None = None,
     report: Any = None,
+    dialect: Dialect = PLAIN,
 ) -> None:
     """Write a table to `path`, in the format of its ending.
 
@@ -95,6 +96,7 @@ def write(
     endings : that are taken.
     run : what an .h5 file holds; the columns as arrays when None.
     report : what a .json file holds; the rows as a list of objects when None.
+    dialect : how a .csv is to be written.
 
     Raises
     ------
@@ -119,7 +121,7 @@ def write(
         return
     with replacing(path) as temporary:
         if ending == ".csv":
-            _csv(temporary, columns)
+            _csv(temporary, columns, dialect=dialect)
         elif ending == ".json":
             made = _records(columns) if report is None else report
             text = json.dumps(plain(made), allow_nan=False)

@@ -56,6 +56,29 @@ def people(tmp_path, hopfed):
     return path, run, drawn
 
 
+def test_answers_about_a_file_with_semicolons_are_written_so(hopfed, tmp_path):
+    head, names, cells, _, _ = survey(np.random.default_rng(3))
+    ages = [a and f"{a},5" for a in cells[:, -1]]
+    cells = np.column_stack([cells[:, :-1], ages])
+    path, run, out = (tmp_path / name for name in ("umfrage.csv", "run.h5", "rows.csv"))
+    path.write_text(
+        "\n".join(
+            ";".join(row) for row in [head, *([n, *r] for n, r in zip(names, cells, strict=True))]
+        ),
+        encoding="utf-8-sig",
+    )
+    status, _, errors = hopfed("recover", path, "--binarize", "median", "--out", run)
+    assert status == 0, errors
+    assert hopfed("assign", run, path, "--out", out)[0] == 0
+    first, *rows = out.read_text(encoding="utf-8").splitlines()
+    assert first == "\ufeffid;archetype;probability"
+    assert len(rows) == len(names)
+    expected = package.load(run).assign(path).probability
+    told = [float(row.split(";")[2].replace(",", ".")) for row in rows]
+    assert not any("." in row for row in rows)
+    assert np.allclose(told, expected)
+
+
 def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path):
     path, run, (_, names, _, _, kind) = people
     status, text, _ = hopfed("assign", run, path, "--out", tmp_path / "rows.csv")

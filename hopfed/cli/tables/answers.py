@@ -62,14 +62,15 @@ def assign_command(
     that it comes from, their columns found by name; where RUN does not say how, as that of `serve`,
     by --id, --ignore, --words and --binarize. OUT has the columns id, archetype (as `hopfed
     recover` numbers them; empty for rows that are none of these, or have no entry) and probability,
-    and file where there are several.
+    and file where there are several. A .csv is written as the first FILE is: what separates cells,
+    and decimal commas.
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
     _check(run_file, files, out_file)
     if not 0 <= alpha < 1:
         raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
-    from hopfed.archetypes.rows import table_of
+    from hopfed.archetypes.rows import dialect_for, table_of
     from hopfed.data.writers import write
 
     found = found_for(run_file, files, options)
@@ -87,7 +88,7 @@ def assign_command(
             ("archetype", [k + 1 if k >= 0 else None for k in archetype.tolist()]),
             ("probability", np.concatenate(probabilities)),
         ]
-        write(out_file, columns)
+        write(out_file, columns, dialect=dialect_for(found, files[0], "probability"))
     counts = np.bincount(archetype + 1, minlength=len(found) + 1)
     if as_json:
         made = {"rows": len(archetype), "none": int(counts[0]), "archetypes": counts[1:].tolist()}
