@@ -23,9 +23,9 @@ from hopfed.tables.vocabulary import (
     MAYBE_LEVEL,
     MISSING,
     canonical,
-    family,
     is_sum,
     level,
+    meanings,
     outsiders,
     sorted_levels,
     spelt,
@@ -184,7 +184,7 @@ class Decider:
         named = bool(NAMING.fullmatch(self.names[j]))
         tokens = self._tokens(j)
         told = tokens & self.choices.signs(self.names[j]).keys()
-        if held.rows < 3 or not tokens or told or tokens & FULL or family(tokens) is not None:
+        if held.rows < 3 or not tokens or told or tokens & FULL or self._meanings(j) is not None:
             return False
         if held.numeric:
             values = np.array([held.number(word) for word in held.words], float)
@@ -208,6 +208,10 @@ class Decider:
         gone = {word for word, sign in given.items() if sign == GONE}
         found = {canonical(word) for word in (held or self.contents[j]).words} - gone
         return found - MISSING | ({"-"} & found if "+" in found else set())
+
+    def _meanings(self, j: int, told: Collection[str] = ()) -> dict[str, int] | None:
+        """Code of each word that is not told, if those of each source are of one family."""
+        return meanings(self._tokens(j, part[j]).difference(told) for part in self.parts)
 
     def _numbers(self, j: int, held: Contents | None = None) -> set[float]:
         """Numbers of a column that are entries, if all of its words are numbers."""
@@ -235,12 +239,9 @@ class Decider:
             return self._number(j, gone)
         if not rest:
             return Code("words", tuple((words or {"0": -1, "1": 1}).items()))
-        known = family(rest | ({"-"} if "+" in rest else set()))
+        known = self._meanings(j, given)
         if known is not None:
-            said = {word for word, sign in known.items() if sign != GONE}
-            low, high = next(pair for pair in FAMILIES if said <= pair[0] | pair[1])
-            both = {**dict.fromkeys(sorted(low), -1), **dict.fromkeys(sorted(high), 1)}
-            return Code("words", tuple({**both, **words, **dict(gone)}.items()))
+            return Code("words", tuple({**known, **words, **dict(gone)}.items()))
         if any(sign != GONE for sign in words.values()):
             odd = outsiders(rest) or rest
             raise self._mixed(j, odd, "is not among the words that were given")

@@ -101,6 +101,37 @@ def family(tokens: Collection[str]) -> dict[str, int] | None:
     return None
 
 
+def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
+    """Return the code of each word that a column may hold, where owners may differ in their words.
+
+    Parameters
+    ----------
+    parts : words of the column at each owner, without those that say that there is no entry.
+
+    Examples
+    --------
+    >>> sorted(meanings([["yes"], ["n"]]).items())
+    [('n', -1), ('no', -1), ('y', 1), ('yes', 1)]
+    >>> sorted(meanings([["1", "0"], ["ja"]]))
+    ['0', '1', 'f', 'false', 'ja', 'nee', 'nein', 'nej', 't', 'true']
+    >>> meanings([["yes", "nein"], ["1", "0"]]) is None  # two families at one owner
+    True
+    """
+    held = [set(words) for words in parts if words]
+    for sets in ([set[str]().union(*held)], held):
+        pairs = [_pair(words) for words in sets]
+        if None not in pairs:
+            low, high = (set[str]().union(*side) for side in zip(*filter(None, pairs), strict=True))
+            return dict.fromkeys(sorted(low), -1) | dict.fromkeys(sorted(high), 1)
+    return None
+
+
+def _pair(words: set[str]) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The family that has all of these words."""
+    fits = (pair for pair in FAMILIES if words <= pair[0] | pair[1])
+    return next((pair for pair in fits if "-" not in pair[0] or "+" in words), None)
+
+
 def outsiders(tokens: Collection[str]) -> set[str]:
     """Return the words that are not of the family of most of them; none if two have as many.
 

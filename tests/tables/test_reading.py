@@ -254,3 +254,21 @@ def test_files_are_coded_together(tmp_path):
     c = write(tmp_path / "c.csv", "n,q,trees\n2,yes,yew\n1,no,ash\n")
     with pytest.raises(DataError, match=r"lacks 'tree' of .*a\.csv, and has 'trees' beside"):
         read_tables([a, c])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("ja nein", "n y"), ("no yes", "1 0"), ("t f", "oui non"), ("+ -", "0 1")]
+)
+def test_each_owner_may_have_words_of_its_own(tmp_path, first, second):
+    a, b = (
+        write(tmp_path / name, "tea,coffee\n" + "".join(f"{w},{w}\n" for w in words.split()))
+        for name, words in (("a.csv", first), ("b.csv", second))
+    )
+    high = {"ja", "yes", "t", "+", "y", "1", "oui"}
+    tables = read_tables([a, b])
+    for table, words in zip(tables, (first, second), strict=True):
+        assert signs(table) == [[1, 1] if w in high else [-1, -1] for w in words.split()]
+    assert tables[0].coding == tables[1].coding == read_tables([b, a])[0].coding
+    mixed = write(tmp_path / "c.csv", "tea,coffee\nja,ja\nno,no\n")
+    with pytest.raises(DataError, match=r"row 1, column 'tea': 'ja' stands beside 'no'"):
+        read_tables([mixed])
