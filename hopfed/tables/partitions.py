@@ -11,8 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from glob import glob
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from hopfed.tables.choosing_codings import Decider
 from hopfed.tables.coding import Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.formats import ARRAYS, of_groups, source_of
+from hopfed.tables.many_files import files_of
 from hopfed.tables.odd_columns import oddities
 from hopfed.tables.options import Choices
 from hopfed.tables.packing import Packing
@@ -40,7 +40,6 @@ from hopfed.tables.table import Table, made_up, places_of
 from hopfed.tables.vocabulary import canonical
 
 Bits = PackedBits | MaskedBits
-PATTERN = "*?["  # one of these makes a path a pattern
 
 
 def is_partitioned(given: Any) -> bool:
@@ -52,17 +51,6 @@ def is_partitioned(given: Any) -> bool:
     False
     """
     return hasattr(given, "__dask_graph__")
-
-
-def is_many(path: Any) -> bool:
-    """Whether a path is one of many files: a folder, such as of zarr, or a pattern.
-
-    Examples
-    --------
-    >>> is_many("data/*.parquet"), is_many("a.csv")
-    (True, False)
-    """
-    return any(c in str(path) for c in PATTERN) or Path(path).is_dir()
 
 
 def read_partitions(
@@ -126,36 +114,20 @@ def _parts_of_collection(given: Any) -> list[_Part]:
 
 
 def _parts_of_path(path: str) -> list[_Part]:
-    if any(c in path for c in PATTERN) and not Path(path).exists():
-        found = sorted(glob(path, recursive=True))
-        if not found:
-            raise DataError(f"{path}: no such file")
-        fixed = takewhile(lambda part: not any(c in part for c in PATTERN), Path(path).parts)
-        _check_links(map(Path, found), Path(*fixed))
-        return [part for one in found for part in _parts_of_path(one)]
-    if Path(path).suffix.lower() == ".zarr":
+    return [part for file in files_of(path) for part in _parts_of_file(str(file))]
+
+
+def _parts_of_file(path: str) -> list[_Part]:
+    ending = Path(path).suffix.lower()
+    if ending == ".zarr":
         held = Chunks(Path(path), PREFERRED)
         width = int(np.prod(held.shape[1:]))
         rows = max(PART // max(width * held.rows, 1), 1) * held.rows
         cuts = pairwise([*range(0, held.shape[0], rows), held.shape[0]])
         return [_Part(f"{path}, row {a + 1} on", _Stored(path, a, b), True) for a, b in cuts]
-    if Path(path).is_dir():
-        files = (p for p in sorted(Path(path).rglob("*")) if p.is_file())
-        kept = [p for p in files if not any(x[0] in "._" for x in p.relative_to(path).parts)]
-        if not kept:
-            raise DataError(f"{path}: there are no files in it")
-        _check_links(kept, Path(path))
-        return [part for one in kept for part in _parts_of_path(str(one))]
-    if Path(path).suffix.lower() == ".parquet":
+    if ending == ".parquet":
         return _parts_of_parquet(path)
-    return [_Part(path, path, Path(path).suffix.lower() in ARRAYS)]
-
-
-def _check_links(found: Iterable[Path], folder: Path) -> None:
-    """Refuse links among the files of a folder that lead out of it, to what nobody named."""
-    for path in found:
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise DataError(f"{path}: a link that leads out of {folder}: name the file itself")
+    return [_Part(path, path, ending in ARRAYS)]
 
 
 def _parts_of_parquet(path: str) -> list[_Part]:

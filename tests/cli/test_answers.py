@@ -148,6 +148,27 @@ def test_rows_of_several_files_are_told_apart(people, hopfed, tmp_path):
     assert rows[0][1:] == rows[3][1:]
 
 
+def test_a_folder_and_a_pattern_are_their_files(people, hopfed, tmp_path):
+    _, run, (head, names, cells, *_) = people
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for name, part in (("b.csv", slice(40)), ("a.csv", slice(40, 60))):
+        written(folder / name, head, names[part], cells[part])
+    for command, given in (("assign", folder), ("complete", folder / "*.csv")):
+        status, _, errors = hopfed(command, run, given, "--out", tmp_path / f"{command}.csv")
+        assert status == 0, errors
+        rows = read(tmp_path / f"{command}.csv")[1:]
+        assert [row[0] for row in rows] == [str(folder / "a.csv")] * 20 + [str(folder / "b.csv")] * 40
+        assert [row[1] for row in rows] == [*names[40:60], *names[:40]]
+    assert hopfed("report", run, "--rows", folder, "--out", tmp_path / "page.html")[0] == 0
+    assert "b.csv" in (tmp_path / "page.html").read_text()
+    for empty in (tmp_path / "none*.csv", tmp_path / "missing.csv"):
+        status, _, errors = hopfed("assign", run, empty, "--out", tmp_path / "none.json")
+        assert status != 0
+        assert "no such file" in errors
+        assert errors.count("\n") == 1
+
+
 def test_gaps_are_filled_in_the_words_of_their_column(people, hopfed, tmp_path):
     path, run, (head, names, shown, truth, _) = people
     status, text, _ = hopfed("complete", run, path, "--out", tmp_path / "full.csv")

@@ -27,7 +27,8 @@ from hopfed.errors import ArgumentError
     multiple=True,
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Table whose rows a page about a recovery lists by archetype; may be repeated.",
+    help="Table, or folder of tables, whose rows a page about a recovery lists by archetype; may "
+    "be repeated.",
 )
 def report_command(
     run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...]
@@ -43,7 +44,9 @@ def report_command(
     from hopfed._lib.outputs import PAGE, check_outputs, replacing
     from hopfed.report.page import page
     from hopfed.report.tables import load_complete
+    from hopfed.tables.many_files import files_of
 
+    row_files = tuple(file for given in row_files for file in files_of(given))
     out_file = run_files[0].with_suffix(".html") if out_file is None else out_file
     check_outputs(("--out", out_file, PAGE), inputs=(*run_files, *row_files))
     runs = {path.name: load_complete(path) for path in run_files}

@@ -58,16 +58,17 @@ def assign_command(
 ) -> None:
     """Say to which archetype of RUN each row of the FILEs belongs.
 
-    RUN is what `hopfed recover`, `serve` or `join` wrote with --out. The FILEs are read as those
-    that it comes from, their columns found by name; where RUN does not say how, as that of `serve`,
-    by --id, --ignore, --words and --binarize. OUT has the columns id, archetype (as `hopfed
+    RUN is what `hopfed recover`, `serve` or `join` wrote with --out. A FILE may be a folder, or a
+    quoted pattern such as 'parts/*.csv'. The FILEs are read as those that it comes from, their
+    columns found by name; where RUN does not say how, as that of `serve`, by --id, --ignore,
+    --words and --binarize. OUT has the columns id, archetype (as `hopfed
     recover` numbers them; empty for rows that are none of these, or have no entry) and probability,
     and file where there are several. A .csv is written as the first FILE is: what separates cells,
     and decimal commas.
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
-    _check(run_file, files, out_file)
+    files = _check(run_file, files, out_file)
     if not 0 <= alpha < 1:
         raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
     from hopfed.archetypes.rows import dialect_for, table_of
@@ -114,7 +115,7 @@ def complete_command(
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
-    _check(run_file, files, out_file)
+    files = _check(run_file, files, out_file)
     from hopfed.archetypes.completion import Filling
     from hopfed.tables.table import check_columns, listed
 
@@ -177,13 +178,16 @@ def export_command(run_file: Path, out_file: Path) -> None:
     out.print(f"wrote {shown(out_file)}{said}")
 
 
-def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> None:
-    """Refuse an output that cannot be written, or would be an input, before any work."""
+def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Path, ...]:
+    """Refuse an output that cannot be written, or would be an input; return all of the files."""
     from hopfed._lib.outputs import check_outputs
     from hopfed.data.writers import check_ending
+    from hopfed.tables.many_files import files_of
 
+    every = tuple(file for given in files for file in files_of(given))
     endings = check_ending("--out", out_file)
-    check_outputs(("--out", out_file, endings), inputs=(run_file, *files))
+    check_outputs(("--out", out_file, endings), inputs=(run_file, *every))
+    return every
 
 
 def _ids(rows: Any) -> np.ndarray:

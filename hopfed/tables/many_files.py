@@ -1,0 +1,69 @@
+"""Paths that stand for many files: folders, and patterns such as "data/*.parquet"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from glob import glob
+from itertools import takewhile
+from pathlib import Path
+
+from hopfed.errors import DataError
+
+PATTERN = "*?["  # one of these makes a path a pattern
+
+
+def is_many(path: str | Path) -> bool:
+    """Whether a path is one of many files: a folder, such as of zarr, or a pattern.
+
+    Examples
+    --------
+    >>> is_many("data/*.parquet"), is_many("a.csv")
+    (True, False)
+    """
+    return any(c in str(path) for c in PATTERN) or Path(path).is_dir()
+
+
+def files_of(path: str | Path) -> list[Path]:
+    """Return the files that a path stands for, sorted by name; itself if it is no folder or pattern.
+
+    Parameters
+    ----------
+    path : of a file, of a zarr store, which counts as one, of a folder with all that it holds, or a
+        pattern. Files whose names begin with a dot or an underscore are left out of folders.
+
+    Raises
+    ------
+    DataError : there is no such file, or a link leads out of the folder, to what nobody named.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("b.csv", "a.csv", ".hidden"):
+    ...         _ = Path(folder, name).write_text("tea")
+    ...     [file.name for file in files_of(folder)], len(files_of(Path(folder, "*.csv")))
+    (['a.csv', 'b.csv'], 2)
+    """
+    place = Path(path)
+    if any(c in str(path) for c in PATTERN) and not place.exists():
+        found = sorted(glob(str(path), recursive=True))
+        if not found:
+            raise DataError(f"{path}: no such file")
+        fixed = takewhile(lambda part: not any(c in part for c in PATTERN), place.parts)
+        _check_links(map(Path, found), Path(*fixed))
+        return [file for one in found for file in files_of(one)]
+    if not place.is_dir() or place.suffix.lower() == ".zarr":
+        return [place]
+    files = (p for p in sorted(place.rglob("*")) if p.is_file())
+    kept = [p for p in files if not any(x[0] in "._" for x in p.relative_to(place).parts)]
+    if not kept:
+        raise DataError(f"{path}: there are no files in it")
+    _check_links(kept, place)
+    return kept
+
+
+def _check_links(found: Iterable[Path], folder: Path) -> None:
+    """Refuse links among the files of a folder that lead out of it, to what nobody named."""
+    for path in found:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path}: a link that leads out of {folder}: name the file itself")
