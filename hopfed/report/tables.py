@@ -63,12 +63,15 @@ def tables_of(run: Run) -> list[Table]:
     measures = measures_of(run.kind)
     if not measures:
         return [Table("summary", ("",), tuple((k, words(v)) for k, v in run.summary.items()))]
-    rows = tuple(
-        (measure.label, number(run.summary[key]), measure.paper, measure.aim)
-        for key, measure in measures.items()
-        if key in run.summary
-    )
-    return [Table("", ("measured", "paper", "aim"), rows)]
+    shown = [(measure, run.summary[key]) for key, measure in measures.items() if key in run.summary]
+    columns = {
+        "": [measure.label for measure, _ in shown],
+        "measured": [number(value) for _, value in shown],
+        "paper": [measure.paper for measure, _ in shown],
+        "aim": [measure.aim for measure, _ in shown],
+    }
+    held = {name: cells for name, cells in columns.items() if any(cells) or name == "measured"}
+    return [Table("", tuple(held)[1:], tuple(zip(*held.values(), strict=True)))]
 
 
 def side_by_side(runs: Sequence[Run]) -> list[tuple[str, ...]]:

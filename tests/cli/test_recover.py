@@ -166,3 +166,12 @@ def test_doctor_and_help(hopfed):
         assert status == 0
         assert "Example: hopfed " + command in " ".join(text.split())
     assert hopfed("frobnicate")[0] == 2
+
+
+def test_a_folder_or_a_pattern_is_no_owner(hopfed, tmp_path):
+    (tmp_path / "a.csv").write_text("tea\nyes\nno\n")
+    for given in (tmp_path, tmp_path / "*.csv"):
+        status, _, errors = hopfed("recover", given)
+        assert status != 0
+        assert "name its files, each that of an owner, or with --dask they are one table" in errors
+        assert errors.count("\n") == 1

@@ -30,7 +30,7 @@ from hopfed.cli.tables.reading import (
     say_repeated,
     table_options,
 )
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
 
 ROWS = 60  # of the table; --json and --out hold all
@@ -284,6 +284,20 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         ("--figure", options["figure"], FIGURE),
     )
     check_outputs(*outputs, inputs=files)
+    if options["dask"] is None:
+        _check_single(files)
+
+
+def _check_single(files: tuple[Path, ...]) -> None:
+    """Refuse folders and patterns: their files may be owners, or parts of one table."""
+    from hopfed.tables.many_files import is_many
+
+    for path in files:
+        if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
+            raise DataError(
+                f"{shown(path)}: a folder or a pattern: name its files, each that of an owner, or "
+                "with --dask they are one table"
+            )
 
 
 def _settings(options: dict[str, Any]) -> None:
