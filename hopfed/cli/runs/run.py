@@ -139,7 +139,16 @@ def carry_out(
         return
     print_summary(run)
     kept = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
-    out.print(f"\n{config.seeds} seeds in {seconds:.1f} s; {kept}")
+    seeds = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
+    out.print(f"\n{_clients_of(config)}{seeds} in {seconds:.1f} s; {kept}")
+
+
+def _clients_of(config: Any) -> str:
+    """Data that a federation of networks trained on, and how clients share them."""
+    names = ("data", "partition", "clients")
+    if not all(hasattr(config, name) for name in names):
+        return ""
+    return f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
 
 
 def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
