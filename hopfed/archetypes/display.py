@@ -168,16 +168,15 @@ def pluses(found: Archetypes) -> list[str] | None:
     Examples
     --------
     >>> from hopfed import read_table, recover
-    >>> rows = {"tea": ["yes", "no"] * 40, "size": [1.5, 2.5, 1.2, 3.1] * 20}
+    >>> rows = {"tea": ["yes", "no"] * 40, "milk": ["t", "f"] * 40, "size": [1.5, 2.5, 1.2, 3.1] * 20}
     >>> pluses(recover(read_table(rows, binarize="median")))
-    [' = yes', ' > 2']
+    [' = yes', ' = t', ' > 2']
     """
     if found.coding is None:
         return None
     said = []
     for code in found.coding.codes:
-        words = [word for word, sign in code.words if sign == 1]
-        plain = "1" if "1" in words else max(words, key=len, default="+1")
+        plain = next((word for word, sign in code.words if sign == 1), "+1")  # held words come first
         one = {"number": f" > {code.threshold:g}", "category": ""}  # whose name has the level
         said += [one.get(code.kind, f" = {shown(plain, LONGEST)}")] * code.width
     return said

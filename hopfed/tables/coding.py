@@ -110,7 +110,7 @@ class Code:
         if self.kind == "category":
             kind = "category" if len(self.levels) == 1 else "categories"
             return f"{len(self.levels)} {kind}: {', '.join(self.levels)}"
-        said = {sign: [w for w, code in self.words if code == sign] for sign in (1, -1)}
+        said = {sign: sorted(w for w, code in self.words if code == sign) for sign in (1, -1)}
         return ", ".join(f"{'/'.join(said[s])} is {s:+d}" for s in said if said[s])
 
 

@@ -102,7 +102,9 @@ def family(tokens: Collection[str]) -> dict[str, int] | None:
 
 
 def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
-    """Return the code of each word that a column may hold, where owners may differ in their words.
+    """Return the code of each word that a column may hold, those that it holds first.
+
+    Owners may differ in their words, if those of each are of one family.
 
     Parameters
     ----------
@@ -110,10 +112,10 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
 
     Examples
     --------
-    >>> sorted(meanings([["yes"], ["n"]]).items())
-    [('n', -1), ('no', -1), ('y', 1), ('yes', 1)]
-    >>> sorted(meanings([["1", "0"], ["ja"]]))
-    ['0', '1', 'f', 'false', 'ja', 'nee', 'nein', 'nej', 't', 'true']
+    >>> meanings([["yes"], ["n"]])
+    {'n': -1, 'yes': 1, 'no': -1, 'y': 1}
+    >>> list(meanings([["1", "0"], ["ja"]]))
+    ['0', '1', 'ja', 'f', 'false', 'nee', 'nein', 'nej', 't', 'true']
     >>> meanings([["yes", "nein"], ["1", "0"]]) is None  # two families at one owner
     True
     """
@@ -122,7 +124,9 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
         pairs = [_pair(words) for words in sets]
         if None not in pairs:
             low, high = (set[str]().union(*side) for side in zip(*filter(None, pairs), strict=True))
-            return dict.fromkeys(sorted(low), -1) | dict.fromkeys(sorted(high), 1)
+            said = set[str]().union(*held)
+            words = sorted(low | high, key=lambda word: (word not in said, word))
+            return {word: 1 if word in high else -1 for word in words}
     return None
 
 
