@@ -66,8 +66,8 @@ def main() -> tuple[hopfed.Archetypes, np.ndarray]:
         print(f"  {k}: {row.tolist()}")
     print(f"  none of these: {counts[-1].tolist()}")
     print(f"surest of {probability.max():.1%}, least sure of {probability.min():.1%}")
-    filled = int((whole.probability < 1).sum())
-    print(f"{filled} gaps filled, {whole.probability[whole.probability < 1].mean():.0%} surely")
+    filled = whole.probability[whole.probability < 1]
+    print(f"{filled.size} gaps filled, {filled.mean():.1%} expected to be right")
     return found, counts
 
 

@@ -168,7 +168,8 @@ def pluses(found: Archetypes) -> list[str] | None:
     Examples
     --------
     >>> from hopfed import read_table, recover
-    >>> rows = {"tea": ["yes", "no"] * 40, "milk": ["t", "f"] * 40, "size": [1.5, 2.5, 1.2, 3.1] * 20}
+    >>> rows = {"tea": ["yes", "no"] * 40, "milk": ["t", "f"] * 40}
+    >>> rows["size"] = [1.5, 2.5, 1.2, 3.1] * 20
     >>> pluses(recover(read_table(rows, binarize="median")))
     [' = yes', ' = t', ' > 2']
     """
@@ -176,7 +177,7 @@ def pluses(found: Archetypes) -> list[str] | None:
         return None
     said = []
     for code in found.coding.codes:
-        plain = next((word for word, sign in code.words if sign == 1), "+1")  # held words come first
+        plain = next((word for word, sign in code.words if sign == 1), "+1")  # one that was held
         one = {"number": f" > {code.threshold:g}", "category": ""}  # whose name has the level
         said += [one.get(code.kind, f" = {shown(plain, LONGEST)}")] * code.width
     return said

@@ -24,7 +24,7 @@ def is_many(path: str | Path) -> bool:
 
 
 def files_of(path: str | Path) -> list[Path]:
-    """Return the files that a path stands for, sorted by name; itself if it is no folder or pattern.
+    """Return the files that a path stands for, sorted by name; of a file itself.
 
     Parameters
     ----------

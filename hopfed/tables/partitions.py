@@ -8,7 +8,7 @@ here it is decided how all of them are coded; the second reading packs. Numbers 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise

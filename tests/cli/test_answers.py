@@ -158,7 +158,8 @@ def test_a_folder_and_a_pattern_are_their_files(people, hopfed, tmp_path):
         status, _, errors = hopfed(command, run, given, "--out", tmp_path / f"{command}.csv")
         assert status == 0, errors
         rows = read(tmp_path / f"{command}.csv")[1:]
-        assert [row[0] for row in rows] == [str(folder / "a.csv")] * 20 + [str(folder / "b.csv")] * 40
+        a, b = str(folder / "a.csv"), str(folder / "b.csv")
+        assert [row[0] for row in rows] == [a] * 20 + [b] * 40
         assert [row[1] for row in rows] == [*names[40:60], *names[:40]]
     assert hopfed("report", run, "--rows", folder, "--out", tmp_path / "page.html")[0] == 0
     assert "b.csv" in (tmp_path / "page.html").read_text()

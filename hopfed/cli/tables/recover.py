@@ -205,9 +205,9 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     )
     if recovery.graded is not None and len(found) > found.n_detected:
         out.print(
-            f"{len(found)} classes where the spectrum shows {found.n_detected}: it shows "
-            f"directions in which rows differ from their mean, of which {len(found)} classes have "
-            f"{len(found) - 1} at most; classes are counted by what they explain"
+            f"the spectrum counts directions in which rows differ from their mean, and "
+            f"{len(found)} classes may lie in {found.n_detected}: how many classes there are is "
+            "decided by how well they explain the rows"
         )
     if len(recovery.constant_columns):
         constant = [names[j] for j in recovery.constant_columns]
