@@ -83,9 +83,7 @@ class ArchetypeMixture(
         ValueError : rows that are no numbers or infinite, a single row, or a wrong parameter.
         """
         require(0 <= self.alpha < 1, "alpha", "in [0, 1)", self.alpha)
-        numbers: np.ndarray = validate_data(
-            self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
-        )
+        numbers = self._numbers(X, ensure_min_samples=2)
         self.thresholds_ = _thresholds(numbers, self.threshold)
         rows = _cut(numbers, self.thresholds_)
         found = _single(rows)
@@ -129,10 +127,20 @@ class ArchetypeMixture(
 
     def _rows(self, X: ArrayLike) -> MaskedBits | PackedBits:
         check_is_fitted(self)
-        numbers: np.ndarray = validate_data(
-            self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False
-        )
-        return _cut(numbers, self.thresholds_)
+        return _cut(self._numbers(X, reset=False), self.thresholds_)
+
+    def _numbers(self, X: ArrayLike, **how: Any) -> np.ndarray:
+        """Rows as numbers, NaN where an entry is missing."""
+        try:
+            numbers: np.ndarray = validate_data(
+                self, X, dtype=np.float64, ensure_all_finite="allow-nan", **how
+            )
+        except ValueError as error:
+            if "could not convert string" not in str(error):
+                raise
+            way = "hopfed.read_table reads words for yes and no"
+            raise ValueError(f"X: must hold numbers, {error}; {way}") from None
+        return numbers
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

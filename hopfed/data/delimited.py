@@ -54,6 +54,7 @@ class Delimited:
     doubtful : names that are entries of their own columns, so that the first row may hold no names.
     commas : columns of numbers with a decimal comma, which are read with a point.
     mark : whether the file begins with the mark of UTF-8.
+    returns : whether its lines end with a carriage return and a line feed, as those of Windows.
 
     Examples
     --------
@@ -74,6 +75,7 @@ class Delimited:
     doubtful: tuple[str, ...] = ()
     commas: frozenset[int] = frozenset()
     mark: bool = False
+    returns: bool = False
 
     @classmethod
     def of(cls, path: str | Path, words: frozenset[str] = frozenset()) -> Delimited:
@@ -110,12 +112,14 @@ class Delimited:
         cells = rows if header is None else rows[1:]
         commas = columns_with_commas(cells, delimiter, words)
         mark = data[0].startswith(codecs.BOM_UTF8)
-        return cls(path, delimiter, header, width, quoted, longest, doubtful, commas, mark)
+        returns = data[0].partition(b"\n")[0].endswith(b"\r")
+        return cls(path, delimiter, header, width, quoted, longest, doubtful, commas, mark, returns)
 
     def dialect(self, names: Sequence[str]) -> Dialect:
         """Return how the file is written, given the names that its columns have."""
         delimiter = "," if self.delimiter == " " else self.delimiter
-        return Dialect(delimiter, frozenset(names[j] for j in self.commas), self.mark)
+        end = "\r\n" if self.returns else "\n"
+        return Dialect(delimiter, frozenset(names[j] for j in self.commas), self.mark, end)
 
     def blocks(self, watch: Callable[[float], None] | None = None) -> Iterator[Any]:
         """Yield all rows as record batches of Arrow, whose columns are text.

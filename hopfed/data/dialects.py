@@ -27,6 +27,7 @@ class Dialect:
     delimiter : between cells.
     commas : names of columns of numbers with a decimal comma.
     mark : whether the file begins with the mark of UTF-8, as spreadsheets ask for.
+    end : of a line.
 
     Examples
     --------
@@ -37,6 +38,7 @@ class Dialect:
     delimiter: str = ","
     commas: frozenset[str] = frozenset()
     mark: bool = False
+    end: str = "\n"
 
     def cell(self, column: str, value: Any) -> Any:
         """Return a value as this dialect writes it in a column."""

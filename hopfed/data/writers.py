@@ -218,7 +218,7 @@ def _csv(
     length = len(columns[0][1]) if columns else 0
     mode = "a" if append else "w"
     with open(path, mode, newline="", encoding="utf-8", errors="surrogatepass") as file:
-        out = csv.writer(file, delimiter=dialect.delimiter, lineterminator="\n")
+        out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
         if dialect.mark and not append:
             file.write("\ufeff")
         if not append:

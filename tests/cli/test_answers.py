@@ -66,6 +66,7 @@ def test_answers_about_a_file_with_semicolons_are_written_so(hopfed, tmp_path):
             ";".join(row) for row in [head, *([n, *r] for n, r in zip(names, cells, strict=True))]
         ),
         encoding="utf-8-sig",
+        newline="\r\n",
     )
     status, _, errors = hopfed("recover", path, "--binarize", "median", "--out", run)
     assert status == 0, errors
@@ -73,6 +74,7 @@ def test_answers_about_a_file_with_semicolons_are_written_so(hopfed, tmp_path):
     first, *rows = out.read_text(encoding="utf-8").splitlines()
     assert first == "\ufeffid;archetype;probability"
     assert len(rows) == len(names)
+    assert out.read_bytes().count(b"\r\n") == len(names) + 1
     expected = package.load(run).assign(path).probability
     told = [float(row.split(";")[2].replace(",", ".")) for row in rows]
     assert not any("." in row for row in rows)
