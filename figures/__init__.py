@@ -81,9 +81,9 @@ def sections_drawer(kind: str) -> Any:
     return _function(kind, "draw_sections")
 
 
-def has_more(run: Run) -> bool:
+def has_more_sections(run: Run) -> bool:
     """Whether the whole picture of `run` has panels that the first one leaves out."""
-    asked = _function(run.kind, "has_more")
+    asked = _function(run.kind, "has_more_sections")
     return _function(run.kind, "draw_whole") is not None and (asked is None or bool(asked(run)))
 
 

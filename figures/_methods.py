@@ -149,7 +149,7 @@ def draw_sections(
     return _draw(cells, [], list(dict.fromkeys(names)), [], reference, labels)
 
 
-def has_more(run: Run) -> bool:
+def has_more_sections(run: Run) -> bool:
     """Whether there are sections beside the table, more than fit, or features in a plane."""
     cells = cells_of(run)
     table, sections = _table_of(cells), _sections_of(cells)

@@ -24,7 +24,7 @@ def draw_whole(run: Run) -> Figure:
     return _grid(run, list(_attackers(run)))
 
 
-def has_more(run: Run) -> bool:
+def has_more_sections(run: Run) -> bool:
     """Whether there are several scenarios."""
     return len(_attackers(run)) > 1
 

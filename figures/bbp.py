@@ -25,7 +25,7 @@ def draw_whole(run: Run) -> Figure:
     return _panels(run, spread(len(run.config["M"]), 3))
 
 
-def has_more(run: Run) -> bool:
+def has_more_sections(run: Run) -> bool:
     """Whether there are further spectra."""
     return len(run.config["M"]) > 2
 

@@ -29,7 +29,7 @@ def draw_whole(run: Run) -> Figure:
     return _panels(cells, _sections(cells), _planes_of(cells))
 
 
-def has_more(run: Run) -> bool:
+def has_more_sections(run: Run) -> bool:
     """Whether there are further sections, or features."""
     cells = _trained(run)
     sections = _sections(cells)

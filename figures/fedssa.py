@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hopfed.figures._methods import draw, draw_sections, draw_whole, has_more
+from hopfed.figures._methods import draw, draw_sections, draw_whole, has_more_sections
 
-__all__ = ["draw", "draw_sections", "draw_whole", "has_more"]
+__all__ = ["draw", "draw_sections", "draw_whole", "has_more_sections"]

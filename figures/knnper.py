@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from hopfed.figures import _methods
-from hopfed.figures._methods import has_more
+from hopfed.figures._methods import has_more_sections
 from hopfed.runs import Run
 
-__all__ = ["draw", "draw_sections", "draw_whole", "has_more"]
+__all__ = ["draw", "draw_sections", "draw_whole", "has_more_sections"]
 
 REFERENCE = "fedavg"
 

@@ -37,7 +37,7 @@ def draw_whole(run: Run) -> Figure:
     return _panels(run, list(range(len(run.config["N"]))))
 
 
-def has_more(run: Run) -> bool:
+def has_more_sections(run: Run) -> bool:
     """Whether there are further sizes."""
     return len(run.config["N"]) > FIRST
 

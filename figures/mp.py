@@ -36,7 +36,7 @@ def draw_whole(run: Run) -> Figure:
     return _panels(run, list(range(len(run.config["ratios"]))))
 
 
-def has_more(run: Run) -> bool:
+def has_more_sections(run: Run) -> bool:
     """Whether there are further aspect ratios."""
     return len(run.config["ratios"]) > FIRST
 

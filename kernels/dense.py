@@ -118,7 +118,7 @@ def dense_sweep(
     from hopfed.kernels.cpu.dense import run_chain
 
     columns, mass = _columns(patterns, mass)
-    rule = rule_of(energy, float(parameter), len(columns))
+    rule = energy_rule(energy, float(parameter), len(columns))
     lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
 
     def task(chain: int) -> None:
@@ -166,7 +166,7 @@ def dense_step(
     kept = check_held(held, state.shape)
     out = DenseSweep(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
     columns, xi = np.ascontiguousarray(patterns.T), patterns.astype(np.float32)
-    rule = rule_of(energy, float(parameter), len(columns))
+    rule = energy_rule(energy, float(parameter), len(columns))
     live, x = np.arange(len(state)), state.astype(np.float32)
     for _ in range(updates):
         if not len(live):
@@ -254,7 +254,7 @@ def _check_energy(energy: str, parameter: float) -> None:
         raise ArgumentError("parameter", f"in (0, {COLDEST:g}]", parameter)
 
 
-def rule_of(energy: str, parameter: float, n: int) -> Rule:
+def energy_rule(energy: str, parameter: float, n: int) -> Rule:
     """Return the energy as the compiled loops take it.
 
     (exponential, parameter, values, owns, odd, even): what a pattern adds to a field by its level 0
@@ -264,7 +264,7 @@ def rule_of(energy: str, parameter: float, n: int) -> Rule:
 
     Examples
     --------
-    >>> _, _, values, owns, odd, even = rule_of("power", 3.0, 2)  # 6 a^2 + 8, -12 a
+    >>> _, _, values, owns, odd, even = energy_rule("power", 3.0, 2)  # 6 a^2 + 8, -12 a
     >>> values.tolist(), owns.tolist(), odd.tolist(), even.tolist()
     ([32.0, 8.0, 32.0], [24.0, 0.0, -24.0], [0.0, 6.0, 8.0], [0.0, 0.0, -12.0])
     """

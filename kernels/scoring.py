@@ -85,10 +85,10 @@ def distinct(
     def close(a: PackedBits, b: PackedBits) -> np.ndarray:
         return np.asarray(near(a, b).any(axis=1))
 
-    return best_apart(p, np.asarray(score), overlap, beside, near, close, _CHUNK)
+    return distinct_packed(p, np.asarray(score), overlap, beside, near, close, _CHUNK)
 
 
-def best_apart(
+def distinct_packed(
     p: Any, score: np.ndarray, overlap: float, known: Any, near: Near, close: Near, chunk: int
 ) -> np.ndarray:
     """Return what `distinct` does, of patterns that are packed anywhere: best first, one by one.

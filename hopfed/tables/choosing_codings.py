@@ -15,7 +15,7 @@ from hopfed.errors import DataError, shown
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.options import HOW, Choices
-from hopfed.tables.refusals import RefusedError, no_answers, no_columns, refusal
+from hopfed.tables.refusals import RefusedColumnError, no_answers, no_columns, refusal
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.vocabulary import (
     FAMILIES,
@@ -118,7 +118,7 @@ class Decider:
         for j in used:
             try:
                 codes.append(self._code(j))
-            except RefusedError as error:
+            except RefusedColumnError as error:
                 refused.append(error)
             except DataError as error:
                 mixed.append(error)
@@ -327,11 +327,11 @@ class Decider:
             f"({self.choices.called('words')}), or that the column is one of categories"
         )
 
-    def _refusal(self, j: int, why: str) -> RefusedError:
+    def _refusal(self, j: int, why: str) -> RefusedColumnError:
         held = self.contents[j]
-        return RefusedError(self.names[j], why, held.different and not held.numeric)
+        return RefusedColumnError(self.names[j], why, held.different and not held.numeric)
 
-    def _refuse(self, refused: Sequence[RefusedError]) -> None:
+    def _refuse(self, refused: Sequence[RefusedColumnError]) -> None:
         """Refuse columns to be left out, and numbers of which nobody said where they are cut."""
         if not self.uncut:
             raise refusal(self.what, refused, [], "", self.choices)

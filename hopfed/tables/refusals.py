@@ -19,7 +19,7 @@ NO_ANSWERS = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999
 LIKE = 0.6  # how alike two names must be, as `difflib` has it
 
 
-class RefusedError(DataError):
+class RefusedColumnError(DataError):
     """A column that cannot be used as it is.
 
     Attributes
@@ -35,7 +35,11 @@ class RefusedError(DataError):
 
 
 def refusal(
-    what: str, refused: Sequence[RefusedError], uncut: Sequence[str], shows: str, choices: Choices
+    what: str,
+    refused: Sequence[RefusedColumnError],
+    uncut: Sequence[str],
+    shows: str,
+    choices: Choices,
 ) -> DataError:
     """Return the error about all columns that cannot be used.
 
@@ -49,7 +53,8 @@ def refusal(
 
     Examples
     --------
-    >>> odd = [RefusedError("born", "holds dates"), RefusedError("b", "holds 250 words")]
+    >>> odd = [("born", "holds dates"), ("b", "holds 250 words")]
+    >>> odd = [RefusedColumnError(name, why) for name, why in odd]
     >>> print(refusal("a.csv", odd, [], "", Choices(options=True)))
     a.csv: column 'born' holds dates, and 'b' holds 250 words; leave them out: --ignore born,b
     """

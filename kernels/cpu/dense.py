@@ -4,7 +4,7 @@ The overlap of a state with a pattern is a whole number in steps of two: `level`
 sites at which the two agree, 0 .. N. What depends on it is looked up, or for low powers a short
 polynomial, which vectors compute several times faster.
 
-rule : (exponential, parameter, values, owns, odd, even), see `dense.rule_of`.
+rule : (exponential, parameter, values, owns, odd, even), see `dense.energy_rule`.
 """
 
 from __future__ import annotations

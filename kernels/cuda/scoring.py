@@ -12,7 +12,7 @@ from hopfed.kernels.cuda.bits import DevicePacked, pack
 from hopfed.kernels.cuda.device import device_of
 from hopfed.kernels.cuda.gram import cross_gram
 from hopfed.kernels.cuda.products import matmat
-from hopfed.kernels.scoring import best_apart
+from hopfed.kernels.scoring import distinct_packed
 
 _CHUNK = 4096  # candidates compared with those already kept at a time
 
@@ -50,7 +50,7 @@ def distinct(
         return beyond(a, b).any(axis=1).get()
 
     score = np.asarray(score.get() if hasattr(score, "get") else score)
-    return best_apart(p, score, overlap, beside, near, close, _CHUNK)
+    return distinct_packed(p, score, overlap, beside, near, close, _CHUNK)
 
 
 def canonical_sign(patterns: Patterns) -> Patterns:

@@ -13,7 +13,7 @@ from matplotlib.text import Text
 from hopfed.errors import ArgumentError
 from hopfed.experiments import NAMES, find
 from hopfed.experiments.runner.execute import execute
-from hopfed.figures import drawer, has_more, new_figure, sections_drawer
+from hopfed.figures import drawer, has_more_sections, new_figure, sections_drawer
 
 MOST, PAGE, LEAST = 6, 180, 7  # panels, mm, points
 SMALL = {
@@ -96,7 +96,7 @@ def coloured(axes):
 @pictured
 def test_pictures_have_few_panels_with_legends_and_text_that_is_legible(name):
     assert 0 < panels(first(name)) <= MOST
-    assert has_more(small(name)) == (name in MORE)
+    assert has_more_sections(small(name)) == (name in MORE)
     assert panels(whole(name)) == MORE.get(name, panels(first(name)))
     for figure in (first(name), whole(name)):
         assert figure.get_size_inches()[0] * 25.4 <= PAGE + 1e-9

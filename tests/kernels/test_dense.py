@@ -9,7 +9,7 @@ from emulator.device import HostArray
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels import reference
-from hopfed.kernels.dense import rule_of
+from hopfed.kernels.dense import energy_rule
 
 CASES = [("power", 2), ("power", 3), ("power", 4), ("exponential", 0.3), ("exponential", 2.0)]
 
@@ -62,7 +62,7 @@ def test_synchronous_updates_stop_where_a_state_stays_and_hold_sites():
 
 @pytest.mark.parametrize("n", [2, 5, 6, 7, 12])
 def test_terms_by_level_are_whole_numbers(n):
-    _, _, values, owns, odd, even = rule_of("power", float(n), 30)
+    _, _, values, owns, odd, even = energy_rule("power", float(n), 30)
     for level, a in enumerate(range(-30, 31, 2)):
         along, itself = (a + 2) ** n - (a - 2) ** n, 2 * a**n - (a + 2) ** n - (a - 2) ** n
         assert values[level] == pytest.approx(along / 2, rel=1e-13)

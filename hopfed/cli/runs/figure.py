@@ -37,7 +37,7 @@ def figure_command(
 
     Example: hopfed figure bbp.h5 --out bbp.png
     """
-    from hopfed.figures import drawer, has_more, save
+    from hopfed.figures import drawer, has_more_sections, save
     from hopfed.report.tables import load_complete
     from hopfed.runs import blaming
 
@@ -58,7 +58,7 @@ def figure_command(
         raise RunFileError(f"{run_files[0]}: there is no figure {what} of {kinds[0]!r}")
     with blaming(", ".join(map(str, run_files)), kinds[0]):
         save(draw(runs) if len(runs) > 1 else draw(runs[0]), out_file)
-        more = len(runs) == 1 and not whole and has_more(runs[0])
+        more = len(runs) == 1 and not whole and has_more_sections(runs[0])
     out.print(f"wrote {shown(out_file)}" + "; --whole draws all panels" * more)
 
 

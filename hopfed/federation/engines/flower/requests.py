@@ -33,7 +33,7 @@ from flwr.supercore.protobuf.translation import PROTOBUF_MEDIA_TYPE
 
 from hopfed.errors import shown
 from hopfed.federation.engines.flower.connections import Connections
-from hopfed.federation.engines.flower.uploads import GONE, SMALL, RefusedError, Uploads, drain
+from hopfed.federation.engines.flower.uploads import GONE, SMALL, RefusedUploadError, Uploads, drain
 
 OPEN = "/v1/fleet/"  # Flower's Fleet API
 PIECE = FLWR_PRIVATE_MAX_ARRAY_CHUNK_SIZE + SMALL  # bytes of a request with a piece of an array
@@ -104,7 +104,7 @@ class RequestFilter:
             key = self._who(scope, step, headers)
             with self.connections.serving(scope.get("client"), self.clients[key]) as close:
                 await self._pass(scope, receive, send, (key, step, headers), close)
-        except RefusedError as refusal:
+        except RefusedUploadError as refusal:
             self._tell(f"refused: {refusal.words}", refusal.kind)
             await _end(send, refusal.status)
 
@@ -114,19 +114,19 @@ class RequestFilter:
         if step not in _STEPS or step == scope["path"] or scope["method"] != "POST":
             what = shown(f"{scope['method']} {scope['path']}", 60)
             words = f"{who} asked for {what}, which is not served"
-            raise RefusedError(404, words, f"what is not served, asked for from {who}")
+            raise RefusedUploadError(404, words, f"what is not served, asked for from {who}")
         key = _decoded(headers, FLEET_HTTP_PUBLIC_KEY_HEADER)
         if key not in self.clients:
-            raise RefusedError(401, f"a key that is not of this federation, from {who}")
+            raise RefusedUploadError(401, f"a key that is not of this federation, from {who}")
         words = f"a request in the name of client {self.clients[key]}"
         signed = headers.get(TIMESTAMP_HEADER.lower().encode(), b"")
         signature = _decoded(headers, FLEET_HTTP_SIGNATURE_HEADER)
         if not verify_signature(self._keys[key], signed, signature):
-            raise RefusedError(401, f"{words}, signed by another, from {who}")
+            raise RefusedUploadError(401, f"{words}, signed by another, from {who}")
         age = _age(signed)
         if not -SYSTEM_TIME_TOLERANCE < age < TIMESTAMP_TOLERANCE + SYSTEM_TIME_TOLERANCE:
             late = f"{words}, signed {age / 60:.0f} minutes ago by our clock"
-            raise RefusedError(401, late, f"{words} at another time")
+            raise RefusedUploadError(401, late, f"{words} at another time")
         return key
 
     async def _pass(self, scope: Any, receive: Any, send: Any, who: _Signed, close: Any) -> None:
@@ -141,32 +141,34 @@ class RequestFilter:
                     return
                 answer = self._listened(send, step, (key, body), close)
                 await self.inner(scope, _replayed(body), answer)
-        except RefusedError as refusal:
+        except RefusedUploadError as refusal:
             if refusal.status != GONE:  # who was killed while it sent is asked again
                 self.refused[key] = f"sent {refusal.words}"
             if refusal.status == 413:
                 await drain(receive, self.connections.limits.seconds)
-            raise RefusedError(refusal.status, f"{client} sent {refusal.words}") from None
+            raise RefusedUploadError(refusal.status, f"{client} sent {refusal.words}") from None
 
     def _length(self, key: bytes, step: str, headers: Mapping[bytes, bytes]) -> int:
         """Length of a body, as announced; what is announced counts, whether it comes or not."""
         said = headers.get(b"content-length", b"")
         if not said.isdigit() or len(said) > 15:
-            raise RefusedError(411, "a message without a length")
+            raise RefusedUploadError(411, "a message without a length")
         length = int(said)
         if step != _UPLOAD:
             self._answers[key] += step == _ANSWER
             if step == _ANSWER and self._answers[key] > self.connections.limits.answers:
-                raise RefusedError(429, f"more than {self.connections.limits.answers} answers")
+                raise RefusedUploadError(
+                    429, f"more than {self.connections.limits.answers} answers"
+                )
             if length > SMALL:
-                raise RefusedError(413, "an oversized request")
+                raise RefusedUploadError(413, "an oversized request")
             return length
         if length > PIECE:
-            raise RefusedError(413, f"more than {PIECE / 1e6:.1f} MB in one piece")
+            raise RefusedUploadError(413, f"more than {PIECE / 1e6:.1f} MB in one piece")
         self._sent[key] += length
         if self._sent[key] > self.limit:
             self._sent[key] = self.limit
-            raise RefusedError(413, f"more than {self.limit / 1e6:g} MB")
+            raise RefusedUploadError(413, f"more than {self.limit / 1e6:g} MB")
         return length
 
     def _listened(self, send: Any, step: str, sent: tuple[bytes, bytes], close: Any) -> Any:

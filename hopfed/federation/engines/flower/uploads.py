@@ -16,7 +16,7 @@ _DRAINED = 1 << 24  # bytes of a refused body that are read
 _WAIT = 20.0  # seconds for room; a sender whose bytes nobody takes for 30 s gives up
 
 
-class RefusedError(Exception):
+class RefusedUploadError(Exception):
     """A request that is not taken: the status, why, and what all of this kind have in common."""
 
     def __init__(self, status: int, words: str, kind: str = ""):
@@ -49,7 +49,7 @@ class Uploads:
 
         Raises
         ------
-        RefusedError : there is no room, the body comes too slowly, or its sender is gone.
+        RefusedUploadError : there is no room, the body comes too slowly, or its sender is gone.
         """
         counted = length if length > SMALL else 0
         if counted:
@@ -60,7 +60,7 @@ class Uploads:
                 async with asyncio.timeout(seconds):
                     body = await _read(receive, length)
             except TimeoutError:
-                raise RefusedError(408, "too slowly") from None
+                raise RefusedUploadError(408, "too slowly") from None
             yield body
         finally:
             if counted:
@@ -81,7 +81,7 @@ class Uploads:
                 self._bodies[key] += 1
                 self.most = max(self.most, self.held)
         except TimeoutError:
-            raise RefusedError(503, "when there was no room") from None
+            raise RefusedUploadError(503, "when there was no room") from None
 
 
 async def drain(receive: Any, seconds: float) -> None:
@@ -101,10 +101,10 @@ async def _read(receive: Any, length: int) -> bytes:
     while more:
         event = await receive()
         if event["type"] == "http.disconnect":
-            raise RefusedError(GONE, "part of a message")
+            raise RefusedUploadError(GONE, "part of a message")
         pieces.append(event.get("body", b""))
         size += len(pieces[-1])
         more = event.get("more_body", False)
         if size > length:
-            raise RefusedError(400, "more than it said")
+            raise RefusedUploadError(400, "more than it said")
     return b"".join(pieces)
