@@ -24,7 +24,7 @@ _MOST_DRAWS = 10_000
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 _MEANINGS = {
-    "exposure": "share of the rows that come from the class",
+    "exposure": "share of the rows that come from the archetype, or class",
     "M_boundary": "rows at which it leaves the noise, for large tables",
     "M": "rows that the other numbers speak of: the fewest that reach the power, or --M",
     "power": "chance that its eigenvalue passes the test",
@@ -41,6 +41,11 @@ _MEANINGS = {
     "cosine": "squared cosine of its estimated and true means, columns scaled to unit noise",
 }
 
+_PROMISED = {
+    "seen": "each of them passes the test, with this chance",
+    "all": "all of them do, in one study",
+    "resolved": "`hopfed recover` finds the pattern of each, and says ok",
+}
 
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
@@ -154,6 +159,11 @@ def _plain(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> None
         given = {name: options[name] for name in defaults if options[name] is not None}
         tables |= _private_plan(r, shares, options["epsilon"], defaults | given, arguments)
     show(tables, options, "plan", r=r, exposure=shares, samples=samples, **arguments)
+    if not options["as_json"]:
+        held = {name for columns in tables.values() for name in columns}
+        _explain({name: said for name, said in _MEANINGS.items() if name in held})
+        if together:
+            _explain(_PROMISED)
 
 
 def _together(
@@ -252,13 +262,18 @@ def _print_graded(tables: Mapping[str, Columns], options: Mapping[str, Any]) -> 
     for name, values in columns:
         grid.add_row(name, *map(cell, values))
     out.print(grid)
-    out.print("")
-    width = max(map(len, _MEANINGS))
-    for name, meaning in _MEANINGS.items():
-        out.print(f"{name:<{width}}  {meaning}")
+    _explain(_MEANINGS)
     if "simulation" in tables:
         out.print("")
         show({"simulation": tables["simulation"]}, options, "plan")
+
+
+def _explain(meanings: Mapping[str, str]) -> None:
+    """Say what is in a table, a line for each name."""
+    out.print("")
+    width = max(map(len, meanings))
+    for name, meaning in meanings.items():
+        out.print(f"{name:<{width}}  {meaning}")
 
 
 def _simulation(
