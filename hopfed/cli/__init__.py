@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -52,6 +53,17 @@ class LazyGroup(click.Group):
             return None
         module, attribute = _COMMANDS[cmd_name]
         return getattr(import_module(module), attribute)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a name that is nearly one gets that one told."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], _COMMANDS, n=1)
+            way = f"did you mean {near[0]}?" if near else "hopfed --help lists them"
+            raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         """Read the arguments; Ctrl-C passes click by, which would print a line of its own."""

@@ -14,6 +14,7 @@ from typing import Any
 # Numbers with a decimal comma, by themselves or behind the side of a cut: <= 2,5.
 _COMMA = r"^(\s*(?:<=|>)?\s*[+-]?[0-9]+),([0-9]+(?:[eE][+-]?[0-9]+)?\s*)$"
 _POINT = r"^(\s*(?:<=|>)?\s*[+-]?[0-9]*)\.([0-9]+(?:[eE][+-]?[0-9]+)?\s*)$"
+FEW = 0.1  # of the cells of a column of numbers may be none
 _WHOLE = re.compile(r"(?:<=|>)?\s*[+-]?[0-9]+")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so they may be
 
@@ -55,7 +56,8 @@ def columns_with_commas(
 ) -> frozenset[int]:
     """Return which columns hold numbers with a decimal comma, by their first rows.
 
-    All that such a column holds are numbers, one of them with a comma that separates no thousands.
+    Nearly all that such a column holds are numbers, one of them with a comma that separates no
+    thousands: a few words among them are for others to name.
 
     Parameters
     ----------
@@ -67,6 +69,8 @@ def columns_with_commas(
     --------
     >>> sorted(columns_with_commas([["A", "1,5", "1,500"], ["B", "2", "2,250"]], ";", ()))
     [1]
+    >>> columns_with_commas([["1,5"]] * 10 + [["heavy"]], ";", ())
+    frozenset({0})
     """
     if delimiter == ",":
         return frozenset()
@@ -74,8 +78,8 @@ def columns_with_commas(
     for j, column in enumerate(zip(*rows, strict=False)):
         cells = [cell for cell in column if cell and cell.lower() not in missing]
         with_comma = [cell for cell in cells if re.match(_COMMA, cell)]
-        plain = all(_WHOLE.fullmatch(cell) for cell in cells if cell not in with_comma)
-        if plain and not all(map(_THOUSANDS.fullmatch, with_comma)):
+        odd = [c for c in cells if not re.match(_COMMA, c) and not _WHOLE.fullmatch(c)]
+        if len(odd) <= FEW * len(cells) and not all(map(_THOUSANDS.fullmatch, with_comma)):
             found.append(j)
     return frozenset(found)
 

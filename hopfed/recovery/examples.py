@@ -10,7 +10,7 @@ from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables.aligning import aligned_tables
 from hopfed.tables.many_files import is_many
 from hopfed.tables.partitions import is_partitioned, read_partitions
-from hopfed.tables.reading import read_table
+from hopfed.tables.reading import read_table, read_tables
 from hopfed.tables.table import Table
 
 
@@ -19,9 +19,9 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
 
     Parameters
     ----------
-    examples : a table, a frame, a mapping from names to columns, rows in lists, or a list of tables
-        and frames, one for each owner; an array or a frame of Dask; or a path, of a file, or of a
-        folder, a zarr store or a pattern of files, which Dask's workers read.
+    examples : a table, a frame, a mapping from names to columns, rows in lists, an array or a frame
+        of Dask, or a path: of a file, or of a folder, a zarr store or a pattern of files, which
+        Dask's workers read. Or a list of these, one for each owner; files in it are coded alike.
     columns : what becomes of columns that not all owners have (`hopfed.tables.aligning`).
 
     Returns
@@ -41,6 +41,8 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
         return [_table(examples)]
     if not isinstance(examples, Sequence) or not any(_is_named(part) for part in examples):
         return None
+    if all(_is_path(part) and not is_many(part) for part in examples):
+        return read_tables(list(examples), columns=columns)
     found = [_table(part) for part in examples]
     return aligned_tables(found, [f"examples[{i}]" for i in range(len(found))], columns)
 
@@ -52,7 +54,8 @@ def _table(given: Any) -> Table:
 
 
 def _is_named(part: Any) -> bool:
-    return isinstance(part, Table) or is_partitioned(part) or _is_frame(part) or _is_rows(part)
+    checks = (_is_path, is_partitioned, _is_frame, _is_rows)
+    return isinstance(part, Table) or any(check(part) for check in checks)
 
 
 def _is_path(given: Any) -> bool:

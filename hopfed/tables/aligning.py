@@ -66,7 +66,10 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     """
     check_choice(columns)
     held = [set(source.names) for source in sources]
-    if columns == "same" or all(names == held[0] for names in held):
+    alike = all(names == held[0] for names in held)
+    if columns == "same" or alike:
+        if not alike:
+            _check_spelling([s.names for s in sources], [s.what for s in sources])
         return list(sources)
     _check_named([source.names for source in sources], [source.what for source in sources])
     names = chosen([source.names for source in sources], columns)
@@ -99,6 +102,15 @@ def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
         ...
     hopfed.errors.DataError: b.csv: column 'Tea' is 'tea' in a.csv: give both one name
     """
+    _check_spelling(tables, whats)
+    holders = Counter(name for names in tables for name in names)
+    for names, what in zip(tables, whats, strict=True):
+        if len(tables) > 1 and all(holders[name] == 1 for name in names):
+            raise DataError(f"{what}: shares no column with another table")
+
+
+def _check_spelling(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
+    """Refuse two spellings of one name, each in tables that have not the other."""
     spellings: dict[str, str] = {}
     for name in dict.fromkeys(name for names in tables for name in names):
         plain = re.sub(r"[ _.-]", "", name.lower())
@@ -109,10 +121,6 @@ def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
                 f"{whats[other]}: column '{shown(name.strip(), 60)}' is '{shown(first, 60)}' in "
                 f"{whats[one]}: give both one name"
             )
-    holders = Counter(name for names in tables for name in names)
-    for names, what in zip(tables, whats, strict=True):
-        if len(tables) > 1 and all(holders[name] == 1 for name in names):
-            raise DataError(f"{what}: shares no column with another table")
 
 
 def _aligned(source: Source, names: tuple[str, ...]) -> Source:

@@ -323,8 +323,8 @@ class Decider:
             else f"row {row}, column '{self._name(j)}'"
         )
         return DataError(
-            f"{what}: {where}: '{shown(words, 40)}' {why}; say what it stands for "
-            f"({self.choices.called('words')}), or that the column is one of categories"
+            f"{what}: {where}: '{shown(words, 40)}' {why}; say what it stands for, such as "
+            f"{self.choices.telling(words)}, or that the column is one of categories"
         )
 
     def _refusal(self, j: int, why: str) -> RefusedColumnError:

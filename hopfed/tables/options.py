@@ -97,6 +97,19 @@ class Choices:
         text = shown(name, 200)
         return f"--id {shlex.quote(text)}" if self.options else f"id={text!r}"
 
+    def telling(self, word: str) -> str:
+        """Return what the caller writes to say that a word stands for no entry.
+
+        Examples
+        --------
+        >>> Choices(options=True).telling("not sure"), Choices().telling("unsure")
+        ("--words 'not sure=missing'", "words={'unsure': 'missing'}")
+        """
+        text = shown(word, 200)
+        if self.options:
+            return f"--words {shlex.quote(f'{text}=missing')}"
+        return f"words={{{text!r}: 'missing'}}"
+
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.
 

@@ -121,9 +121,12 @@ class Packing:
         if len(odd):
             row = int(np.flatnonzero(np.isin(cells.places, odd))[0])
             word = shown(cells.words[cells.places[row]], 40)
+            why = f"was not there when the coding was made: {shown(code)}"
+            if code.kind == "number":
+                why = "is not a number"
             raise DataError(
                 f"{self.source.what}: row {self._count + row + 1}, column '{shown(name, 60)}': "
-                f"'{word}' was not there when the coding was made: {shown(code)}"
+                f"'{word}' {why}"
             )
         return code.signs(np.append(codes, GONE))[:, cells.places]
 

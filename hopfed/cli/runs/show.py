@@ -20,6 +20,9 @@ from hopfed.runs import Run, blaming
 MOST_FAULTS = 50  # largest number of faults listed for one variant
 
 
+LONGEST = 300  # characters of a setting that are shown
+
+
 @click.command("show")
 @click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
@@ -35,7 +38,7 @@ def show_command(run_file: Path, as_json: bool) -> None:
         print(json.dumps({p: getattr(run, p) for p in parts} | {"arrays": shapes}))
         return
     with blaming(run_file, run.kind):
-        settings = {k: describe(v) for k, v in run.config.items()}
+        settings = {k: _short(describe(v)) for k, v in run.config.items()}
         faults = _faults(run)
         results = tables_of(run) if run.complete else []
     state = "complete" if run.complete else f"interrupted: {run.committed} of {run.planned} seeds"
@@ -46,6 +49,13 @@ def show_command(run_file: Path, as_json: bool) -> None:
     if faults:
         _print_pairs("fault", faults)
     _print_tables(results)
+
+
+def _short(text: str) -> str:
+    """The beginning of a long setting, such as how every column of a wide table is read."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}... ({len(text):,} characters, which --json prints)"
 
 
 def _faults(run: Run) -> dict[str, str]:
