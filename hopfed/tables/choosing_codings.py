@@ -33,7 +33,7 @@ from hopfed.tables.vocabulary import (
 
 LEVELS = 100  # categories of a column, at most
 FEW = 10  # different words below which a first column is no list of names unless all differ
-MOSTLY = 0.9  # of the words in a list of names that differ
+MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
 NAMING = re.compile(
     r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|", re.IGNORECASE
@@ -182,17 +182,17 @@ class Decider:
         """Whether the words of a column are names of rows: all differ, and they are no entries."""
         held = self.contents[j]
         named = bool(NAMING.fullmatch(self.names[j]))
-        tokens = self._tokens(j)
-        told = tokens & self.choices.signs(self.names[j]).keys()
-        if held.rows < 3 or not tokens or told or tokens & FULL or self._meanings(j) is not None:
+        told = (tokens := self._tokens(j)) & self.choices.signs(self.names[j]).keys()
+        if held.rows < 3 or not tokens or told or tokens & FULL or self._meanings(j):
             return False
         if held.numeric:
             values = np.array([held.number(word) for word in held.words], float)
             whole = held.different and bool((values == np.floor(values)).all())
             rising = j == 0 and bool((np.diff(values) == 1).all())
             return whole and (named or rising) and not set(values) <= BINARY
-        if not named and all(DRESSED.fullmatch(word.strip()) for word in held.words if word):
-            return False  # numbers that are to be written in another way, not names
+        numbers = np.mean([DRESSED.fullmatch(word.strip()) is not None for word in tokens])
+        if not named and numbers >= (1 if j == 0 else MOSTLY):
+            return False  # though some may have to be written in another way
         if held.different:
             return named or j == 0 or held.rows > FEW
         mostly = held.many or len(held.words) >= MOSTLY * held.rows

@@ -124,3 +124,23 @@ def test_what_is_odd_in_one_file_is_said_of_it(tmp_path, hopfed):
     _, _, errors = hopfed("recover", a, b)
     assert f"{b}: without any entry: 1 row(s), the first of them row 21" in errors
     assert str(a) not in errors
+
+
+def test_a_mistyped_command_is_told_the_near_one(hopfed):
+    status, _, errors = hopfed("recvoer", "a.csv")
+    assert status != 0
+    assert errors == "error: No such command 'recvoer'; did you mean recover?\n"
+
+
+def test_a_long_setting_is_shown_by_its_beginning(hopfed, tmp_path):
+    path, run = tmp_path / "wide.csv", tmp_path / "run.h5"
+    rng = np.random.default_rng(1)
+    rows = rng.integers(0, 2, (60, 150))
+    lines = [",".join(f"question {j}" for j in range(150))]
+    path.write_text("\n".join([*lines, *(",".join(map(str, row)) for row in rows)]))
+    assert hopfed("recover", path, "--out", run)[0] == 0
+    status, out, _ = hopfed("show", run)
+    assert status == 0
+    assert "question 3" in out
+    assert "question 140" not in out
+    assert "which --json prints" in " ".join(out.split())

@@ -171,7 +171,7 @@ def test_the_same_coding_for_another_table(tmp_path):
     assert signs(table) == [[1, -1, -1, 1, 1], [-1, 1, -1, -1, 0]]
     with pytest.raises(DataError, match=r"row 2, column 'tree': 'elm' was not there"):
         coding.apply(write(tmp_path / "b.csv", "n,tea,tree\n6,YES,ash\n1,no,elm\n"))
-    with pytest.raises(DataError, match=r"row 1, column 'n': 'six' was not there"):
+    with pytest.raises(DataError, match=r"row 1, column 'n': 'six' is not a number"):
         coding.apply(write(tmp_path / "b.csv", "n,tea,tree\nsix,YES,ash\n1,no,oak\n"))
     with pytest.raises(DataError, match=r"b.csv: lacks the column\(s\) 'tree', 'n'"):
         coding.apply(write(tmp_path / "b.csv", "a,tea\n6,YES\n1,no\n"))

@@ -135,3 +135,23 @@ def test_a_title_above_the_names_of_columns_is_pointed_out(tmp_path, hopfed):
     )
     _, _, errors = hopfed("recover", path, "--ignore", "party")
     assert "if a line stands above the names of the columns, remove it" in errors
+
+
+def test_a_word_among_numbers_with_decimal_commas_is_named(tmp_path):
+    lines = ["name;kg;tea", *(f"P{i};{i},5;{'ja' if i % 2 else 'nein'}" for i in range(1, 41))]
+    clean, path = tmp_path / "clean.csv", tmp_path / "a.csv"
+    clean.write_text("\n".join(lines))
+    lines[4] = "P4;schwer;nein"
+    path.write_text("\n".join(lines))
+    with pytest.raises(DataError, match=r"row 4, column 'kg': 'schwer' is not a number.*missing"):
+        read_table(path, binarize="median")
+    told = read_table(path, binarize="median", words={"schwer": "missing"})
+    assert told.shape == (40, 2)
+    coding = read_table(clean, binarize="median").coding
+    with pytest.raises(DataError, match=r"row 4, column 'kg': 'schwer' is not a number$"):
+        read_table(path, coding=coding)
+
+
+def test_two_spellings_of_a_column_are_said_at_once():
+    with pytest.raises(DataError, match=r"column 'Tea' is 'tea' in .*: give both one name"):
+        read_tables([{"tea": [0, 1], "a": [0, 1]}, {"Tea": [0, 1], "a": [1, 0]}])
