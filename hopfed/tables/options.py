@@ -13,7 +13,7 @@ from hopfed.data.arrow_cells import number
 from hopfed.errors import shown
 from hopfed.tables.vocabulary import GONE, canonical
 
-HOW = "median, mean, a number, quantile:Q, or levels for a column of each"
+HOW = "median, mean, a number such as 20.5, quantile:Q, or levels for a column of each"
 NAMED = 50  # columns that a line names for somebody to repeat
 _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}
 
@@ -40,7 +40,7 @@ class Choices:
     >>> Choices(binarize="max")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    hopfed.errors.ArgumentError: binarize must be median, mean, a number, quantile:Q, or levels ...
+    hopfed.errors.ArgumentError: binarize must be median, mean, a number such as 20.5, ...
     """
 
     id: str | None = None

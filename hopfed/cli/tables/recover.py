@@ -131,6 +131,8 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     shape_of(options["shape"], tables[0].shape[1])
     if options["clients"] is not None:
         tables = _dealt(tables[0], options["clients"], options["seed"])
+    if len(files) == len(tables) > 1:
+        say_repeated(tables, files)
     if options["dry_run"]:
         together = Path(", ".join(map(str, files)))
         said = describe(tables, files if options["dask"] is None else [together])
@@ -138,8 +140,6 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         return
     check_varying(tables, options["channel"])
     say_notes(tables, files)
-    if len(files) == len(tables) > 1:
-        say_repeated(tables, files)
     from hopfed.recovery.recover import run_recovery
 
     with err.status("recovering"):
