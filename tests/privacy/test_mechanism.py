@@ -372,7 +372,9 @@ def test_the_plan_is_printed_with_and_without_privacy(plan):
     }
     assert json.loads(plan(f"{line} --json")[1])["plan"] == got["plan"]
     promises = 1 + 1 + 3  # a table of three, after a line left blank
-    assert len(plan(f"{line} {budget}")[1].splitlines()) == 3 + promises + 1 + 2 + 1 + 3
+    legend = (1 + 8) + (1 + 3)  # what the columns and the promises mean
+    lines = plan(f"{line} {budget}")[1].splitlines()
+    assert len(lines) == 3 + promises + 1 + 2 + 1 + 3 + legend
 
 
 @pytest.mark.parametrize(
