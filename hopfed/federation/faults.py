@@ -9,7 +9,7 @@ import numpy as np
 
 from hopfed.errors import HopfedError
 
-REASON = 400  # bytes of a reason that are kept
+REASON = 240  # bytes of a reason that are kept
 
 
 class Fault(IntEnum):

@@ -143,4 +143,4 @@ def test_a_long_setting_is_shown_by_its_beginning(hopfed, tmp_path):
     assert status == 0
     assert "question 3" in out
     assert "question 140" not in out
-    assert "which --json prints" in " ".join(out.split())
+    assert "..." in out

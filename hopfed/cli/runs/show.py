@@ -13,13 +13,12 @@ import numpy as np
 from hopfed._lib.settings import describe
 from hopfed.cli.printing import out, shown, table
 from hopfed.errors import ArgumentError
+from hopfed.errors import shown as cut
 from hopfed.experiments import Table
 from hopfed.report.tables import side_by_side, tables_of
 from hopfed.runs import Run, blaming
 
 MOST_FAULTS = 50  # largest number of faults listed for one variant
-
-
 LONGEST = 300  # characters of a setting that are shown
 
 
@@ -28,6 +27,8 @@ LONGEST = 300  # characters of a setting that are shown
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def show_command(run_file: Path, as_json: bool) -> None:
     """Show settings, versions, summary and arrays of the run file RUN.
+
+    A long setting is cut, such as how each column of a wide table is read; --json prints all.
 
     Example: hopfed show bbp.h5
     """
@@ -38,7 +39,7 @@ def show_command(run_file: Path, as_json: bool) -> None:
         print(json.dumps({p: getattr(run, p) for p in parts} | {"arrays": shapes}))
         return
     with blaming(run_file, run.kind):
-        settings = {k: _short(describe(v)) for k, v in run.config.items()}
+        settings = {k: cut(describe(v), LONGEST) for k, v in run.config.items()}
         faults = _faults(run)
         results = tables_of(run) if run.complete else []
     state = "complete" if run.complete else f"interrupted: {run.committed} of {run.planned} seeds"
@@ -49,13 +50,6 @@ def show_command(run_file: Path, as_json: bool) -> None:
     if faults:
         _print_pairs("fault", faults)
     _print_tables(results)
-
-
-def _short(text: str) -> str:
-    """The beginning of a long setting, such as how every column of a wide table is read."""
-    if len(text) <= LONGEST:
-        return text
-    return f"{text[:LONGEST]}... ({len(text):,} characters, which --json prints)"
 
 
 def _faults(run: Run) -> dict[str, str]:
