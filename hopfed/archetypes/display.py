@@ -177,9 +177,8 @@ def pluses(found: Archetypes) -> list[str] | None:
         return None
     said = []
     for code in found.coding.codes:
-        plain = next((word for word, sign in code.words if sign == 1), "+1")  # one that was held
-        one = {"number": f" > {code.threshold:g}", "category": ""}  # whose name has the level
-        said += [one.get(code.kind, f" = {shown(plain, LONGEST)}")] * code.width
+        plain = f"= {shown(code.plus, LONGEST)}" if code.kind == "words" else code.plus
+        said += [f" {plain}" if plain else ""] * code.width
     return said
 
 

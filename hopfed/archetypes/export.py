@@ -9,6 +9,7 @@ import numpy as np
 
 from hopfed.archetypes.storage import arrays_of, as_run, names_of, summary_of
 from hopfed.data import writers
+from hopfed.data.dialects import PLAIN, Dialect
 from hopfed.data.writers import Column
 from hopfed.errors import BackendError
 from hopfed.runs import Run, plain
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def to_frame(found: Archetypes) -> Any:
-    """Means as a pandas frame (K, N), indexed by number (from 1) and share of the rows.
+    """Means, or signs, as a pandas frame (K, N), indexed by number (from 1) and share of the rows.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def to_frame(found: Archetypes) -> Any:
     index = pd.MultiIndex.from_arrays(
         [np.arange(1, len(found) + 1), found.shares], names=["archetype", "share"]
     )
-    return pd.DataFrame(found.means, index=index, columns=list(names_of(found)))
+    return pd.DataFrame(_entries(found), index=index, columns=list(names_of(found)))
 
 
 def to_csv(found: Archetypes, path: str | Path) -> None:
@@ -73,7 +74,9 @@ def to_csv(found: Archetypes, path: str | Path) -> None:
     writers.write(path, table_of(found), endings=(".csv",))
 
 
-def write(found: Archetypes, path: str | Path, run: Run | None = None) -> None:
+def write(
+    found: Archetypes, path: str | Path, run: Run | None = None, dialect: Dialect = PLAIN
+) -> None:
     """Write archetypes in the format that the ending of a name says.
 
     Parameters
@@ -82,17 +85,19 @@ def write(found: Archetypes, path: str | Path, run: Run | None = None) -> None:
     path : of a .csv or .parquet file (a row for each archetype), a .json file (all that is known),
         or an .h5 run file.
     run : what to write to a run file, where more is known of it than the archetypes.
+    dialect : how a .csv is written.
 
     Raises
     ------
     ArgumentError : another ending.
     RunFileError : the file cannot be written.
     """
-    writers.write(path, table_of(found), run=run or as_run(found), report=report_of(found))
+    held, report = run or as_run(found), report_of(found)
+    writers.write(path, table_of(found), run=held, report=report, dialect=dialect)
 
 
 def table_of(found: Archetypes) -> list[Column]:
-    """Columns of the table: number, share, and the mean of every column of the data.
+    """Columns of the table: number, share, and the mean, or sign, of every column of the data.
 
     Parameters
     ----------
@@ -102,22 +107,43 @@ def table_of(found: Archetypes) -> list[Column]:
         ("archetype", np.arange(1, len(found) + 1)),
         ("share", np.asarray(found.shares, np.float64)),
     ]
-    means = np.asarray(found.means, np.float64)
-    if np.isnan(means).all():  # of which only the signs are known
-        means = found.patterns.astype(np.float64)
-    return head + list(zip(names_of(found), means.T, strict=True))
+    return head + list(zip(names_of(found), _entries(found).T, strict=True))
 
 
-def report_of(found: Archetypes) -> dict[str, Any]:
-    """All that is known of archetypes as JSON holds it: words, names, shares, means, errors.
+def only_signs(found: Archetypes) -> bool:
+    """Whether means say no more than signs.
 
     Parameters
     ----------
     found : the archetypes.
     """
-    arrays = {name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"}
+    return found.signs_only or bool(np.isnan(found.means).all())
+
+
+def _entries(found: Archetypes) -> np.ndarray:
+    """Means of the columns, or their signs where only these are known."""
+    return np.asarray(found.patterns if only_signs(found) else found.means, np.float64)
+
+
+def report_of(found: Archetypes) -> dict[str, Any]:
+    """All that is known of archetypes as JSON holds it: words, names, shares, means, errors.
+
+    "plus" is what +1 stands for in each column, where a table said it: a word, "> 2.5", or "" where
+    the name of the column says it.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    """
+    arrays: dict[str, Any] = {
+        name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"
+    }
     arrays.pop("names", None)
+    if only_signs(found):  # the means are made of one quality
+        arrays.pop("means")
     if found.errors is not None:
         arrays["errors"] = found.errors
+    if found.coding is not None:
+        arrays["plus"] = [code.plus for code in found.coding.codes for _ in range(code.width)]
     made: dict[str, Any] = plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)
     return made

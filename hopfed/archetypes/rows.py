@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopfed.data.dialects import Dialect
 from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import Bits
 from hopfed.tables.coding import Coding
-from hopfed.tables.formats import source_of
 from hopfed.tables.reading import read_table
 from hopfed.tables.table import Table, is_made_up, listed, matched, places_of
 
@@ -64,24 +62,6 @@ def table_of(found: Archetypes, source: Any) -> Table:
     if found.coding is None:
         return _alike(found, read_table(source))
     return _alike(found, read_table(source, coding=found.coding))
-
-
-def dialect_for(found: Archetypes, path: Path, *numbers: str) -> Dialect:
-    """Return how answers about the rows of a file are written, so that what reads it reads them.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    path : of the file; one that is no text asks for nothing.
-    numbers : names of columns of numbers in the answers: with decimal commas if the file has any.
-
-    Raises
-    ------
-    DataError : the file cannot be read.
-    """
-    words = found.coding.entries() if found.coding is not None else frozenset()
-    dialect = source_of(path, words=words).dialect
-    return replace(dialect, commas=frozenset(numbers) if dialect.commas else frozenset())
 
 
 def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:

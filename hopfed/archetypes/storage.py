@@ -89,7 +89,7 @@ def loaded(run: Run, path: str | Path) -> Archetypes:
     ------
     RunFileError : it holds none, or they are damaged.
     """
-    if run.kind != KIND and FOUND not in run.summary:
+    if not has_archetypes(run):
         way = "; hopfed serve --resume adds them" if run.kind == "serve" else ""
         raise RunFileError(f"{path}: holds a run of {run.kind!r} without archetypes{way}")
     try:
@@ -97,6 +97,21 @@ def loaded(run: Run, path: str | Path) -> Archetypes:
             return of_run(run)
     except (ArgumentError, DataError) as error:
         raise RunFileError(f"{path}: not archetypes as hopfed writes them: {error}") from error
+
+
+def has_archetypes(run: Run) -> bool:
+    """Whether a run has archetypes, as a recovery and what `holding` returns.
+
+    Parameters
+    ----------
+    run : as it was loaded.
+
+    Examples
+    --------
+    >>> has_archetypes(Run("serve", {}, {}, {})), has_archetypes(Run(KIND, {}, {}, {}))
+    (False, True)
+    """
+    return run.kind == KIND or FOUND in run.summary
 
 
 def as_run(found: Archetypes) -> Run:

@@ -18,7 +18,7 @@ from importlib.resources import files
 import numpy as np
 
 from hopfed._lib.settings import describe
-from hopfed.archetypes.storage import KIND
+from hopfed.archetypes.storage import KIND, has_archetypes
 from hopfed.figures import drawer
 from hopfed.report import recovery
 from hopfed.report.markup import folded, grid, text
@@ -38,7 +38,7 @@ def page(runs: Mapping[str, Run], answers: Answers | None = None) -> str:
     Parameters
     ----------
     runs : by the names of their files.
-    answers : of rows, where there is one run, and it is a recovery.
+    answers : of rows, where there is one run, and it has archetypes.
 
     Raises
     ------
@@ -97,6 +97,8 @@ def _section(name: str, run: Run, order: int, answers: Answers | None) -> str:
     if run.kind == KIND:
         parts += recovery.sections(name, run, answers)
         tables = [folded("All numbers", "".join(tables))]
+    elif has_archetypes(run):
+        parts += recovery.sections(name, run, answers)
     parts += tables
     if run.kind != KIND or recovery.has_picture(run):
         parts.append(_figure([run], run.kind))

@@ -56,7 +56,7 @@ def archetypes_of(name: str, run: Run) -> Archetypes:
     Parameters
     ----------
     name : of its file, for errors.
-    run : of kind "recover".
+    run : of kind "recover", or another that has archetypes.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[str]:
     Parameters
     ----------
     name : of the run file.
-    run : of a recovery; parts of which it knows nothing, as older ones may, are left out.
+    run : of a recovery, of which older ones know less, or another that has archetypes.
     answers : of rows, where some were asked about.
 
     Raises
@@ -91,14 +91,11 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[str]:
     >>> sections("run.h5", storage.as_run(recover(x, seed=1)))[0][:48]
     '<p class="answer">3 archetypes, in 200 columns.<'
     """
-    found = archetypes_of(name, run)
-    made = [
-        _answer(found, run),
-        _archetypes(found),
-        _spectrum(found, run),
-        _columns(found, run),
-        _clients(found, run),
-    ]
+    asked = None if answers is None else answers.found
+    found = archetypes_of(name, run) if asked is None else asked
+    made = [_answer(found, run), _archetypes(found)]
+    if run.kind == storage.KIND:
+        made += [_spectrum(found, run), _columns(found, run), _clients(found, run)]
     if answers is not None:
         made.insert(2, rows_section(found, answers))
     return [part for part in made if part]
@@ -185,7 +182,9 @@ def _archetypes(found: Archetypes) -> str:
 
 def _archetype(found: Archetypes, k: int, meanings: list[str] | None) -> str:
     """One archetype: its share and its telling columns."""
-    title = f"<h4>Archetype {k + 1} <small>{_percent(found.shares[k])} of the rows</small></h4>"
+    share = found.shares[k]
+    share = f" <small>{_percent(share)} of the rows</small>" if np.isfinite(share) else ""
+    title = f"<h4>Archetype {k + 1}{share}</h4>"
     told = [t for side in display.telling(found, k, most=TOLD) for t in side]
     if not told:
         return f"{title}<p>No column tells it from the rest by itself.</p>"
@@ -240,15 +239,9 @@ def _meanings(found: Archetypes) -> list[str] | None:
     """What +1 stands for in each column, where the coding of a table says it."""
     if found.coding is None:
         return None
-    made = []
-    for code in found.coding.codes:
-        plus = " or ".join(word for word, sign in code.words if sign == 1)
-        if code.kind == "number":
-            plus = f"above {code.threshold:g}"
-        if code.kind == "category":
-            plus = "this level"
-        made += [plus] * code.width
-    return made
+    return [
+        each for code in found.coding.codes for each in [code.plus or "this level"] * code.width
+    ]
 
 
 def _spectrum(found: Archetypes, run: Run) -> str:

@@ -38,6 +38,7 @@ class Answers:
     sizes : rows of each table.
     filled : share of the gaps that is expected to be right if the archetypes fill them; NaN where
         there is nothing to fill, or to fill it by.
+    found : the archetypes that were asked, with their columns as the tables have them.
 
     Examples
     --------
@@ -55,6 +56,7 @@ class Answers:
     column_gaps: np.ndarray
     sizes: tuple[int, ...]
     filled: float = field(default=np.nan)
+    found: Archetypes | None = field(default=None, repr=False)
 
     def counts(self, K: int) -> np.ndarray:
         """Return rows of each table (L, K + 1) that are of none, and of each of K archetypes."""
@@ -112,6 +114,7 @@ def answers_of(found: Archetypes, files: Sequence[str | Path]) -> Answers:
         column_gaps,
         tuple(sizes),
         right / missing if missing else np.nan,
+        found,
     )
 
 

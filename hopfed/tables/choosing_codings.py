@@ -238,7 +238,7 @@ class Decider:
         if held.many or (rest and self._numbers(j) and not worded):
             return self._number(j, gone)
         if not rest:
-            return Code("words", tuple((words or {"0": -1, "1": 1}).items()))
+            return Code("words", tuple({**(words or {"0": -1, "1": 1}), **dict(gone)}.items()))
         known = self._meanings(j, given)
         if known is not None:
             return Code("words", tuple({**known, **words, **dict(gone)}.items()))

@@ -95,6 +95,21 @@ class Code:
     def _places(self) -> dict[str, int]:
         return {level: place for place, level in enumerate(self.levels, start=1)}
 
+    @property
+    def plus(self) -> str:
+        """What +1 stands for: a word that the column held, or "> 2.5"; "" of a category.
+
+        The columns of a category are named after its levels.
+
+        Examples
+        --------
+        >>> Code("words", (("no", -1), ("yes", 1))).plus, Code("number", threshold=2.5).plus
+        ('yes', '> 2.5')
+        """
+        if self.kind == "words":
+            return next((word for word, sign in self.words if sign == 1), "+1")
+        return f"> {self.threshold:g}" if self.kind == "number" else ""
+
     def signs(self, codes: np.ndarray) -> np.ndarray:
         """Turn codes (M,) into (width, M) of -1, 0 and +1, int8: a row for each column."""
         if self.kind != "category":

@@ -19,8 +19,8 @@ KNOWN = {
 KNOWN |= {"-1": -1, "0": -1, "1": 1}
 
 
-def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> list[str]:
-    """Names of the columns that would be coded in another way if a row held something else.
+def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
+    """Columns that would be coded in another way if a row held something else, each with a reason.
 
     Where rows with gaps get noise, nor may a row decide what is missing: one -1 in a table of 0 and
     1 makes every 0 a missing entry, unless it is said what 0 stands for. Of columns of numbers that
@@ -34,32 +34,36 @@ def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> list[str]
     choices : what its reader was told.
     gaps : whether rows with gaps get noise.
 
+    Returns
+    -------
+    Of each such column what decides: its "name", its "words", a "category", a "cut" that rows
+    place, whether it is "cut at all", "zero", or whether it is one of "ids".
+
     Examples
     --------
     >>> from hopfed import read_table
     >>> unsettled(read_table([[0, 1], [-1, 0]]).coding, Choices(), gaps=True)
-    ['column 1', 'column 2']
+    {'column 1': 'zero', 'column 2': 'zero'}
     >>> table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
     >>> unsettled(table.coding, Choices())
-    ['tree', 'size']
+    {'tree': 'category', 'size': 'words'}
     >>> said = Choices(words={"ash": -1, "yew": 1, "1": -1, "2": 1})
     >>> again = read_table({"tree": ["ash", "yew"], "size": [1, 2]}, words=said.words)
     >>> unsettled(again.coding, said)
-    []
+    {}
     """
-    pairs = zip(coding.names, coding.codes, strict=True)
-    found = [
-        name
-        for name, code in pairs
-        if _is_entry(name, code, choices)
-        or not _is_settled(name, code, choices)
-        or (gaps and _is_zero_gone(name, code, choices))
-    ]
+    found = {}
+    for name, code in zip(coding.names, coding.codes, strict=True):
+        reason = "name" if _is_entry(name, code, choices) else _reason(name, code, choices)
+        if not reason and gaps and _is_zero_gone(name, code, choices):
+            reason = "zero"
+        if reason:
+            found[name] = reason
     if choices.id is not None:
         return found
     own = (*coding.ids, *coding.ignored)
     out = [name for name in own if name not in choices.among(own).ignore]
-    return found + [name for name in out if number(str(choices.cut(name))) is not None]
+    return found | {n: "ids" for n in out if number(str(choices.cut(n))) is not None}
 
 
 def _is_entry(name: str, code: Code, choices: Choices) -> bool:
@@ -75,14 +79,17 @@ def _is_zero_gone(name: str, code: Code, choices: Choices) -> bool:
     return gone and "0" not in choices.signs(name)
 
 
-def _is_settled(name: str, code: Code, choices: Choices) -> bool:
-    """Whether a column would be coded like this, or be refused, whatever a row held."""
+def _reason(name: str, code: Code, choices: Choices) -> str:
+    """What decides how a column is coded; nothing where that is the same whatever a row held."""
     cut = number(str(choices.cut(name)))
-    if code.kind != "words":
-        return code.kind == "number" and cut is not None
+    if code.kind == "number":
+        return "cut" if cut is None else ""
+    if code.kind == "category":
+        return "category"
     signs = {word: sign for word, sign in code.words if sign != GONE}
     given = {**KNOWN, **choices.signs(name)}
     if any(given.get(word) != sign for word, sign in signs.items()):
-        return False
+        return "words"
     values = {word: number(word) for word in signs}  # with a larger one they would be cut
-    return cut is None or all(v is None or (v > cut) == (signs[w] > 0) for w, v in values.items())
+    same = (v is None or (v > cut) == (signs[w] > 0) for w, v in values.items() if cut is not None)
+    return "" if all(same) else "cut at all"

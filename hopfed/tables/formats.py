@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from hopfed._lib.arrays import to_host
 from hopfed.data.delimited import Delimited
+from hopfed.data.dialects import Dialect
 from hopfed.data.files import opened
 from hopfed.data.readers import read_numbers
 from hopfed.errors import DataError, shown
@@ -67,6 +69,25 @@ def source_of(given: Any, what: str = "examples", words: frozenset[str] = frozen
     if isinstance(given, PackedBits | MaskedBits):
         return _of_numbers(Numbers(given.shape, lambda: iter(()), given), what)
     return _of_array(given if hasattr(given, "shape") else rows_of(given, what), what)
+
+
+def dialect_of(
+    path: Path, numbers: Collection[str], words: frozenset[str] = frozenset()
+) -> Dialect:
+    """Return how a table of numbers is written, so that what reads a file reads it, too.
+
+    Parameters
+    ----------
+    path : of the file; one that is no text asks for nothing.
+    numbers : names of columns of numbers: with decimal commas if the file has any.
+    words : in lower case, that are cells where the file has no names, as `Coding.entries` returns.
+
+    Raises
+    ------
+    DataError : the file cannot be read.
+    """
+    dialect = source_of(path, words=words).dialect
+    return replace(dialect, commas=frozenset(numbers) if dialect.commas else frozenset())
 
 
 def _of_path(path: Path, words: frozenset[str]) -> Source:

@@ -81,6 +81,28 @@ def test_answers_about_a_file_with_semicolons_are_written_so(hopfed, tmp_path):
     assert np.allclose(told, expected)
 
 
+def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
+    head, names, cells, _, _ = survey(np.random.default_rng(3))
+    lines = [[n, *map(str, row)] for n, row in zip(names, cells, strict=True)]
+    text = "\r\n".join(";".join(line) for line in ([*head, "kg"], *[[*x, "7,5"] for x in lines]))
+    (tmp_path / "a.csv").write_text(text, newline="")
+    made = "--binarize", "age=median", "--words", "7.5=missing", "--out", tmp_path / "r.h5"
+    assert hopfed("recover", tmp_path / "a.csv", *made)[0] == 0
+    written = "--out", tmp_path / "e.csv", "--like", tmp_path / "a.csv"
+    status, said, errors = hopfed("export", tmp_path / "r.h5", *written)
+    assert status == 0, errors
+    assert "+1 is yes in 'chess'" in " ".join(said.split())
+    first, *rest = (tmp_path / "e.csv").read_bytes().decode().split("\r\n")
+    assert first.startswith("archetype;share;chess;")
+    assert all("," in line.split(";")[1] and "." not in line for line in rest if line)
+    assert hopfed("export", tmp_path / "r.h5", "--out", tmp_path / "e.json")[0] == 0
+    held = json.loads((tmp_path / "e.json").read_text())
+    plus = dict(zip(held["columns"], held["plus"], strict=True))
+    assert (plus["chess"], plus["tree=ash"], plus["age"][:2]) == ("yes", "", "> ")
+    status, _, errors = hopfed("export", tmp_path / "r.h5", *written[:3], tmp_path / "none.csv")
+    assert (status, "none.csv: no such file" in errors) == (2, True)
+
+
 def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path):
     path, run, (_, names, _, _, kind) = people
     status, text, _ = hopfed("assign", run, path, "--out", tmp_path / "rows.csv")

@@ -99,6 +99,34 @@ def test_the_file_of_a_server_answers(rows, way, hopfed, tmp_path):
     assert (whole == x)[gaps == 0].mean() > 0.85
 
 
+def test_the_page_of_a_server_opens_with_the_archetypes(rows, hopfed, tmp_path):
+    x, labels = rows
+    said = f"sorted {digest_of(sorted(NAMES), 'run').tobytes().hex()}"
+    served(tmp_path / "run.h5", sorted_by_name(x), order=said, name="run")
+    status, _, errors = hopfed("report", tmp_path / "run.h5", "--out", tmp_path / "bare.html")
+    assert status == 0, errors
+    page = (tmp_path / "bare.html").read_text()
+    assert "3 archetypes, in 40 columns" in page
+    assert "column 1<" in page
+    assert "- of the rows" not in page
+    table = written(tmp_path / "rows.csv", x, order=range(N)[::-1])
+    asked = "report", tmp_path / "run.h5", "--rows", table, "--out", tmp_path / "rows.html"
+    status, _, errors = hopfed(*asked)
+    assert status == 0, errors
+    page = (tmp_path / "rows.html").read_text()
+    assert "question 39" in page
+    assert "column 1<" not in page
+    assert "Rows by archetype" in page
+    for k in range(K):
+        assert f"<td>{np.bincount(labels)[k]}</td>" in page
+
+
+def test_options_for_tables_are_not_left_unused(rows, hopfed, tmp_path):
+    served(tmp_path / "run.h5", rows[0])
+    status, _, errors = hopfed("report", tmp_path / "run.h5", "--binarize", "3")
+    assert (status, "--binarize must be given with --rows" in errors) == (2, True)
+
+
 def test_other_columns_get_one_line(rows, hopfed, tmp_path):
     x, _ = rows
     said = f"sorted {digest_of(sorted(NAMES), 'run').tobytes().hex()}"

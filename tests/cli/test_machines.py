@@ -87,8 +87,11 @@ def test_bad_input_is_one_line(examples, tmp_path, capsys):
         ((*join, "--smallest-set", "0"), "--smallest-set must be at least 1"),
         ((*join, "--questions", "-1"), "--questions must be at least 0"),
         ((*join, "--most-numbers", "0"), "--most-numbers must be at least 1"),
-        ((*join, "--smallest-batch", "201"), "--data must be of 201 rows or more, for batches of"),
-        ((*join, "--rounds", "5"), "--data must be of 300 rows or more, for batches of 60"),
+        (
+            (*join, "--smallest-batch", "201"),
+            "--data: 200 rows, where 201 are needed (--smallest-batch)",
+        ),
+        ((*join, "--rounds", "5"), "--data: 200 rows, where 60 are needed in each of 5 rounds"),
         (serve, "--columns must be given"),
         ((*serve, "--columns", "60"), "--keys must be a folder with server.pem"),
         ((*serve, "--columns", "60", "--minimum", "9"), "minimum must be 1 to the 3 clients"),

@@ -1,5 +1,7 @@
 """With epsilon no row decides how others are coded, or which column or row holds names."""
 
+import re
+import shlex
 from contextlib import suppress
 
 import numpy as np
@@ -67,6 +69,47 @@ def test_what_is_said_of_words_and_numbers_is_enough(survey, capsys):
             assert "Nothing was sent" in capsys.readouterr().out
 
 
+SETTLED = [  # a column, and how the whole table was to be read
+    (["ash"] * 200 + ["yew"] * 200, ()),
+    (["5"] * 200 + ["7"] * 200, ()),
+    (["1"] * 200 + ["2"] * 200, ()),
+    (["10", "20", "30", "40"] * 100, ("--binarize", "own=median")),
+    (["10", "20", "30", "40"] * 100, ("--binarize", "20")),  # which is for 0 and 1, too
+    (["10", "20", "30", "40"] * 100, ("--binarize", "own=levels")),
+    (["ash", "oak", "yew", "fir"] * 100, ()),
+    (["ash", "oak", "yew", "fir"] * 100, ("--words", "own=category")),
+    (["1"] * 399 + ["0"], ("--binarize", "own=5")),
+]
+
+
+@pytest.mark.parametrize(("column", "options"), SETTLED)
+def test_the_options_that_are_named_settle_it(survey, capsys, column, options):
+    """As somebody would copy them, with a number of their own."""
+    path = survey("a.csv", column)
+    words = ["join", "--data", str(path), "--dry-run", "--epsilon", "1"]
+    with pytest.raises(SystemExit):
+        main([*words, *options])
+    advice = capsys.readouterr().err.partition("without these rows: ")[2]
+    named = [
+        t
+        for part in advice.split("; ")
+        for t in shlex.split(re.split(r" \(|,? as | inst", part)[0])
+    ]
+    kept = () if "category" in str(options) or "--binarize" in named else options
+    main([*words, *(word.replace("NUMBER", "15") for word in named), *kept])
+    assert "Nothing was sent" in capsys.readouterr().out
+
+
+def test_all_that_is_in_the_way_is_said_at_once(survey, capsys):
+    path = survey("a.csv", ["ash"] * 200 + ["yew"] * 199 + [""])
+    with pytest.raises(SystemExit):
+        main(["join", "--data", str(path), "--dry-run", "--epsilon", "1", "--rounds", "2"])
+    said = capsys.readouterr().err
+    assert "3 things are in the way: (1) 400 rows, where 400 are needed in each of 2 ro" in said
+    assert "(2) 1 entries are missing (by column: 'own=yew' 1)" in said
+    assert "(3) what the rows hold decides how column 'own' is coded" in said
+
+
 def test_one_row_did_change_all_others(survey):
     tables = [
         read_table(survey(name, cells))
@@ -132,8 +175,8 @@ def test_a_first_row_of_entries_is_not_taken_for_names_in_silence(tmp_path):
         "the first row was taken for names of columns, but the rows below hold 'yes', 'no'"
         in table.notes[0]
     )
-    assert unsettled(table.coding, Choices()) == ["yes", "no"]
+    assert unsettled(table.coding, Choices()) == {"yes": "name", "no": "name"}
     (tmp_path / "a.csv").write_text("f,tea,no.\n1,yes,no\n0,no,no\n")
     table = read_table(tmp_path / "a.csv")
     assert not any("first row" in note for note in table.notes)
-    assert unsettled(table.coding, Choices()) == []
+    assert unsettled(table.coding, Choices()) == {}

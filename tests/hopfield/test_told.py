@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hopfed
+from hopfed.archetypes.export import report_of
 from hopfed.archetypes.storage import as_run
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import DataError
@@ -70,7 +71,12 @@ def test_without_a_quality_signs_are_kept_and_rows_get_one_line(tmp_path):
         found.assign(xi)
 
 
-def test_signs_are_shown_without_rates():
+def csv_of(found, folder):
+    found.to_csv(folder / "found.csv")
+    return (folder / "found.csv").read_text()
+
+
+def test_signs_are_shown_without_rates(tmp_path):
     """One quality for all columns is no measured rate of any."""
     xi = np.random.default_rng(2).choice([-1, 1], (2, 30)).astype(np.int8)
     found = Told(xi, quality=0.8).archetypes(columns=[f"q{j}" for j in range(30)])
@@ -79,6 +85,9 @@ def test_signs_are_shown_without_rates():
         assert "more often" in said
         assert "%)" not in said
         assert "explains the rows" not in said
+    head, first, _ = (line.split(",") for line in csv_of(found, tmp_path).splitlines())
+    assert (head[2], set(first[2:])) == ("q0", {"1.0", "-1.0"})
+    assert "means" not in report_of(found)
     graded = Told(xi, means=0.8 * xi, shares=np.array([0.5, 0.5])).archetypes()
     assert not graded.signs_only
     assert "%" in graded.summary()

@@ -148,3 +148,10 @@ def test_a_column_without_a_name_is_no_doubtful_header(tmp_path):
     (tmp_path / "a.csv").write_text("id,a,\nann,1,\nben,0,\ncem,1,\n")
     notes = hopfed.read_table(tmp_path / "a.csv").notes
     assert not any("first row" in note for note in notes)
+
+
+def test_a_column_may_hold_nothing_but_words_for_no_answer(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,a,b\nA,yes,9\nB,no,9\nC,yes,9\n")
+    table = hopfed.read_table(path, words={"9": None})
+    assert unpack(table.rows).tolist() == [[1, 0], [-1, 0], [1, 0]]

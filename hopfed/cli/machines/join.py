@@ -11,14 +11,13 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.cli.machines.dry_run import TRUST, show
+from hopfed.cli.machines.join_checks import check_fit
 from hopfed.cli.machines.join_columns import OUT, TRAVELS, Joined, write_found
 from hopfed.cli.machines.serve import address, say
 from hopfed.cli.numbers import COUNT, FINITE, NUMBER
-from hopfed.cli.printing import human_bytes, out
+from hopfed.cli.printing import err, human_bytes, out
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
-from hopfed.errors import ArgumentError, DataError
-
-GAPPY = 10  # columns with gaps that a line names
+from hopfed.errors import ArgumentError
 
 
 @click.command("join")
@@ -122,7 +121,6 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     from hopfed._lib.outputs import check_outputs
     from hopfed.data.readers import as_examples
     from hopfed.data.writers import check_ending
-    from hopfed.kernels import PackedBits
     from hopfed.tables.table import is_made_up
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
@@ -133,16 +131,11 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     if limits.classes and options["epsilon"] is not None:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
     [table] = read([data], options)
-    if not limits.classes:
-        _check_whole(table, options["epsilon"])
-    rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
-    if options["epsilon"] is not None:
-        _check_settled(table.coding, options, gaps=limits.classes > 0)
+    with err.status("looking whether the table gives single rows away"):
+        check_fit(table, limits, choices_of(options), options["epsilon"])
     for name in NAMES:
         del options[name]
-    _check_size(rows.shape, limits)
-    if options["epsilon"] is None and isinstance(rows, PackedBits):  # with gaps no operator leaves
-        _check_apart(rows, limits)
+    rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
     names = () if is_made_up(table.columns) else table.columns
     lying, noisy = rows, options["epsilon"] is not None
     rows, filed = _as_recorded(rows, table.columns, noisy)  # made-up names have an order, too
@@ -200,36 +193,6 @@ def _limits(options: dict[str, Any], dry_run: bool) -> Any:
     return Limits(**given, weight=options.pop("allow_weight"), trust_server=trust)
 
 
-def _check_whole(table: Any, epsilon: float | None) -> None:
-    """Fail where operators are asked for and entries are missing; say where, and what to do."""
-    from hopfed import kernels
-    from hopfed.errors import shown
-    from hopfed.kernels import MaskedBits
-
-    rows = table.held
-    if not isinstance(rows, MaskedBits):
-        return
-    gaps = len(rows) - np.asarray(kernels.seen_counts(rows))
-    order = [j for j in np.argsort(-gaps, kind="stable").tolist() if gaps[j]]
-    some = ", ".join(f"'{shown(table.columns[j], 60)}' {gaps[j]:,}" for j in order[:GAPPY])
-    more = f" and {len(order) - GAPPY:,} columns more" if len(order) > GAPPY else ""
-    noisy = "--classes 9" if epsilon is not None else "--classes 9 --epsilon 4"
-    raise DataError(
-        f"--data: {gaps.sum():,} entries are missing (by column: {some}{more}), and operators need "
-        f"whole rows: join with {noisy} where whoever serves runs serve --graded --epsilon 4; or "
-        "fill them first (hopfed recover --out own.h5, then hopfed complete own.h5); or leave such "
-        "columns out (--ignore)"
-    )
-
-
-def _check_size(shape: tuple[int, int], limits: Any) -> None:
-    """Fail early where no server could ask anything."""
-    M, N = shape
-    fewest = limits.batch(N) * max(limits.rounds, 1)
-    rule = f"of {fewest:,} rows or more, for batches of {limits.batch(N):,} (--smallest-batch)"
-    require(fewest <= M, "--data", rule, f"{M:,}")
-
-
 def _check_options(options: dict[str, Any]) -> None:
     """Refuse what cannot work before anything is read."""
     choices_of(options)
@@ -237,54 +200,6 @@ def _check_options(options: dict[str, Any]) -> None:
     require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
-
-
-def _check_settled(coding: Any, options: dict[str, Any], gaps: bool) -> None:
-    """Fail where one row decides how others are coded, which no noise hides."""
-    from hopfed.tables.fixed_codings import unsettled
-    from hopfed.tables.table import listed
-
-    found = unsettled(coding, choices_of(options), gaps)
-    if found:
-        raise DataError(
-            f"--data: what the rows hold decides how column {listed(found)} is coded, so that one "
-            "row changes others, and noise does not hide that: with --epsilon say what words stand "
-            "for (--words, also 0 beside -1), which column names the rows (--id, '' for none), cut "
-            "numbers at a number (--binarize), or leave columns out (--ignore)"
-        )
-
-
-def _check_apart(rows: Any, limits: Any) -> None:
-    """Fail early where every way to deal the rows out leaves a few of them apart."""
-    from hopfed.hopfield.leaks.broken_relations import broken_by
-    from hopfed.hopfield.leaks.columns_apart import set_apart
-    from hopfed.hopfield.leaks.rare_values import given_away
-
-    found = set_apart(rows, limits.smallest_set)
-    if found:
-        named = ", ".join(" with ".join(str(i + 1) for i in columns) for columns in found[:5])
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise DataError(
-            f"--data: column {named}{more} set fewer than {limits.smallest_set} rows apart from "
-            "all others, and an exact operator would hold them: leave out such columns, or rows, "
-            "or join with --epsilon, or with a smaller --smallest-set"
-        )
-    away = given_away(rows, limits.smallest_set)
-    if away:
-        raise DataError(
-            f"--data: {away:,} of {len(rows):,} rows can be put together from their rare values, "
-            "of which few pairs occur: join with --epsilon, or with more rows, or leave out "
-            "columns of rare values, or join with --smallest-set 1"
-        )
-    alone = broken_by(rows, limits.smallest_set)
-    if len(alone):
-        named = ", ".join(str(m + 1) for m in alone[:5])
-        more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
-        raise DataError(
-            f"--data: row {named}{more} break relations of columns that others keep, and an "
-            "exact operator would hold them: leave them out, or such columns, or join with "
-            "--epsilon, or with --smallest-set 1"
-        )
 
 
 def _join(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from hopfed.cli.printing import err, human_bytes, out, shown
+from hopfed.cli.tables.reading import NAMES, table_options
 from hopfed.errors import ArgumentError
 
 
@@ -27,17 +28,19 @@ from hopfed.errors import ArgumentError
     multiple=True,
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Table, or folder of tables, whose rows a page about a recovery lists by archetype; may "
+    help="Table, or folder of tables, whose rows a page about archetypes lists by these; may "
     "be repeated.",
 )
+@table_options
 def report_command(
-    run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...]
+    run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...], **options: Any
 ) -> None:
     """Write a page about the run files RUN.
 
     It holds settings, tables, figures, versions, and the data, in one file. It works without a
-    network and can be printed. That of a recovery opens with the answer in words; with --rows it
-    holds the names of at most 5,000 rows.
+    network and can be printed. That of a recovery, or of a federation, opens with the archetypes in
+    words; with --rows it holds the names of at most 5,000 rows. These tables are read as `hopfed
+    assign` reads them: --id, --ignore, --words and --binarize are for runs that do not say how.
 
     Example: hopfed report bbp.h5 --out bbp.html
     """
@@ -52,7 +55,7 @@ def report_command(
     runs = {path.name: load_complete(path) for path in run_files}
     if len(runs) < len(run_files):
         raise ArgumentError("RUN", "files of different names", ", ".join(map(str, run_files)))
-    data = page(runs, _answers(runs, row_files)).encode(
+    data = page(runs, _answers(run_files, runs, row_files, options)).encode(
         errors="backslashreplace"
     )  # a lone surrogate has no UTF-8 bytes
     with replacing(out_file) as temporary:
@@ -60,20 +63,25 @@ def report_command(
     out.print(f"wrote {shown(out_file)} ({human_bytes(len(data))})")
 
 
-def _answers(runs: dict[str, Any], row_files: tuple[Path, ...]) -> Any:
-    """What the one recovery says of the rows of files; None where there are none."""
-    from hopfed.archetypes.storage import KIND
-    from hopfed.report.recovery import archetypes_of
+def _answers(
+    run_files: tuple[Path, ...],
+    runs: dict[str, Any],
+    row_files: tuple[Path, ...],
+    options: dict[str, Any],
+) -> Any:
+    """What the archetypes of one run say of the rows of files; None where there are none."""
+    from hopfed.archetypes.storage import has_archetypes
+    from hopfed.cli.tables.found_file import found_for
     from hopfed.report.rows import answers_of
-    from hopfed.runs import blaming
 
+    given = [f"--{name}" for name in NAMES if options[name] not in (None, ())]
+    if given and not row_files:
+        raise ArgumentError(", ".join(given), "given with --rows", "none")
     if not row_files:
         return None
     kinds = [run.kind for run in runs.values()]
-    if kinds != [KIND]:
-        raise ArgumentError("--rows", "given with one run, that of a recovery", ", ".join(kinds))
-    ((name, run),) = runs.items()
-    with blaming(name, run.kind):
-        found = archetypes_of(name, run)
+    if len(kinds) > 1 or not all(map(has_archetypes, runs.values())):
+        raise ArgumentError("--rows", "given with one run that has archetypes", ", ".join(kinds))
+    found = found_for(run_files[0], row_files, options)
     with err.status("assigning"):
         return answers_of(found, row_files)

@@ -17,6 +17,7 @@ from hopfed.cli.tables.reading import table_options
 from hopfed.errors import ArgumentError
 
 LISTED = 60  # archetypes in the printed table
+MEANT = 5  # words and cuts of which a line says where they are +1
 NONE = "none of these"
 
 _RUN = click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path))
@@ -71,8 +72,9 @@ def assign_command(
     files = _check(run_file, files, out_file)
     if not 0 <= alpha < 1:
         raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
-    from hopfed.archetypes.rows import dialect_for, table_of
+    from hopfed.archetypes.rows import table_of
     from hopfed.data.writers import write
+    from hopfed.tables.formats import dialect_of
 
     found = found_for(run_file, files, options)
     names, archetypes, probabilities = [], [], []
@@ -89,7 +91,8 @@ def assign_command(
             ("archetype", [k + 1 if k >= 0 else None for k in archetype.tolist()]),
             ("probability", np.concatenate(probabilities)),
         ]
-        write(out_file, columns, dialect=dialect_for(found, files[0], "probability"))
+        words = found.coding.entries() if found.coding is not None else frozenset()
+        write(out_file, columns, dialect=dialect_of(files[0], ["probability"], words))
     counts = np.bincount(archetype + 1, minlength=len(found) + 1)
     if as_json:
         made = {"rows": len(archetype), "none": int(counts[0]), "archetypes": counts[1:].tolist()}
@@ -146,19 +149,25 @@ def complete_command(
 @click.command("export")
 @_RUN
 @_out("The archetypes, or the rounds")
-def export_command(run_file: Path, out_file: Path) -> None:
+@click.option(
+    "--like",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write a .csv as this text file is: what separates cells, decimal commas, ends of lines.",
+)
+def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     """Write the archetypes of RUN as a table for other programs.
 
     It holds shares, and means by the names of columns. .csv and .parquet have a row for each
-    archetype, .json all that is known, .h5 is a run file. Means are in [-1, 1]: the rate of +1 is
-    (1 + mean) / 2. In a .csv, names that a spreadsheet would take for formulas (= + - @) are led by
-    an apostrophe. Of a federation of networks a row is a seed, round and client, with accuracies,
-    bytes and FLOPs.
+    archetype, .json all that is known, with what +1 stands for, .h5 is a run file. Means are in
+    [-1, 1]: the rate of +1 is (1 + mean) / 2. Where only signs are known they are written instead.
+    In a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe.
+    Of a federation of networks a row is a seed, round and client, with accuracies, bytes and FLOPs.
 
     Example: hopfed export run.h5 --out archetypes.csv
     """
-    _check(run_file, (), out_file)
-    from hopfed.archetypes.export import write
+    _check(run_file, () if like is None else (like,), out_file)
+    from hopfed.archetypes.export import only_signs, table_of, write
     from hopfed.archetypes.storage import loaded
     from hopfed.data import writers
     from hopfed.runs import Run, blaming
@@ -169,12 +178,16 @@ def export_command(run_file: Path, out_file: Path) -> None:
 
         with blaming(run_file, run.kind):
             rounds = list(columns(run).items())
-        writers.write(out_file, rounds)
+        writers.write(out_file, rounds, dialect=_alike(like, rounds))
     else:
         if not run.complete:
             Run.load(run_file, complete=True)  # which says how it is finished
-        write(loaded(run, run_file), out_file)
-        said = "; columns hold means in [-1, 1], the rate of +1 is (1 + mean) / 2"
+        found = loaded(run, run_file)
+        write(found, out_file, dialect=_alike(like, table_of(found)))
+        said = (
+            "signs" if only_signs(found) else "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
+        )
+        said = f": {said}{_pluses(found.coding)}"
     out.print(f"wrote {shown(out_file)}{said}")
 
 
@@ -188,6 +201,27 @@ def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Pat
     endings = check_ending("--out", out_file)
     check_outputs(("--out", out_file, endings), inputs=(run_file, *every))
     return every
+
+
+def _pluses(coding: Any) -> str:
+    """What +1 stands for in the columns of a table, where the names do not say it."""
+    from hopfed.tables.table import listed
+
+    by_plus: dict[str, list[str]] = {}
+    for name, code in [] if coding is None else zip(coding.names, coding.codes, strict=True):
+        by_plus.setdefault(code.plus, []).append(name)
+    by_plus.pop("", None)
+    parts = [f"{shown(plus)} in {listed(names)}" for plus, names in list(by_plus.items())[:MEANT]]
+    parts += ["others in other columns"] * (len(by_plus) > MEANT)
+    return f"; +1 is {', '.join(parts)}" if parts else ""
+
+
+def _alike(like: Path | None, columns: Any) -> Any:
+    """How a table of numbers is written: as a file is, if one was named."""
+    from hopfed.data.dialects import PLAIN
+    from hopfed.tables.formats import dialect_of
+
+    return PLAIN if like is None else dialect_of(like, [name for name, _ in columns])
 
 
 def _ids(rows: Any) -> np.ndarray:

@@ -1,0 +1,98 @@
+"""Options that say how columns are coded, so that no row decides it: a line to copy."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from hopfed.data.arrow_cells import number
+from hopfed.errors import shown
+from hopfed.tables.coding import Coding
+from hopfed.tables.options import Choices
+from hopfed.tables.table import listed
+from hopfed.tables.vocabulary import GONE
+
+WORDS = 6  # that a line spells out for somebody to repeat
+SHOWN = 3  # columns of which each gets an option of its own
+
+
+def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
+    """What to say so that no row decides how columns are coded, in options to copy.
+
+    Numbers and signs are for the owner to choose: one that the rows suggest would tell of them.
+
+    Parameters
+    ----------
+    found : columns and reasons, of `hopfed.tables.fixed_codings.unsettled`.
+    coding : of the table.
+    choices : what its reader was told.
+
+    Examples
+    --------
+    >>> from hopfed import read_table
+    >>> from hopfed.tables.fixed_codings import unsettled
+    >>> cells = {"tree": ["ash", "yew", "ash"], "wet": [0, 1, 1], "size": [1.5, 30, 7]}
+    >>> choices = Choices(binarize={"": "20"}, options=True)
+    >>> coding = read_table(cells, binarize=20).coding
+    >>> print(settling(unsettled(coding, choices), coding, choices))
+    --words ash=-1,yew=+1 (or other signs); --binarize size=20 instead of --binarize 20
+    """
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in found.items():
+        by_reason.setdefault(reason, []).append(name)
+    parts = _words(by_reason, coding, choices)
+    if "cut" in by_reason:
+        parts.append(_cuts(by_reason["cut"], "NUMBER"))
+    if "cut at all" in by_reason:
+        parts.append(_own_cuts(by_reason["cut at all"], coding, choices))
+    if "zero" in by_reason:
+        parts.append("--words 0=missing")
+    for name in by_reason.get("ids", ()):
+        parts.append(f"{choices.naming(name)}, or --id '' where no column names the rows")
+    if "name" in by_reason:
+        named = listed(by_reason["name"])
+        parts.append(f"a name that is no word for an entry, for column {named}")
+    return "; ".join(parts)
+
+
+def _words(by_reason: Mapping[str, list[str]], coding: Coding, choices: Choices) -> list[str]:
+    """Words of columns, with a sign each; columns of more words than that are to be left out."""
+    codes = dict(zip(coding.names, coding.codes, strict=True))
+    signs: dict[str, int] = {}
+    levels, out = [], []
+    for name in by_reason.get("words", ()):
+        signs |= {word: sign for word, sign in codes[name].words if sign != GONE}
+    for name in by_reason.get("category", ()):
+        held = codes[name].levels
+        if choices.cut(name) == "levels" and all(number(level) is not None for level in held):
+            levels.append(name)
+        elif len(held) > WORDS or choices.is_category(name):
+            out.append(name)
+        else:
+            signs |= {level: 2 * (level == held[-1]) - 1 for level in held}
+    parts = []
+    if signs:
+        spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
+        parts.append(f"--words {shlex.quote(spelt)} (or other signs)")
+    if levels:
+        parts.append(_cuts(levels, "NUMBER"))
+    if out:
+        parts.append(f"{choices.leaving(out)}, as rows decide which categories there are")
+    return parts
+
+
+def _cuts(names: list[str], at: str) -> str:
+    """Options that say where numbers of some columns are cut."""
+    given = [f"--binarize {shlex.quote(f'{shown(name, 60)}={at}')}" for name in names[:SHOWN]]
+    more = len(names) - SHOWN
+    return " ".join(given) + (f" and so on for {more:,} columns more" if more > 0 else "")
+
+
+def _own_cuts(names: list[str], coding: Coding, choices: Choices) -> str:
+    """What to say where a cut is for columns of numbers, and others hold 0 and 1 or words."""
+    codes = zip(coding.names, coding.codes, strict=True)
+    cut = [name for name, code in codes if code.kind == "number"]
+    everywhere = choices.cut("")
+    if any(choices.cut(name) != everywhere for name in names) or not cut:
+        return _cuts(names, "0.5")
+    return f"{_cuts(cut, str(everywhere))} instead of --binarize {everywhere}"
