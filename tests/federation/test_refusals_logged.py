@@ -2,7 +2,7 @@
 
 import numpy as np
 from asking import N, method, signs
-from rogue import Rogue, request
+from rogue import Raw, Rogue, request
 
 from hopfed.cli import main
 from hopfed.data.batches import Elsewhere
@@ -32,3 +32,17 @@ def test_every_refusal_is_a_line_in_the_owners_log(tmp_path, monkeypatch, capsys
     assert len(lines) == len(asked)
     for line, (_, words) in zip(lines, asked, strict=True):
         assert words in line
+
+
+def test_a_client_whose_server_left_says_what_it_did_not_answer(tmp_path, monkeypatch, hopfed):
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    make_keys(tmp_path, 1, ["127.0.0.1"])
+    np.save(tmp_path / "a.npy", signs(900))
+    asked = request(recipe=describe(method(rounds=1))[0])
+    given = ("--data", "a.npy", "--ca", "ca.pem", "--key", "client-0.key", "--rounds", "2")
+    monkeypatch.chdir(tmp_path)
+    with Rogue(tmp_path, [asked, *[Raw(b"")] * 100]) as server:
+        status, _, said = hopfed("join", *given, "--server", server.address, "--patience", "2")
+    assert status == 2
+    assert "its last question was not answered: this client deals its rows over 2 round(s)" in said.splitlines()[-1]
+    assert "serve --rounds 2" in said.splitlines()[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hopfed.cli.machines.serve import address, say
 from hopfed.cli.numbers import COUNT, FINITE, NUMBER
 from hopfed.cli.printing import err, human_bytes, out
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, HopfedError
 
 
 @click.command("join")
@@ -242,9 +243,10 @@ def _join(
     process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
     say(f"what leaves is recorded in {released.path}")
 
-    sparing = Sparing(say)
+    sparing, refused = Sparing(say), ""
 
     def watch(request: Any, reply: Any) -> None:
+        nonlocal refused
         if request.last:
             try:
                 order, called = joined.order(request)
@@ -256,6 +258,7 @@ def _join(
         if joined.refused is not None:  # which is said in the end
             process.finished.set()
             return
+        refused = re.sub(r"^\w+Error: ", "", str(reply.reason)) if reply.fault else ""
         if reply.fault:
             sparing(f"{where}: not answered: {reply.reason}", reply.reason)
             return
@@ -268,7 +271,11 @@ def _join(
         sparing(f"{where}: sending {parts}")
 
     node.watch, node.say = watch, sparing
-    process.run()
+    try:
+        process.run()
+    except HopfedError as error:  # the server is gone, perhaps because it got no answer
+        last = f"; its last question was not answered: {refused}" if refused else ""
+        raise HopfedError(f"{error}{last}") from None
     if joined.refused is not None:
         raise joined.refused
 

@@ -171,7 +171,10 @@ class Owner:
         M, N = self.rows.shape
         fewest, own = self.limits.batch(N), self.limits.rounds
         if own and rounds != own:
-            raise DataError(f"this client deals its rows over {own} round(s), not over {rounds}")
+            raise DataError(
+                f"this client deals its rows over {own} round(s), not over {rounds}: needs serve "
+                f"--rounds {own}"
+            )
         if M // rounds < fewest:
             raise DataError(
                 f"takes {M // fewest} round(s) at most: {rounds} would leave batches of fewer than "

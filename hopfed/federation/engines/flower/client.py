@@ -259,7 +259,7 @@ def _words(error: Exception) -> str:
     """What went wrong, in one line of which the server chose nothing that steers a terminal."""
     first = next(iter(str(error).splitlines()), "")
     if isinstance(error, (httpx.HTTPError, GarbledError)):
-        return shown(first or "no connection")
+        return shown(first.rstrip(".") or "no connection")
     return shown(f"what it sends makes no sense ({type(error).__name__}: {first})")
 
 
