@@ -14,6 +14,7 @@ from hopfed.figures import archetypes, new_figure
 from hopfed.runs import Run
 
 SHOWN = 40  # largest number of patterns in the figure
+FEW = 50  # eigenvalues up to which ranks are drawn one like the other
 
 
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
@@ -75,8 +76,12 @@ def _spectrum(axes: Axes, run: Run) -> None:
     axes.plot(index[~signal], values[~signal], ".", color="0.7", label="noise")
     axes.plot(index[signal], values[signal], "o", label=f"signal ({n_detected})")
     axes.axhline(threshold, color="C1", ls="--", label="threshold")
-    axes.set(xscale="log", yscale="log", xlabel="rank", ylabel="eigenvalue of C")
-    axes.set_ylim(bottom=max(values[values > 0].min(initial=1.0), threshold / 300))
+    axes.set(yscale="log", xlabel="rank", ylabel="eigenvalue of C")
+    if len(values) > FEW:
+        axes.set_xscale("log")
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(bottom=0.8 * max(values[values > 0].min(initial=1.0), threshold / 300))
     axes.legend(loc="upper right")
 
 

@@ -116,7 +116,7 @@ def with_settings(config: C, settings: Iterable[str]) -> C:
         name = _called(name.strip(), kinds)
         require(bool(sign), "--set", "of the form key=value", repr(setting))
         if name not in kinds:
-            near = get_close_matches(name, kinds, n=1, cutoff=0.5)
+            near = get_close_matches(name, kinds, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise ArgumentError("--set", f"one of {', '.join(kinds)}{hint}", repr(name))
         require(name not in changes, "--set", "given once for each setting", repr(name))

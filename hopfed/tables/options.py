@@ -180,7 +180,8 @@ def _sign(given: object, called: str = "words") -> int:
     if given is None or (isinstance(given, float) and math.isnan(given)):
         return GONE
     said = str(given).strip().lower()
-    require(said in _SPELT, called, "for +1, -1 or missing", given)
+    rule = "for +1, -1 or missing; or category, behind the name of a column"
+    require(said in _SPELT, called, rule, given)
     return _SPELT[said]
 
 

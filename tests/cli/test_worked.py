@@ -126,3 +126,14 @@ def test_what_the_readme_says_of_congress(tmp_path, capsys):
     told = README.partition("worked.votes votes.csv\n")[2].partition("\n\n    vote with")[0]
     for line in told.splitlines():
         assert line.strip() in ("...", "") or line.strip() in said
+
+
+def test_what_there_is_to_run_is_listed(capsys):
+    from hopfed.experiments.worked.__main__ import main
+
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    names = [line.rpartition(".")[2] for line in lines[::2]]
+    folder = Path(spreadsheet.__file__).parent
+    assert names == sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
+    assert all(line.startswith("    ") and line.endswith(".") for line in lines[1::2])

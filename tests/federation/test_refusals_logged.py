@@ -44,5 +44,8 @@ def test_a_client_whose_server_left_says_what_it_did_not_answer(tmp_path, monkey
     with Rogue(tmp_path, [asked, *[Raw(b"")] * 100]) as server:
         status, _, said = hopfed("join", *given, "--server", server.address, "--patience", "2")
     assert status == 2
-    assert "its last question was not answered: this client deals its rows over 2 round(s)" in said.splitlines()[-1]
+    assert (
+        "its last question was not answered: this client deals its rows over 2 round(s)"
+        in said.splitlines()[-1]
+    )
     assert "serve --rounds 2" in said.splitlines()[-1]

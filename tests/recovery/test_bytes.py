@@ -61,6 +61,6 @@ def test_rows_in_bits_are_said_beside_what_was_sent(tmp_path, capsys):
     main(["recover", *files])
     words = " ".join(capsys.readouterr().out.split())
     times = sum(told["bytes_sent"]) / 3000
-    assert f"({times:.1f} times that), of which no row is sent" in words
+    assert f" of bits ({times:.1f} times less)" in words
     main(["recover", files[0]])
     assert "one owner, so nothing was exchanged" in " ".join(capsys.readouterr().out.split())

@@ -20,7 +20,7 @@ from hopfed.errors import ArgumentError
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="An .html file, replaced if it is there. [default: RUN.html]",
+    help="An .html file, replaced if it is there. [default: RUN.html, of several report.html]",
 )
 @click.option(
     "--rows",
@@ -50,7 +50,9 @@ def report_command(
     from hopfed.tables.many_files import files_of
 
     row_files = tuple(file for given in row_files for file in files_of(given))
-    out_file = run_files[0].with_suffix(".html") if out_file is None else out_file
+    if out_file is None:
+        several = run_files[0].with_name("report.html")
+        out_file = several if len(run_files) > 1 else run_files[0].with_suffix(".html")
     check_outputs(("--out", out_file, PAGE), inputs=(*run_files, *row_files))
     runs = {path.name: load_complete(path) for path in run_files}
     if len(runs) < len(run_files):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from hopfed._lib.cluster import cluster
 from hopfed.cli.numbers import COUNT, SEEDS
@@ -15,8 +16,6 @@ from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.runs.run import dask_option, progress
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, find
-
-SHOWN = 5  # numbers of the summary in a printed table; table.csv has all
 
 
 @click.command("sweep")
@@ -101,13 +100,9 @@ def _show(cells: Any, keys: list[str], folder: Path, measure: str | None) -> Non
     from hopfed.figures.sweep import draw_sweep
 
     names = measures_of(cells)
-    grid = table(*keys, *names[:SHOWN])
-    for cell in cells:
-        pairs = (cell.measure(name) for name in names[:SHOWN])
-        grid.add_row(*map(shown, cell.values), *map(_words, pairs))
-    out.print(grid)
-    written = [folder / TABLE]
     drawn = measure or next(iter(names), "to draw")
+    _print(cells, keys, sorted(names, key=lambda name: name != drawn))
+    written = [folder / TABLE]
     if drawn in names:
         values = {cell.values: cell.measure(drawn) for cell in cells}
         save(draw_sweep(keys, values, drawn), folder / FIGURE)
@@ -118,7 +113,22 @@ def _show(cells: Any, keys: list[str], folder: Path, measure: str | None) -> Non
         out.print(f"wrote {shown(path)}")
 
 
+def _print(cells: Any, keys: list[str], names: list[str]) -> None:
+    """Print as many numbers of the cells as fit into a line; the file has all."""
+    columns = [[key, *(str(shown(cell.values[i])) for cell in cells)] for i, key in enumerate(keys)]
+    columns += [[name, *(_words(cell.measure(name)) for cell in cells)] for name in names]
+    ends = np.cumsum([max(map(len, column)) + 1 for column in columns])
+    fit = max(int(np.searchsorted(ends, out.width + 1, side="right")), len(keys) + 1)
+    grid = table(*(column[0] for column in columns[:fit]))
+    for cells_of_row in zip(*(column[1:] for column in columns[:fit]), strict=True):
+        grid.add_row(*cells_of_row)
+    out.print(grid)
+    if fit < len(columns):
+        out.print(f"and {len(columns) - fit} numbers more in the table that is written:")
+
+
 def _words(pair: tuple[float, float] | None) -> str:
     if pair is None:
         return "-"
-    return f"{pair[0]:.4g}" + (f" +- {pair[1]:.2g}" if pair[1] else "")
+    error = f"{pair[1]:.0f}" if pair[1] >= 100 else f"{pair[1]:.2g}"
+    return f"{pair[0]:.4g}" + (f" +- {error}" if pair[1] else "")

@@ -249,7 +249,10 @@ def print_description(said: dict[str, Any]) -> None:
         cells = (f"{share:.4f}", f"{line['rows']:,.0f}") if share == share else ("none", "-")
         grid.add_row(f"{line['quality']:g}", *cells)
     out.print(grid)
-    out.print("theory: found with power 0.9, of archetypes whose columns agree in (1 + r) / 2")
+    out.print(
+        "theory: found with power 0.9, of archetypes whose columns agree in (1 + quality) / 2 of "
+        "their rows"
+    )
 
 
 def _by_code(codes: dict[str, str]) -> list[tuple[str, str]]:

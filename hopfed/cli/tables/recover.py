@@ -232,10 +232,9 @@ def _against_rows(recovery: Any) -> str:
     """What a client sent against its rows in bits, of the one that sent most for its rows."""
     pairs = zip(recovery.traffic.up.tolist(), recovery.raw_nbytes, strict=True)
     sent, raw = max(pairs, key=lambda pair: pair[0] / pair[1])
-    said = f"its rows in bits {human_bytes(raw)}"
     if sent <= raw:
-        return said
-    return f"{said} ({sent / raw:.1f} times that), of which no row is sent"
+        return f"its rows in bits {human_bytes(raw)}"
+    return f"its rows, which stay, are {human_bytes(raw)} of bits ({sent / raw:.1f} times less)"
 
 
 def column_labels(found: Any) -> list[str]:

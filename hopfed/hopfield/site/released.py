@@ -238,8 +238,8 @@ def _require_dealing(held: dict[str, Any], rounds: int) -> None:
     before = held.get("rounds", rounds)
     if before != rounds:
         raise DataError(
-            f"these rows are dealt over {before} round(s) (serve --rounds {before}), and the sums of "
-            f"a second dealing could be subtracted; the federation asks for {rounds}: {RECORDED}"
+            f"these rows are dealt over {before} round(s) (serve --rounds {before}), and the sums "
+            f"of a second dealing could be subtracted; the federation asks for {rounds}: {RECORDED}"
         )
 
 
