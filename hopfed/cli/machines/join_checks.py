@@ -41,7 +41,7 @@ def check_fit(table: Any, limits: Any, choices: Choices, epsilon: float | None) 
         found += _gaps(table, epsilon)
     if epsilon is not None:
         found += _unsettled(table.coding, choices, gaps=limits.classes > 0)
-    elif not gaps:  # with gaps no operator leaves
+    elif not gaps and not found:  # with gaps no operator leaves; to look takes up to minutes
         found += _apart(table, limits.smallest_set)
     if len(found) == 1:
         raise DataError(f"--data: {found[0]}")

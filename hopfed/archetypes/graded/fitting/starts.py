@@ -17,6 +17,9 @@ at the same place then, in noise that is wider where the basis has lost more.
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +34,7 @@ from hopfed.spectral.rows import array_beside
 GROUPS = 10  # random groups over all owners
 CROWD = 5  # rows that a centre of an owner's sketch stands for, at least
 SKETCHED = 20_000  # rows of which an owner makes its sketch
+SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
 LEAST = 1e-3  # share that a start gives a class
 NEWTON = 60  # steps of the joint diagonalisation
 LOST = 0.1  # part of a direction that an owner's columns must hold, or it is taken to hold
@@ -153,6 +157,19 @@ def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
     return found
 
 
+@cache
+def _openmp() -> Any:
+    """The threads of OpenMP, with which scikit-learn's k-means goes over points.
+
+    Where another program keeps a core busy they wait for each other, twenty times as long as they
+    work in small problems.
+    """
+    import sklearn.cluster  # noqa: F401  (it loads an OpenMP of its own)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="openmp")
+
+
 def _clusters(
     points: np.ndarray, weights: np.ndarray, size: int, seed: int, starts: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -161,7 +178,8 @@ def _clusters(
     from sklearn.exceptions import ConvergenceWarning
 
     size = min(size, len(points))
-    with warnings.catch_warnings():
+    small = points.size * size < SMALL
+    with warnings.catch_warnings(), _openmp().limit(limits=1) if small else nullcontext():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
         found = KMeans(size, n_init=starts, random_state=seed).fit(points, sample_weight=weights)
     return found.cluster_centers_, found.labels_
