@@ -222,6 +222,7 @@ RECORD = Record(
         "n_detected": Measure("components detected in the spectrum"),
         "quality": Measure("quality r"),
         "examples": Measure("examples received"),
+        "misfit": Measure("what archetypes leave unexplained, of what chance leaves at most"),
         "withheld": Measure("archetypes withheld: too few clients or examples"),
         "bounded": Measure("claims that were reduced"),
         "missed": Measure("missing answers"),
@@ -268,7 +269,7 @@ def _arrays(config: Config, played: Played) -> Arrays:
     said = played.server_metrics
     numbers = {
         name: np.asarray(said.get(name, np.nan), dtype=float)
-        for name in ("n_detected", "quality", "examples")
+        for name in ("n_detected", "quality", "examples", "misfit")
     }
     numbers["shown"] = np.asarray(said.get("shown", np.nan), dtype=float)
     numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in ("unconfirmed", "unsupported")}
@@ -355,7 +356,9 @@ def told(config: Config, arrays: Arrays) -> Told:
     """What all clients are told after the last round, from the arrays of a run."""
     patterns = served_archetypes(config, arrays)
     if not config.graded:
-        return Told(patterns, quality=float(arrays["quality"][0, -1]))
+        misfit = float(arrays["misfit"][0, -1]) if "misfit" in arrays else math.nan  # older runs
+        fits = misfit <= 1 if len(patterns) or misfit > 1 else None
+        return Told(patterns, quality=float(arrays["quality"][0, -1]), fits=fits)
     means, shares = (
         arrays[f"archetypes/{name}"][0, -1, : len(patterns)] for name in ("means", "shares")
     )
@@ -364,7 +367,8 @@ def told(config: Config, arrays: Arrays) -> Told:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
     """Archetypes found, and the traffic."""
-    last = {name: float(arrays[name][0, -1]) for name in ("n_detected", "quality", "examples")}
+    known = ("n_detected", "quality", "examples", "misfit")
+    last = {name: float(arrays[name][0, -1]) for name in known if name in arrays}
     up, down = (arrays[f"traffic/{way}"][0].sum(axis=0).max() / 1e6 for way in ("up", "down"))
     return last | {
         "archetypes": int(arrays["archetypes/number"][0, -1]),

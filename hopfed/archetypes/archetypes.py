@@ -123,7 +123,8 @@ class Archetypes:
         So it is where a federation told patterns, and nobody asked the rows whether their columns
         agree equally often.
         """
-        return self.status == "not judged" and self.graded_means is None
+        unscored = len(self) > 0 and bool(np.isnan(self.scores).all())
+        return unscored and self.graded_means is None
 
     @property
     def shares(self) -> np.ndarray:

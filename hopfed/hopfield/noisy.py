@@ -45,6 +45,7 @@ from hopfed.hopfield.liars.claims import median_bound, suspects, wary
 from hopfed.hopfield.liars.impossible_messages import semidefinite
 from hopfed.hopfield.liars.leave_one_out import agreed, needed
 from hopfed.hopfield.memory.blending import Counted
+from hopfed.hopfield.memory.channel_fit import misfit, typical
 from hopfed.hopfield.memory.support import dual_directions
 from hopfed.hopfield.settings import Source
 from hopfed.kernels import PackedBits
@@ -221,10 +222,18 @@ class PrivateFederation:
             "unsupported": int((shown & ~enough).sum()),
             "examples": mass,
             "quality": quality,
+            "misfit": self._misfit(list(heard.values()), None if found is None else found.patterns),
             "claims": np.array([[c, r.examples / r.scale, r.examples] for c, r in heard.items()]),
             "supports": np.array([[c, n] for c, n in zip(heard, said, strict=True)]),
         }
         return state, {EVERYONE: down}, metrics
+
+    def _misfit(self, heard: list[_Release], patterns: np.ndarray | None) -> float:
+        """Misfit of the patterns to half of the releases, beside their noise; above 1 there is."""
+        found = np.zeros((0, self.n_sites)) if patterns is None else patterns
+        operators = [self._operator(release) for release in heard if release.examples > 0]
+        each = [misfit(op, found, variance=op.noise / op.mass**2) for op in operators]
+        return typical(np.array(each))
 
     def _heard(self, messages: Mapping[int, Message]) -> dict[int, _Release]:
         """Releases as far as their number of examples is believed."""

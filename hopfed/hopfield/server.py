@@ -26,6 +26,7 @@ from hopfed.hopfield.grouped import clients_as_groups, joined, projected
 from hopfed.hopfield.liars.claims import bounded
 from hopfed.hopfield.liars.leave_one_out import LEFT_OUT, agreed, needed, searched
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
+from hopfed.hopfield.memory.channel_fit import misfits, typical
 from hopfed.hopfield.memory.corrected import corrected
 from hopfed.hopfield.memory.evidence import Evidence
 from hopfed.hopfield.memory.remembered import Remembered
@@ -178,11 +179,12 @@ def remember(
         memory = memory.oriented(_mean_example(method, state))
     if rank.n_detected:
         state = state | {"quality": np.array(_quality(method, state, counted))}
+    fit = misfits(method.encoding, operators_of(state), memory.patterns)
     memory, spoken = _confirmed(method, state, memory, counted, context.round)
     state = state | {f"memory/{k}": v for k, v in memory.flatten().items()}
     if not method.votes:
         state = closed(method, state, memory)
-    metrics = {"archetypes": len(memory), "explained": found.explained, "ok": found.status == "ok"}
+    metrics = {"archetypes": len(memory), "explained": found.explained, "misfit": typical(fit)}
     if most < np.inf:
         metrics["shown"] = shown
     return state, metrics | withheld(method, memory) | spoken
@@ -317,9 +319,7 @@ def client_weights(
     weights = {}
     for c, message in messages.items():
         told = float(np.clip(message["weight"], 0.0, 1.0))
-        told = (
-            told if told >= LIGHTEST else 0.0
-        )  # of less, the share of the examples is no number any more
+        told *= told >= LIGHTEST  # of less, the share of the examples is no number any more
         w = told * method.discount ** context.ages.get(c, 0)
         if method.weighting == "clients":
             w /= max(float(message["examples"]), 1.0)

@@ -19,6 +19,15 @@ from hopfed.tables.coding import Coding
 
 STATUS = "not judged"
 ADVICE = "A federation tells archetypes, and no verdict about them."
+FITTING = (
+    "These archetypes explain what the columns of most clients have in common, as far as the sums "
+    "show; a federation tells no other verdict about them."
+)
+UNFIT = (
+    "The rows of most clients are not noisy copies of these archetypes: none of them is "
+    "established. Columns have rates of their own, or exclude each other: whoever serves asks for "
+    "classes (serve --graded), and clients join --classes."
+)
 LARGEST = 64_000_000  # entries of all archetypes: half a gigabyte as the means of a run file
 SLACK = 1e-3  # by which shares may add up to more than one
 
@@ -33,6 +42,8 @@ class Told:
     means : (K, N) in [-1, 1] of classes, None of other archetypes.
     shares : (K,) of the rows that are of each class; None where no one knows.
     quality : r of the channel, in (0, 1]; NaN of classes, or where the server tells none.
+    fits : whether patterns explain what the columns of most clients have in common
+        (`hopfed.hopfield.memory.channel_fit`); None where that is not known.
 
     Examples
     --------
@@ -45,6 +56,14 @@ class Told:
     means: np.ndarray | None = None
     shares: np.ndarray | None = None
     quality: float = np.nan
+    fits: bool | None = None
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """A status, and what it means."""
+        if self.fits is None:
+            return STATUS, ADVICE
+        return (STATUS, FITTING) if self.fits else ("poor fit", UNFIT)
 
     def message(self) -> Message:
         """Return what is sent."""
@@ -55,6 +74,8 @@ class Told:
             told["shares"] = self.shares.astype(np.float32)
         if 0 < self.quality <= 1:
             told["quality"] = np.asarray(self.quality, np.float32)
+        if self.fits is not None:
+            told["fits"] = np.asarray(self.fits, np.float32)
         return told
 
     def archetypes(
@@ -70,7 +91,7 @@ class Told:
         order : of the columns.
         columns, coding : of the columns in that order, where they are known.
         """
-        K = len(self.patterns)
+        K, (status, advice) = len(self.patterns), self.verdict
         unknown = np.full(K, np.nan)
         means = None if self.means is None else np.asarray(self.means, np.float64)[:, order]
         return Archetypes(
@@ -81,8 +102,8 @@ class Told:
             quality=self.quality if means is None else _root_mean_square(means),
             n_detected=K,
             explained=np.nan,
-            status=STATUS,
-            advice=ADVICE,
+            status=status,
+            advice=advice,
             matches=np.zeros(0, np.int64),
             channel="symmetric" if means is None else "graded",
             graded_means=means,
@@ -115,7 +136,9 @@ def read(down: Message, N: int) -> Told:
         raise _malformed("shares")
     quality = _checked(down, "quality", (), 0.0)
     known = np.nan if quality is None or quality == 0 else float(quality)
-    return Told(unpack_patterns(packed, N), means, shares, known)
+    fits = _checked(down, "fits", (), 0.0)
+    said = None if fits is None else bool(fits > 0)
+    return Told(unpack_patterns(packed, N), means, shares, known, said)
 
 
 def _checked(down: Message, name: str, shape: tuple[int, ...], least: float) -> np.ndarray | None:

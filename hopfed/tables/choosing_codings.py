@@ -13,8 +13,9 @@ from hopfed.data.arrow_cells import number
 from hopfed.data.readers import RULE
 from hopfed.errors import DataError, shown
 from hopfed.tables.coding import Code, Coding
+from hopfed.tables.coding_notes import Decided, notes_of
 from hopfed.tables.contents import Contents
-from hopfed.tables.options import HOW, Choices
+from hopfed.tables.options import Choices
 from hopfed.tables.refusals import RefusedColumnError, no_answers, no_columns, refusal
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.vocabulary import (
@@ -34,7 +35,6 @@ from hopfed.tables.vocabulary import (
 LEVELS = 100  # categories of a column, at most
 FEW = 10  # different words below which a first column is no list of names unless all differ
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
-MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
 NAMING = re.compile(
     r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|", re.IGNORECASE
 )
@@ -106,10 +106,11 @@ class Decider:
         kept = {*used, place}
         left = tuple(n for j, n in enumerate(self.names) if j not in kept)
         coding = Coding(names, tuple(codes), ids, left)
-        made = [pair for pair in zip(used, codes, strict=True) if pair[1].levels]
-        if made:
-            self._note_categories(made)
-        self._note_choices(used, codes)
+        decided = [
+            Decided(self.names[j], self.contents[j], code, self._entries(j), self._is_free(j))
+            for j, code in zip(used, codes, strict=True)
+        ]
+        self.notes += notes_of(decided, self.choices, self.minus)
         return Decision(coding, place, tuple(used), self.notes)
 
     def _codes(self, used: Sequence[int]) -> list[Code]:
@@ -220,6 +221,9 @@ class Decider:
         values = {read(word) for word in self._tokens(j, held) - told}
         return set() if None in values else {v for v in values if v is not None}
 
+    def _entries(self, j: int) -> frozenset[float]:
+        return frozenset() if self.contents[j].many else frozenset(self._numbers(j))
+
     def _code(self, j: int) -> Code:
         """How a column is coded."""
         held, name = self.contents[j], self.names[j]
@@ -260,6 +264,7 @@ class Decider:
         if any(math.isinf(v) for v in values):
             raise self._mixed(j, {spelt(v) for v in values if math.isinf(v)}, "is no number to use")
         how = self.choices.cut(name)
+        self._refuse_no_answers(j, values)
         if how == "levels":
             return self._category(j, gone)
         if how is not None:
@@ -269,6 +274,16 @@ class Decider:
             return Code("words", (*words, *gone))
         self.uncut.append(j)
         return Code("words")
+
+    def _refuse_no_answers(self, j: int, values: set[float]) -> None:
+        """Refuse codes of no answer beside 1 and 2 where a cut is said for all columns at once."""
+        way = "" if self.contents[j].many else no_answers(values, self.choices)
+        if way and self.choices.cuts_all(self.names[j]):
+            shows = ", ".join(map(spelt, sorted(values)))
+            raise DataError(
+                f"{self.what}: column '{self._name(j)}' holds {shows}, which no cut of all columns "
+                f"divides{way}; or say where this one is cut: {self.choices.cutting(self.names[j])}"
+            )
 
     def _category(self, j: int, gone: tuple[tuple[str, int], ...]) -> Code:
         """Code of a column of categories."""
@@ -344,7 +359,7 @@ class Decider:
             what, row = self.where(j, spelt(odd))
             raise DataError(
                 f"{what}: {RULE}, got {odd:g} at row {row}, column {j + 1}; or say where numbers "
-                f"are cut ({self.choices.called('binarize')}): {HOW}"
+                f"are cut ({self.choices.called('binarize')}): {self.choices.cuts}"
             )
         named = [self.names[k] for k in self.uncut]
         error = refusal(self.what, refused, named, shows, self.choices)
@@ -352,49 +367,6 @@ class Decider:
         if held.different:
             way += f"; or if it names the rows: {self.choices.naming(named[0])}"
         raise DataError(f"{error}{way}")
-
-    def _note_choices(self, used: Sequence[int], codes: Sequence[Code]) -> None:
-        """Say what was chosen that could have been meant in another way."""
-        held = {canonical(word) for j in used for word in self.contents[j].words}
-        never = sorted(w for w in self.choices.entries() - MISSING if canonical(w) not in held)
-        if never and not any(self.contents[j].many for j in used):
-            named = self.choices.called("words")
-            self.notes.append(f"no cell holds {listed(never)}, of which {named} says what it means")
-        coded = list(zip(used, codes, strict=True))
-        alone = [self.names[j] for j, code in coded if self._is_ticked(j, code)]
-        if alone:
-            self.notes.append(
-                f"one word and blanks in {listed(alone)}: if blanks mean no, say so "
-                + ("(--words x=+1 --words =-1)" if self.choices.options else "(words: x=+1, =-1)")
-            )
-        two = [self.names[j] for j, code in coded if code.words == (("1", -1), ("2", 1))]
-        if two:
-            self.notes.append(f"2 is +1 and 1 is -1 in {listed(two)}")
-        if self.minus:
-            never = [self.names[j] for j in used if self._numbers(j) == {0.0, 1.0}]
-            if never:
-                self.notes.append(f"0 is missing, as -1 occurs in others, in {listed(never)}")
-
-    def _note_categories(self, made: Sequence[tuple[int, Code]]) -> None:
-        """Say which columns became categories, and which may rather name persons or places."""
-        width = sum(code.width for _, code in made)
-        names = listed([self.names[j] for j, _ in made])
-        self.notes.append(
-            f"{len(made)} column(s) of categories became {width} of +-1, one for each category: "
-            f"{names}"
-        )
-        for j, code in made:
-            rows = self.contents[j].rows
-            if len(code.levels) > MANY and len(code.levels) > OFTEN * rows and self._is_free(j):
-                self.notes.append(
-                    f"'{self._name(j)}' holds {len(code.levels)} different words in {rows:,} rows; "
-                    f"if they name persons or places: {self.choices.naming(self.names[j])}"
-                )
-
-    def _is_ticked(self, j: int, code: Code) -> bool:
-        """Whether a column holds one word where it is not blank, as of boxes that are ticked."""
-        blank = self.contents[j].words.get("", 0) > 0
-        return code.kind == "category" and len(code.levels) == 1 and blank
 
     def _name(self, j: int) -> str:
         return shown(self.names[j], 60)

@@ -32,6 +32,7 @@ class Choices:
         mapping from names of columns to these.
     options : whether who chose knows options of the command line (``--ignore a,b``) instead of
         arguments; there one option may name several columns.
+    by_rows : whether the rows may decide where numbers are cut, and not only who chose.
 
     Examples
     --------
@@ -48,6 +49,7 @@ class Choices:
     words: Mapping[str, Any] | None = None
     binarize: Any = None
     options: bool = field(default=False, compare=False)
+    by_rows: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.ignore, str):
@@ -58,6 +60,11 @@ class Choices:
             for sign in value.values() if isinstance(value, Mapping) else [value]:
                 if sign != "category" or isinstance(value, Mapping):
                     _sign(sign, self.called("words"))
+
+    @property
+    def cuts(self) -> str:
+        """Where numbers may be cut, in words."""
+        return HOW if self.by_rows else "a number such as 20.5"
 
     def called(self, name: str) -> str:
         """Return the name of a choice as the caller knows it: an option or an argument.
@@ -113,7 +120,8 @@ class Choices:
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.
 
-        A column whose name has a comma is meant by its whole name.
+        A column whose name has a comma is meant by its whole name. COLUMN=WORD is a word of that
+        column alone.
 
         Parameters
         ----------
@@ -123,13 +131,22 @@ class Choices:
         --------
         >>> Choices(ignore=("a,b", "c,d"), options=True).among(["a", "b", "c,d"]).ignore
         ('a', 'b', 'c,d')
+        >>> Choices(words={"smoker=9": None}, options=True).among(["smoker"]).words
+        {'smoker': {'9': None}}
         """
-        if not self.options or not any("," in name for name in self.ignore):
+        if not self.options:
             return self
         held = set(names)
+        words: dict[str, Any] = {}
+        for word, sign in (self.words or {}).items():
+            column, _, own = word.rpartition("=")
+            if column in held and sign != "category":
+                words.setdefault(column, {})[own] = sign
+            else:
+                words[word] = sign
         parts = [[name] if name in held else name.split(",") for name in self.ignore]
         found = [p if p in held else p.strip() for part in parts for p in part]
-        return replace(self, ignore=tuple(name for name in found if name))
+        return replace(self, ignore=tuple(name for name in found if name), words=words or None)
 
     def _cuts(self) -> dict[str, Any]:
         if isinstance(self.binarize, Mapping):
@@ -139,6 +156,23 @@ class Choices:
     def cut(self, column: str) -> Any:
         """Where the numbers of a column are cut, None if that was not said."""
         return self._cuts().get(column, self._cuts().get(""))
+
+    def cuts_all(self, column: str) -> bool:
+        """Whether the numbers of a column are cut as all others are, and not by its own name."""
+        return column not in self._cuts() and "" in self._cuts()
+
+    def cutting(self, column: str) -> str:
+        """Return what the caller writes to say where one column is cut.
+
+        Examples
+        --------
+        >>> Choices(options=True).cutting("kg"), Choices().cutting("kg")
+        ('--binarize kg=1.5', "binarize={'kg': 1.5}")
+        """
+        text = shown(column, 200)
+        if self.options:
+            return f"--binarize {shlex.quote(f'{text}=1.5')}"
+        return f"binarize={{{text!r}: 1.5}}"
 
     def named(self) -> set[str]:
         """Names of columns that are mentioned."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 from hopfed.errors import DataError, shown
-from hopfed.tables.options import HOW, Choices
+from hopfed.tables.options import Choices
 from hopfed.tables.table import SHOWN, listed
 
 SEARCHED = 10_000  # names among which one that is like another is looked for
@@ -69,7 +69,7 @@ def refusal(
         plural, cut = "s" * (len(uncut) > 1), choices.called("binarize")
         parts.append(
             f"column{plural} {listed(uncut)} {held} numbers ({shows}); say where they are cut "
-            f"({cut}): {HOW}; or"
+            f"({cut}): {choices.cuts}; or"
         )
     names = [each.name for each in refused] + list(uncut)
     rows = next((each.name for each in refused if each.names_rows), None)

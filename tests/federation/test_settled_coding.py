@@ -100,6 +100,21 @@ def test_the_options_that_are_named_settle_it(survey, capsys, column, options):
     assert "Nothing was sent" in capsys.readouterr().out
 
 
+BY_ROWS = [
+    case for case in SETTLED if case[1] not in (("--binarize", "20"), ("--binarize", "own=5"))
+]
+
+
+@pytest.mark.parametrize(("column", "options"), BY_ROWS)
+def test_without_noise_owners_say_alike_what_rows_would_decide(survey, capsys, column, options):
+    """One owner's 2 was another's "ja", and each cut at a median of its own."""
+    path = survey("a.csv", column)
+    with pytest.raises(SystemExit):
+        main(["join", "--data", str(path), "--dry-run", *options])
+    said = capsys.readouterr().err
+    assert "decides how column 'own' is coded, so that other owners' columns mean" in said
+
+
 def test_all_that_is_in_the_way_is_said_at_once(survey, capsys):
     path = survey("a.csv", ["ash"] * 200 + ["yew"] * 199 + [""])
     with pytest.raises(SystemExit):

@@ -155,3 +155,33 @@ def test_a_column_may_hold_nothing_but_words_for_no_answer(tmp_path):
     path.write_text("id,a,b\nA,yes,9\nB,no,9\nC,yes,9\n")
     table = hopfed.read_table(path, words={"9": None})
     assert unpack(table.rows).tolist() == [[1, 0], [-1, 0], [1, 0]]
+
+
+def test_codes_of_no_answer_are_not_cut_in_silence(tmp_path):
+    """A median made 9 of 1, 2 and 9 the only +1, and -99 and 999 low and high."""
+    path = tmp_path / "a.csv"
+    lines = [f"{i},{1 + i % 2},{20 + i % 60},{40 + i % 50}" for i in range(200)]
+    lines[3], lines[7] = "3,9,-99,99", "7,9,999,50"
+    path.write_text("\n".join(["nr,smoker,age,beds", *lines]))
+    with pytest.raises(DataError, match="'smoker' holds 1, 2, 9, which no cut of all") as caught:
+        hopfed.read_table(path, binarize="median", id="nr")
+    assert "binarize={'smoker': 1.5}" in str(caught.value)
+    table = hopfed.read_table(path, binarize="median", words={"smoker": {"9": None}}, id="nr")
+    assert (unpack(table.rows)[:, 0] == 0).sum() == 2
+    (note,) = (line for line in table.notes if "far from" in line)
+    assert note.startswith("'age' holds -99 and 999, far from its other numbers")
+
+
+def test_a_word_of_one_column_is_told_on_the_command_line(hopfed, tmp_path):
+    path = tmp_path / "a.csv"
+    lines = [f"p{i},{1 + i % 2},{i % 10}" for i in range(100)]
+    lines[3] = "p3,9,9"
+    path.write_text("\n".join(["id,smoker,score", *lines]))
+    given = "--binarize", "score=4", "--words", "smoker=9=missing,smoker=1=+1,smoker=2=-1"
+    status, said, errors = hopfed("recover", path, "--dry-run", *given)
+    assert status == 0, errors
+    assert "0.5% of the entries missing" in said
+    assert "1 is +1, 2 is -1: 'smoker'" in said
+    status, _, errors = hopfed("recover", path, "--dry-run", "--binarize", "4")
+    assert (status, "--words 9=missing" in errors) == (2, True)
+    assert "--binarize smoker=1.5" in errors

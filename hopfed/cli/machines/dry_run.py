@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from hopfed.cli.machines.serve import ASKING
-from hopfed.cli.printing import human_bytes, out, table
+from hopfed.cli.printing import human_bytes, out, shown, table
+from hopfed.cli.tables.reading import by_code
 from hopfed.errors import HopfedError
 
 TRUST = {  # what needs --trust-server, and why
@@ -18,7 +19,19 @@ TRUST = {  # what needs --trust-server, and why
     "questions": "whoever runs a server whose questions you answer can learn single rows of yours: "
     "it names the directions and patterns, and reads rows off the answers as digits",
 }
+READ = 10  # codings that are printed
 SHOWN = 10  # rounds of which the past is printed
+
+
+def show_reading(table: Any) -> None:
+    """Print how the columns of a table are read, by all owners alike, and what is odd."""
+    names, codes = table.coding.names, map(str, table.coding.codes)
+    out.print(f"{len(table):,} rows; columns are read so, and must be by all owners:")
+    for code, columns in by_code(dict(zip(names, codes, strict=True)))[:READ]:
+        out.print(f"  {shown(code)}: {shown(columns)}")
+    for line in table.notes:
+        out.print(f"  {shown(line)}")
+    out.print("")
 
 
 def show(

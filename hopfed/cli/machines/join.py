@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines.dry_run import TRUST, show
+from hopfed.cli.machines.dry_run import TRUST, show, show_reading
 from hopfed.cli.machines.join_checks import check_fit
 from hopfed.cli.machines.join_columns import OUT, TRAVELS, Joined, write_found
 from hopfed.cli.machines.serve import address, say
@@ -114,8 +114,9 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     show the rows. With --epsilon answers about classes have noise: all of them together tell of a
     row what epsilon and delta say, whatever is asked. Questions are not answered then.
 
-    With --epsilon no row may decide how others are coded: say what words stand for, and at which
-    number numbers are cut. Categories, medians, means and quantiles are refused.
+    Owners do not see each other's rows, so all of them say alike what words stand for, and at which
+    number numbers are cut: --dry-run names what is lacking. Categories, medians, means and
+    quantiles are refused, as the rows of each owner would decide what they are.
 
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
@@ -131,7 +132,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     _check_options(options)
     if limits.classes and options["epsilon"] is not None:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
-    [table] = read([data], options)
+    [table] = read([data], options, by_rows=False)
     with err.status("looking whether the table gives single rows away"):
         check_fit(table, limits, choices_of(options), options["epsilon"])
     for name in NAMES:
@@ -141,6 +142,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     lying, noisy = rows, options["epsilon"] is not None
     rows, filed = _as_recorded(rows, table.columns, noisy)  # made-up names have an order, too
     if dry_run:
+        show_reading(table)
         show(rows, lying, limits, options["epsilon"], options["delta"], settings)
         if names:
             out.print(f"\n{TRAVELS.rstrip()}")
@@ -292,11 +294,14 @@ def _finish(
     from hopfed.hopfield.told import read as read_told
 
     told = read_told(down, N)
-    words = f"the federation is over: {len(told.patterns)} archetypes"
+    K = len(told.patterns)
+    words = f"the federation is over: {K} archetype{'s' * (K != 1)}"
     if out_file is not None:
         write_found(out_file, told, order, names, coding)
         words += f"; wrote {out_file}"
     say(words)
+    if told.fits is not None:
+        say(": ".join(told.verdict))
 
 
 def _secret(folder: Path) -> int:

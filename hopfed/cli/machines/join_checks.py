@@ -16,6 +16,7 @@ from hopfed.tables.options import Choices
 from hopfed.tables.table import is_made_up
 
 GAPPY = 10  # columns with gaps that a line names
+DIFFERING = ("words", "category", "cut")  # what owners with other rows decide otherwise
 SHOWN = 5  # columns or rows that a line names
 
 
@@ -39,9 +40,9 @@ def check_fit(table: Any, limits: Any, choices: Choices, epsilon: float | None) 
     gaps = isinstance(table.held, MaskedBits)
     if gaps and not limits.classes:
         found += _gaps(table, epsilon)
-    if epsilon is not None:
-        found += _unsettled(table.coding, choices, gaps=limits.classes > 0)
-    elif not gaps and not found:  # with gaps no operator leaves; to look takes up to minutes
+    found += _unsettled(table.coding, choices, epsilon is not None, gaps=limits.classes > 0)
+    exact = epsilon is None and not gaps  # with gaps no operator leaves
+    if exact and not found:  # to look takes up to minutes
         found += _apart(table, limits.smallest_set)
     if len(found) == 1:
         raise DataError(f"--data: {found[0]}")
@@ -79,15 +80,27 @@ def _gaps(table: Any, epsilon: float | None) -> list[str]:
     ]
 
 
-def _unsettled(coding: Any, choices: Choices, gaps: bool) -> list[str]:
-    """Columns of which one row decides how others are coded, which no noise hides."""
+def _unsettled(coding: Any, choices: Choices, noisy: bool, gaps: bool) -> list[str]:
+    """Columns that are coded by what the rows hold.
+
+    Other owners' rows decide otherwise, so that +1 means something else there. With noise one row
+    changes others, which the noise does not hide.
+    """
     from hopfed.cli.machines.settling import settling
     from hopfed.tables.fixed_codings import unsettled
     from hopfed.tables.table import listed
 
     found = unsettled(coding, choices, gaps)
+    if not noisy:
+        found = {name: reason for name, reason in found.items() if reason in DIFFERING}
     if not found:
         return []
+    if not noisy:
+        return [
+            f"what the rows hold decides how column {listed(list(found))} is coded, so that other "
+            "owners' columns mean something else; say it yourself, all owners alike, without these "
+            f"rows: {settling(found, coding, choices)}"
+        ]
     return [
         f"what the rows hold decides how column {listed(list(found))} is coded, so that one row "
         "changes others, which the noise of --epsilon does not hide; say it yourself, by what you "

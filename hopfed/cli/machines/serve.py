@@ -150,6 +150,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         _keep(run, told, config.names, out_file)
         engine.tell(config, told)
     print_summary(run)
+    status, advice = told.verdict
+    out.print(f"\n{status}: {advice}")
     rounds = f"{config.rounds} round{'s' * (config.rounds != 1)}"
     out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {out_file}")
 

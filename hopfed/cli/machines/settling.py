@@ -12,7 +12,6 @@ from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
 from hopfed.tables.vocabulary import GONE
 
-WORDS = 6  # that a line spells out for somebody to repeat
 SHOWN = 3  # columns of which each gets an option of its own
 
 
@@ -66,10 +65,12 @@ def _words(by_reason: Mapping[str, list[str]], coding: Coding, choices: Choices)
         held = codes[name].levels
         if choices.cut(name) == "levels" and all(number(level) is not None for level in held):
             levels.append(name)
-        elif len(held) > WORDS or choices.is_category(name):
+        elif len(held) > 2 or choices.is_category(name):
             out.append(name)
         else:
             signs |= {level: 2 * (level == held[-1]) - 1 for level in held}
+    if signs.get("1") == -1 and signs.get("2") == 1:  # where most codes of answers have yes
+        signs |= {"1": 1, "2": -1}
     parts = []
     if signs:
         spelt = ",".join(f"{shown(word, 40)}={sign:+d}" for word, sign in signs.items())
@@ -77,7 +78,10 @@ def _words(by_reason: Mapping[str, list[str]], coding: Coding, choices: Choices)
     if levels:
         parts.append(_cuts(levels, "NUMBER"))
     if out:
-        parts.append(f"{choices.leaving(out)}, as rows decide which categories there are")
+        parts.append(
+            f"{choices.leaving(out)}, as rows decide which categories there are (or make a column "
+            "of yes and no of each)"
+        )
     return parts
 
 

@@ -37,13 +37,14 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--words",
                 multiple=True,
                 metavar="WORD=+1|-1|missing,...",
-                help="What words stand for; or COLUMN=category; may be repeated.",
+                help="What words stand for, in all columns; of one, COLUMN=WORD=...; or "
+                "COLUMN=category; may be repeated.",
             ),
             click.option(
                 "--binarize",
                 multiple=True,
                 metavar="[COLUMN=]HOW",
-                help="Cut numbers: median, mean, a number, quantile:Q; or levels.",
+                help="Cut numbers: median, mean, a number, quantile:Q; or levels; may be repeated.",
             ),
         )
     ):
@@ -51,8 +52,13 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def choices_of(options: dict[str, Any]) -> Any:
+def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
     """What the options say of tables.
+
+    Parameters
+    ----------
+    options : those of `table_options`.
+    by_rows : whether the rows may decide where numbers are cut.
 
     Raises
     ------
@@ -66,7 +72,9 @@ def choices_of(options: dict[str, Any]) -> Any:
     pairs = [given.rpartition("=") for given in options["binarize"]]
     cuts = {column: how for column, _, how in pairs}
     ignored = tuple(options["ignore"])
-    return Choices(options["id"], ignored, words or None, cuts or None, options=True)
+    return Choices(
+        options["id"], ignored, words or None, cuts or None, options=True, by_rows=by_rows
+    )
 
 
 def _words_of(given: str) -> dict[str, str]:
@@ -87,6 +95,7 @@ def read(
     options: dict[str, Any],
     memory: int | None = None,
     least: int | None = None,
+    by_rows: bool = True,
 ) -> list[Any]:
     """Read the tables in files, coded alike, while a bar shows how far it is.
 
@@ -96,10 +105,11 @@ def read(
     options : those of `table_options`, and `columns` where there is such an option.
     memory : bytes that the rows may take, as of `hopfed.read_table`.
     least : rows that each must have; two when left out.
+    by_rows : as of :func:`choices_of`.
     """
     from hopfed.tables.reading import read_tables
 
-    choices = choices_of(options)
+    choices = choices_of(options, by_rows)
     with _progress() as watch:
         return read_tables(
             files,
@@ -238,7 +248,7 @@ def print_description(said: dict[str, Any]) -> None:
     spread = f"; +1 in {known.min():.0%} to {known.max():.0%} of the rows" if len(known) else ""
     columns = f"{said['columns']:,} column{'s' * (said['columns'] != 1)}"
     out.print(f"{said['rows']:,} rows, {columns}, {gaps}{spread}")
-    for code, names in _by_code(said["codes"])[:SHOWN]:
+    for code, names in by_code(said["codes"])[:SHOWN]:
         out.print(f"  {shown(code)}: {shown(names)}")
     for line in said["notes"]:
         out.print(f"  {shown(line)}")
@@ -255,8 +265,13 @@ def print_description(said: dict[str, Any]) -> None:
     )
 
 
-def _by_code(codes: dict[str, str]) -> list[tuple[str, str]]:
-    """Codings with the names of their columns."""
+def by_code(codes: dict[str, str]) -> list[tuple[str, str]]:
+    """Codings with the names of their columns, as lines show them.
+
+    Parameters
+    ----------
+    codes : of each column, in words.
+    """
     from hopfed.tables.table import listed
 
     held: dict[str, list[str]] = {}

@@ -1,0 +1,125 @@
+"""Whether archetypes explain what the columns of each client have in common.
+
+Operators are factored into patterns of +-1 whose columns all agree with their rows equally often.
+Columns of real tables have rates of their own, and levels of a category exclude each other: such
+tables have more components than archetypes, and what is found in them is not there. The operators
+show it. Of M rows of archetypes ``xi_k`` with weights ``w_k`` two columns have the second moment
+``sum_k w_k xi_ik xi_jk``, up to ``(1 - c_ij^2)/M`` in variance, and the mean of a column is in
+proportion to ``sum_k w_k xi_ik``. The weights are those that fit best, none below 0, and what is
+left is measured in its error: 1 is expected on average over pairs, and over columns.
+
+Of 2 to 40 archetypes in rows of 12 to 784 columns at r from .35 to .9 both averages are at most 1.1
+(400 to 20,000 rows a client). Three classes of any rates, independent columns of any rates, one
+trait, and archetypes beside a category of four levels have 7 to 700 (13 and 60 columns, 1,200 rows
+a client); with noise for epsilon 4 the first three have 3 to 37, for epsilon 1 from 1.3.
+
+Source: theory/NOTES.md, "Spectrum", for the second moment; the test is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.optimize import nnls
+
+from hopfed.federation.messages import Message
+from hopfed.hopfield.encoding import Encoding
+from hopfed.spectral.operators import HebbianOperator
+
+LIMIT = 1.4  # of the mean of squares in their error, for any number of them
+SPREAD = 5.0  # standard deviations of such a mean beside that
+COLUMNS = 1_000  # that are looked at
+
+
+def misfits(encoding: Encoding, heard: Mapping[int, Message], patterns: np.ndarray) -> np.ndarray:
+    """Misfit of the patterns to each client's operator, above 1 where they do not explain it.
+
+    Parameters
+    ----------
+    encoding : of the operators; those that are not exact tell nothing.
+    heard : client -> message with an operator, `examples`, and sums of `columns`.
+    patterns : (K, N) of +-1.
+    """
+    if not encoding.exact:
+        return np.zeros(0)
+    return np.array(
+        [
+            misfit(encoding.decode(m), patterns, m["columns"] / float(m["examples"]))
+            for m in heard.values()
+        ]
+    )
+
+
+def typical(found: np.ndarray) -> float:
+    """Misfit that half of the clients have, so that a few that lie do not decide; NaN of none.
+
+    Of two in the middle the larger counts.
+
+    Examples
+    --------
+    >>> typical(np.array([0.4, 0.5, 9.0])), typical(np.array([0.4, 9.0])), typical(np.zeros(0))
+    (0.5, 9.0, nan)
+    """
+    return float(np.sort(found)[len(found) // 2]) if len(found) else np.nan
+
+
+def misfit(
+    operator: HebbianOperator,
+    patterns: np.ndarray,
+    mean: np.ndarray | None = None,
+    variance: float = 0.0,
+) -> float:
+    """What patterns leave of an operator, over what chance leaves at most: above 1 it is more.
+
+    Parameters
+    ----------
+    operator : of one client.
+    patterns : (K, N) of +-1.
+    mean : (N,) mean of the rows, where it is known.
+    variance : of noise that was added to every entry of the second moment.
+
+    Examples
+    --------
+    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.spectral.operators import DenseOperator
+    >>> rng = np.random.default_rng(0)
+    >>> xi = rademacher(3, 40, rng)
+    >>> x = draw_examples(xi, 900, 0.7, rng)[0]
+    >>> found = [misfit(DenseOperator.from_examples(x), p, x.mean(axis=0)) for p in (xi, xi[:2])]
+    >>> found[0] < 1 < found[1]
+    True
+    """
+    chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
+    basis = np.zeros((operator.n_sites, len(chosen)))
+    basis[chosen, np.arange(len(chosen))] = 1.0
+    C = np.asarray(operator.matmat(basis), np.float64)[chosen]
+    xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
+    weights = _weights(C, xi)
+    left = (C - (xi.T * weights) @ xi) ** 2 / ((1 - np.minimum(C**2, 1 - 1 / M)) / M + variance)
+    np.fill_diagonal(left, 0.0)
+    pairs = N * (N - 1) / 2
+    ratios = [left.sum() / 2 / pairs / _most(pairs)]
+    if mean is not None:
+        m, shape = mean[chosen], weights @ xi
+        expected = max(float(shape @ m) / max(float(shape @ shape), 1e-300), 0.0) * shape
+        far = (m - expected) ** 2 * M / (1 - np.minimum(m**2, 1 - 1 / M))
+        ratios.append(far.mean() / _most(N))
+    return float(max(ratios))
+
+
+def _most(number: float) -> float:
+    """Mean of so many squares of errors that chance does not exceed."""
+    return LIMIT + SPREAD * float(np.sqrt(2 / number))
+
+
+def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:
+    """Weights (K,) of patterns, none below 0, that fit C (N, N) best off its diagonal."""
+    K, N = xi.shape
+    if K == 0:
+        return np.zeros(0)
+    alike = (xi @ xi.T) ** 2 - N  # products of the patterns' own second moments, off the diagonal
+    along = np.einsum("kn,kn->k", xi @ C, xi) - np.trace(C)
+    root = np.linalg.cholesky(alike + 1e-9 * N**2 * np.eye(K))
+    found: np.ndarray = nnls(root.T, np.linalg.solve(root, along))[0]
+    return found

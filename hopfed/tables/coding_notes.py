@@ -1,0 +1,144 @@
+"""Lines about what was chosen for the columns of a table, and could have been meant otherwise."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hopfed.errors import shown
+from hopfed.tables.coding import Code
+from hopfed.tables.contents import Contents
+from hopfed.tables.options import Choices
+from hopfed.tables.refusals import NO_ANSWERS
+from hopfed.tables.table import listed
+from hopfed.tables.vocabulary import MISSING, canonical, spelt
+
+MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
+FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A column, and how it is coded.
+
+    Attributes
+    ----------
+    name : of the column.
+    contents : what it holds in all sources.
+    code : how its cells become +-1.
+    numbers : that are entries, where all of them are numbers.
+    free : whether nobody said anything of it.
+    """
+
+    name: str
+    contents: Contents
+    code: Code
+    numbers: frozenset[float]
+    free: bool
+
+
+def notes_of(columns: Sequence[Decided], choices: Choices, minus: bool) -> list[str]:
+    """What to tell the owner of a table, a line each.
+
+    Parameters
+    ----------
+    columns : that are used.
+    choices : what was told.
+    minus : whether -1 occurs, so that 0 is missing.
+    """
+    return [
+        *_categories([c for c in columns if c.code.levels], choices),
+        *_unheld(columns, choices),
+        *_ticked(columns, choices),
+        *_twos(columns),
+        *(_zeros(columns) if minus else []),
+        *_far(columns, choices),
+    ]
+
+
+def _categories(made: Sequence[Decided], choices: Choices) -> list[str]:
+    """Which columns became categories, and which may rather name persons or places."""
+    if not made:
+        return []
+    width = sum(c.code.width for c in made)
+    lines = [
+        f"{len(made)} column(s) of categories became {width} of +-1, one for each category: "
+        f"{listed([c.name for c in made])}"
+    ]
+    for c in made:
+        levels, rows = len(c.code.levels), c.contents.rows
+        if levels > MANY and levels > OFTEN * rows and c.free:
+            lines.append(
+                f"'{shown(c.name, 60)}' holds {levels} different words in {rows:,} rows; "
+                f"if they name persons or places: {choices.naming(c.name)}"
+            )
+    return lines
+
+
+def _unheld(columns: Sequence[Decided], choices: Choices) -> list[str]:
+    """Words that were told and that no cell holds."""
+    held = {canonical(word) for c in columns for word in c.contents.words}
+    never = sorted(w for w in choices.entries() - MISSING if canonical(w) not in held)
+    if not never or any(c.contents.many for c in columns):
+        return []
+    return [f"no cell holds {listed(never)}, of which {choices.called('words')} says what it means"]
+
+
+def _ticked(columns: Sequence[Decided], choices: Choices) -> list[str]:
+    """Columns that hold one word where they are not blank, as of boxes that are ticked."""
+    alone = [
+        c.name
+        for c in columns
+        if c.code.kind == "category" and len(c.code.levels) == 1 and c.contents.words.get("", 0)
+    ]
+    if not alone:
+        return []
+    way = "(--words x=+1 --words =-1)" if choices.options else "(words: x=+1, =-1)"
+    return [f"one word and blanks in {listed(alone)}: if blanks mean no, say so {way}"]
+
+
+def _twos(columns: Sequence[Decided]) -> list[str]:
+    two = [c.name for c in columns if c.code.words == (("1", -1), ("2", 1))]
+    return [f"2 is +1 and 1 is -1 in {listed(two)}"] if two else []
+
+
+def _zeros(columns: Sequence[Decided]) -> list[str]:
+    never = [c.name for c in columns if c.numbers == {0.0, 1.0}]
+    return [f"0 is missing, as -1 occurs in others, in {listed(never)}"] if never else []
+
+
+def _far(columns: Sequence[Decided], choices: Choices) -> list[str]:
+    """Codes such as -99 and 999 far from the other numbers of a column that is cut."""
+    lines = []
+    for c in columns:
+        codes = far_codes(c.numbers) if c.code.kind == "number" and not c.contents.many else []
+        if codes:
+            said = ",".join(f"{spelt(v)}=missing" for v in codes)
+            way = f"--words={shlex.quote(said)}" if choices.options else f"words: {said}"
+            lines.append(
+                f"'{shown(c.name, 60)}' holds {' and '.join(map(spelt, codes))}, far from its "
+                f"other numbers: if there is no answer, say so ({way})"
+            )
+    return lines
+
+
+def far_codes(numbers: frozenset[float]) -> list[float]:
+    """Return numbers that stand for no answer as a rule, and lie far from all of the others.
+
+    Parameters
+    ----------
+    numbers : of a column.
+
+    Examples
+    --------
+    >>> far_codes(frozenset([18, 54, 90, 999, -99])), far_codes(frozenset([18, 54, 90, 99]))
+    ([-99, 999], [])
+    """
+    codes = {v for v in numbers if abs(v) in NO_ANSWERS}
+    rest = numbers - codes
+    if not codes or len(rest) < 2:
+        return []
+    low, high = min(rest), max(rest)
+    far = FAR * (high - low)
+    return sorted(v for v in codes if v < low - far or v > high + far)
