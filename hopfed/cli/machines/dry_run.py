@@ -41,6 +41,7 @@ def show(
     epsilon: float | None,
     delta: float,
     settings: tuple[str, ...],
+    others: bool = False,
 ) -> None:
     """Print three lines, what is recorded, a round of these examples alone, and the worst case.
 
@@ -54,7 +55,7 @@ def show(
     from hopfed.hopfield.site.released import Released
 
     _print_summary(rows.shape, limits, epsilon)
-    ledger = Ledger(home() / "privacy", look=True)
+    ledger = Ledger(home() / "privacy", look=True, others=others)
     if epsilon is not None:
         ledger.check(rows)
     released = Released.of(home() / "released", rows, look=True)

@@ -79,6 +79,12 @@ from hopfed.errors import ArgumentError, HopfedError
     type=COUNT,
     help="Numbers that may leave about a row, over all federations. [default: 4 operators']",
 )
+@click.option(
+    "--other-people",
+    is_flag=True,
+    help="With --epsilon: rows that equal ones of a file released before are of other people, as "
+    "happens where columns are few, and have a budget of their own.",
+)
 @click.option("--allow-weight", is_flag=True, help="Let the server set the weight of the rows.")
 @click.option(
     "--patience", type=NUMBER, default=600.0, show_default=True, help="Seconds without a server."
@@ -140,10 +146,11 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
     names = () if is_made_up(table.columns) else table.columns
     lying, noisy = rows, options["epsilon"] is not None
+    others = options.pop("other_people")
     rows, filed = _as_recorded(rows, table.columns, noisy)  # made-up names have an order, too
     if dry_run:
         show_reading(table)
-        show(rows, lying, limits, options["epsilon"], options["delta"], settings)
+        show(rows, lying, limits, options["epsilon"], options["delta"], settings, others)
         if names:
             out.print(f"\n{TRAVELS.rstrip()}")
         return
@@ -157,7 +164,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     for name in TRUST if limits.trust_server else ():
         if getattr(limits, name):
             say(TRUST[name])
-    _join(rows, names, filed, limits, coding=table.coding, **options)
+    _join(rows, names, filed, limits, coding=table.coding, others=others, **options)
 
 
 def _as_recorded(rows: Any, names: tuple[str, ...], noisy: bool) -> Any:
@@ -219,6 +226,7 @@ def _join(
     patience: float,
     out_file: Path | None,
     coding: Any,
+    others: bool,
 ) -> None:
     from hopfed._lib.home_folder import home
     from hopfed.federation.engines.flower.client import ClientProcess, client_folder
@@ -235,7 +243,7 @@ def _join(
     address(server, "--server")
     keys = private_key(key)
     folder = client_folder(home(), keys[1])
-    ledger = Ledger(home() / "privacy")
+    ledger = Ledger(home() / "privacy", others=others)
     if epsilon is not None:
         ledger.check(rows)  # before the server is asked anything
     released = Released.of(home() / "released", rows)
