@@ -8,7 +8,7 @@ For signs a gap is a loss of quality: `p r^2` takes the place of `r^2` in the st
 `kappa = N pi p r^2 / (1 - p r^2)`, and without gaps every number is that of
 :func:`hopfed.theory.planning.plan`. For Beta rates both classes share a mean, whose eigenvalue
 comes first; the class is told from the rest by the second. Expectations over the law are sums
-over a typical table of weighted columns.
+over a typical table of weighted columns; power is an average over tables.
 
 Source: derived in theory/NOTES.md, "Planning for graded classes".
 """
@@ -26,6 +26,7 @@ from hopfed.errors import ArgumentError
 from . import _check, assignment, class_noise, planning, spikes, tracy_widom
 from ._solve import fewest
 from .graded import Classes, Prediction, predict_white
+from .table_variation import relative_spikes
 
 _LEVELS = 24  # of the rates of each class in a typical table
 _MOST_SAMPLES = 2**40
@@ -156,7 +157,7 @@ class GradedPlan:
     --------
     >>> found = plan(ClassLaw(rates=(1, 1), missing=0.3), [0.5, 0.1], N=100)
     >>> found.samples.tolist(), found.accuracy.round(3).tolist()
-    ([10.0, 84.0], [1.0, 1.0])
+    ([12.0, 87.0], [1.0, 1.0])
     """
 
     boundary: np.ndarray
@@ -244,6 +245,17 @@ class _Case:
         # Columns of any rate are divided by the standard deviation that they show, and then have
         # the edge of +-1 entries (theory/NOTES.md, "Counting in whitened coordinates").
         self.kurtosis = _excess_kurtosis(self.classes) if signs else -2.0
+        self.spread = np.ones(1) if signs else self._spread()
+
+    def _spread(self) -> np.ndarray:
+        """Spikes (T,) of tables of so many columns, over that of a typical one."""
+        rows = min(max(self.boundary(), 4.0), float(_MOST_SAMPLES))
+        shares, observed = np.array([self.share, 1 - self.share]), 1 - self.law.missing
+
+        def table(rng: np.random.Generator) -> Classes:
+            return shown(Classes(self.law.draw(rng, 2, self.N), shares, observed), rows)
+
+        return relative_spikes(table, self.shown(rows), self.place)
 
     def boundary(self) -> float:
         """Number of rows at which the strength that they show is that of the phase boundary."""
@@ -279,7 +291,7 @@ class _Case:
         return float(shift * (centre + scale * level) / samples)
 
     def power(self, samples: float) -> float:
-        """Probability of passing the test, summed over the number of rows the class gets."""
+        """Probability of passing the test, over the rows that the class gets, and over tables."""
         from scipy.special import ndtr
 
         got, weights = planning.binomial_shares(np.array([self.share]), np.array([float(samples)]))
@@ -287,7 +299,7 @@ class _Case:
         q = sites / rows
         size = (samples / rows) * (sites / self.N)
         root = float(spikes.threshold(q))
-        kappa = np.maximum(self._strengths(got, samples) * size, 1e-12 * root)
+        kappa = np.outer(self._strengths(got, samples) * size, self.spread).clip(1e-12 * root)
         scale = rows / samples
         lift, raised = self._class_noise(samples)
         eigenvalue = spikes.outlier(kappa, q) * scale * lift
@@ -296,20 +308,18 @@ class _Case:
         limit = max(self.threshold(samples), float(edge)) * raised
         outside = kappa > root
         passes = outside * ndtr((eigenvalue - limit) / np.where(outside, sd, 1.0))
-        missed = float(np.clip(weights @ (1 - passes), 0.0, 1.0))
+        missed = float(np.clip(weights @ (1 - passes).mean(axis=1), 0.0, 1.0))
         return 1 - (1 - self.false_alarm) * missed
 
     def _strengths(self, got: np.ndarray, samples: float) -> np.ndarray:
         """Spike of the class if it gets this share of the rows, the noise as it is on average."""
         gram = self.shown(samples).gram
         if self.law.rates is None:
-            found: np.ndarray = got * gram[0, 0]
-            return found
+            return np.asarray(got * gram[0, 0])
         first, second = got * gram[0, 0], (1 - got) * gram[1, 1]
         determinant = got * (1 - got) * (gram[0, 0] * gram[1, 1] - gram[0, 1] ** 2)
         half = (first + second) / 2
-        found = determinant / (half + np.sqrt(np.maximum(half**2 - determinant, 0)))
-        return found
+        return np.asarray(determinant / (half + np.sqrt(np.maximum(half**2 - determinant, 0))))
 
     def _class_noise(self, samples: float) -> tuple[float, float]:
         """Factors by which unequal noise moves the eigenvalue and the edge."""

@@ -37,7 +37,7 @@ QUANTITIES = (
 )
 _ITERATIONS = 200  # of expectation maximisation
 _TOLERANCE = 0.03  # of the value: what laws for large tables may miss in small ones
-_POWER_TOLERANCE = 0.1  # the plan's own, near the boundary
+_POWER_TOLERANCE = 0.05  # the plan's own, near the boundary
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Comparison:
     planned : (n,) what the plan says, for a typical table.
     predicted, measured : (n,) means over draws; root mean squares of errors.
     standard_error : (n,) of the difference of both, over draws.
-    agrees : (n,) whether they differ by no more than four standard errors and 3% (power: .1), or
-        nothing was predicted.
+    agrees : (n,) whether they differ by no more than four standard errors and 3% (power: .05, and
+        the errors of so many draws at the power that was predicted), or nothing was predicted.
 
     Examples
     --------
@@ -100,14 +100,15 @@ def compare(
     roots = [QUANTITIES.index(name) for name in ("mean_error", "labelled_error")]
     predicted[roots], measured[roots] = np.sqrt(predicted[roots]), np.sqrt(measured[roots])
     error[roots] /= 2 * predicted[roots]
-    slack = _TOLERANCE * np.abs(predicted)
-    slack[QUANTITIES.index("power")] = _POWER_TOLERANCE
+    slack, allowed, power = _TOLERANCE * np.abs(predicted), error.copy(), QUANTITIES.index("power")
+    slack[power] = _POWER_TOLERANCE
+    allowed[power] = np.sqrt(predicted[power] * (1 - predicted[power]) / draws)  # were it right
     return Comparison(
         planned=np.array([float(getattr(plan, name)) for name in QUANTITIES]),
         predicted=predicted,
         measured=measured,
         standard_error=error,
-        agrees=np.isnan(predicted) | (np.abs(measured - predicted) <= 4 * error + slack),
+        agrees=np.isnan(predicted) | (np.abs(measured - predicted) <= 4 * allowed + slack),
     )
 
 

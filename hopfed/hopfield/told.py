@@ -17,6 +17,7 @@ from hopfed.federation.messages import Message
 from hopfed.hopfield.client import MOST_PATTERNS, pack_patterns, unpack_patterns
 from hopfed.tables.coding import Coding
 
+STOPPED = "stopped"  # in the last word of a federation that ended without a result
 STATUS = "not judged"
 ADVICE = "A federation tells archetypes, and no verdict about them."
 FITTING = (

@@ -49,3 +49,18 @@ def test_a_client_whose_server_left_says_what_it_did_not_answer(tmp_path, monkey
         in said.splitlines()[-1]
     )
     assert "serve --rounds 2" in said.splitlines()[-1]
+
+
+def test_a_client_whose_server_ends_without_a_result_ends_too(tmp_path, monkeypatch, hopfed):
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    make_keys(tmp_path, 1, ["127.0.0.1"])
+    np.save(tmp_path / "a.npy", signs(900))
+    asked = request(recipe=describe(method(rounds=1))[0])
+    given = ("--data", "a.npy", "--ca", "ca.pem", "--key", "client-0.key", "--rounds", "2")
+    monkeypatch.chdir(tmp_path)
+    with Rogue(tmp_path, [asked, request(last=True, down={"stopped": np.ones(())})]) as server:
+        status, _, said = hopfed("join", *given, "--server", server.address, "--out", "a.h5")
+    assert (status, (tmp_path / "a.h5").exists()) == (2, False)
+    last = said.splitlines()[-1]
+    assert "the server ended the federation without a result; its last question was not" in last
+    assert "needs serve --rounds 2" in last

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import click
@@ -239,6 +240,7 @@ def _join(
     from hopfed.hopfield.site.consent import Owner
     from hopfed.hopfield.site.named_owner import NamedOwner
     from hopfed.hopfield.site.released import Released
+    from hopfed.hopfield.told import STOPPED
 
     address(server, "--server")
     keys = private_key(key)
@@ -253,10 +255,14 @@ def _join(
     process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
     say(f"what leaves is recorded in {released.path}")
 
-    sparing, refused = Sparing(say), ""
+    sparing, refused, stopped = Sparing(say), "", Event()
 
     def watch(request: Any, reply: Any) -> None:
         nonlocal refused
+        if request.last and STOPPED in request.down:
+            stopped.set()
+            process.finished.set()
+            return
         if request.last:
             try:
                 order, called = joined.order(request)
@@ -281,13 +287,19 @@ def _join(
         sparing(f"{where}: sending {parts}")
 
     node.watch, node.say = watch, sparing
+
+    def last(error: object) -> HopfedError:
+        why = f"; its last question was not answered: {refused}" if refused else ""
+        return HopfedError(f"{error}{why}")
+
     try:
         process.run()
     except HopfedError as error:  # the server is gone, perhaps because it got no answer
-        last = f"; its last question was not answered: {refused}" if refused else ""
-        raise HopfedError(f"{error}{last}") from None
+        raise last(error) from None
     if joined.refused is not None:
         raise joined.refused
+    if stopped.is_set():
+        raise last("the server ended the federation without a result")
 
 
 def _finish(

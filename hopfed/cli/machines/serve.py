@@ -144,6 +144,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
                 experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
             )
         except HopfedError as error:
+            if _is_refused(error):
+                engine.stop(config)
             raise HopfedError(f"{error}; {_advice(error)}") from None
         with blaming(out_file, run.kind):  # what nobody would take is not told
             told = read(experiment.told(config, run.arrays).message(), config.columns)
@@ -156,11 +158,16 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {out_file}")
 
 
-def _advice(error: HopfedError) -> str:
-    """Say how a federation that stopped goes on."""
+def _is_refused(error: HopfedError) -> bool:
+    """Whether a federation stopped because its clients refuse what it asks."""
     from hopfed.federation.faults import TooFewClientsError
 
-    if isinstance(error, TooFewClientsError) and error.refused:
+    return isinstance(error, TooFewClientsError) and error.refused
+
+
+def _advice(error: HopfedError) -> str:
+    """Say how a federation that stopped goes on."""
+    if _is_refused(error):
         return "serve anew with what these clients allow, or once they allow it go on with --resume"
     return "continue with --resume"
 
@@ -195,10 +202,21 @@ class _ReportingEngine:
 
     def tell(self, config: Any, told: Any) -> None:
         """Tell the clients that are there what was found, and that it is over."""
+        self._say_last(config, told.message())
+
+    def stop(self, config: Any) -> None:
+        """Tell the clients that are there that it is over, without a result."""
+        import numpy as np
+
+        from hopfed.hopfield.told import STOPPED
+
+        self._say_last(config, {STOPPED: np.ones(())})
+
+    def _say_last(self, config: Any, down: Any) -> None:
         from hopfed.federation.contract import Context
         from hopfed.federation.engines import Call
 
-        down, t = told.message(), config.rounds - 1
+        t = config.rounds - 1
         everyone = [Call({}, down, Context(0, t, 0, c)) for c in range(config.clients)]
         self.engine.tell(config.make(), everyone, GOODBYE)
 

@@ -13,7 +13,7 @@ Of 2 to 40 archetypes in rows of 12 to 784 columns at r from .35 to .9 both aver
 trait, and archetypes beside a category of four levels have 7 to 700 (13 and 60 columns, 1,200 rows
 a client); with noise for epsilon 4 the first three have 3 to 37, for epsilon 1 from 1.3.
 
-Source: theory/NOTES.md, "Spectrum", for the second moment; the test is ours.
+Source: theory/NOTES.md, "Check of the symmetric channel".
 """
 
 from __future__ import annotations
