@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.tables.coding import Coding
 
 SHOWN = 5  # names in a line
+NEAR, LIKE = 20, 0.85  # names that are compared with each other, and how alike two must be
 WAY = (
     "; columns that not all have are taken as missing by --columns union (columns='union'), and "
     "left out by --columns shared"
@@ -159,7 +161,16 @@ def check_columns(
         parts = [f"lacks {listed(lacks)} of {other}"] if lacks else []
         beside = "beside" if lacks else f"beside those of {other}"
         parts += [f"has {listed(more)} {beside}"] if more else []
-        raise DataError(f"{name}: {', and '.join(parts)}{way}")
+        raise DataError(f"{name}: {', and '.join(parts)}{_misspelt(more, lacks)}{way}")
+
+
+def _misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
+    """Names that one table has beside those of another, and that are nearly one that it lacks."""
+    if max(len(more), len(lacks)) > NEAR:
+        return ""
+    near = {name: get_close_matches(name, lacks, n=1, cutoff=LIKE) for name in more}
+    same = [f"'{shown(a, 60)}' is '{shown(b[0], 60)}'" for a, b in near.items() if b]
+    return f" (if {same[0]}, rename it)" if same else ""
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:

@@ -373,3 +373,10 @@ def test_where_nobody_has_names_nothing_is_said_of_columns(tmp_path):
     np.testing.assert_array_equal(found, in_order(x, CONFIG))
     assert world.lines == []
     assert world.columns == {}
+
+
+def test_a_table_with_numbers_to_cut_gives_its_names_without_that_of_the_rows(tmp_path):
+    """Of such a file the column of names was kept, and every client was refused."""
+    lines = [f"p{i};{20 + i % 60};{'ja' if i % 3 else 'nein'}" for i in range(100)]
+    (tmp_path / "a.csv").write_text("\n".join(["Patient-Nr;Alter;Raucher", *lines]))
+    assert serve_columns.given(str(tmp_path / "a.csv")) == (2, ("Alter", "Raucher"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hopfed import kernels, read_table
+from hopfed import kernels, read_table, recover
 from hopfed.errors import ArgumentError, DataError
 from hopfed.tables.aligning import aligned_tables
 from hopfed.tables.reading import read_tables
@@ -98,3 +98,9 @@ def test_a_table_without_a_shared_column_is_refused_and_two_spellings_are_named(
         read_tables([one, spelt], columns="union")
     with pytest.raises(DataError, match="give both one name"):
         aligned_tables([read_table(one), read_table(spelt)], ["a", "b"], "union")
+
+
+def test_a_misspelt_column_is_to_be_renamed():
+    tables = [{"medicines": ["y", "n"], "age": [0, 1]}, {"medicnes": ["n", "y"], "age": [1, 1]}]
+    with pytest.raises(DataError, match=r"if 'medicnes' is 'medicines', rename it"):
+        recover([read_table(t) for t in tables])

@@ -7,6 +7,7 @@ import io
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,11 +61,12 @@ def _row_names(path: Path) -> tuple[str, ...]:
 
     if path.suffix.lower() not in SEPARATORS:
         return ()
-    try:
-        coding = read_table(path).coding
-    except HopfedError:  # only a header, or columns of which clients say how they are read
-        return ()
-    ids: tuple[str, ...] = () if coding is None else coding.ids
+    ids: tuple[str, ...] = ()
+    for cut in (None, "median"):  # which decides nothing here: clients say how columns are read
+        with suppress(HopfedError):  # only a header, or columns that cannot be read like this
+            coding = read_table(path, binarize=cut).coding
+            ids = () if coding is None else coding.ids
+            break
     for name in ids:
         err.print(f"column '{shown(name)}' names the rows, and is none of the federation's")
     return ids

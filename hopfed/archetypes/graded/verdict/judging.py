@@ -308,7 +308,7 @@ def _words(
     if odd:
         return "structure, but not classes", _odd_rows(K, odd)
     if K == 1:
-        return "one class", "One class: columns are independent; there is nothing to recover."
+        return "one class", "Columns are independent; there is nothing to recover."
     return "ok", f"{K} classes explain how the columns depend on each other."
 
 
