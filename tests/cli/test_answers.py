@@ -103,6 +103,26 @@ def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
     assert (status, "none.csv: no such file" in errors) == (2, True)
 
 
+def test_more_words_may_stand_for_no_entry_than_the_run_knows(people, hopfed, tmp_path):
+    path, run, (head, names, cells, _, _) = people
+    other = cells.copy()
+    other[3, 0], other[4, -1] = "no idea", "-99"
+    table = written(tmp_path / "other.csv", head, names, other)
+    out = tmp_path / "a.csv"
+    status, _, errors = hopfed("assign", run, table, "--out", out)
+    assert (status, "'no idea' was not there" in errors) == (2, True)
+    status, _, errors = hopfed("assign", run, table, "--words", "no idea=missing", "--out", out)
+    assert status == 0, errors
+    status, _, errors = hopfed("assign", run, table, "--words", "no idea=-1", "--out", out)
+    assert (status, "--words must be left out, but for words that stand" in errors) == (2, True)
+    given = "--words", "no idea=missing", "--id", "person", "--out", out
+    assert hopfed("assign", run, table, *given)[0] == 2
+    filled = "--words", "no idea=missing,age=-99=missing", "--out", tmp_path / "f.csv"
+    status, said, errors = hopfed("complete", run, table, *filled)
+    assert status == 0, errors
+    assert read(tmp_path / "f.csv")[4][1] in ("yes", "no")
+
+
 def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path):
     path, run, (_, names, _, _, kind) = people
     status, text, _ = hopfed("assign", run, path, "--out", tmp_path / "rows.csv")
