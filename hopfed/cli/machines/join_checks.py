@@ -59,7 +59,10 @@ def _too_few(shape: tuple[int, int], limits: Any) -> list[str]:
         return []
     over = f" in each of {rounds} rounds" if rounds > 1 else ""
     own = "" if limits.smallest_batch else ", twice as many as columns, and 400 at least"
-    return [f"{M:,} rows, where {fewest:,} are needed{over} (--smallest-batch{own})"]
+    return [
+        f"{M:,} rows, where {fewest:,} are needed{over} (--smallest-batch{own}): sums of fewer "
+        "tell of single rows, so such a table had better stay out"
+    ]
 
 
 def _gaps(table: Any, epsilon: float | None) -> list[str]:

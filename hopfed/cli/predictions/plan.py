@@ -164,6 +164,14 @@ def _plain(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> None
         _explain({name: said for name, said in _MEANINGS.items() if name in held})
         if together:
             _explain(_PROMISED)
+        if options["epsilon"] is not None:
+            from hopfed.hopfield.site.limits import Limits
+
+            out.print(
+                f"\nThe second table is of operators with noise, of all clients' rows together; "
+                f"`hopfed join` answers from {Limits().batch(sites):,} rows of a client or more in "
+                "each round, unless told otherwise (--smallest-batch)."
+            )
 
 
 def _together(
