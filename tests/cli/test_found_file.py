@@ -121,6 +121,19 @@ def test_the_page_of_a_server_opens_with_the_archetypes(rows, hopfed, tmp_path):
         assert f"<td>{np.bincount(labels)[k]}</td>" in page
 
 
+def test_answers_of_a_poor_fit_say_so(hopfed, tmp_path):
+    rng = np.random.default_rng(5)
+    x = np.where(rng.random((1500, N)) < rng.random(N), 1, -1)
+    served(tmp_path / "run.h5", x)
+    table = written(tmp_path / "rows.csv", x)
+    status, _, errors = hopfed("assign", tmp_path / "run.h5", table, "--out", tmp_path / "a.csv")
+    assert status == 0, errors
+    assert "is a poor fit: The rows of most clients are not noisy copies" in errors
+    status, _, errors = hopfed("report", tmp_path / "run.h5", "--out", tmp_path / "p.html")
+    assert status == 0, errors
+    assert "Verdict: poor fit." in (tmp_path / "p.html").read_text()
+
+
 def test_options_for_tables_are_not_left_unused(rows, hopfed, tmp_path):
     served(tmp_path / "run.h5", rows[0])
     status, _, errors = hopfed("report", tmp_path / "run.h5", "--binarize", "3")

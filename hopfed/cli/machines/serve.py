@@ -17,7 +17,7 @@ from hopfed._lib.settings import require
 from hopfed.cli.machines import serve_columns
 from hopfed.cli.numbers import COUNT, NUMBER
 from hopfed.cli.printing import err, out
-from hopfed.errors import ArgumentError, HopfedError, shown
+from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
 from hopfed.federation.faults import Fault
 
 LONGEST = 2_000  # characters of a line of the log
@@ -167,6 +167,11 @@ def _is_refused(error: HopfedError) -> bool:
 
 def _advice(error: HopfedError) -> str:
     """Say how a federation that stopped goes on."""
+    if _is_refused(error) and OtherColumnsError.told in str(error):
+        return (
+            "name the columns that all clients have once they have read their files (--columns "
+            "FILE, one a line), or give their number alone"
+        )
     if _is_refused(error):
         return "serve anew with what these clients allow, or once they allow it go on with --resume"
     return "continue with --resume"

@@ -52,6 +52,8 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
             raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
     elif len(found):
         found = _coded(found, run, path, files, options)
+    if found.status == "poor fit":
+        err.print(f"{shown(path)} is a poor fit: {shown(found.advice)}", soft_wrap=True)
     if len(found) > 1 and not np.isfinite(found.shares).any():
         err.print(
             f"{shown(path)} does not say how many rows each archetype has: all are taken for "
