@@ -231,6 +231,6 @@ def test_a_dry_run_says_what_left_before_and_writes_nothing(tmp_path, hopfed, mo
     np.save(path, rows[:300])
     status, text = dry("--epsilon", "1")
     assert status == 2
-    assert "300 of these 300 rows, row 1 first, were released before" in text
+    assert "300 of these 300 rows, row 1 first, equal rows that were released before" in text
     (home / "privacy" / "ledger").write_text("damaged")
     assert str(home) in dry("--epsilon", "1")[1], "the owner is told which file"

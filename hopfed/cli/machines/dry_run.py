@@ -23,7 +23,7 @@ READ = 10  # codings that are printed
 SHOWN = 10  # rounds of which the past is printed
 
 
-def show_reading(table: Any) -> None:
+def _print_reading(table: Any) -> None:
     """Print how the columns of a table are read, by all owners alike, and what is odd."""
     names, codes = table.coding.names, map(str, table.coding.codes)
     out.print(f"{len(table):,} rows; columns are read so, and must be by all owners:")
@@ -35,6 +35,7 @@ def show_reading(table: Any) -> None:
 
 
 def show(
+    table: Any,
     rows: Any,
     lying: Any,
     limits: Any,
@@ -45,7 +46,7 @@ def show(
 ) -> None:
     """Print three lines, what is recorded, a round of these examples alone, and the worst case.
 
-    The rows are given as records know them, and as they lie in the file.
+    The rows are given as their table, as records know them, and as they lie in the file.
     """
     from hopfed._lib.home_folder import home
     from hopfed._lib.settings import with_settings
@@ -55,6 +56,7 @@ def show(
     from hopfed.hopfield.site.released import Released
 
     _print_summary(rows.shape, limits, epsilon)
+    _print_reading(table)
     ledger = Ledger(home() / "privacy", look=True, others=others)
     if epsilon is not None:
         ledger.check(rows)

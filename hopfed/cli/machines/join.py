@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.cli.machines.dry_run import TRUST, show, show_reading
+from hopfed.cli.machines.dry_run import TRUST, show
 from hopfed.cli.machines.join_checks import check_fit
 from hopfed.cli.machines.join_columns import OUT, TRAVELS, Joined, write_found
 from hopfed.cli.machines.serve import address, say
@@ -150,8 +150,7 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     others = options.pop("other_people")
     rows, filed = _as_recorded(rows, table.columns, noisy)  # made-up names have an order, too
     if dry_run:
-        show_reading(table)
-        show(rows, lying, limits, options["epsilon"], options["delta"], settings, others)
+        show(table, rows, lying, limits, options["epsilon"], options["delta"], settings, others)
         if names:
             out.print(f"\n{TRAVELS.rstrip()}")
         return
@@ -227,7 +226,7 @@ def _join(
     patience: float,
     out_file: Path | None,
     coding: Any,
-    others: bool,
+    others: bool = False,
 ) -> None:
     from hopfed._lib.home_folder import home
     from hopfed.federation.engines.flower.client import ClientProcess, client_folder
