@@ -33,11 +33,17 @@ ROOM = 1 << 30  # bytes of memory, beside that for the bytes
 BLOCK = 1 << 24  # bytes of an array that are sent together
 COPIES = 4  # of a block, on its way
 
+ATTEMPTS = 2  # a lock that another thread held at the moment of the fork is free at the next
+
 _END = ...  # sent last; there is one in every process
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGALRM", "SIGXCPU", "SIGUSR1", "SIGUSR2")
 
 # Of a process that reads: limit -> what it may be raised to, and bytes that raise it by one.
 _raisable: dict[int, tuple[int, int]] = {}
+
+
+class _StoodStillError(RuntimeError):
+    """A child neither sent anything nor used the processor."""
 
 
 def in_child_process(work: Callable[[], Iterator[Any]], size: int) -> Generator[Any, None, None]:
@@ -59,6 +65,19 @@ def in_child_process(work: Callable[[], Iterator[Any]], size: int) -> Generator[
     >>> list(in_child_process(lambda: iter([1, 2]), size=0))
     [1, 2]
     """
+    for attempt in range(ATTEMPTS):
+        begun = False
+        try:
+            for value in _in_one_child(work, size):
+                begun = True
+                yield value
+            return
+        except _StoodStillError:
+            if begun or attempt + 1 == ATTEMPTS:
+                raise
+
+
+def _in_one_child(work: Callable[[], Iterator[Any]], size: int) -> Generator[Any, None, None]:
     ours, theirs = Pipe(duplex=False)
     with ours, theirs:
         process = _fork()
@@ -178,7 +197,7 @@ def _message(pipe: Any, process: int) -> Any:
         if now != used:
             used, since = now, time.monotonic()
         elif time.monotonic() - since > STILL:
-            raise RuntimeError(f"reading the file stood still for {STILL:g} s; try again")
+            raise _StoodStillError(f"reading the file stood still for {STILL:g} s; try again")
     return pipe.recv()
 
 

@@ -85,6 +85,20 @@ def test_a_reader_that_stands_still_is_ended(monkeypatch):
         next(parts)
 
 
+def test_a_lock_that_was_held_at_the_fork_costs_one_more_try(monkeypatch, tmp_path):
+    """As of another thread of the parent, which lets it go while the child waits for ever."""
+    monkeypatch.setattr(module, "STILL", 0.2)
+    tried = tmp_path / "tried"
+
+    def reading():
+        if not tried.exists():
+            tried.touch()
+            time.sleep(60)
+        yield 1
+
+    assert list(in_child_process(reading, 0)) == [1]
+
+
 def working():
     end = time.process_time() + 1.5
     while time.process_time() < end:
