@@ -129,7 +129,9 @@ class Run:
                 yield from _parts(path, file)
 
         if not os.path.isfile(path):
-            raise RunFileError(f"{path}: no such run file")
+            held = sorted(Path(path).glob("*.h5"))[:1] if os.path.isdir(path) else []
+            way = f"; a folder of several, such as {held[0].name}" if held else ""
+            raise RunFileError(f"{path}: no such run file{way}")
         try:
             with closing(in_child_process(read, os.path.getsize(path))) as parts:
                 run = cls(

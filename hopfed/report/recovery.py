@@ -167,7 +167,8 @@ def _archetypes(found: Archetypes) -> str:
     """Each archetype by the columns that tell it from the other rows."""
     if not len(found):
         return ""
-    sure = RATES.get(found.channel, "The interval holds the true rate in 95 of 100 cases.")
+    intervals = "The interval holds the true rate in 95 of 100 cases." * _has_intervals(found)
+    sure = RATES.get(found.channel, intervals)
     sure = SIGNS if found.signs_only else f"{sure} {DRAWN}"
     parts = [
         "<h3>Archetypes</h3><p>Each is shown by the columns in which it differs most from the "

@@ -90,4 +90,5 @@ def test_signs_are_shown_without_rates(tmp_path):
     assert "means" not in report_of(found)
     graded = Told(xi, means=0.8 * xi, shares=np.array([0.5, 0.5])).archetypes()
     assert not graded.signs_only
+    assert "95 of 100" not in sections("run.h5", as_run(graded))[1], "no interval is known"
     assert "%" in graded.summary()
