@@ -374,7 +374,9 @@ def test_the_plan_is_printed_with_and_without_privacy(plan):
     promises = 1 + 1 + 3  # a table of three, after a line left blank
     legend = (1 + 8) + (1 + 3)  # what the columns and the promises mean
     lines = plan(f"{line} {budget}")[1].splitlines()
-    assert len(lines) == 3 + promises + 1 + 2 + 1 + 3 + legend
+    smallest = 1 + 1  # from how many rows clients answer
+    assert len(lines) == 3 + promises + 1 + 2 + 1 + 3 + legend + smallest
+    assert "answers from 400 rows of a client or more" in lines[-1]
 
 
 @pytest.mark.parametrize(
