@@ -357,7 +357,8 @@ def told(config: Config, arrays: Arrays) -> Told:
     patterns = served_archetypes(config, arrays)
     if not config.graded:
         misfit = float(arrays["misfit"][0, -1]) if "misfit" in arrays else math.nan  # older runs
-        fits = misfit <= 1 if len(patterns) or misfit > 1 else None
+        known = not math.isnan(misfit) and (len(patterns) > 0 or misfit > 1)
+        fits = misfit <= 1 if known else None
         return Told(patterns, quality=float(arrays["quality"][0, -1]), fits=fits)
     means, shares = (
         arrays[f"archetypes/{name}"][0, -1, : len(patterns)] for name in ("means", "shares")

@@ -139,8 +139,8 @@ class Choices:
         held = set(names)
         words: dict[str, Any] = {}
         for word, sign in (self.words or {}).items():
-            column, _, own = word.rpartition("=")
-            if column in held and sign != "category":
+            column, equals, own = word.rpartition("=")
+            if equals and column in held and sign != "category":
                 words.setdefault(column, {})[own] = sign
             else:
                 words[word] = sign

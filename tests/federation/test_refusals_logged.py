@@ -34,33 +34,29 @@ def test_every_refusal_is_a_line_in_the_owners_log(tmp_path, monkeypatch, capsys
         assert words in line
 
 
-def test_a_client_whose_server_left_says_what_it_did_not_answer(tmp_path, monkeypatch, hopfed):
+def joined_in_two_rounds(tmp_path, monkeypatch, hopfed, *tricks):
+    """Join a server that asks for one round, and then plays tricks, with rows dealt over two."""
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     make_keys(tmp_path, 1, ["127.0.0.1"])
     np.save(tmp_path / "a.npy", signs(900))
     asked = request(recipe=describe(method(rounds=1))[0])
     given = ("--data", "a.npy", "--ca", "ca.pem", "--key", "client-0.key", "--rounds", "2")
     monkeypatch.chdir(tmp_path)
-    with Rogue(tmp_path, [asked, *[Raw(b"")] * 100]) as server:
-        status, _, said = hopfed("join", *given, "--server", server.address, "--patience", "2")
-    assert status == 2
-    assert (
-        "its last question was not answered: this client deals its rows over 2 round(s)"
-        in said.splitlines()[-1]
-    )
-    assert "serve --rounds 2" in said.splitlines()[-1]
+    with Rogue(tmp_path, [asked, *tricks]) as server:
+        out = "--server", server.address, "--patience", "2", "--out", "a.h5"
+        status, _, said = hopfed("join", *given, *out)
+    assert (status, (tmp_path / "a.h5").exists()) == (2, False)
+    return said.splitlines()[-1]
+
+
+def test_a_client_whose_server_left_says_what_it_did_not_answer(tmp_path, monkeypatch, hopfed):
+    last = joined_in_two_rounds(tmp_path, monkeypatch, hopfed, *[Raw(b"")] * 100)
+    assert "its last question was not answered: this client deals its rows over 2 round(s)" in last
+    assert "serve --rounds 2" in last
 
 
 def test_a_client_whose_server_ends_without_a_result_ends_too(tmp_path, monkeypatch, hopfed):
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    make_keys(tmp_path, 1, ["127.0.0.1"])
-    np.save(tmp_path / "a.npy", signs(900))
-    asked = request(recipe=describe(method(rounds=1))[0])
-    given = ("--data", "a.npy", "--ca", "ca.pem", "--key", "client-0.key", "--rounds", "2")
-    monkeypatch.chdir(tmp_path)
-    with Rogue(tmp_path, [asked, request(last=True, down={"stopped": np.ones(())})]) as server:
-        status, _, said = hopfed("join", *given, "--server", server.address, "--out", "a.h5")
-    assert (status, (tmp_path / "a.h5").exists()) == (2, False)
-    last = said.splitlines()[-1]
+    stopped = request(last=True, down={"stopped": np.ones(())})
+    last = joined_in_two_rounds(tmp_path, monkeypatch, hopfed, stopped)
     assert "the server ended the federation without a result; its last question was not" in last
     assert "needs serve --rounds 2" in last

@@ -114,3 +114,11 @@ def test_what_a_server_says_of_the_fit_is_checked():
     xi = rademacher(2, 20, np.random.default_rng(0))
     for fits in (True, False, None):
         assert read(Told(xi, quality=0.5, fits=fits).message(), 20).fits is fits
+
+
+def test_where_operators_are_not_exact_nothing_is_said():
+    """Of a sketch the fit is not known, and it was called a poor one."""
+    x = of_kind("archetypes", 60, np.random.default_rng(5))
+    told = served(x, form="sketch", width=20)
+    assert (len(told.patterns), told.fits) == (3, None)
+    assert told.verdict[0] == "not judged"

@@ -23,19 +23,19 @@ READ = 10  # codings that are printed
 SHOWN = 10  # rounds of which the past is printed
 
 
-def _print_reading(table: Any) -> None:
+def _print_reading(held: Any) -> None:
     """Print how the columns of a table are read, by all owners alike, and what is odd."""
-    names, codes = table.coding.names, map(str, table.coding.codes)
-    out.print(f"{len(table):,} rows; columns are read so, and must be by all owners:")
+    names, codes = held.coding.names, map(str, held.coding.codes)
+    out.print(f"{len(held):,} rows; columns are read so, and must be by all owners:")
     for code, columns in by_code(dict(zip(names, codes, strict=True)))[:READ]:
         out.print(f"  {shown(code)}: {shown(columns)}")
-    for line in table.notes:
+    for line in held.notes:
         out.print(f"  {shown(line)}")
     out.print("")
 
 
 def show(
-    table: Any,
+    held: Any,
     rows: Any,
     lying: Any,
     limits: Any,
@@ -56,7 +56,7 @@ def show(
     from hopfed.hopfield.site.released import Released
 
     _print_summary(rows.shape, limits, epsilon)
-    _print_reading(table)
+    _print_reading(held)
     ledger = Ledger(home() / "privacy", look=True, others=others)
     if epsilon is not None:
         ledger.check(rows)

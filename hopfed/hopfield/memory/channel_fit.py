@@ -10,8 +10,8 @@ left is measured in its error: 1 is expected on average over pairs, and over col
 
 Of 2 to 40 archetypes in rows of 12 to 784 columns at r from .35 to .9 both averages are at most 1.1
 (400 to 20,000 rows a client). Three classes of any rates, independent columns of any rates, one
-trait, and archetypes beside a category of four levels have 7 to 700 (13 and 60 columns, 1,200 rows
-a client); with noise for epsilon 4 the first three have 3 to 37, for epsilon 1 from 1.3.
+trait, and archetypes beside a category of four levels have 5 to 700 (13 and 60 columns, 1,200 rows
+a client); with noise for epsilon 4 the first three have 3 to 50, for epsilon 1 from 1.3.
 
 Source: theory/NOTES.md, "Check of the symmetric channel".
 """
