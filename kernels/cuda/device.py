@@ -255,9 +255,14 @@ _MIXED = {
 }
 
 
-@lru_cache(maxsize=16)
 def cuda(ordinal: int = 0) -> Cuda:
     """Return the device of that number, opened once."""
+    return _opened(ordinal)
+
+
+@lru_cache(maxsize=16)
+def _opened(ordinal: int) -> Cuda:
+    # Not `cuda` itself: its cache would take cuda() and cuda(0) for two devices.
     return Cuda(ordinal)
 
 

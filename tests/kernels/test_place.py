@@ -32,7 +32,7 @@ def no_cupy(monkeypatch):
             raise ImportError("No module named 'cupy'")
         return real(name, *args, **kwargs)
 
-    devices.cuda.cache_clear()
+    devices._opened.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
 
 

@@ -3,13 +3,15 @@
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
 from stages import NotHereError, Rows, a_gpu, run
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-SECONDS = 100  # for a tool
+SECONDS = 300  # for a tool; all run at once
 FOUND = 86  # exit status where a tool found something
 TOUCHED = "touched all"
 
@@ -19,17 +21,28 @@ def work(rows: Rows) -> None:
     a_gpu(rows)
     if shutil.which("compute-sanitizer") is None:
         raise NotHereError("compute-sanitizer is not installed")
-    touch = [sys.executable, __file__, "--touch"]
-    for tool in TOOLS:
+    with ThreadPoolExecutor(len(TOOLS)) as together:  # what they say does not depend on time
+        found = {tool: together.submit(_under, tool, rows.out / f"{tool}.txt") for tool in TOOLS}
+    for tool, done in found.items():
         with rows.attempt(tool):
-            command = ["compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}"]
-            command += ["--print-limit", "20", *touch]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-            text = done.stdout + done.stderr
+            status, text = done.result()
             print(text, flush=True)
             said = [s.strip("= ") for s in text.splitlines() if "SUMMARY" in s]
-            rows.add(tool, status=done.returncode, said=said, complete=TOUCHED in text)
-            rows.failed |= done.returncode != 0 or TOUCHED not in text
+            rows.add(tool, status=status, said=said, complete=TOUCHED in text)
+            rows.failed |= status != 0 or TOUCHED not in text
+
+
+def _under(tool: str, out: Path) -> tuple[int | str, str]:
+    """Run this file under one tool; its exit status and all that it said, which `out` keeps."""
+    command = ["compute-sanitizer", "--tool", tool, f"--error-exitcode={FOUND}"]
+    command += ["--print-limit", "20", sys.executable, "-u", __file__, "--touch"]
+    with open(out, "w", encoding="utf-8") as file:
+        try:
+            done = subprocess.run(command, stdout=file, stderr=file, timeout=SECONDS)
+            status: int | str = done.returncode
+        except subprocess.TimeoutExpired:
+            status = "out of time"
+    return status, out.read_text(encoding="utf-8", errors="replace")
 
 
 def touch(device) -> None:
@@ -38,7 +51,9 @@ def touch(device) -> None:
     from hopfed.bench.harness.device_ceilings import Sizes, measures
     from hopfed.kernels.cuda import gram, heatbath, layered_run, products
 
-    for measure in measures(device, Sizes(copy=100, side=16, loops=1, repeats=1)).values():
+    device.trial = (64, 256)  # with which ways to do the same are compared: slow under a tool
+    for unit, measure in measures(device, Sizes(copy=100, side=16, loops=1, repeats=1)).items():
+        print("touching", unit)
         measure()
 
     rng = np.random.default_rng(0)
@@ -50,6 +65,7 @@ def touch(device) -> None:
         return device.xp.asarray(rng.integers(-8, 9, shape) / 32)
 
     for shape in ((1, 1), (130, 1), (131, 203), (66, 1_100)):
+        print("touching rows of", shape)
         x = signs(*shape)
         masked = x.copy()
         masked[::3] = 0
@@ -66,12 +82,14 @@ def touch(device) -> None:
         for null in ("signs", "permute"):
             kernels.scramble(kernels.pack(x), null, np.random.default_rng(1))
     for heatbath.MANY in (1 << 30, 0):  # a block for each chain, a warp for four
+        print("touching heat baths of more than", heatbath.MANY)
         for S, N, R in ((3, 100, 33), (5, 65, 9)):
             kernels.heat_bath(signs(S, N), real(N, R), beta=1.5, sweeps=5, seed=0)
             kernels.descend(signs(S, N), real(N, R))
     layered_run.PIECE_BYTES = 4_000  # several pieces
     for S, L, N, R in ((3, 2, 40, 5), (2, 3, 100, 33)):
         for update in (kernels.layered_step, kernels.layered_sweep):
+            print("touching", update.__name__)
             more = {"beta": 1.5, "updates": 4, "seed": 0, "field": 0.25, "cue": signs(N)}
             update(signs(S, L, N), real(N, R), **more)
 
