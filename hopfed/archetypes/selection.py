@@ -67,8 +67,10 @@ def distinct(patterns: np.ndarray) -> np.ndarray:
     >>> distinct(np.array([[1, -1], [-1, -1], [1, -1]], np.int8)).tolist()
     [[1, -1], [-1, -1]]
     """
-    bits = np.packbits(patterns > 0, axis=1)  # sorting bytes of eight sites, not sites
-    return patterns[np.sort(np.unique(bits, axis=0, return_index=True)[1])]
+    bits, first = np.packbits(patterns > 0, axis=1), dict[bytes, int]()
+    for i, row in enumerate(bits):
+        first.setdefault(row.tobytes(), i)
+    return patterns[list(first.values())]
 
 
 def _likeness(space: Subspace, patterns: np.ndarray) -> np.ndarray:

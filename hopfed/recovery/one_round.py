@@ -365,9 +365,11 @@ def orient(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``.
 
     Second moments do not see signs; the mean of the examples does. Least squares on the patterns
-    gives each coefficient, which is positive for a pattern that points the right way.
+    gives each coefficient, which is positive for a pattern that points the right way. The products
+    of patterns with each other are whole numbers, so nothing is lost by solving with these.
     """
     if len(patterns) == 0:
         return patterns
-    coefficients = np.linalg.lstsq(patterns.T.astype(np.float64), mean, rcond=None)[0]
+    rows = patterns.astype(np.float64)
+    coefficients = np.linalg.lstsq(rows @ rows.T, rows @ mean, rcond=None)[0]
     return (patterns * np.where(coefficients < 0, -1, 1)[:, None]).astype(np.int8)

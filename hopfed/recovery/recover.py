@@ -17,6 +17,7 @@ from hopfed.archetypes.graded.owners.small_tables import SMALL
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
+from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import Place, place
 from hopfed.recovery.columns import left_out, on_all_columns
 from hopfed.recovery.examples import tables_of
@@ -26,7 +27,7 @@ from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits
+from hopfed.spectral.rows import Bits, array_beside
 from hopfed.tables.aligning import check_choice
 from hopfed.tables.coding import Coding
 
@@ -168,12 +169,19 @@ def run_recovery(
             _check_reread(settings, there)
         elif there is not None:
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
-        recovery = _recovered(clients, rule, settings, seed, coding)
+        # Beside a device the host solves small problems, for which threads wait for each other.
+        with blas_threads(1 if any(map(_is_there, clients)) else None):
+            recovery = _recovered(clients, rule, settings, seed, coding)
     if tables is None:
         return recovery
     found = replace(recovery.archetypes, columns=tables[0].columns, coding=coding)
     made = [rows.made() for rows in clients if isinstance(rows, Reread)]
     return replace(recovery, archetypes=found, readings=max(made, default=1))
+
+
+def _is_there(rows: Rows) -> bool:
+    """Whether the words of packed rows are on a device."""
+    return not isinstance(rows, Reread) and on_device(array_beside(rows))
 
 
 def _check_reread(settings: Settings, there: Place | None) -> None:

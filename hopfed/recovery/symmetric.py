@@ -145,9 +145,9 @@ def summed(
     moments : (3,) number of rows, sum of their largest products, and of the squares.
     counts, sums : (K,) rows of each pattern, and (K, N) their sums.
     """
-    c = sums * patterns
     overlaps = moments / patterns.shape[1] ** np.arange(3)
-    return Agreement(counts, c.sum(axis=1), (c**2).sum(axis=1), overlaps)
+    along = np.einsum("kn,kn->k", sums, patterns)  # whole numbers, in any order
+    return Agreement(counts, along, np.einsum("kn,kn->k", sums, sums), overlaps)
 
 
 def _resembles(overlaps: np.ndarray, n_sites: int) -> bool:

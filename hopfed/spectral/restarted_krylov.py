@@ -25,7 +25,7 @@ import numpy as np
 import scipy.linalg
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed.kernels import PackedBits
 from hopfed.kernels.dispatch import on_device
 
@@ -125,7 +125,8 @@ def leading_pairs(
         widest = max(min(MOST, BYTES // (4 * n)), 2 * width)
         if not (last or m >= due or m + width > widest):
             continue
-        ascending, Y = scipy.linalg.eigh(T, driver="evd", check_finite=False)
+        with blas_threads(1):  # of a matrix as small as this, threads wait for each other
+            ascending, Y = scipy.linalg.eigh(T, driver="evd", check_finite=False)
         values, Y = np.maximum(ascending[::-1], 0.0), np.ascontiguousarray(Y[:, ::-1])
         k = count(values, m == n)
         residuals = np.linalg.norm(coupling @ Y[m - b :, :k], axis=0)
@@ -180,7 +181,8 @@ def _next_block(
     longest : length of which `SHORT` is the length of a direction that is left out.
     """
     xp = namespace(rest)
-    ascending, E = np.linalg.eigh(gram)
+    with blas_threads(1):
+        ascending, E = np.linalg.eigh(gram)
     kept = min(most, int((ascending > (SHORT * longest) ** 2).sum()))
     length, E = np.sqrt(ascending[::-1][:kept]), E[:, ::-1][:, :kept]
     block = rest @ like(np.ascontiguousarray(E / length), rest)

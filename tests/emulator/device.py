@@ -101,7 +101,8 @@ class HostArray:
         return len(self.held)
 
     def __bool__(self) -> bool:
-        return bool(self.get())
+        self.emulated.copies["asked"] += 1  # whether something is so: a wait, and hardly a copy
+        return bool(self.held)
 
     def __int__(self) -> int:
         return int(self.get())
@@ -190,7 +191,7 @@ class Emulated:
         self.xp: Any = _Namespace(np, self)
         self.standard: Any = _Namespace(array_api_compat.numpy, self)
         self.launches: list[str] = []
-        self.copies = {"up": 0, "down": 0}  # from the host to the device, and back
+        self.copies = {"up": 0, "down": 0, "asked": 0}  # to the device, back, yes or no
 
     def mark(self, x: Any) -> Any:
         """Results of NumPy as this device's: also numbers, which stay on a device until asked."""

@@ -12,7 +12,6 @@ from helpers import sample
 
 from hopfed import kernels, recover
 from hopfed.archetypes.annealed_search import Search, search_candidates
-from hopfed.archetypes.dynamics import _next
 from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import DataError
@@ -185,7 +184,7 @@ def test_patterns_that_came_from_a_device_are_not_asked_about_again(emulated, sh
         assert sum(copies.values()) <= most
 
 
-def test_dynamics_on_the_device_does_not_ask_whether_it_rests(emulated):
+def test_dynamics_on_the_device_copies_no_states(emulated):
     xi, x = sample(6, 150, 200, 0.9, 7)
     noisy = np.where(np.random.default_rng(2).random(xi.shape) < 0.3, -xi, xi).astype(np.int8)
     noisy = np.vstack([noisy, np.where(xi[0] == xi[1], xi[0], xi[2])[None]])
@@ -212,15 +211,13 @@ def test_the_search_copies_nothing(emulated):
     assert set(abs(found @ xi.T.astype(int)).argmax(axis=1)) == {0, 1, 2, 3}
 
 
-def test_sites_that_go_to_and_fro_stay_where_the_host_leaves_them(emulated):
-    state, other = np.ones((2, 3)), -np.ones((2, 3))
-    there, back = (emulated.xp.asarray(x) for x in (state, other))
-    kept, before = _next(back, there, back)  # what comes next is what was before
-    assert (kept.get() == state).all()
-    assert (before.get() == other).all()
-    moved, before = _next(back, there, there)
-    assert (moved.get() == other).all()
-    assert (before.get() == state).all()
+def test_dynamics_on_the_device_ends_at_rest(emulated):
+    xi, x = sample(6, 150, 200, 0.9, 7)
+    spectrum = eigenpairs(FactorOperator.from_examples(emulated.xp.asarray(x)), 6)
+    space = Subspace.of(spectrum, TracyWidom()(Sample(spectrum.values, 150, 200)))
+    before = emulated.copies["asked"]
+    space.polish(space.polish(xi), 1000)
+    assert 2 <= emulated.copies["asked"] - before < 20
 
 
 def test_the_signs_of_memory_and_batch_are_compared_there(device):

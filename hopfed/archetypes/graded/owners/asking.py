@@ -172,7 +172,7 @@ def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
     )
     xp = namespace(A)
     z = times(rows, A) - seen_times(rows, centre)
-    return z / xp.sqrt(xp.clip(seen_times(rows, variance), 1e-6, None))
+    return z / xp.sqrt(seen_times(rows, variance).clip(1e-6, None))
 
 
 Question = Callable[[Owner, Message], Message]

@@ -56,5 +56,5 @@ def mixed_ratios(
         told = (like(x[:, k].T.astype(np.float32), R) for x in (by_sign, by_seen))
         logs = times(mine, next(told)) + seen_times(mine, next(told))
         logs = xp.astype(logs, xp.float64) + like(constant[:, k], R)
-        found[index] += R[index, k][:, None] * xp.exp(xp.clip(logs, None, HIGHEST))
+        found[index] += R[index, k][:, None] * xp.exp(logs.clip(None, HIGHEST))
     return found

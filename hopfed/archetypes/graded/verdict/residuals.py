@@ -157,9 +157,9 @@ def row_sums(owner: Owner, _: Message) -> Message:
     by_seen = np.vstack([T * odds, (1 - T**2) * odds**2, T**2, np.ones_like(T[:1])]).T
     signs = owner.times(like(by_sign.astype(np.float32), home))
     seen = owner.seen_times(like(by_seen.astype(np.float32), home))
-    fits = (signs[:, :K] - seen[:, :K]) / xp.sqrt(xp.clip(seen[:, K : 2 * K], 1e-6, None))
+    fits = (signs[:, :K] - seen[:, :K]) / xp.sqrt(seen[:, K : 2 * K].clip(1e-6, None))
     z = xp.astype((R * fits).sum(axis=1), xp.float64)
-    norms = xp.sqrt(xp.clip(seen[:, 3 * K :] * seen[:, 2 * K : 3 * K], 1e-6, None))
+    norms = xp.sqrt((seen[:, 3 * K :] * seen[:, 2 * K : 3 * K]).clip(1e-6, None))
     cosine = xp.astype(xp.max(signs[:, K:] / norms, axis=1), xp.float64)
     sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
     often = occurrences(owner.rows)
