@@ -14,11 +14,10 @@ from hopfed.spectral.restarted_krylov import drawn_block, leading_pairs
 
 Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
 
-# On a device, by the counts of operations: all vectors take 1,000 to 3,000 dependent launches and
-# 4 n^3 operations or more, a third of which is for the eigenvalues alone; an iteration for 50
-# takes 11 products with 16 columns, and 1 / 20 s at most (not yet measured on a device).
-ITERATED = 600  # side of a matrix from which its eigenvectors are iterated on
-RULED = 1_500  # the same where a rule wants all eigenvalues first
+# On an H200 all pairs of a matrix take 11 ms at a side of 1,000, 26 at 2,000 and 57 at 3,000, of
+# which nine tenths are for the eigenvalues alone; an iteration for 1 to 50 pairs takes 22 to 32 ms
+# at any of these. So a rule that wants all eigenvalues first has the vectors from the library too.
+ITERATED = 2_000  # side of a matrix from which its eigenvectors are iterated on
 PART = 16  # of the side: of more pairs all are computed
 COLUMNS = 16  # of a block
 EXACT_TOL = 1e-6  # angle to the eigenvectors there
@@ -37,9 +36,11 @@ class Leading(NamedTuple):
 def all_pairs(A: Array, wanted: Wanted) -> Leading:
     """Eigenpairs by an iteration, or by a library that gives all vectors or none."""
     xp = namespace(A)
-    found = _iterated(A, wanted) if A.shape[0] >= ITERATED and wanted != 0 else None
-    if found is not None:
-        return found
+    n = A.shape[0]
+    if not callable(wanted) and 0 < wanted <= n // PART and n >= ITERATED:
+        found = _iterated(A, wanted)
+        if found is not None:
+            return found
     if wanted == 0:
         ascending, vectors = xp.linalg.eigvalsh(A), A[:, :0]
     else:
@@ -50,19 +51,9 @@ def all_pairs(A: Array, wanted: Wanted) -> Leading:
     return Leading(values, there, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1))
 
 
-def _iterated(A: Array, wanted: Wanted) -> Leading | None:
-    """Eigenpairs by products with `A`, where few are wanted; None where that is not the faster."""
-    xp, n, all_values = namespace(A), A.shape[0], None
-    if callable(wanted):
-        # About 2 |A|^2 of Frobenius over that of the largest stand out, if their sizes are alike.
-        if n < RULED or 2 * PART * float(xp.sum(A * A)) > n * top(n, A.__matmul__, A) ** 2:
-            return None
-        all_values = np.maximum(to_host(xp.linalg.eigvalsh(A))[::-1], 0.0)
-        wanted = counted(wanted, all_values, True)
-        if wanted == 0:
-            return Leading(all_values, A[0, :0], A[:, :0])
-    if wanted * PART > n:
-        return None
+def _iterated(A: Array, wanted: int) -> Leading | None:
+    """Eigenpairs by products with `A`; None where they are not found to the tolerance."""
+    xp, n = namespace(A), A.shape[0]
     found = leading_pairs(
         A.__matmul__,
         xp.astype(drawn_block(n, COLUMNS, stream(0, "iterated", n), A), A.dtype),
@@ -73,9 +64,7 @@ def _iterated(A: Array, wanted: Wanted) -> Leading | None:
     if found.loose:
         return None
     there = like(found.values[: found.vectors.shape[1]].astype(np.float64), A)
-    status = "converged" if all_values is None else None
-    values = found.values if all_values is None else all_values
-    return Leading(values, there, xp.astype(found.vectors, xp.float64), status)
+    return Leading(found.values, there, xp.astype(found.vectors, xp.float64), "converged")
 
 
 def top(n: int, product: Callable[[Array], Array], home: Array) -> float:
