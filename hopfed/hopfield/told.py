@@ -19,6 +19,7 @@ from hopfed.tables.coding import Coding
 
 STOPPED = "stopped"  # in the last word of a federation that ended without a result
 STATUS = "not judged"
+GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
 ADVICE = "A federation tells archetypes, and no verdict about them."
 FITTING = (
     "These archetypes explain what the columns of most clients have in common, as far as the sums "
@@ -30,6 +31,10 @@ UNFIT = (
     "classes (serve --graded), and clients join --classes."
 )
 LARGEST = 64_000_000  # entries of all archetypes: half a gigabyte as the means of a run file
+CLASSES = "Each client says how these classes fit its own rows."
+OWN = "On the rows of this owner: "
+ALONE = "Columns are independent, as within one class."
+FEWER = "Or the federation found fewer classes than there are."
 SLACK = 1e-3  # by which shares may add up to more than one
 
 
@@ -45,6 +50,8 @@ class Told:
     quality : r of the channel, in (0, 1]; NaN of classes, or where the server tells none.
     fits : whether patterns explain what the columns of most clients have in common
         (`hopfed.hopfield.memory.channel_fit`); None where that is not known.
+    own : status and explanation of classes by an owner's own rows, which is not sent
+        (`hopfed.hopfield.site.own_verdict`); None elsewhere.
 
     Examples
     --------
@@ -58,12 +65,18 @@ class Told:
     shares: np.ndarray | None = None
     quality: float = np.nan
     fits: bool | None = None
+    own: tuple[str, str] | None = None
 
     @property
     def verdict(self) -> tuple[str, str]:
-        """A status, and what it means."""
+        """A status, and what it means; never "ok", for which all rows would be needed."""
+        if self.own is not None:
+            status, advice = self.own
+            if status in GOOD:
+                return STATUS, f"{ADVICE} {OWN}{ALONE if status == 'one class' else advice}"
+            return status, f"{OWN}{advice} {FEWER}"
         if self.fits is None:
-            return STATUS, ADVICE
+            return STATUS, ADVICE if self.means is None else f"{ADVICE} {CLASSES}"
         return (STATUS, FITTING) if self.fits else ("poor fit", UNFIT)
 
     def message(self) -> Message:

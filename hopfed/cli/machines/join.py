@@ -237,7 +237,7 @@ def _join(
     from hopfed.hopfield.allowed import ALLOWED
     from hopfed.hopfield.site.budget import Ledger
     from hopfed.hopfield.site.consent import Owner
-    from hopfed.hopfield.site.named_owner import NamedOwner
+    from hopfed.hopfield.site.named_owner import NamedOwner, laid_out
     from hopfed.hopfield.site.released import Released
     from hopfed.hopfield.told import STOPPED
 
@@ -254,7 +254,7 @@ def _join(
     process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
     say(f"what leaves is recorded in {released.path}")
 
-    sparing, refused, stopped = Sparing(say), "", Event()
+    sparing, refused, stopped, ended = Sparing(say), "", Event(), []
 
     def watch(request: Any, reply: Any) -> None:
         nonlocal refused
@@ -262,12 +262,9 @@ def _join(
             stopped.set()
             process.finished.set()
             return
-        if request.last:
-            try:
-                order, called = joined.order(request)
-                _finish(request.down, len(order), out_file, order, called, coding)
-            finally:  # whatever the last word is, there is no other
-                process.finished.set()
+        if request.last:  # whatever the last word is, there is no other
+            ended.append(request)
+            process.finished.set()
             return
         where = f"round {request.context.round} exchange {request.context.exchange}"
         if joined.refused is not None:  # which is said in the end
@@ -299,6 +296,10 @@ def _join(
         raise joined.refused
     if stopped.is_set():
         raise last("the server ended the federation without a result")
+    for request in ended[:1]:
+        order, called = joined.order(request)
+        own = rows if filed is None else laid_out(rows, filed)
+        _finish(request.down, len(order), out_file, order, called, coding, own)
 
 
 def _finish(
@@ -308,19 +309,38 @@ def _finish(
     order: np.ndarray | slice = slice(None),
     names: tuple[str, ...] | None = None,
     coding: Any = None,
+    rows: Any = None,
 ) -> None:
-    """Keep what the federation found, with its N columns in this order, and as they are called."""
+    """Keep what the federation found, with its N columns in this order, and as they are called.
+
+    rows : of the owner, as its file has their columns; classes are judged by them.
+    """
     from hopfed.hopfield.told import read as read_told
 
     told = read_told(down, N)
     K = len(told.patterns)
+    if rows is not None and told.means is not None:
+        told = _judged(told, order, rows, names, coding)
     words = f"the federation is over: {K} archetype{'s' * (K != 1)}"
     if out_file is not None:
         write_found(out_file, told, order, names, coding)
         words += f"; wrote {out_file}"
     say(words)
-    if told.fits is not None:
+    if told.fits is not None or told.own is not None:
         say(": ".join(told.verdict))
+
+
+def _judged(told: Any, order: Any, rows: Any, names: Any, coding: Any) -> Any:
+    """Told classes, with what the rows of this owner say of them."""
+    from dataclasses import replace
+
+    from hopfed.hopfield.site.own_verdict import own_verdict
+
+    say("looking how these classes fit your rows; nothing of it leaves")
+    n = rows.shape[1]  # of the federation's columns an owner may lack the last
+    groups = () if coding is None else coding.groups
+    own = own_verdict(rows, told.means[:, order][:, :n], groups, names and names[:n])
+    return replace(told, own=own)
 
 
 def _secret(folder: Path) -> int:

@@ -1,0 +1,78 @@
+"""Whether classes that a federation told are the right model for an owner's own rows.
+
+A server that adds up answers with noise cannot judge classes: it has no rows to compare with
+replicas. An owner has some. The classes are fitted to these, from those told, and judged as
+`hopfed.recover` judges its own. Nothing of it leaves the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, expect, improve
+from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior
+from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.verdict.judging import Judging, judge
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.recovery.sampled import searched
+
+STEPS, MORE = 60, 20  # of the fit to the owner's rows, at most: the first, and of fewer classes
+MOST = 100  # classes: a server that tells more shall not keep this machine busy
+
+
+def own_verdict(
+    rows: PackedBits | MaskedBits,
+    means: np.ndarray,
+    groups: Sequence[Sequence[int]] = (),
+    names: Sequence[str] | None = None,
+    seed: int = 0,
+) -> tuple[str, str] | None:
+    """Return a status, and the sentence that explains it; see `hopfed.recover`.
+
+    Classes of which these rows show nothing are left out: another owner may have them. None where
+    there are no classes, or more than `MOST`.
+
+    Parameters
+    ----------
+    rows : (M, N) of the owner.
+    means : (K, N) of the classes, of the same columns.
+    groups : numbers of the columns that are levels of one variable.
+    names : of the columns.
+    seed : of the replicas.
+
+    Examples
+    --------
+    >>> from hopfed.data.readers import as_examples
+    >>> rng = np.random.default_rng(0)
+    >>> T = rng.uniform(-1, 1, (2, 30))
+    >>> x = np.where(rng.random((600, 30)) < (1 + T[rng.integers(2, size=600)]) / 2, 1, -1)
+    >>> own_verdict(as_examples(x), T)
+    ('ok', '2 classes explain how the columns depend on each other.')
+    """
+    if not 0 < len(means) <= MOST:
+        return None
+    table = Owners.of([rows], seed, groups)
+    part = searched(table, len(means), groups)
+    there = slice(None) if part.columns is None else part.columns
+    classes = np.clip(np.asarray(means, np.float64)[:, there], -1 + 1e-6, 1 - 1e-6)
+    prior = Prior.of(part.owners)
+    shares = np.full((1, len(classes)), 1 / len(classes))
+    fit = improve(part.owners, expect(part.owners, Mixture(classes, shares), prior), STEPS)
+    fit = _without_absent(part.owners, fit)
+    verdict = judge(part.owners, fit, Judging(), names=names)
+    return verdict.status, verdict.advice
+
+
+def _without_absent(owners: Owners, fit: Fit) -> Fit:
+    """Leave out the class of the fewest rows as long as the evidence does not fall."""
+    while fit.size > 1:
+        kept = np.arange(fit.size) != fit.sums.counts.sum(axis=0).argmin()
+        shares = fit.classes.shares[:, kept]
+        left = Mixture(fit.classes.means[kept], shares / shares.sum(axis=1, keepdims=True))
+        fewer = improve(owners, expect(owners, left, fit.prior), MORE)
+        if fewer.evidence < fit.evidence:
+            break
+        fit = fewer
+    return fit

@@ -1,0 +1,119 @@
+"""Classes that a federation told, judged by the rows of one owner."""
+
+import numpy as np
+import pytest
+
+from hopfed.archetypes.storage import load
+from hopfed.cli.machines.join import _finish
+from hopfed.data.readers import as_examples
+from hopfed.hopfield.site.own_verdict import own_verdict
+from hopfed.hopfield.told import ALONE, FEWER, Told
+from hopfed.kernels import pack_masked
+
+N = 30
+
+
+def rng(seed):
+    return np.random.default_rng([seed, 41])
+
+
+def told(seed, K=3):
+    """Means of classes, and the same with the noise of a federation."""
+    means = 2 * rng(seed).beta(0.7, 0.7, (K, N)) - 1
+    return means, means + rng(seed + 1).normal(0, 0.05, means.shape)
+
+
+def of_classes(means, shares, M, seed):
+    r = rng(seed)
+    kinds = r.choice(len(means), M, p=shares)
+    return np.where(r.random((M, N)) < (1 + means[kinds]) / 2, 1, -1).astype(np.int8)
+
+
+def of_a_trait(M, seed):
+    r = rng(seed)
+    level = r.normal(0, 1.5, (M, 1)) - r.normal(0, 1, N)
+    return np.where(r.random((M, N)) < 1 / (1 + np.exp(-level)), 1, -1).astype(np.int8)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(
+    ("shares", "status", "words"),
+    [
+        ((0.4, 0.35, 0.25), "ok", "3 classes explain"),
+        ((0.5, 0.5, 0.0), "ok", "2 classes explain"),  # the third is at other owners
+        ((1.0, 0.0, 0.0), "one class", "independent"),
+    ],
+)
+def test_rows_of_classes_lie_in_those_told(shares, status, words, gaps):
+    means, noisy = told(1)
+    x = of_classes(means, shares, 800, 2)
+    if gaps:
+        x[rng(3).random(x.shape) < 0.2] = 0
+    found = own_verdict(pack_masked(x) if gaps else as_examples(x), noisy)
+    assert found[0] == status
+    assert words in found[1]
+
+
+def test_a_trait_told_as_two_classes_is_none():
+    x = of_a_trait(800, 5)
+    level = x.sum(axis=1)
+    halves = np.array([x[level > np.median(level)].mean(0), x[level <= np.median(level)].mean(0)])
+    status, advice = own_verdict(as_examples(x), halves)
+    assert status == "structure, but not classes"
+    assert advice
+
+
+def test_columns_that_never_vary_are_no_objection():
+    means, noisy = told(7)
+    means[:, 3] = noisy[:, 3] = 1.0
+    x = of_classes(means, (0.4, 0.3, 0.3), 800, 8)
+    assert own_verdict(as_examples(x), noisy)[0] == "ok"
+
+
+def test_more_classes_than_anyone_has_are_not_judged():
+    x = as_examples(of_a_trait(50, 1))
+    assert own_verdict(x, np.zeros((0, N))) is None
+    assert own_verdict(x, np.zeros((101, N))) is None
+
+
+def test_dependent_columns_have_the_names_of_the_file():
+    means, noisy = told(9)
+    x = of_classes(means, (0.4, 0.3, 0.3), 1500, 10)
+    x[:, 12] = x[:, 4]
+    names = [f"question {j}" for j in range(N)]
+    status, advice = own_verdict(as_examples(x), noisy, names=names)
+    assert status == "structure, but not classes"
+    assert "'question 12'" in advice
+    assert "'question 4'" in advice
+
+
+def test_a_federation_with_the_verdict_of_an_owner_is_never_ok():
+    classes = np.zeros((2, N))
+    signs = np.ones((2, N), np.int8)
+    good = Told(signs, classes, own=("ok", "2 classes explain."))
+    assert good.verdict[0] == "not judged"
+    assert good.verdict[1].endswith("On the rows of this owner: 2 classes explain.")
+    assert Told(signs, classes, own=("one class", "x")).verdict[1].endswith(ALONE)
+    bad = Told(signs, classes, own=("copies", "Every row occurs twice."))
+    status, advice = bad.verdict
+    assert status == "copies"
+    assert advice == f"On the rows of this owner: Every row occurs twice. {FEWER}"
+    assert set(bad.message()) == set(Told(signs, classes).message())  # it stays here
+
+
+def test_join_says_how_classes_fit_the_file_and_keeps_it(tmp_path, capfd):
+    """Columns come in the order of the federation, of which the file lacks the last two."""
+    means, noisy = told(11)
+    x = of_classes(means, (0.4, 0.3, 0.3), 900, 12)[:, : N - 2]
+    order = np.argsort(np.argsort(rng(13).permutation(N)))
+    sent = np.empty_like(noisy)
+    sent[:, order] = np.clip(noisy, -1, 1)  # column order[j] of the federation is j of the file
+    message = Told(np.where(sent < 0, -1, 1).astype(np.int8), sent).message()
+    names = tuple(f"c{j}" for j in range(N))
+    _finish(message, N, tmp_path / "found.h5", order, names, None, as_examples(x))
+    said = capfd.readouterr()
+    assert "nothing of it leaves" in said.out + said.err
+    found = load(tmp_path / "found.h5")
+    assert found.status == "not judged"
+    assert "3 classes explain how the columns depend on each other" in found.advice
+    np.testing.assert_allclose(found.graded_means, np.clip(noisy, -1, 1))
