@@ -16,7 +16,8 @@ from hopfed.archetypes.graded.fitting.starts import joint_start, kmeans_start
 from hopfed.archetypes.graded.owners.asking import Owners
 
 QUALITY = 0.5  # at which patterns of +-1 enter
-MISSES = 2  # starts with one more class that gain nothing, in a row, before they end
+MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
+STEP = 8  # part of the classes that are more from one such start to the next, at least one
 HOPE = 3.0  # a trial may still gain so many times what its last steps gained
 
 
@@ -38,7 +39,7 @@ class Search:
     starts: int = 2
     short: int = 6
     long: int = 60
-    exchanges: int = 400
+    exchanges: int = 800
     most: int = 200
     influence: float = 1.0
     support: int = 5
@@ -133,7 +134,7 @@ def begin(
     best = max(fits, key=lambda f: f.evidence)
     misses = 0
     while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
-        size += 1
+        size = min(size + max(1, size // STEP), search.most)
         larger = of_means(size, search.starts + misses)
         misses = 0 if larger.evidence > best.evidence else misses + 1
         best = max(best, larger, key=lambda f: f.evidence)
