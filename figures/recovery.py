@@ -76,7 +76,7 @@ def _spectrum(axes: Axes, run: Run) -> None:
     axes.plot(index[~signal], values[~signal], ".", color="0.7", label="noise")
     axes.plot(index[signal], values[signal], "o", label=f"signal ({n_detected})")
     axes.axhline(threshold, color="C1", ls="--", label="threshold")
-    axes.set(yscale="log", xlabel="rank", ylabel="eigenvalue of C")
+    axes.set(yscale="log", xlabel="rank", ylabel="eigenvalue")
     if len(values) > FEW:
         axes.set_xscale("log")
     else:
@@ -101,7 +101,8 @@ def _shares(axes: Axes, run: Run) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(xlabel="archetype", ylabel="share of the rows")
     residual = run.summary["residual"]
-    axes.set_title(f"{run.summary['status']}; {run.summary['channel']}, residual {residual:.2f}")
+    left = f"dependence left: {residual:.2f} of the edge of noise"
+    axes.set_title(f"{run.summary['status']}; {run.summary['channel']}\n{left}")
 
 
 def _rectangle(n: int) -> tuple[int, int]:
