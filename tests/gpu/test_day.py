@@ -193,6 +193,9 @@ def test_the_stages_run_on_the_emulated_device(tmp_path):
     recovered = [r for r in results["rows"] if r["name"].startswith("recover M")]
     assert recovered
     assert all(r["same"] for r in recovered)
+    graded = [r for r in results["rows"] if r["name"].startswith("graded")]
+    assert all(r["gap"] <= 1e-3 for r in graded)
+    assert graded
 
 
 @pytest.mark.slow

@@ -21,6 +21,11 @@ FULL = (
 )
 LARGE = (2_000, 1_000_000, 20)  # on the device only
 SMALL = ((300, 100, 3, "auto"),)
+# Rows, columns and classes of tables with gaps.
+GRADED = ((3_000, 300, 5), (40_000, 1_000, 8))
+GRADED_SMALL = ((200, 40, 2),)
+GAPS = 0.2
+CLOSE = 1e-3  # of means in both places: sums of float32 are added up in another order
 QUALITY = 0.8
 BATCH = 100  # rows drawn at a time
 
@@ -34,6 +39,10 @@ def work(rows: Rows) -> None:
         with rows.attempt(name):
             x = draw_examples(rademacher(K, N, _rng()), M, QUALITY, _rng())[0]
             _both(rows, device, name, x, method)
+    for M, N, K in GRADED_SMALL if rows.emulate else GRADED:
+        name = f"graded recover M = {M:,}, N = {N:,}, K = {K}"
+        with rows.attempt(name):
+            _graded(rows, name, M, N, K)
     if not rows.emulate:
         with rows.attempt("recover of the largest"):
             _large(rows, device, *LARGE)
@@ -56,6 +65,23 @@ def _both(rows: Rows, device, name: str, x: np.ndarray, method: str) -> None:
     with rows.attempt(f"transfers of {name}"):
         copies = transfers(device, lambda: recover(there, seed=0, method=method), rows.emulate)
         rows.add(f"transfers of {name}", **copies)
+
+
+def _graded(rows: Rows, name: str, M: int, N: int, K: int) -> None:
+    """Classes of a table with gaps, in both places."""
+    rng = _rng()
+    means, kinds = rng.uniform(-0.9, 0.9, (K, N)), rng.integers(0, K, M)
+    x = np.where(rng.random((M, N)) < (1 + means[kinds]) / 2, 1, -1).astype(np.int8)
+    x[rng.random((M, N)) < GAPS] = 0
+    bits = kernels.pack_masked(x)
+    there = Place(0).put(bits)
+    here, cpu = _timed(lambda: recover(bits, seed=0), rows)
+    found, seconds = _timed(lambda: recover(there, seed=0), rows)
+    same = here.status == found.status and len(here) == len(found)
+    gap = float(abs(here.graded_means - found.graded_means).max()) if same else np.inf
+    more = {"classes": len(found), "status": found.status, "gap": gap}
+    rows.add(name, seconds=seconds, cpu=cpu, ratio=cpu / seconds, **more)
+    rows.failed |= not gap <= CLOSE
 
 
 def _timed(work, rows: Rows):
