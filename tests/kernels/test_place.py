@@ -112,7 +112,9 @@ def test_the_examples_are_moved_once_as_bits(monkeypatch):
 
     device.xp._module = Counting()
     x = sample(3, 120, 400, 0.9, 1)[1]
-    assert recover([x[:150], x[150:]], seed=1, device="cuda:0").status == "ok"
+    for _ in range(2):  # the first measures which ways are fastest, on rows of its own
+        moved.clear()
+        assert recover([x[:150], x[150:]], seed=1, device="cuda:0").status == "ok"
     assert moved == [(150, 2), (250, 2)]
 
 
