@@ -2,12 +2,14 @@
 
 Run as a program it prints a line for each seed: ``python tests/recovery/test_planted_grid.py 0 9``.
 
-Measured on seeds 900 to 979 with tables of up to 700,000 entries: K is exact in all 31 cases with
-at most half of the entries missing. With 80% missing it is exact in 17 of the 19 cases of that size
-of seeds 900 to 1099, and in 31 of the 40 of seeds 500 to 899 on which the evidence was made; with
-an evidence that takes rows for sure of their class it was 12 and 28. Of the 11 that are wrong, 8
-have more evidence than the true classes; 3 are local optima, two of them with a spectrum that shows
-one direction. A table of 50 classes with 80% missing, of which the spectrum shows 12, is not exact.
+Measured on seeds 1500 to 1699, all sizes: K is exact in 189 of 200 cases, in 181 of the 184 whose
+classes the spectrum shows, and in 159 of the 161 with at most half of the entries missing. Means
+are within 3% of those with true labels in 82%; in 94% of those, or of where maximisation of the
+likelihood from true labels ends. Of the 11 that are wrong, 6 have more evidence than the true
+classes. Of the others 3 are tables of 50 classes with 80% missing, of which the spectrum shows 12
+to 25: the search ends thousands of nats below the truth. After those seeds it was given twice the
+exchanges, and starts that grow by an eighth: 29 classes became 48 of 50, in none of the 11 is K
+exact for it.
 """
 
 import sys
