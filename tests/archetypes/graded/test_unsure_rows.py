@@ -135,3 +135,23 @@ def test_levels_of_a_variable_are_told_apart_as_one_less():
     unsure = Unsure.of(np.full(2, 8.0), half, np.ones(4), 1 - groups.part)
     alone = Unsure.of(np.full(2, 8.0), half, np.ones(1), np.ones(1))
     assert unsure.evidence(5.0) == pytest.approx(3 * alone.evidence(5.0))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("again", [1, 4])
+def test_a_class_told_twice_has_no_more_evidence(exact, again):
+    """Rows that are copies cost nearly nothing a column, so little can be given back."""
+    rng = np.random.default_rng(23)
+    T = 2 * rng.beta(1, 1, (10, 80)) - 1
+    if exact:
+        T = np.sign(T)
+    x = np.where(rng.random((400, 80)) < (1 + T[np.arange(400) % 10]) / 2, 1, -1).astype(np.int8)
+    owners = Owners.of([x], 0)
+    member = np.eye(10)[np.arange(400) % 10]
+    sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
+    fit = iterate(owners, sums, Prior.of(owners), 30)
+    shares = np.hstack([fit.classes.shares, fit.classes.shares[:, :again]])
+    shares[:, :again] /= 2
+    shares[:, -again:] /= 2
+    means = np.vstack([fit.classes.means, fit.classes.means[:again]])
+    assert expect(owners, Mixture(means, shares), fit.prior).evidence < fit.evidence

@@ -267,10 +267,13 @@ class Prior:
 
     def gain(self, sums: ClassSums) -> np.ndarray:
         """(K,) log of the averaged likelihood of the entries of each class, were it alone."""
+        return np.asarray(self._gains(sums).sum(axis=1))
+
+    def _gains(self, sums: ClassSums) -> np.ndarray:
+        """(K, N) the same of each column."""
         if np.isinf(self.concentration):
-            return np.asarray(self._spent(sums, self.rates).sum(axis=1))
-        found = _gain(sums.plus, sums.minus, self.rates, self.concentration, self.part)
-        return np.asarray(found.sum(axis=1))
+            return self._spent(sums, self.rates)
+        return _gain(sums.plus, sums.minus, self.rates, self.concentration, self.part)
 
     def _spent(self, sums: ClassSums, p: np.ndarray) -> np.ndarray:
         """(K, N) log-likelihood of the entries at rates p; of a variable that of its levels."""
@@ -294,8 +297,9 @@ class Prior:
             each = 1 / (1 / (self.concentration + 1) + 1 / each)
         value -= ((1 - self.part) * np.log(each.sum(axis=0))).sum() / 2
         unsure = self._unsure(sums)
-        if unsure is not None:
-            value += max(0.0, unsure.evidence(self.concentration) - ALIKE * (K - 1))
+        if unsure is not None and unsure.evidence(self.concentration) > ALIKE * (K - 1):
+            paid = (self._spent(sums, p) - self._gains(sums)).sum(axis=0)
+            value += max(0.0, unsure.evidence(self.concentration, paid) - ALIKE * (K - 1))
         return float(value + gammaln(K + 1))  # classes have no order
 
 

@@ -68,14 +68,20 @@ class Unsure:
         """The same of some columns (indices)."""
         return replace(self, observed=self.observed[columns], weights=self.weights[columns])
 
-    def evidence(self, c: float) -> float:
+    def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
         """What is added to the evidence of the sums, in nats.
 
         Parameters
         ----------
         c : rows that the prior weighs.
+        paid : (N,) nats that the means of all classes cost in each column. Where entries hardly
+            vary that is less than Laplace's method says, and as much less is given back.
         """
-        return float(log_ratios(self.counts, self.told, self.observed, c) @ self.weights) / 2
+        added = log_ratios(self.counts, self.told, self.observed, c) / 2
+        if paid is not None and not np.isinf(c):
+            cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
+            added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
+        return float(added @ self.weights)
 
 
 def directions_told(pairs: np.ndarray) -> np.ndarray:
