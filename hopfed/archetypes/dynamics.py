@@ -1,8 +1,8 @@
 """Zero-noise dynamics and scores of many patterns at once, on the arrays of any library.
 
 Patterns sigma (C, N) are float32 of +-1, V (N, K) are the signal eigenvectors in float32, and both
-lie where the work is done. On a device every sweep asks whether all is at rest: to wait for that
-costs a hundredth of the launches of a sweep, of which few are needed (measured on an H200).
+lie where the work is done. On a device, too, every sweep asks whether all is at rest. It waits for
+the answer, but a sweep is dozens of launches, and a few sweeps are enough.
 """
 
 from __future__ import annotations
