@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import click
@@ -17,9 +15,9 @@ from hopfed.cli.machines.join_checks import check_fit
 from hopfed.cli.machines.join_columns import OUT, TRAVELS, Joined, write_found
 from hopfed.cli.machines.serve import address, say
 from hopfed.cli.numbers import COUNT, FINITE, NUMBER
-from hopfed.cli.printing import err, human_bytes, out
+from hopfed.cli.printing import err, out
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError
 
 
 @click.command("join")
@@ -229,6 +227,7 @@ def _join(
     others: bool = False,
 ) -> None:
     from hopfed._lib.home_folder import home
+    from hopfed.cli.machines.watching import Watching
     from hopfed.federation.engines.flower.client import ClientProcess, client_folder
     from hopfed.federation.engines.flower.kept_states import KeptStates
     from hopfed.federation.engines.flower.keys import private_key, read
@@ -239,7 +238,6 @@ def _join(
     from hopfed.hopfield.site.consent import Owner
     from hopfed.hopfield.site.named_owner import NamedOwner, laid_out
     from hopfed.hopfield.site.released import Released
-    from hopfed.hopfield.told import STOPPED
 
     address(server, "--server")
     keys = private_key(key)
@@ -254,52 +252,12 @@ def _join(
     process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
     say(f"what leaves is recorded in {released.path}")
 
-    sparing, refused, stopped, ended = Sparing(say), "", Event(), []
-
-    def watch(request: Any, reply: Any) -> None:
-        nonlocal refused
-        if request.last and STOPPED in request.down:
-            stopped.set()
-            process.finished.set()
-            return
-        if request.last:  # whatever the last word is, there is no other
-            ended.append(request)
-            process.finished.set()
-            return
-        where = f"round {request.context.round} exchange {request.context.exchange}"
-        if joined.refused is not None:  # which is said in the end
-            process.finished.set()
-            return
-        refused = re.sub(r"^\w+Error: ", "", str(reply.reason)) if reply.fault else ""
-        if reply.fault:
-            sparing(f"{where}: not answered: {reply.reason}", reply.reason)
-            return
-        told = {name: array for name, array in reply.up.items() if array.size}
-        if not told:  # as of columns that have no names
-            return
-        if told.keys() == {"ordered", "sorted"}:  # digests of names, before the rounds begin
-            where = "names of columns"
-        parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
-        sparing(f"{where}: sending {parts}")
-
-    node.watch, node.say = watch, sparing
-
-    def last(error: object) -> HopfedError:
-        why = f"; its last question was not answered: {refused}" if refused else ""
-        return HopfedError(f"{error}{why}")
-
-    try:
-        process.run()
-    except HopfedError as error:  # the server is gone, perhaps because it got no answer
-        raise last(error) from None
-    if joined.refused is not None:
-        raise joined.refused
-    if stopped.is_set():
-        raise last("the server ended the federation without a result")
-    for request in ended[:1]:
-        order, called = joined.order(request)
-        own = rows if filed is None else laid_out(rows, filed)
-        _finish(request.down, len(order), out_file, order, called, coding, own)
+    node.say = Sparing(say)
+    node.watch = watching = Watching(joined, process.finished, node.say)
+    last = watching.through(process.run)
+    order, called = joined.order(last)
+    own = rows if filed is None else laid_out(rows, filed)
+    _finish(last.down, len(order), out_file, order, called, coding, own)
 
 
 def _finish(
