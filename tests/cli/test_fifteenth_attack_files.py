@@ -5,12 +5,14 @@ import sys
 import types
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 from asking import ask, method, signs, site
 
 from hopfed.cli.machines import join
 from hopfed.data.writers import numbered, text_cell
+from hopfed.errors import HopfedError
 from hopfed.federation.engines.flower import client
 from hopfed.runs import Run
 from hopfed.tables.sources import unique
@@ -168,6 +170,7 @@ def test_a_client_says_each_reason_once(tmp_path, monkeypatch):
     class Process:
         def __init__(self, server, authority, keys, node, folder, patience, say):
             nodes.append(node)
+            self.finished = Event()
 
         def run(self):
             for t in range(20):
@@ -182,8 +185,9 @@ def test_a_client_says_each_reason_once(tmp_path, monkeypatch):
     owner = site(tmp_path / "other", signs(400), questions=0, smallest_batch=0)
     limits = owner.adapt.__closure__[0].cell_contents.limits
     rows = owner.adapt.__closure__[0].cell_contents.rows
-    join._join(
-        rows, (), None, limits, server="127.0.0.1:1", ca=Path("ca"), key=Path("key"), epsilon=None,
-        delta=1e-5, patience=1.0, out_file=None, coding=None,
-    )  # fmt: skip
+    with pytest.raises(HopfedError, match="without a result; .* the federation has 41 columns"):
+        join._join(
+            rows, (), None, limits, server="127.0.0.1:1", ca=Path("ca"), key=Path("key"), epsilon=None,
+            delta=1e-5, patience=1.0, out_file=None, coding=None,
+        )  # fmt: skip
     assert sum("not answered" in words for words in said) == 1
