@@ -185,9 +185,8 @@ def test_a_client_says_each_reason_once(tmp_path, monkeypatch):
     owner = site(tmp_path / "other", signs(400), questions=0, smallest_batch=0)
     limits = owner.adapt.__closure__[0].cell_contents.limits
     rows = owner.adapt.__closure__[0].cell_contents.rows
-    with pytest.raises(HopfedError, match="without a result; .* the federation has 41 columns"):
-        join._join(
-            rows, (), None, limits, server="127.0.0.1:1", ca=Path("ca"), key=Path("key"), epsilon=None,
-            delta=1e-5, patience=1.0, out_file=None, coding=None,
-        )  # fmt: skip
+    where = {"server": "127.0.0.1:1", "ca": Path("ca"), "key": Path("key"), "patience": 1.0}
+    wished = {"epsilon": None, "delta": 1e-5, "out_file": None, "coding": None}
+    with pytest.raises(HopfedError, match=r"without a result; .* the federation has 41 columns"):
+        join._join(rows, (), None, limits, **where, **wished)
     assert sum("not answered" in words for words in said) == 1
