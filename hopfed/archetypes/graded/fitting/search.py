@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, expect, improve, iterate
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
-from hopfed.archetypes.graded.fitting.splitting import Halves, halves, without_tails
+from hopfed.archetypes.graded.fitting.splitting import Halves, halves, one_more, without_tails
 from hopfed.archetypes.graded.fitting.starts import joint_start, kmeans_start
 from hopfed.archetypes.graded.owners.asking import Owners
 
@@ -198,7 +198,8 @@ def merge_gains(fit: Fit, one: int | None = None) -> tuple[float, tuple[int, int
 def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
     """Split classes where that raises the evidence; None where it does not.
 
-    All that promise a gain are split at once; failing that, the most promising ones alone.
+    All that promise a gain are split at once; failing that, the most promising ones alone; failing
+    that, the rows that fit badly anywhere become one more class.
     """
     if fit.size >= search.most:
         return None
@@ -208,9 +209,16 @@ def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
             if owners.exchanges >= search.exchanges:
                 return None
             trial = _persistent(owners, parts.sums(chosen), fit, search)
-            if trial.evidence > fit.evidence + 1.0 and has_support(trial, search):
+            if _is_better(trial, fit, search):
                 return trial
-    return None
+    if fit.size == 1 or owners.exchanges >= search.exchanges:
+        return None
+    trial = _persistent(owners, one_more(owners, fit), fit, search)
+    return trial if _is_better(trial, fit, search) else None
+
+
+def _is_better(trial: Fit, fit: Fit, search: Search) -> bool:
+    return trial.evidence > fit.evidence + 1.0 and has_support(trial, search)
 
 
 def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:

@@ -6,7 +6,9 @@ found by a few products for all classes at once. Rows are then halved by the sig
 projection, and the evidence of the halves, which is known from their sums, ranks the classes.
 
 A class of few rows that is counted in another moves no leading direction. But its rows fit badly:
-the rows of lowest likelihood are the other way to part a class.
+the rows of lowest likelihood are the other way to part a class. Where many entries are missing such
+a class may be counted in all the others at once, a few rows in each; then the rows that fit badly,
+wherever they are, are where one more class starts.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ from hopfed.spectral.rows import (
 )
 
 STEPS = 6  # products; the direction need not be exact
-DEEP = -2.0  # standard deviations of its likelihood from which a row is among the badly explained
+DEEP = -2.0  # standard deviations of its likelihood from which a row is badly explained in a class
+POOR = -1.0  # the same where the rows of all classes are taken together
 QUIET = 0.05  # variance below which a column of a class is not scaled up further
 
 
@@ -83,14 +86,44 @@ def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
 
 def without_tails(owners: Owners, fit: Fit) -> Halves:
     """Part every class from the rows that it explains worst: one exchange."""
+    return _well_explained(owners, fit, DEEP)
+
+
+def one_more(owners: Owners, fit: Fit) -> ClassSums:
+    """Sums over the classes and one more, of the rows that all of them explain worst: one exchange.
+
+    Its rows come from every class, each with the weight that it has there.
+    """
+    parts = _well_explained(owners, fit, POOR)
+    well, badly = parts.upper, parts.lower
+    return ClassSums(
+        np.hstack([well.counts, badly.counts.sum(axis=1, keepdims=True)]),
+        np.vstack([well.signed, badly.signed.sum(axis=0)]),
+        np.vstack([well.seen, badly.seen.sum(axis=0)]),
+    )
+
+
+def _well_explained(owners: Owners, fit: Fit, above: float) -> Halves:
+    """Every class in the rows that are likely in it, by this many standard deviations, and others.
+
+    Parameters
+    ----------
+    above : standard deviations from the likelihood that rows of the class should have.
+    """
     remind(owners, fit)
-    return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, {})))
+    told = {"above": np.array(above, np.float32)}
+    return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, told)))
 
 
-def well_explained_sums(owner: Owner, _: Message) -> Message:
-    """Sums over the rows of each class that are as likely as rows of it should be."""
+def well_explained_sums(owner: Owner, told: Message) -> Message:
+    """Sums over the rows of each class that are as likely as rows of it should be.
+
+    Parameters
+    ----------
+    told : `above`, standard deviations from the expected likelihood.
+    """
     R = owner.weights
-    well = standardised(owner.rows, owner.means) > DEEP
+    well = standardised(owner.rows, owner.means) > float(told["above"])
     return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))
 
 
