@@ -206,13 +206,13 @@ def recover_graded(
     U, variances = to_host(whitened.spectrum.vectors), np.asarray(whitened.variances)
     N = owners.n_columns
     require(len(U) == N, "whitened", f"of {N} columns, as the rows", len(U))
-    part, search = searched(owners, U.shape[1], groups), search or Search()
+    search = search or Search()
+    part = searched(owners, U.shape[1], groups, search.influence)
     there = slice(None) if part.columns is None else part.columns
     known = None if patterns is None else patterns[:, there]
     fit = find_classes(part.owners, U[there], variances[there], search, known)
     verdict = judge(part.owners, fit, judging or Judging(), U.shape[1], names)
-    if not part.whole:
-        fit = on_the_whole(owners, part, fit, search.influence)
+    fit = on_the_whole(owners, part, fit)
     channel = choose(fit)
     error = channel.quality_error
     order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")

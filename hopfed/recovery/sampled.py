@@ -2,8 +2,8 @@
 what the classes are.
 
 Search and verdict take a hundred exchanges and more, over the rows and over replicas of them. A
-table of many entries has more of them than these need. Rows come first: each class must have its
-own, so a wide table is searched in some of its columns, and in few rows never.
+table of many observed entries has more of them than these need. Rows come first: each class must
+have its own, so a wide table is searched in some of its columns, and in few rows never.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from hopfed.federation.messages import Message
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import columns_of
 
-SEARCHED = 10_000_000  # entries; of a table of more, a part is searched
+SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched
+SPARSEST = 0.25  # share of observed entries below which a part grows no further: gaps take time, too
 FEWEST, EACH = 2_000, 100  # rows of that part: at least, and for each direction of the spectrum
 LAST = 10  # exchanges over the whole table, where classes were searched in a part
 
@@ -41,15 +42,22 @@ class Part:
     ----------
     owners : with the rows and columns that are searched.
     columns : numbers (n,) of these columns; None where it is all of them.
-    whole : whether there is nothing beside.
+    prior : of the whole table, where there is something beside.
     """
 
     owners: Owners
     columns: np.ndarray | None = None
-    whole: bool = True
+    prior: Prior | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is nothing beside."""
+        return self.prior is None
 
 
-def searched(table: Owners, directions: int, groups: Sequence[Sequence[int]] = ()) -> Part:
+def searched(
+    table: Owners, directions: int, groups: Sequence[Sequence[int]] = (), influence: float = 1.0
+) -> Part:
     """Choose rows, and where these are long columns, at random.
 
     Parameters
@@ -57,12 +65,17 @@ def searched(table: Owners, directions: int, groups: Sequence[Sequence[int]] = (
     table : all rows of all owners.
     directions : that the spectrum shows.
     groups : numbers of the columns that are levels of one variable; these stay together.
+    influence : part of all rows that one owner may stand for.
     """
     M, N = int(table.sizes.sum()), table.n_columns
     if M * N <= SEARCHED:
         return Part(table)
-    rows = min(M, max(SEARCHED // N, FEWEST, EACH * directions))
-    columns = _columns(table.seed, N, max(2, SEARCHED // rows), groups)
+    prior = Prior.of(table, influence)
+    most = int(SEARCHED / max(float(prior.observed.mean()), SPARSEST))
+    if M * N <= most:
+        return Part(table)
+    rows = min(M, max(most // N, FEWEST, EACH * directions))
+    columns = _columns(table.seed, N, max(2, most // rows), groups)
     parts = []
     for place in table.members:
         size = place.rows.shape[0]
@@ -73,10 +86,10 @@ def searched(table: Owners, directions: int, groups: Sequence[Sequence[int]] = (
         parts.append(part[:] if isinstance(part, Reread) else part)
     owners = Owners.of(parts, table.seed, _within(groups, columns))
     owners.traffic, owners.columns = table.traffic, columns
-    return Part(owners, columns, whole=False)
+    return Part(owners, columns, prior)
 
 
-def on_the_whole(table: Owners, part: Part, fit: Fit, influence: float) -> Fit:
+def on_the_whole(table: Owners, part: Part, fit: Fit) -> Fit:
     """Classes of a part of a table, as all rows and columns have them.
 
     Parameters
@@ -84,10 +97,11 @@ def on_the_whole(table: Owners, part: Part, fit: Fit, influence: float) -> Fit:
     table : all rows of all owners.
     part : what was searched.
     fit : the classes there.
-    influence : part of all rows that one owner may stand for.
     """
+    prior = part.prior
+    if prior is None:
+        return fit
     table.exchanges += part.owners.exchanges
-    prior = Prior.of(table, influence)
     if part.columns is None:
         return improve(table, expect(table, fit.classes, prior), LAST)
     shared, own = told(fit.classes)
