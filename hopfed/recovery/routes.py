@@ -167,6 +167,8 @@ def is_final(
     found = recovery.archetypes
     if settings.only_symmetric or recovery.layers > 1:  # peeling has asked the rows
         return True
+    if (np.abs(mean) < 1).sum() < 2:  # equal rows are one pattern without noise, or say nothing
+        return False
     if found.n_detected > MANY and found.status == "incomplete":
         return True
     if found.status == "no signal":
@@ -218,8 +220,6 @@ def graded_recovery(
             federation.pooled(), rule, mean=mean, seed=seed, groups=groups, holdings=holdings
         )
     except ArgumentError:
-        if symmetric is not None:
-            return symmetric
         raise DataError("fewer than two columns hold both values") from None
     known = None if symmetric is None else symmetric.archetypes.patterns
     found = recover_graded(

@@ -212,8 +212,26 @@ def test_constant_columns_are_allowed_and_reported():
 
 def test_tiny_inputs():
     for eta in ([[1, 1], [1, -1]], np.ones((2, 1)), np.ones((5, 3)), [[0, 1, 1], [0, 1, 1]]):
-        found = hopfed.recover(np.array(eta), seed=0)
+        found = hopfed.recover(np.array(eta), seed=0, channel="symmetric")
         assert found.patterns.shape[1] == np.array(eta).shape[1]
+        with pytest.raises(DataError, match="fewer than two columns hold both values"):
+            hopfed.recover(np.array(eta), seed=0)
+
+
+@pytest.mark.parametrize(("constant", "others"), [(20, 20), (100, 10), (3, 3), (8, 2)])
+def test_columns_that_hold_one_value_make_no_classes(constant, others):
+    rng = np.random.default_rng(others)
+    x = np.where(rng.random((500, others)) < rng.uniform(0.1, 0.9, others), 1, -1)
+    found = hopfed.recover(np.hstack([np.ones((500, constant)), x]), seed=0)
+    assert (found.status, len(found)) == ("one class", 1)
+
+
+@pytest.mark.parametrize("columns", [6, 40])
+def test_rows_that_differ_in_one_column_are_no_kinds(columns):
+    x = np.ones((500, columns))
+    x[::2, 0] = -1
+    with pytest.raises(DataError, match="fewer than two columns hold both values"):
+        hopfed.recover(x, seed=0)
 
 
 def test_split_deals_every_row_once():

@@ -15,8 +15,9 @@ exact where every row is sure of its class::
 and likewise for the shares, with n+- the observed +-1 of a class in a column. The bracket is about
 ``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
 that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
-share, is averaged over as well, by Laplace's method. Where rows are unsure of their class the
-evidence is higher, by `hopfed.archetypes.graded.fitting.unsure_rows`.
+share, is averaged over as well, by Laplace's method. Columns that hold one value throughout say
+nothing of classes, and have no part in the evidence. Where rows are unsure of
+their class the evidence is higher, by `hopfed.archetypes.graded.fitting.unsure_rows`.
 """
 
 from __future__ import annotations
@@ -189,6 +190,7 @@ class Prior:
         Dirichlet prior then.
     held : (L, N) part of each column that an owner observes, over that of all owners; None where
         all have entries of the same columns.
+    varies : (N,) whether a column holds both values; None where all do, or nobody knows.
     """
 
     rates: np.ndarray
@@ -197,6 +199,7 @@ class Prior:
     concentration: float = 2.0
     variables: Variables | None = None
     held: np.ndarray | None = field(default=None, repr=False)
+    varies: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, owners: Owners, most: float = 1.0) -> Prior:
@@ -217,7 +220,9 @@ class Prior:
         if owners.variables is not None:
             rates = owners.variables.normalised(rates)
         held = None if ((each > 0) | (seen == 0)).all() else parts
-        return cls(rates, seen / rows, influence, variables=owners.variables, held=held)
+        known = cls(rates, seen / rows, influence, variables=owners.variables, held=held)
+        varies = (np.abs(sums) < seen) | (known.part > 0)  # levels count together
+        return known if varies.all() else replace(known, varies=varies)
 
     @property
     def part(self) -> np.ndarray:
@@ -243,15 +248,24 @@ class Prior:
         """Return the prior with the concentration under which these sums are most likely."""
         if len(sums.seen) == 1:
             return replace(self, concentration=np.inf)
-        found = concentration(
-            sums.plus, sums.minus, self.rates, self.concentration, self.part, self._unsure(sums)
-        )
+        plus, minus, rates, part = sums.plus, sums.minus, self.rates, self.part
+        unsure = self._unsure(sums)
+        if self.varies is not None:
+            there = np.flatnonzero(self.varies)
+            plus, minus, rates, part = plus[:, there], minus[:, there], rates[there], part[there]
+            unsure = None if unsure is None else unsure.at(there)
+        found = concentration(plus, minus, rates, self.concentration, part, unsure)
         return self if found == self.concentration else replace(self, concentration=found)
 
     def _unsure(self, sums: ClassSums) -> Unsure | None:
         if sums.pairs is None or len(sums.pairs) == 1:
             return None
-        return Unsure(sums.counts.sum(axis=0), sums.told, self.observed, 1 - self.part)
+        return Unsure(sums.counts.sum(axis=0), sums.told, self.observed, self._free)
+
+    @property
+    def _free(self) -> np.ndarray:
+        """(N,) how many rates of its own each column has: 1, less for a level, 0 for a constant."""
+        return 1 - self.part if self.varies is None else (1 - self.part) * self.varies
 
     def mixture(self, sums: ClassSums) -> Mixture:
         """Most plausible classes after the sums: means shrunk towards the columns' own."""
@@ -272,8 +286,10 @@ class Prior:
     def _gains(self, sums: ClassSums) -> np.ndarray:
         """(K, N) the same of each column."""
         if np.isinf(self.concentration):
-            return self._spent(sums, self.rates)
-        return _gain(sums.plus, sums.minus, self.rates, self.concentration, self.part)
+            found = self._spent(sums, self.rates)
+        else:
+            found = _gain(sums.plus, sums.minus, self.rates, self.concentration, self.part)
+        return found if self.varies is None else found * self.varies
 
     def _spent(self, sums: ClassSums, p: np.ndarray) -> np.ndarray:
         """(K, N) log-likelihood of the entries at rates p; of a variable that of its levels."""
@@ -295,7 +311,7 @@ class Prior:
         each = np.maximum(sums.seen, 0.5)
         if not np.isinf(self.concentration):
             each = 1 / (1 / (self.concentration + 1) + 1 / each)
-        value -= ((1 - self.part) * np.log(each.sum(axis=0))).sum() / 2
+        value -= (self._free * np.log(each.sum(axis=0))).sum() / 2
         unsure = self._unsure(sums)
         if unsure is not None and unsure.evidence(self.concentration) > ALIKE * (K - 1):
             paid = (self._spent(sums, p) - self._gains(sums)).sum(axis=0)
