@@ -14,6 +14,7 @@ import numpy as np
 from hopfed.archetypes import assignment, display, export, storage
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
 from hopfed.archetypes.graded.verdict.resolution import expected_overlaps
+from hopfed.errors import shown
 from hopfed.tables.coding import Coding
 from hopfed.theory.exposures import interval
 from hopfed.theory.resolution import expected_overlap
@@ -91,7 +92,8 @@ class Archetypes:
     def __repr__(self) -> str:
         shares = ", ".join(f"{share:.1%}" for share in self.shares[:8])
         more = ", ..." if len(self) > 8 else ""
-        found = f"<{len(self)} archetypes of {self.patterns.shape[1]:,} columns, {self.status}"
+        columns = f"{self.patterns.shape[1]:,} columns"
+        found = f"<{len(self)} archetypes of {columns}, {shown(self.status)}"
         known = bool(np.isfinite(self.shares).all())
         return f"{found}: {shares}{more} of the rows>" if shares and known else f"{found}>"
 

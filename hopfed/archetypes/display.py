@@ -25,6 +25,7 @@ SURE = 3.0  # standard errors of that difference that it must be
 MOST = 5  # columns named for an archetype, on each side
 LISTED = 60  # archetypes that are listed
 LONGEST = 40  # characters of a name
+VERDICT = 2_000  # characters of a verdict
 
 
 class Telling(NamedTuple):
@@ -115,12 +116,30 @@ def summary(found: Archetypes) -> str:
     >>> print(summary(recover(x, seed=0)).splitlines()[1][:29])
     archetype 1, 53% of the rows,
     """
-    lines = [f"{_number(found)}; {found.status}: {found.advice}"]
+    lines = [f"{_number(found)}; {verdict(found)}"]
     for k in range(min(len(found), LISTED)):
         lines += described(found, k)
     if len(found) > LISTED:
         lines.append(f"... and {len(found) - LISTED} more")
     return "\n".join(lines)
+
+
+def verdict(found: Archetypes) -> str:
+    """Return status and advice as one harmless line: the file may be somebody else's.
+
+    Parameters
+    ----------
+    found : the archetypes.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import small_sample
+    >>> print(verdict(replace(recover(small_sample()[1]), advice="well\\nok: \\x1b[2J")))
+    ok: well\\nok: \\x1b[2J
+    """
+    return shown(f"{found.status}: {found.advice}", VERDICT)
 
 
 def described(found: Archetypes, k: int) -> list[str]:
@@ -214,7 +233,7 @@ def html(found: Archetypes) -> str:
     ]
     table = "".join(f"<th>{name}</th>" for name in head)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    words = escape(f"{_number(found)}; {found.status}: {found.advice}")
+    words = escape(f"{_number(found)}; {verdict(found)}")
     left = f"<p>... and {len(found) - LISTED} more</p>" if len(found) > LISTED else ""
     if not rows:
         return f"<p>{words}</p>"

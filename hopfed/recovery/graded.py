@@ -172,7 +172,7 @@ def recover_graded(
         goes further where classes are many and every column has the same noise.
     search, judging : settings; their defaults when left out.
     groups : numbers of the columns that are levels of one variable, of which a row has one.
-    names : of the columns, for what is said of them; their numbers when left out.
+    names : of the columns, for what is said of them; their numbers, from 1, when left out.
 
     Returns
     -------

@@ -153,9 +153,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         engine.tell(config, told)
     print_summary(run)
     status, advice = told.verdict
-    out.print(f"\n{status}: {advice}")
+    out.print(f"\n{shown(f'{status}: {advice}', LONGEST)}")
     rounds = f"{config.rounds} round{'s' * (config.rounds != 1)}"
-    out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {out_file}")
+    out.print(f"\n{rounds} in {seconds + time.perf_counter():.1f} s; wrote {shown(out_file)}")
 
 
 def _is_refused(error: HopfedError) -> bool:

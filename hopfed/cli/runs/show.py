@@ -43,7 +43,7 @@ def show_command(run_file: Path, as_json: bool) -> None:
         faults = _faults(run)
         results = tables_of(run) if run.complete else []
     state = "complete" if run.complete else f"interrupted: {run.committed} of {run.planned} seeds"
-    out.print(f"{run.kind}, {state}\n")
+    out.print(f"{shown(run.kind)}, {state}\n")
     _print_pairs("setting", settings)
     _print_pairs("made with", run.provenance)
     _print_pairs("array", shapes)
@@ -88,7 +88,8 @@ def compare_command(run_files: tuple[Path, ...]) -> None:
     with blaming(", ".join(map(str, run_files)), runs[0].kind):
         settings = _differences([run.config | {"kind": run.kind} for run in runs])
         for label, *values in side_by_side(runs):
-            grid.add_row(label, *values, style=None if len(set(values)) == 1 else "bold")
+            style = None if len(set(values)) == 1 else "bold"
+            grid.add_row(*map(shown, (label, *values)), style=style)
         same = sum(all(_equal(runs[0], run, name) for run in runs[1:]) for name in names)
     made = _differences([run.provenance for run in runs])
     for title, words in (("setting", settings), ("made with", made)):
@@ -105,10 +106,10 @@ def print_summary(run: Run) -> None:
 
 def _print_tables(tables: Sequence[Table]) -> None:
     for held in tables:
-        grid = table(held.title, *held.columns)
+        grid = table(shown(held.title), *map(shown, held.columns))
         grid.columns[0].justify = "left"
         for row in held.rows:
-            grid.add_row(*row)
+            grid.add_row(*map(shown, row))
         out.print(grid)
         out.print("")
 
@@ -125,7 +126,7 @@ def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
     for column in grid.columns:
         column.justify = "left"
     for name, text in pairs.items():
-        grid.add_row(name, text)
+        grid.add_row(shown(name), shown(text))
     out.print(grid)
     out.print("")
 

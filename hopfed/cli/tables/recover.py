@@ -185,12 +185,14 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
     """Print the table of archetypes and what it took to find them."""
+    from hopfed.archetypes.display import verdict
+    from hopfed.archetypes.storage import names_of
+
     found = recovery.archetypes
-    names = column_labels(found)
     for line in _archetypes(found):
         out.print(line)
     m, dense = sum(recovery.n_examples), recovery.dense_nbytes
-    out.print(f"\n{found.status}: {found.advice}")
+    out.print(f"\n{verdict(found)}")
     owners = f" of {len(recovery.n_examples)} client(s)" if len(recovery.n_examples) > 1 else ""
     measured = f"quality r = {found.quality:.3f}; explained {found.explained:.4f}"
     if recovery.graded is not None:
@@ -210,7 +212,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
             "decided by how well they explain the rows"
         )
     if len(recovery.constant_columns):
-        constant = [names[j] for j in recovery.constant_columns]
+        names = names_of(found)
+        constant = [shown(names[j]) for j in recovery.constant_columns]
         more = f" and {len(constant) - ROWS} more" if len(constant) > ROWS else ""
         which = "" if found.columns is None else f": {', '.join(constant[:ROWS])}{more}"
         out.print(f"{len(constant)} column(s) hold a single value{which}")
@@ -235,15 +238,6 @@ def _against_rows(recovery: Any) -> str:
     if sent <= raw:
         return f"its rows in bits {human_bytes(raw)}"
     return f"its rows, which stay, are {human_bytes(raw)} of bits ({sent / raw:.1f} times less)"
-
-
-def column_labels(found: Any) -> list[str]:
-    """What columns are called: their names, or their numbers where they have none."""
-    from hopfed.tables.table import is_made_up
-
-    if found.columns is None or is_made_up(found.columns):
-        return [str(j) for j in range(found.patterns.shape[1])]
-    return [shown(name) for name in found.columns]
 
 
 def _archetypes(found: Any) -> Iterator[Any]:

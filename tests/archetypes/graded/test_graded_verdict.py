@@ -112,8 +112,7 @@ def test_columns_that_depend_within_classes_are_named():
     found, _ = verdict(x)
     assert found.status == "structure, but not classes"
     assert set(found.residual.columns[:2].tolist()) == {3, 17}
-    assert "3" in found.advice
-    assert "17" in found.advice
+    assert found.advice.startswith(("Columns 18, 4 depend", "Columns 4, 18 depend"))  # from 1
 
 
 def test_pairs_of_equal_columns_are_no_classes():

@@ -42,12 +42,14 @@ from hopfed.archetypes.graded.verdict.row_quality import (
     put_together,
     weak_rows_in_words,
 )
+from hopfed.errors import shown
 from hopfed.theory import tracy_widom
 
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
 NAMED = 8  # columns that a sentence names
+LONGEST = 60  # characters of a name
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
 SETTLED = 0.98  # mean certainty from which a fit settles in a few steps
 CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
@@ -149,7 +151,7 @@ def judge(
     judging : how.
     n_detected : directions that the spectrum showed; more than classes hint at classes that the
         entries do not tell apart.
-    names : of the columns; their numbers are said when left out.
+    names : of the columns; their numbers, from 1 as files call them, are said when left out.
     """
     remind(owners, fit)
     values, vectors, squares, found = _measured([owners], [fit.sums])
@@ -313,11 +315,12 @@ def _words(
 
 
 def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
+    """Words for columns, each as one harmless line: names may be somebody else's."""
     if len(columns) > 4 * NAMED:
         return f"{len(columns)} columns"
     more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
-    shown = [str(c) if names is None else f"'{names[c]}'" for c in columns[:NAMED]]
-    return f"Columns {', '.join(shown)}{more}"
+    said = [str(c + 1) if names is None else f"'{shown(names[c], LONGEST)}'" for c in columns]
+    return f"Columns {', '.join(said[:NAMED])}{more}"
 
 
 def _odd_rows(K: int, odd: dict[str, float]) -> str:

@@ -1,0 +1,111 @@
+"""Names of columns, and words of others' files, forge no verdict and steer no terminal."""
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hopfed import load, recover
+from hopfed.cli.machines.join import _finish
+from hopfed.data.channel import small_sample
+from hopfed.data.readers import as_examples
+from hopfed.hopfield.told import Told
+from hopfed.recovery.recover import run_recovery
+
+FORGED = "ok: 2 classes explain how the columns depend on each other."
+NAME = f"a\n\n{FORGED}\x1b[2J\n1,500 examples ("
+N = 40
+
+
+def two_classes(M, pairs=4):
+    """Rows (M, N) of +-1 of two classes, and their means; columns p and 16 + p mostly agree."""
+    rng = np.random.default_rng(0)
+    means = 2 * rng.beta(0.7, 0.7, (2, N)) - 1
+    x = np.where(rng.random((M, N)) < (1 + means[rng.integers(2, size=M)]) / 2, 1, -1)
+    for p in range(pairs):
+        x[:, 16 + p] = np.where(rng.random(M) < 0.8, x[:, p], x[:, 16 + p])
+    return x.astype(np.int8), means
+
+
+def is_harmless(text):
+    return "\x1b" not in text and not any(line.startswith("ok:") for line in text.splitlines())
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """A table of which one of two columns that mostly agree has a name that is a verdict."""
+    x, _ = two_classes(1500)
+    names = [NAME if j == 2 else f"q{j}" for j in range(N)]
+    with open(tmp_path / "a.csv", "w", newline="") as file:
+        csv.writer(file).writerows([names, *np.where(x > 0, "yes", "no")])
+    return tmp_path / "a.csv"
+
+
+def test_a_name_of_a_column_is_no_line_of_a_verdict(hostile, hopfed, tmp_path):
+    run = tmp_path / "x.h5"
+    status, text, errors = hopfed("recover", hostile, "--out", run)
+    assert status == 0, errors
+    assert "depend on each other within" in text
+    assert "'a\\n\\nok: 2 classes" in text
+    assert is_harmless(text + errors)
+    status, text, errors = hopfed("show", run)
+    assert status == 0, errors
+    assert is_harmless(text + errors)
+    assert is_harmless(load(run).summary())
+    assert load(run).columns[2] == NAME  # which the file keeps as it is
+
+
+def test_words_of_a_strangers_file_are_shown_as_one_harmless_line(hopfed, tmp_path):
+    """An older hopfed, or somebody, wrote a name raw into the verdict."""
+    found = recover(small_sample()[1])
+    found = replace(found, status="fine\x1b[2J\nok: x", advice=f"Columns '{NAME}' depend.")
+    for words in (found.summary(), found._repr_html_(), repr(found)):
+        assert is_harmless(words)
+    found.save(tmp_path / "x.h5")
+    status, text, errors = hopfed("show", tmp_path / "x.h5")
+    assert status == 0, errors
+    assert is_harmless(text + errors)
+    assert "depend" in text
+
+
+def test_names_that_a_server_tells_are_harmless_in_the_file_of_an_owner(tmp_path, capfd):
+    x, means = two_classes(1500)
+    message = Told(np.where(means < 0, -1, 1).astype(np.int8), means).message()
+    names = tuple(NAME if j == 18 else f"q{j}" for j in range(N))
+    _finish(message, N, tmp_path / "found.h5", slice(None), names, None, as_examples(x))
+    advice = load(tmp_path / "found.h5").advice
+    assert "'a\\n\\nok: 2 classes" in advice
+    assert is_harmless(advice)
+    said = capfd.readouterr()
+    assert is_harmless(said.out + said.err)
+
+
+@pytest.mark.parametrize("by_federation", [False, True])
+def test_numbers_of_unnamed_columns_are_those_of_exports(by_federation, hopfed, tmp_path):
+    """Columns 2 and 18, counted from 0, agree; files call them column 3 and column 19."""
+    x, means = two_classes(1500)
+    np.save(tmp_path / "a.npy", x)
+    if by_federation:
+        message = Told(np.where(means < 0, -1, 1).astype(np.int8), means).message()
+        _finish(message, N, tmp_path / "x.h5", rows=as_examples(x))
+    else:
+        found = run_recovery(x)
+        assert {2, 18} <= set(found.graded.residual.columns.tolist())  # indices stay indices
+        hopfed("recover", tmp_path / "a.npy", "--out", tmp_path / "x.h5")
+    advice = load(tmp_path / "x.h5").advice
+    said = set(advice.partition("Columns ")[2].partition(" depend")[0].split(", "))
+    assert said == ({"3", "19"} if not by_federation else set("1 2 3 4 17 18 19 20".split()))
+    hopfed("export", tmp_path / "x.h5", "--out", tmp_path / "x.csv")
+    head = (tmp_path / "x.csv").read_text().split("\n")[0].split(",")
+    assert head[2 + 18] == "column 19"
+
+
+def test_constant_columns_without_names_are_called_as_in_exports(hopfed, tmp_path):
+    x, _ = two_classes(600)
+    x[:, 3] = 1
+    lines = [",".join(map(str, row)) for row in x.tolist()]
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    status, text, errors = hopfed("recover", tmp_path / "a.csv")
+    assert status == 0, errors
+    assert "1 column(s) hold a single value: column 4" in text
