@@ -15,6 +15,7 @@ from hopfed.tables.options import Choices
 from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
 MOST = 1000  # different words of a column that are kept
+EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
 
 
 @dataclass
@@ -141,6 +142,11 @@ class Contents:
     def threshold(self, how: str) -> float:
         """Value above which a number of the column is +1.
 
+        Where many rows hold the same number, the median may be the largest of all, above which
+        there is nothing, or divide them far worse than another value does: then the value is taken
+        that comes nearest to halving the rows. No quantile is the largest number either, unless
+        it is the only one.
+
         Parameters
         ----------
         how : "mean", "median", "quantile:Q", or a number.
@@ -148,8 +154,10 @@ class Contents:
         Examples
         --------
         >>> held = Contents(Counter({"1": 2, "2": 1, "9": 1}))
-        >>> held.threshold("median"), held.threshold("mean"), held.threshold("quantile:1")
-        (1.5, 3.25, 9.0)
+        >>> held.threshold("median"), held.threshold("mean"), held.threshold("quantile:0.5")
+        (1.5, 3.25, 1.5)
+        >>> Contents(Counter({"3": 1, "4": 2, "5": 9})).threshold("median")
+        4.0
         """
         values, counts = self.values()
         if how == "mean":
@@ -164,4 +172,25 @@ class Contents:
         at = q * (counts.sum() - 1)
         ends = np.searchsorted(np.cumsum(counts), [math.floor(at), math.ceil(at)], side="right")
         low, high = values[ends]
-        return float(low + (high - low) * (at - math.floor(at)))
+        cut = float(low + (high - low) * (at - math.floor(at)))
+        return _dividing(values, counts, q, cut, exact=kind == "quantile")
+
+
+def _dividing(values: np.ndarray, counts: np.ndarray, q: float, cut: float, exact: bool) -> float:
+    """The cut, or the value that parts rows better: always below the largest of several.
+
+    Parameters
+    ----------
+    values, counts : different numbers, ascending, and how often each occurs.
+    q : share of the rows that is to lie at or below.
+    cut : the quantile.
+    exact : whether it is kept where another value comes nearer to that share.
+    """
+    below = np.cumsum(counts)[:-1]
+    if not len(below):
+        return cut
+    misses = np.abs(below - q * counts.sum())
+    missed = abs(counts[values <= cut].sum() - q * counts.sum())
+    if cut < values[-1] and (exact or missed <= misses.min() + EVEN * counts.sum()):
+        return cut
+    return float(values[misses.argmin()])

@@ -56,9 +56,10 @@ def read_table(
     ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
         a column -> such words of its own, or "category".
-    binarize : what becomes of columns with more than two numbers: +1 above their "median",
-        "mean", "quantile:Q" or a number; "levels" for a column of each value; or a mapping from
-        names of columns to these.
+    binarize : what becomes of columns with more than two numbers: +1 above their "median" (where
+        many rows hold it, above the value that comes nearest to halving them), "mean",
+        "quantile:Q" or a number; "levels" for a column of each value; or a mapping from names of
+        columns to these.
     coding : `Table.coding` of another table: this one is coded in the same way, its columns found
         by name.
     memory : bytes that the packed rows may take. Those that take more are not held: `recover` and
