@@ -166,6 +166,8 @@ def _check(path: str | Path, dataset: Any, size: int) -> None:
 def check_stated(dataset: Any, size: int) -> None:
     """Refuse, as a ValueError, an array that cannot be in `size` bytes.
 
+    An axis of length 0 hides no other: an array of no rows is as wide as it says.
+
     Parameters
     ----------
     dataset : with a shape and a dtype.
@@ -178,6 +180,6 @@ def check_stated(dataset: Any, size: int) -> None:
         ...
     ValueError: a table of (1048576, 1024) cannot be in a file of 1,000 bytes
     """
-    stated = math.prod(dataset.shape) * dataset.dtype.itemsize
+    stated = math.prod(max(n, 1) for n in dataset.shape) * dataset.dtype.itemsize
     if stated > max(DENSEST * size, SMALL):
         raise ValueError(f"a table of {dataset.shape} cannot be in a file of {size:,} bytes")

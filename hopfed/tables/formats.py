@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import to_host
+from hopfed._lib.memory_limits import require_memory
 from hopfed.data.delimited import Delimited
 from hopfed.data.dialects import Dialect
 from hopfed.data.files import opened
 from hopfed.data.readers import read_numbers
 from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.tables.arrays import PART, array_parts
+from hopfed.tables.arrays import NAME, PART, array_parts
 from hopfed.tables.arrow_files import arrow_errors, feather_batches, parquet_batches
 from hopfed.tables.sources import Block, Numbers, Source, unique
 from hopfed.tables.table import listed, made_up
@@ -336,7 +337,11 @@ def _of_numbers(numbers: Numbers, what: str) -> Source:
         for part in numbers.parts():
             yield [as_arrow(part[:, j]) for j in range(part.shape[1])]
 
-    return Source(what, made_up(numbers.shape[1]), blocks, numbers=numbers)
+    rows, columns = numbers.shape
+    if not rows:
+        raise DataError(f"{what}: there are no rows in it, of {columns:,} column(s)")
+    require_memory(NAME * columns, f"{what}: names of {columns:,} columns")
+    return Source(what, made_up(columns), blocks, numbers=numbers)
 
 
 def rows_of(given: Any, what: str) -> np.ndarray:

@@ -7,6 +7,7 @@ here it is decided how all of them are coded; the second reading packs. Numbers 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from hopfed.data.readers import PREFERRED, not_binary
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.partitions import Partitioned
-from hopfed.tables.arrays import PART
+from hopfed.tables.arrays import PART, check_width
 from hopfed.tables.arrow_files import parquet_groups
 from hopfed.tables.choosing_codings import Decider
 from hopfed.tables.coding import Coding
@@ -121,7 +122,8 @@ def _parts_of_file(path: str) -> list[_Part]:
     ending = Path(path).suffix.lower()
     if ending == ".zarr":
         held = Chunks(Path(path), PREFERRED)
-        width = int(np.prod(held.shape[1:]))
+        check_width(held.shape, held.size, path)
+        width = math.prod(held.shape[1:])
         rows = max(PART // max(width * held.rows, 1), 1) * held.rows
         cuts = pairwise([*range(0, held.shape[0], rows), held.shape[0]])
         return [_Part(f"{path}, row {a + 1} on", _Stored(path, a, b), True) for a, b in cuts]

@@ -223,7 +223,7 @@ LISTS = {
     "tuples": (((True, False), (False, True)), (["column 1", "column 2"], [[1, -1], [-1, 1]])),
     "mixed": ([["yes", 1], [None, 0]], (["column 1", "column 2"], [[1, 1], [0, -1]])),
     "ragged": ([[1, 0], [0]], "columns changed from 2 to 1 at row 2"),
-    "no rows": ([], "at least two examples"),
+    "no rows": ([], "there are no rows in it"),
     "one axis": ([1, 0, 1], "neither a path nor rows of a table"),
     "a number": (7, "neither a path nor rows of a table: int"),
     "an axis": (np.ones(4), "rows of a table, got 1 axes"),
