@@ -22,7 +22,7 @@ from hopfed.kernels.place import Place, place
 from hopfed.recovery.columns import left_out, on_all_columns
 from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
-from hopfed.recovery.routes import Recovery, graded_recovery, is_final, symmetric_recovery
+from hopfed.recovery.routes import Recovery, graded_recovery, judged, symmetric_recovery
 from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
@@ -79,7 +79,8 @@ def recover(
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
         column; or "auto": symmetric where entries are complete and the rows bear it out, graded
         otherwise. `quality`, `method`, `rank_rule`, `refit`, `search` and `masked` set the
-        symmetric one.
+        symmetric one; the rows are asked all the same, and where they do not bear it out the status
+        is "poor fit". Who asks for "symmetric" by name is believed.
     masked : the server sees sums over all owners only, as behind secure aggregation; owners of
         different noise are then not told apart.
     support : examples that an archetype must have. One of fewer says more of them than of a kind,
@@ -151,7 +152,7 @@ def run_recovery(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
     >>> recovery.n_examples, recovery.traffic.up.tolist()
-    ([300, 300], [41140, 41140])
+    ([300, 300], [41188, 41188])
     """
     settings = Settings(**options)
     rule = named_rule(settings.rank_rule, settings.alpha, seed)
@@ -222,10 +223,10 @@ def _symmetric(
     recovery = symmetric_recovery(federation, mean, rule, settings, seed)
     there = left_out(mean, recovery.archetypes, federation.n_rows)
     if there is None:
-        return recovery, is_final(federation, mean, recovery, settings)
+        return judged(federation, mean, recovery, settings)
     part = federation.of_columns(there)
     recovery = symmetric_recovery(part, mean[there], rule, settings, seed)
-    final = is_final(part, mean[there], recovery, settings)
+    recovery, final = judged(part, mean[there], recovery, settings)
     federation.include(part)
     recovery = replace(
         recovery,

@@ -34,6 +34,21 @@ CHANCE = 1e-3  # of a mean column that noise alone would call a class
 STRAYS = 0.01  # of the rows, that may resemble no pattern shown beside those of hidden ones
 NARROW = 20  # columns; in fewer the overlaps of rows cannot tell the channels apart
 BLURRED = 50  # the same where the patterns are not all found, or not resolved
+ALIKE = {
+    "status": "too little data",
+    "advice": "Fewer than two columns hold both values: rows that are all alike, or differ in one "
+    "column, say nothing about kinds.",
+}
+UNLIKE = (
+    "The rows do not bear out that every column of an archetype is flipped equally often, which "
+    "'{name}' takes for granted: some of these may be false. Leave it out, and classes with a mean "
+    "for each column are looked for."
+)
+FEW_COLUMNS = (
+    "Rows of so few columns cannot tell whether every column of an archetype is flipped equally "
+    "often, which '{name}' takes for granted. Leave it out, and classes with a mean for each "
+    "column are looked for."
+)
 
 
 @dataclass(frozen=True)
@@ -126,8 +141,12 @@ def symmetric_recovery(
 
 
 def _supported(federation: Federation, found: Archetypes, support: int) -> Archetypes:
-    """Leave out the patterns that too few rows resemble; these are asked only where it is close."""
-    few = found.exposures * federation.n_rows < 2 * support
+    """Leave out the patterns that too few rows resemble; these are asked only where it is close.
+
+    Second moments take m rows without noise for ``m / r^2`` rows of the quality r of the others.
+    """
+    sure = found.exposures * federation.n_rows * min(found.quality, 1.0) ** 2 >= 2 * support
+    few = ~sure
     if not few.any():
         return found
     rows = sum(answer.counts for answer in federation.agreement(found.patterns))
@@ -148,14 +167,15 @@ def _supported(federation: Federation, found: Archetypes, support: int) -> Arche
     )
 
 
-def is_final(
+def judged(
     federation: Federation, mean: np.ndarray, recovery: Recovery, settings: Settings
-) -> bool:
-    """Whether the answer of the symmetric channel is the last word.
+) -> tuple[Recovery, bool]:
+    """The answer of the symmetric channel, and whether it is the last word.
 
     Where it finds archetypes the rows are asked, one exchange more: second moments alone take
     blocks of columns, traits and chains for archetypes. Where it finds none the columns must be
-    fair coins.
+    fair coins. Who asks for the symmetric channel by name is believed; an option that only that
+    channel has a use for makes it the last word, but not a right one.
 
     Parameters
     ----------
@@ -164,11 +184,27 @@ def is_final(
     recovery : what the symmetric channel gives.
     settings : of the recovery.
     """
+    if settings.channel == "symmetric" or recovery.layers > 1:  # peeling has asked the rows
+        return recovery, True
     found = recovery.archetypes
-    if settings.only_symmetric or recovery.layers > 1:  # peeling has asked the rows
-        return True
-    if (np.abs(mean) < 1).sum() < 2:  # equal rows are one pattern without noise, or say nothing
-        return False
+    if (np.abs(mean) < 1).sum() < 2:
+        return replace(recovery, archetypes=replace(found, **ALIKE)), True
+    holds = _is_borne_out(federation, mean, recovery, settings.support)
+    if not settings.asked or holds or found.status not in FOUND:
+        return recovery, holds or settings.only_symmetric
+    advice = (FEW_COLUMNS if _is_narrow(found) else UNLIKE).format(name=settings.asked)
+    return replace(recovery, archetypes=replace(found, status="poor fit", advice=advice)), True
+
+
+def _is_narrow(found: Archetypes) -> bool:
+    """Whether overlaps of rows over so few columns cannot tell the channels apart."""
+    return found.patterns.shape[1] < (NARROW if found.status == "ok" else BLURRED)
+
+
+def _is_borne_out(
+    federation: Federation, mean: np.ndarray, recovery: Recovery, support: int
+) -> bool:
+    found = recovery.archetypes
     if found.n_detected > MANY and found.status == "incomplete":
         return True
     if found.status == "no signal":
@@ -176,15 +212,13 @@ def is_final(
         return bool(np.abs(mean).max() <= norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(examples))
     if found.status == "too little data":
         return True
-    if not len(found) or found.status not in FOUND:
-        return False
-    if len(mean) < (NARROW if found.status == "ok" else BLURRED):
+    if not len(found) or found.status not in FOUND or _is_narrow(found):
         return False
     if not recovery.hidden:
         return federation.agrees(found.patterns)
     explained = federation.agreement(found.patterns, found.quality)
     rest = federation.n_rows - sum(float(a.counts.sum()) for a in explained)
-    most = recovery.hidden * settings.support + STRAYS * federation.n_rows
+    most = recovery.hidden * support + STRAYS * federation.n_rows
     return rest <= most and federation.agrees(found.patterns, found.quality)
 
 

@@ -29,7 +29,7 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import columns_of
 
 SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched
-SPARSEST = 0.25  # share of observed entries below which a part grows no further: gaps take time, too
+SPARSEST = 0.25  # share of observed entries below which a part grows no further
 FEWEST, EACH = 2_000, 100  # rows of that part: at least, and for each direction of the spectrum
 LAST = 10  # exchanges over the whole table, where classes were searched in a part
 
@@ -72,7 +72,7 @@ def searched(
         return Part(table)
     prior = Prior.of(table, influence)
     most = int(SEARCHED / max(float(prior.observed.mean()), SPARSEST))
-    if M * N <= most:
+    if most >= M * N:
         return Part(table)
     rows = min(M, max(most // N, FEWEST, EACH * directions))
     columns = _columns(table.seed, N, max(2, most // rows), groups)

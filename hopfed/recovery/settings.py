@@ -50,8 +50,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.channel not in CHANNELS:
             raise ArgumentError("channel", f"one of {', '.join(CHANNELS)}", self.channel)
-        if self.channel == "graded" and self._asked:
-            raise ArgumentError("channel", f"auto or symmetric with {self._asked}", self.channel)
+        if self.channel == "graded" and self.asked:
+            raise ArgumentError("channel", f"auto or symmetric with {self.asked}", self.channel)
         if self.method not in METHODS:
             raise ArgumentError("method", f"one of {', '.join(METHODS)}", self.method)
         for name, least in (("groups", 2), ("support", 1)):
@@ -67,7 +67,7 @@ class Settings:
         require(given, "search", "a hopfed.archetypes.annealed_search.Search", self.search)
 
     @property
-    def _asked(self) -> str:
+    def asked(self) -> str:
         """What is set that only the symmetric channel has a use for; empty for nothing."""
         asked = {
             "method": self.method != "auto",
@@ -82,7 +82,7 @@ class Settings:
     @property
     def only_symmetric(self) -> bool:
         """Whether no other channel is looked at."""
-        return self.channel == "symmetric" or bool(self._asked)
+        return self.channel == "symmetric" or bool(self.asked)
 
 
 def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:

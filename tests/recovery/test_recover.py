@@ -44,7 +44,36 @@ def test_layered_alone_needs_one_operator_only():
     xi, eta = sample(40, 500, 5000, 0.8, 2)
     run = run_recovery(np.array_split(eta, 3), seed=2, method="layered")
     assert complete(run.archetypes, xi)
-    assert run.exchanges == 2  # the operator, and what each client's noise is
+    assert run.archetypes.status == "ok"
+    assert run.exchanges == 3  # the operator, each client's noise, and whether rows bear it out
+    believed = run_recovery(np.array_split(eta, 3), seed=2, method="layered", channel="symmetric")
+    assert believed.exchanges == 2
+
+
+OPTIONS = ({"refit": True}, {"method": "joint"}, {"quality": 0.7}, {"rank_rule": "tw"})
+
+
+@pytest.mark.parametrize("option", OPTIONS[:2], ids=str)
+def test_an_option_of_the_symmetric_channel_bears_nothing_out(option):
+    """Columns that are flipped unequally often are not taken for archetypes unasked."""
+    rng = np.random.default_rng(1)
+    xi, flips = rng.choice([-1, 1], (3, 30)), rng.uniform(0, 0.3, 30)
+    x = xi[rng.integers(3, size=800)] * np.where(rng.random((800, 30)) < flips, -1, 1)
+    assert hopfed.recover(x, seed=0, channel="symmetric", **option).status == "incomplete"
+    found = hopfed.recover(x, seed=0, **option)
+    assert found.status == "poor fit"
+    assert f"'{next(iter(option))}' takes for granted" in found.advice
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=str)
+def test_options_of_the_symmetric_channel_are_borne_out_by_its_rows(option):
+    eta = sample(4, 200, 2000, 0.7, 8)[1]
+    assert hopfed.recover(eta, seed=0, **option).status == "ok"
+
+
+def test_few_columns_cannot_tell_channels_apart():
+    found = hopfed.recover(sample(2, 14, 2000, 0.8, 9)[1], seed=0, refit=True)
+    assert (found.status, "Rows of so few columns" in found.advice) == ("poor fit", True)
 
 
 def test_ica_baseline_finds_nearly_all_of_few_archetypes():
@@ -212,10 +241,8 @@ def test_constant_columns_are_allowed_and_reported():
 
 def test_tiny_inputs():
     for eta in ([[1, 1], [1, -1]], np.ones((2, 1)), np.ones((5, 3)), [[0, 1, 1], [0, 1, 1]]):
-        found = hopfed.recover(np.array(eta), seed=0, channel="symmetric")
+        found = hopfed.recover(np.array(eta), seed=0)
         assert found.patterns.shape[1] == np.array(eta).shape[1]
-        with pytest.raises(DataError, match="fewer than two columns hold both values"):
-            hopfed.recover(np.array(eta), seed=0)
 
 
 @pytest.mark.parametrize(("constant", "others"), [(20, 20), (100, 10), (3, 3), (8, 2)])
@@ -229,9 +256,10 @@ def test_columns_that_hold_one_value_make_no_classes(constant, others):
 @pytest.mark.parametrize("columns", [6, 40])
 def test_rows_that_differ_in_one_column_are_no_kinds(columns):
     x = np.ones((500, columns))
-    x[::2, 0] = -1
-    with pytest.raises(DataError, match="fewer than two columns hold both values"):
-        hopfed.recover(x, seed=0)
+    for rows in (x, np.where(np.arange(500)[:, None] % 2 + np.arange(columns) == 0, -1, x)):
+        found = hopfed.recover(rows, seed=0)
+        assert found.status == "too little data"
+        assert "Fewer than two columns hold both values" in found.advice
 
 
 def test_split_deals_every_row_once():
@@ -268,3 +296,25 @@ def test_bad_arguments():
         hopfed.recover([eta, eta[:, :5]], seed=0)
     with pytest.raises(DataError, match="array or a list"):
         hopfed.recover([], seed=0)
+
+
+@pytest.mark.parametrize(("M", "N", "r", "copies"), [(400, 200, 0.45, 3), (1000, 600, 0.35, 4)])
+def test_copies_of_one_row_are_not_shown(M, N, r, copies):
+    """Second moments take them for more rows, and rows of no class may join them."""
+    for seed in range(1, 4):
+        rng = np.random.default_rng(seed)
+        xi = rng.choice([-1, 1], (3, N))
+        x = xi[rng.integers(3, size=M)] * np.where(rng.random((M, N)) < (1 - r) / 2, -1, 1)
+        x[:copies] = person = rng.choice([-1, 1], N)
+        found = hopfed.recover(x, seed=0)
+        assert len(found) >= 3
+        assert np.abs(found.patterns @ person / N).max() < 0.9
+
+
+@pytest.mark.parametrize("rows", [5, 8])
+def test_a_small_class_is_shown(rows):
+    rng = np.random.default_rng(rows)
+    T = 2 * rng.beta(0.5, 0.5, (3, 100)) - 1
+    y = np.r_[np.full(rows, 2), rng.integers(2, size=600 - rows)]
+    x = np.where(rng.random((600, 100)) < (1 + T[y]) / 2, 1, -1)
+    assert len(hopfed.recover(x, seed=0)) == 3

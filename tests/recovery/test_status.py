@@ -157,7 +157,7 @@ def test_columns_of_one_value_are_left_out_of_the_count(constant, channel):
     assert (run.traffic.up > 0).all()
 
 
-@pytest.mark.parametrize("K", [1, 2, 3])
+@pytest.mark.parametrize("K", [2, 3])
 def test_columns_in_which_exact_patterns_agree_are_theirs(K):
     xi, eta = sample(K, 100, 60, 1.0, 103)
     run = run_recovery(eta, seed=0)

@@ -13,11 +13,13 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, expec
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
 from hopfed.archetypes.graded.fitting.splitting import Halves, halves, one_more, without_tails
 from hopfed.archetypes.graded.fitting.starts import joint_start, kmeans_start
+from hopfed.archetypes.graded.fitting.support import resting
 from hopfed.archetypes.graded.owners.asking import Owners
 
 QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
 STEP = 8  # part of the classes that are more from one such start to the next, at least one
+FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
 HOPE = 3.0  # a trial may still gain so many times what its last steps gained
 
 
@@ -86,9 +88,13 @@ def find_classes(
 
 def supported(owners: Owners, fit: Fit, search: Search) -> Fit:
     """Join classes of too few rows to others, the smallest first."""
-    while fit.size > 1 and not has_support(fit, search):
-        smallest = int(fit.sums.counts.sum(axis=0).argmin())
-        _, pair = merge_gains(fit, smallest)
+    while fit.size > 1:
+        counts, least = fit.sums.counts.sum(axis=0), search.support * fit.prior.influence.min()
+        if least <= counts.min() < FEW * least:
+            counts = resting(owners, fit)
+        if counts.min() >= least:
+            break
+        _, pair = merge_gains(fit, int(counts.argmin()))
         fit = iterate(owners, fit.sums.joined(_joining(fit.size, pair)), fit.prior, search.short)
     return fit
 
