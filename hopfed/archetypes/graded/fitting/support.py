@@ -2,7 +2,7 @@
 
 A few equal rows, of one person perhaps, are a class that rows of no class join. By their number
 such a class may be shown to everybody, and its means are those of the few. What counts is how
-evenly the rows agree with the class: with a_i the square of the log-odds by which row i speaks for
+evenly the rows agree with the class: with a_i the cube of the log-odds by which row i speaks for
 it, it rests on ``(sum a)^2 / sum a^2`` rows, all of them where they agree alike. Rows of a class
 differ by chance, for which a tenth is given.
 """
@@ -39,7 +39,7 @@ def resting(owners: Owners, fit: Fit) -> np.ndarray:
 
 
 def agreement(owner: Owner, _: Message) -> Message:
-    """Sums (K,) of the squares of how much rows agree with their class, and of fourth powers.
+    """Sums (K,) of the cubes of how much rows agree with their class, and of their squares.
 
     Examples
     --------
@@ -48,10 +48,10 @@ def agreement(owner: Owner, _: Message) -> Message:
     >>> owner = Owners.of([rows], 0).members[0]
     >>> owner.learn(np.tanh(np.ones((1, 3))), np.ones(1))
     >>> {name: a.tolist() for name, a in agreement(owner, {}).items()}
-    {'once': [27.0], 'twice': [243.0]}
+    {'once': [81.0], 'twice': [2187.0]}
     """
     R = owner.weights
     A = owner.times(like(np.arctanh(owner.means).T.astype(np.float32), R))
-    A = A.clip(0.0, None) ** 2  # a row against its class makes it no other
+    A = A.clip(0.0, None) ** 3  # a row against its class makes it no other
     xp = namespace(R)
     return {"once": xp.sum(R * A, axis=0), "twice": xp.sum(R * A * A, axis=0)}
