@@ -253,7 +253,11 @@ class _Parser:
                 invalid_row_handler=self._refuse,
             ),
             convert_options=arrow.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=False,
+                null_values=[],  # Arrow would keep its lists of words for every column, 7 kB each
+                true_values=[],
+                false_values=[],
             ),
         )
 

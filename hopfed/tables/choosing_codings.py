@@ -116,9 +116,11 @@ class Decider:
     def _codes(self, used: Sequence[int]) -> list[Code]:
         """How columns are coded; what is in the way is said of all of them at once."""
         codes, refused, mixed = [], [], []
+        kinds: dict[Code, Code] = {}  # columns that are coded alike share one
         for j in used:
             try:
-                codes.append(self._code(j))
+                code = self._code(j)
+                codes.append(kinds.setdefault(code, code))
             except RefusedColumnError as error:
                 refused.append(error)
             except DataError as error:

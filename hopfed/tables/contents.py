@@ -48,7 +48,8 @@ class Contents:
         """Return what is known of the column `name` before its first row, given `choices`."""
         gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
         cut = choices.cut(name) is not None
-        return cls(kept=[] if cut else None, missing=MISSING | gone, cut=cut)
+        missing = MISSING | gone if gone else MISSING  # one set for all columns, as a rule
+        return cls(kept=[] if cut else None, missing=missing, cut=cut)
 
     def number(self, word: str) -> float | None:
         """Return the number that a word of this column stands for, None for any other word."""

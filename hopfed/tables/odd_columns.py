@@ -13,6 +13,7 @@ from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
 from hopfed.tables.table import listed
 
+TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 
 
@@ -87,16 +88,17 @@ def copies(rows: PackedBits | MaskedBits | Reread, of: np.ndarray) -> list[tuple
     near = np.flatnonzero(np.diff(marks[order]) <= ROUNDING * np.sqrt(m))
     if not len(near):
         return []
-    pairs = [sorted((int(of[order[k]]), int(of[order[k + 1]]))) for k in near]
+    pairs = np.sort(np.stack([of[order[near]], of[order[near + 1]]], axis=1), axis=1)
     same = np.ones((len(pairs), 2), bool)  # as they are, and of opposite sign
     for part in parts(rows):
         turned = kernels.transpose(part)
-        for p, pair in enumerate(pairs):
-            if same[p].any():
-                a, b = (kernels.unpack(turned[c : c + 1])[0] for c in pair)
-                same[p] &= (a == b).all(), (a == -b).all()
+        alive = np.flatnonzero(same.any(axis=1))
+        size = max(1, TOGETHER // max(part.shape[0], 1))
+        for some in (alive[start : start + size] for start in range(0, len(alive), size)):
+            a, b = (kernels.unpack(turned[pairs[some, side]]) for side in (0, 1))
+            same[some] &= np.stack([(a == b).all(axis=1), (a == -b).all(axis=1)], axis=1)
     found: dict[int, int] = {}
-    for (i, j), alike in zip(pairs, same.tolist(), strict=True):
+    for (i, j), alike in zip(pairs.tolist(), same.tolist(), strict=True):
         if any(alike):
             found[j] = min(found.get(i, i), found.get(j, j))
     return sorted((i, j) for j, i in found.items())

@@ -199,6 +199,8 @@ class Choices:
     def signs(self, column: str) -> dict[str, int]:
         """Codes of the words of a column that were given."""
         given = self.words or {}
+        if not given:
+            return {}
         everywhere = {w: s for w, s in given.items() if s != "category" and not _is_map(s)}
         own = given.get(column)
         both = {**everywhere, **(own if isinstance(own, Mapping) else {})}

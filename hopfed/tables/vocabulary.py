@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 from hopfed.data.arrow_cells import number
 
@@ -30,6 +31,7 @@ KNOWN = MISSING.union(*(low | high for low, high in FAMILIES))  # no names of co
 # Names of rows that sum up others.
 SUMS = frozenset({"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"})
 
+SHORT = 40  # characters of a word whose form is kept
 ZEROS = re.compile(r"0[0-9]+")
 
 
@@ -76,8 +78,16 @@ def canonical(word: str) -> str:
     >>> canonical(" YES"), canonical("1.0")
     ('yes', '1')
     """
+    return _canonical_short(word) if len(word) <= SHORT else _canonical(word)
+
+
+def _canonical(word: str) -> str:
     value = number(word)
     return token(word) if value is None else spelt(value)
+
+
+# The columns of a wide table hold the same few words; long ones would fill the memory.
+_canonical_short = lru_cache(maxsize=1 << 12)(_canonical)
 
 
 def family(tokens: Collection[str]) -> dict[str, int] | None:
