@@ -213,7 +213,7 @@ def recover_graded(
     fit = find_classes(part.owners, U[there], variances[there], search, known)
     verdict = judge(part.owners, fit, judging or Judging(), U.shape[1], names)
     fit = on_the_whole(owners, part, fit)
-    channel = choose(fit)
+    channel = choose(fit, seed)
     error = channel.quality_error
     order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
     means, errors, shares = channel.means[order], channel.errors[order], _shares(owners, fit, order)
