@@ -72,6 +72,8 @@ class Told:
         """A status, and what it means; never "ok", for which all rows would be needed."""
         if self.own is not None:
             status, advice = self.own
+            if status == STATUS:  # they were too many to look at
+                return STATUS, f"{ADVICE} {advice}"
             if status in GOOD:
                 return STATUS, f"{ADVICE} {OWN}{ALONE if status == 'one class' else advice}"
             return status, f"{OWN}{advice} {FEWER}"

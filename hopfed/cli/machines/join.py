@@ -9,6 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
+from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
 from hopfed.cli.machines.dry_run import TRUST, show
 from hopfed.cli.machines.join_checks import check_fit
@@ -271,19 +272,25 @@ def _finish(
 ) -> None:
     """Keep what the federation found, with its N columns in this order, and as they are called.
 
+    It is on the disk before it is judged, which may take long, and be stopped. A run file is then
+    written again, as a whole, with the verdict.
+
     rows : of the owner, as its file has their columns; classes are judged by them.
     """
     from hopfed.hopfield.told import read as read_told
 
     told = read_told(down, N)
-    K = len(told.patterns)
-    if rows is not None and told.means is not None:
-        told = _judged(told, order, rows, names, coding)
-    words = f"the federation is over: {K} archetype{'s' * (K != 1)}"
+    K, kept = len(told.patterns), ""
     if out_file is not None:
         write_found(out_file, told, order, names, coding)
-        words += f"; wrote {out_file}"
-    say(words)
+        kept = f"; wrote {out_file}"
+    say(f"the federation is over: {K} archetype{'s' * (K != 1)}{kept}")
+    if rows is not None and told.means is not None:
+        first = f"; {out_file} is kept, whatever happens now" if kept else ""
+        say(f"looking how these classes fit your rows; nothing of it leaves{first}")
+        told = _judged(told, order, rows, names, coding)
+        if out_file is not None and out_file.suffix.lower() in RUN:
+            write_found(out_file, told, order, names, coding)
     if told.fits is not None or told.own is not None:
         say(": ".join(told.verdict))
 
@@ -294,7 +301,6 @@ def _judged(told: Any, order: Any, rows: Any, names: Any, coding: Any) -> Any:
 
     from hopfed.hopfield.site.own_verdict import own_verdict
 
-    say("looking how these classes fit your rows; nothing of it leaves")
     n = rows.shape[1]  # of the federation's columns an owner may lack the last
     groups = () if coding is None else coding.groups
     own = own_verdict(rows, told.means[:, order][:, :n], groups, names and names[:n])

@@ -19,7 +19,11 @@ from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.recovery.sampled import searched
 
 STEPS, MORE = 60, 20  # of the fit to the owner's rows, at most: the first, and of fewer classes
-MOST = 100  # classes: a server that tells more shall not keep this machine busy
+# A server that tells much shall not keep this machine busy: so many classes, and entries times
+# classes. The latter take 15 to 65 s of one core: longest where classes are few and most entries
+# are missing, or where many classes are left out one by one.
+MOST, MOST_WORK = 100, 150_000_000
+TOO_LARGE = "not judged"  # the status of classes that nobody looked at
 
 
 def own_verdict(
@@ -31,8 +35,9 @@ def own_verdict(
 ) -> tuple[str, str] | None:
     """Return a status, and the sentence that explains it; see `hopfed.recover`.
 
-    Classes of which these rows show nothing are left out: another owner may have them. None where
-    there are no classes, or more than `MOST`.
+    Classes of which these rows show nothing are left out: another owner may have them. The status
+    is `TOO_LARGE` where there are more than `MOST`, or more than `MOST_WORK` entries times classes
+    among the rows that would be looked at; None where there are no classes.
 
     Parameters
     ----------
@@ -51,18 +56,32 @@ def own_verdict(
     >>> own_verdict(as_examples(x), T)
     ('ok', '2 classes explain how the columns depend on each other.')
     """
-    if not 0 < len(means) <= MOST:
+    K = len(means)
+    if K == 0:
         return None
-    table = Owners.of([rows], seed, groups)
-    part = searched(table, len(means), groups)
+    if K > MOST:
+        return TOO_LARGE, _too_large(K, rows.shape)
+    part = searched(Owners.of([rows], seed, groups), K, groups)
+    if K * int(part.owners.sizes.sum()) * part.owners.n_columns > MOST_WORK:
+        return TOO_LARGE, _too_large(K, rows.shape)
     there = slice(None) if part.columns is None else part.columns
     classes = np.clip(np.asarray(means, np.float64)[:, there], -1 + 1e-6, 1 - 1e-6)
     prior = Prior.of(part.owners)
-    shares = np.full((1, len(classes)), 1 / len(classes))
+    shares = np.full((1, K), 1 / K)
     fit = improve(part.owners, expect(part.owners, Mixture(classes, shares), prior), STEPS)
     fit = _without_absent(part.owners, fit)
     verdict = judge(part.owners, fit, Judging(), names=names)
     return verdict.status, verdict.advice
+
+
+def _too_large(K: int, shape: tuple[int, ...]) -> str:
+    """Say that nobody looked, and what may be done about it."""
+    return (
+        f"Whether the rows of this owner lie in them is not known: {K} classes and {shape[0]:,} "
+        f"rows of {shape[1]:,} columns are too much to look at here, at most {MOST} classes, and "
+        f"{MOST_WORK // 1_000_000} million entries times classes. `hopfed recover` judges the "
+        "rows by themselves."
+    )
 
 
 def _without_absent(owners: Owners, fit: Fit) -> Fit:
