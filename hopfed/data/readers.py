@@ -8,7 +8,7 @@ false (`kernels.pack_masked`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -16,7 +16,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import to_host
+from hopfed._lib.arrays import is_torch, to_host
 from hopfed.data.csv import read_csv
 from hopfed.data.files import opened
 from hopfed.data.hdf5 import pick, read_table
@@ -61,7 +61,9 @@ def read_examples(path: str | Path, *, gaps: bool = False) -> PackedBits | Maske
     ...     read_examples(f"{folder}/answers.csv").shape
     (2, 3)
     """
-    return as_examples(read_numbers(path, gaps=True), name=str(path), gaps=gaps)
+    array = read_numbers(path, gaps=True)
+    table = array.reshape(packed_shape(array)) if array.ndim > 2 else array
+    return as_examples(table, name=str(path), gaps=gaps)
 
 
 def read_numbers(path: str | Path, *, gaps: bool = False) -> np.ndarray:
@@ -107,7 +109,7 @@ def as_examples(
 
     Parameters
     ----------
-    array : (M, ...) of +-1, 0/1 or booleans; on a device, of CuPy or any library that speaks DLPack
+    array : (M, N) of +-1, 0/1 or booleans; on a device, of CuPy or any library that speaks DLPack
         (PyTorch), it stays there. Entries that are missing are NaN, None,
         masked, or 0 among -1 and 1; whole rows and columns may be (`hopfed.data.missing.Gaps`).
     name : what to call it in an error.
@@ -134,19 +136,64 @@ def as_examples(
 
 
 def _packed(array: Any, name: str) -> PackedBits | MaskedBits:
-    """Pack rows of any number of axes, or name what is not binary."""
-    array = adopted(array)
+    """Pack the rows of a table, or name what is not binary."""
+    array = adopted(of_tensor(array, name))
     array = array if on_device(array) else np.asanyarray(array)
     if array.ndim < 2:
         raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
+    check_axes(array.shape, name)
     if array.dtype.kind not in "biufO":
         raise DataError(f"{name}: examples must be numbers, got {array.dtype}")
     table = array if on_device(array) else _native(array)
-    table = table.reshape(packed_shape(array))
     try:
         return kernels.pack_masked(table)
     except ArgumentError as error:
         raise DataError(f"{name}: {not_binary(table)}") from error
+
+
+def check_axes(shape: Sequence[int], name: str) -> None:
+    """Refuse an array in memory of more than two axes, which may be the tables of several owners.
+
+    Parameters
+    ----------
+    shape : of the array.
+    name : what to call it in the error.
+
+    Examples
+    --------
+    >>> check_axes((3, 400, 45), "examples")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: examples: a table is (M, N), got (3, 400, 45); give a list of tables \
+for several owners, or flatten each row: x.reshape(len(x), -1)
+    """
+    if len(shape) > 2:
+        raise DataError(
+            f"{name}: a table is (M, N), got {tuple(shape)}; give a list of tables for several "
+            "owners, or flatten each row: x.reshape(len(x), -1)"
+        )
+
+
+def of_tensor(array: Any, name: str) -> Any:
+    """Return a tensor of PyTorch as one that NumPy can read; other arrays as they are.
+
+    Its gradient is left out, and short numbers such as bfloat16 become float32.
+
+    Parameters
+    ----------
+    array : of any library.
+    name : what to call it in an error.
+
+    Raises
+    ------
+    DataError : a sparse or quantized tensor.
+    """
+    if not is_torch(array) or not hasattr(array, "layout"):
+        return array
+    if array.is_quantized or str(array.layout) != "torch.strided":
+        raise DataError(f"{name}: a dense tensor is needed: give x.to_dense() or x.dequantize()")
+    array = array.detach()
+    return array.float() if array.is_floating_point() and array.element_size() < 4 else array
 
 
 def _missing(gaps: Gaps) -> str:

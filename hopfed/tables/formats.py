@@ -17,7 +17,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed.data.delimited import Delimited
 from hopfed.data.dialects import Dialect
 from hopfed.data.files import opened
-from hopfed.data.readers import read_numbers
+from hopfed.data.readers import of_tensor, read_numbers
 from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables.arrays import NAME, PART, array_parts
@@ -69,7 +69,9 @@ def source_of(given: Any, what: str = "examples", words: frozenset[str] = frozen
         return _of_numbers(_sparse(given), what)
     if isinstance(given, PackedBits | MaskedBits):
         return _of_numbers(Numbers(given.shape, lambda: iter(()), given), what)
-    return _of_array(given if hasattr(given, "shape") else rows_of(given, what), what)
+    return _of_array(
+        of_tensor(given, what) if hasattr(given, "shape") else rows_of(given, what), what
+    )
 
 
 def dialect_of(
@@ -329,7 +331,7 @@ def _numbers(given: Any) -> Numbers:
             part = part if isinstance(part, np.ndarray) else np.asarray(part)
             yield part.reshape(len(part), -1)
 
-    return Numbers((m, n), parts, given if isinstance(given, np.ndarray) else None)
+    return Numbers((m, n), parts, given.reshape(m, n) if isinstance(given, np.ndarray) else None)
 
 
 def _of_numbers(numbers: Numbers, what: str) -> Source:

@@ -89,7 +89,8 @@ def test_arrays_at_hand():
     for values in (X, NAN, objects, objects.tolist(), np.ma.masked_equal(X, 0), NAN.astype("f2")):
         np.testing.assert_array_equal(unpack(as_examples(values, gaps=True)), X)
     cube = np.ma.masked_invalid(NAN).reshape(3, 2, 2)
-    np.testing.assert_array_equal(unpack(as_examples(cube, gaps=True)), X)
+    with pytest.raises(DataError, match=r"a table is \(M, N\), got \(3, 2, 2\)"):
+        as_examples(cube, gaps=True)
     packed = kernels.pack_masked(X)
     assert as_examples(packed, gaps=True) is packed
     with pytest.raises(DataError, match="mine: 7 entries are missing"):
