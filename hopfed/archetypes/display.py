@@ -149,8 +149,8 @@ def described(found: Archetypes, k: int) -> list[str]:
     ----------
     found : the archetypes.
     k : number of the archetype, from 0. Behind "+-" is half the width of an interval that holds a
-        rate in 95 of 100 cases, the median over its columns, where their errors are known. Where
-        only signs are, no rates are said.
+        rate in 95 of 100 cases, the widest of the columns that are named, where their errors are
+        known. Where only signs are, no rates are said.
 
     Examples
     --------
@@ -158,15 +158,16 @@ def described(found: Archetypes, k: int) -> list[str]:
     >>> rng = np.random.default_rng(0)
     >>> heads = np.where(rng.random((500, 1)) < 0.5, 0.9, 0.4)  # of all 20 coins of a row
     >>> described(recover(rng.random((500, 20)) < heads), 0)[0]
-    'archetype 1, 55% of the rows, rates +- 5.7% (95% interval):'
+    'archetype 1, 55% of the rows, rates +- 5.8% at most (95% interval):'
     """
-    error = 0.0 if found.errors is None else CERTAIN * float(np.median(found.errors[k])) / 2
-    spread = f", rates +- {error:.1%} (95% interval)" if error >= 0.0005 else ""
+    sides = telling(found, k)
+    error = _widest(found, k, [t.column for side in sides for t in side])
+    spread = f", rates +- {error:.1%} at most (95% interval)" if error >= 0.0005 else ""
     share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
     lines = [f"archetype {k + 1}{share}{spread}:"]
     plus = pluses(found)
     sign = " +1" if plus is None else ""
-    for word, columns in zip(("more often", "less often"), telling(found, k), strict=True):
+    for word, columns in zip(("more often", "less often"), sides, strict=True):
         if columns:
             rates = (f" ({t.rate:.0%} against {t.other:.0%})" for t in columns)
             known = repeat("") if found.signs_only else rates
@@ -175,6 +176,13 @@ def described(found: Archetypes, k: int) -> list[str]:
     if len(lines) == 1:
         lines[0] += " no column tells it from the rest by itself"
     return lines
+
+
+def _widest(found: Archetypes, k: int, columns: list[int]) -> float:
+    """Half the widest interval of the rates of columns; 0 or NaN where none is known."""
+    if found.errors is None or not columns:
+        return 0.0
+    return CERTAIN * float(found.errors[k, columns].max()) / 2  # of a mean, twice that of a rate
 
 
 def pluses(found: Archetypes) -> list[str] | None:
