@@ -236,7 +236,7 @@ class Decider:
         rest = tokens - given.keys()
         gone = tuple((word, GONE) for word, sign in given.items() if sign == GONE)
         if held.many and not held.numeric:
-            raise self._refusal(j, "holds more than 1,000 different words")
+            raise self._many_words(j, "more than 1,000")
         if self.choices.is_category(name):
             return self._category(j, gone)
         words = dict(given) if tokens & given.keys() else {}
@@ -292,14 +292,14 @@ class Decider:
         held = self.contents[j]
         missing = MISSING - MAYBE_LEVEL | {word for word, _ in gone}
         if held.many:
-            raise self._refusal(j, "holds more than 1,000 different words")
+            raise self._many_words(j, "more than 1,000")
         levels = {level(w) for w in held.words if canonical(w) not in missing}
         said = not self.choices.is_category(self.names[j]) and self.choices.cut(self.names[j])
         tokens = {canonical(w) for w in levels}
         if not self.choices.is_category(self.names[j]) and said != "levels":
             self._refuse_odd(j, levels, tokens)
         if len(levels) > LEVELS:
-            raise self._refusal(j, f"holds {len(levels)} different words")
+            raise self._many_words(j, str(len(levels)))
         return Code("category", gone, levels=sorted_levels(levels))
 
     def _refuse_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
@@ -344,6 +344,14 @@ class Decider:
             f"{self.choices.telling(words)}, or that the column is one of categories"
         )
 
+    def _many_words(self, j: int, count: str) -> RefusedColumnError:
+        """Error about too many categories, which may be names of rows that come more than once."""
+        held, name = self.contents[j], self.names[j]
+        why = f"holds {count} different words"
+        if held.different or (j > 0 and not NAMING.fullmatch(name)):
+            return self._refusal(j, why)
+        return RefusedColumnError(name, f"{why}, which repeat in its {held.rows:,} rows", True)
+
     def _refusal(self, j: int, why: str) -> RefusedColumnError:
         held = self.contents[j]
         return RefusedColumnError(self.names[j], why, held.different and not held.numeric)
@@ -366,7 +374,7 @@ class Decider:
         named = [self.names[k] for k in self.uncut]
         error = refusal(self.what, refused, named, shows, self.choices)
         way = no_answers(values, self.choices)
-        if held.different:
+        if held.different or NAMING.fullmatch(named[0]):
             way += f"; or if it names the rows: {self.choices.naming(named[0])}"
         raise DataError(f"{error}{way}")
 

@@ -94,7 +94,7 @@ TEXTS = {
     "text": (
         "a,b\n" + "".join(f"word {k // 2},{k % 2}\n" for k in range(300)),
         {},
-        "'a' holds 150 different words; leave it out",
+        "'a' holds 150 different words, which repeat in its 300 rows; leave it out",
     ),
     "text that is left out": (
         "a,b,c\n" + "".join(f"{k % 2},word {k // 2},1\n" for k in range(3000)),

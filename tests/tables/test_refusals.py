@@ -155,3 +155,26 @@ def test_a_word_among_numbers_with_decimal_commas_is_named(tmp_path):
 def test_two_spellings_of_a_column_are_said_at_once():
     with pytest.raises(DataError, match=r"column 'Tea' is 'tea' in .*: give both one name"):
         read_tables([{"tea": [0, 1], "a": [0, 1]}, {"Tea": [0, 1], "a": [1, 0]}])
+
+
+@pytest.mark.parametrize("different", [400, 1200])
+@pytest.mark.parametrize("name", [lambda k: f"M{k:03}", lambda k: k + 7])
+def test_names_of_rows_that_come_twice_are_said_to_and_the_option_works(
+    tmp_path, hopfed, name, different
+):
+    """Copies of rows have the names of those that they copy: it was only said to leave them out."""
+    path = tmp_path / "twice.csv"
+    rows = 2 * different
+    lines = [f"{name(k % different)},{'yes' if k % 3 else 'no'},{k % 2}" for k in range(rows)]
+    path.write_text("\n".join(["id,tea,milk", *lines]))
+    status, _, errors = hopfed("recover", path, "--dry-run")
+    assert status == 2
+    assert errors.rstrip().endswith("names the rows: --id id")
+    if isinstance(name(0), str):
+        count = different if different < 1000 else "more than 1,000"
+        said = f"column 'id' holds {count} different words, which repeat in its {rows:,} rows"
+        assert said in errors
+    status, text, errors = hopfed("recover", path, "--dry-run", "--id", "id")
+    assert (status, f"{rows:,} rows, 2 columns" in text) == (0, True), errors
+    with pytest.raises(DataError, match=r"names the rows: id='id'$"):
+        read_table(path)
