@@ -13,8 +13,9 @@ from hopfed.errors import DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.coding import UNKNOWN, Code, Coding
+from hopfed.tables.refusals import Unknown, unknown_words
 from hopfed.tables.sources import Source
-from hopfed.tables.table import is_made_up, listed
+from hopfed.tables.table import SHOWN, is_made_up, listed, misspelt
 from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
 ROOM = 1 << 29  # bytes that names of rows may take in any case
@@ -55,10 +56,12 @@ class Packing:
         """Pack the rows of a block."""
         triples = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         rows = len(cells[0]) if cells else 0
-        parts = [
-            self._column(name, code, None if j is None else cells[j], rows)
-            for name, code, j in triples
-        ]
+        parts, unknown = [], []
+        for name, code, j in triples:
+            part = self._column(name, code, None if j is None else cells[j], rows)
+            (unknown if isinstance(part, Unknown) else parts).append(part)
+        if unknown:
+            raise unknown_words(self.source.what, unknown)
         codes = np.concatenate(parts).T
         self._count += len(codes)
         gone = codes == GONE
@@ -102,8 +105,10 @@ class Packing:
         require_memory(needed, self.source.what)
         return np.array(self._ids, dtype=str)
 
-    def _column(self, name: str, code: Code, cells: Cells | None, rows: int) -> np.ndarray:
-        """Rows (width, rows) of -1, 0 and +1 for one column of cells, or one that is lacking."""
+    def _column(
+        self, name: str, code: Code, cells: Cells | None, rows: int
+    ) -> np.ndarray | Unknown:
+        """Rows (width, rows) of -1, 0 and +1 for a column of cells, or one that is lacking."""
         if cells is None:
             return np.full((code.width, rows), GONE, np.int8)
         if code.kind == "number":
@@ -120,14 +125,12 @@ class Packing:
         odd = np.flatnonzero(codes == UNKNOWN)
         if len(odd):
             row = int(np.flatnonzero(np.isin(cells.places, odd))[0])
-            word = shown(cells.words[cells.places[row]], 40)
+            order = dict.fromkeys([int(cells.places[row]), *odd[:SHOWN].tolist()])
+            words = tuple(cells.words[k].strip() for k in order)
             why = f"was not there when the coding was made: {shown(code)}"
             if code.kind == "number":
                 why = "is not a number"
-            raise DataError(
-                f"{self.source.what}: row {self._count + row + 1}, column '{shown(name, 60)}': "
-                f"'{word}' {why}"
-            )
+            return Unknown(name, self._count + row + 1, words, why)
         return code.signs(np.append(codes, GONE))[:, cells.places]
 
 
@@ -141,4 +144,6 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
         return list(range(len(source.names)))
     if coding.partial and len(lacks) < len(coding.names):
         return [place.get(name) for name in coding.names]
-    raise DataError(f"{source.what}: lacks the column(s) {listed(lacks)}")
+    more = [name for name in source.names if name not in {*coding.names, *coding.ids}]
+    way = misspelt(more, lacks) or "; add them with blank cells, which are missing"
+    raise DataError(f"{source.what}: lacks the column(s) {listed(lacks)}{way}")

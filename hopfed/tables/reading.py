@@ -9,6 +9,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from hopfed import kernels
+from hopfed._lib.settings import require
 from hopfed.data.arrow_cells import Cells
 from hopfed.data.readers import as_examples, not_binary
 from hopfed.errors import ArgumentError, DataError
@@ -20,6 +21,7 @@ from hopfed.tables.choosing_codings import Decider, Decision
 from hopfed.tables.coding import Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.formats import source_of
+from hopfed.tables.further_words import with_gone
 from hopfed.tables.odd_columns import oddities
 from hopfed.tables.options import Choices
 from hopfed.tables.packing import Packing
@@ -61,7 +63,7 @@ def read_table(
         "quantile:Q" or a number; "levels" for a column of each value; or a mapping from names of
         columns to these.
     coding : `Table.coding` of another table: this one is coded in the same way, its columns found
-        by name.
+        by name; `words` may name further ones for no entry then.
     memory : bytes that the packed rows may take. Those that take more are not held: `recover` and
         whoever needs a sum over them has the file read again. All are held when left out.
 
@@ -77,6 +79,9 @@ def read_table(
     (('tea',), ['Ann', 'Ben', 'Cem'], [1, -1, 0])
     """
     choices = Choices(id, (ignore,) if isinstance(ignore, str) else tuple(ignore), words, binarize)
+    if coding is not None and words:
+        coding = with_gone(coding, Choices(words=words))
+        require(coding is not None, "words", "for missing entries beside a coding", words)
     return read_tables([source], choices=choices, coding=coding, memory=memory)[0]
 
 

@@ -6,7 +6,9 @@ Who reads it knows options of the command line (`--ignore`) or arguments of a ca
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from hopfed.errors import DataError, shown
@@ -77,6 +79,60 @@ def refusal(
     joined = "; ".join(parts) + (" " if uncut else "; ")
     them = "it" if one else "them"
     return DataError(f"{what}: {joined}leave {them} out: {choices.leaving(names)}{ids}")
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """What a coding does not know of a column.
+
+    Attributes
+    ----------
+    name : of the column.
+    row : from 1, in which there is the first word of them.
+    words : some of them, that one first.
+    why : it is not known.
+    """
+
+    name: str
+    row: int
+    words: tuple[str, ...]
+    why: str
+
+
+def unknown_words(what: str, columns: Sequence[Unknown]) -> DataError:
+    """Return the error about all columns that hold words that a coding does not know.
+
+    Parameters
+    ----------
+    what : the table.
+    columns : what is not known of each of them.
+
+    Examples
+    --------
+    >>> odd = [Unknown("tree", 2, ("elm",), "was not there"), Unknown("ink", 7, ("red",), "...")]
+    >>> print(unknown_words("b.csv", odd))  # doctest: +ELLIPSIS
+    b.csv: row 2, column 'tree': 'elm' was not there; and row 7, column 'ink': 'red'; if there is \
+no answer, read it as missing: --words elm=missing,red=missing (words={'elm': 'missing', ...})
+    """
+    first, *rest = columns
+    others = [_place(each) for each in rest[: SHOWN - 1]]
+    more = f" and {len(rest) - len(others):,} more columns" if len(rest) > len(others) else ""
+    also = f"; and {', '.join(others)}{more}" if others else ""
+    words = list(dict.fromkeys(word for each in columns[:SHOWN] for word in each.words))[:SHOWN]
+    plain = [word for word in words if shown(word, LONGEST) == word]
+    way = ""
+    if plain:
+        told = shlex.quote(",".join(f"{word}=missing" for word in plain))
+        beside = ", ..." if len(plain) > 1 else ""
+        way = (
+            f"; if there is no answer, read it as missing: --words {told} "
+            f"(words={{{plain[0]!r}: 'missing'{beside}}})"
+        )
+    return DataError(f"{what}: {_place(first)} {first.why}{also}{way}")
+
+
+def _place(each: Unknown) -> str:
+    return f"row {each.row}, column '{shown(each.name, LONGEST)}': '{shown(each.words[0], 40)}'"
 
 
 def no_answers(values: Collection[float], choices: Choices) -> str:

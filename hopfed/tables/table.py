@@ -161,11 +161,22 @@ def check_columns(
         parts = [f"lacks {listed(lacks)} of {other}"] if lacks else []
         beside = "beside" if lacks else f"beside those of {other}"
         parts += [f"has {listed(more)} {beside}"] if more else []
-        raise DataError(f"{name}: {', and '.join(parts)}{_misspelt(more, lacks)}{way}")
+        raise DataError(f"{name}: {', and '.join(parts)}{misspelt(more, lacks)}{way}")
 
 
-def _misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
-    """Names that one table has beside those of another, and that are nearly one that it lacks."""
+def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
+    """Return which name of a table is nearly one that it lacks, for the end of a line, or nothing.
+
+    Parameters
+    ----------
+    more : names that it has beside those of another table.
+    lacks : names of that one that it lacks.
+
+    Examples
+    --------
+    >>> misspelt(["colour_"], ["colour"])
+    " (if 'colour_' is 'colour', rename it)"
+    """
     if max(len(more), len(lacks)) > NEAR:
         return ""
     near = {name: get_close_matches(name, lacks, n=1, cutoff=LIKE) for name in more}

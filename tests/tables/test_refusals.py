@@ -148,7 +148,8 @@ def test_a_word_among_numbers_with_decimal_commas_is_named(tmp_path):
     told = read_table(path, binarize="median", words={"schwer": "missing"})
     assert told.shape == (40, 2)
     coding = read_table(clean, binarize="median").coding
-    with pytest.raises(DataError, match=r"row 4, column 'kg': 'schwer' is not a number$"):
+    said = r"row 4, column 'kg': 'schwer' is not a number; if .* --words schwer=missing"
+    with pytest.raises(DataError, match=said):
         read_table(path, coding=coding)
 
 

@@ -16,10 +16,6 @@ from hopfed.runs import Run
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
-    from hopfed.tables.coding import Coding
-    from hopfed.tables.options import Choices
-
-NOTHING: dict[str, Any] = {"id": None, "ignore": (), "binarize": None}  # said beside words
 
 
 def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
@@ -37,6 +33,7 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
         other columns, a file that holds no archetypes.
     """
     from hopfed.archetypes.storage import loaded
+    from hopfed.tables.further_words import with_gone
     from hopfed.tables.options import Choices
 
     run = Run.load(path, complete=True)
@@ -61,42 +58,6 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
             soft_wrap=True,
         )
     return found
-
-
-def with_gone(coding: Coding, given: Choices) -> Coding | None:
-    """Return a coding in which more words stand for no entry; None if more was said than that.
-
-    Parameters
-    ----------
-    coding : of archetypes.
-    given : what was told of a table.
-
-    Examples
-    --------
-    >>> from hopfed.tables.coding import Code, Coding
-    >>> from hopfed.tables.options import Choices
-    >>> coding = Coding(("tea",), (Code("words", (("no", -1), ("yes", 1))),))
-    >>> with_gone(coding, Choices(words={"9": None})).codes[0].codes(["9"]).tolist()
-    [0]
-    >>> with_gone(coding, Choices(words={"9": 1})) is None
-    True
-    """
-    from hopfed.tables.vocabulary import GONE
-
-    given = given.among(coding.names)
-    told = [given.signs(name) for name in coding.names]
-    only_words = replace(given, words=None) == replace(given, words=None, **NOTHING)
-    plain = all(sign == GONE for signs in told for sign in signs.values())
-    unknown = given.named() - set(coding.names)
-    if not (given.words and only_words and plain and not unknown):
-        return None
-    if any(given.is_category(name) for name in coding.names):
-        return None
-    codes = [
-        replace(code, words=(*code.words, *((w, GONE) for w in signs if w not in dict(code.words))))
-        for code, signs in zip(coding.codes, told, strict=True)
-    ]
-    return replace(coding, codes=tuple(codes))
 
 
 def _coded(

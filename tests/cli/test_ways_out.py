@@ -1,0 +1,90 @@
+"""A refusal of a file that is like another one names what helps, and that helps."""
+
+import numpy as np
+import pytest
+
+import hopfed as library
+from hopfed import read_table
+from hopfed.errors import ArgumentError, DataError
+
+NAMES = [f"q{j}" for j in range(12)]
+COLOURS = ["blue", "green", "red"]
+
+
+def written(path, words, colours, names=(*NAMES, "colour")):
+    lines = [",".join(names)]
+    lines += [",".join([*row, colour]) for row, colour in zip(words, colours, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def survey(tmp_path, hopfed):
+    """Answers of two kinds of people, with their colours, and what was recovered of them."""
+    rng = np.random.default_rng(1)
+    kind = rng.integers(0, 2, 300)
+    yes = (rng.random((300, 12)) < 0.9) == (kind[:, None] == (np.arange(12) % 2))
+    words = np.where(yes, "yes", "no")
+    colours = rng.choice(COLOURS, 300)
+    path, run = written(tmp_path / "a.csv", words, colours), tmp_path / "run.h5"
+    assert hopfed("recover", path, "--out", run)[0] == 0
+    return run, words[:20], colours[:20]
+
+
+@pytest.mark.parametrize("command", ["assign", "complete"])
+def test_words_that_are_not_known_are_told_of_all_columns_at_once(
+    survey, hopfed, tmp_path, command
+):
+    run, words, colours = survey
+    words, colours = words.astype("U20"), colours.astype("U20")
+    colours[3], words[5, 2], words[1, 2], words[7, 4] = "violet", "maybe", '"well, no"', "-5"
+    made = tmp_path / "o.csv"
+    path = written(tmp_path / "b.csv", words, colours)
+    status, text, errors = hopfed(command, run, path, "--out", made)
+    assert (status, text, made.exists()) == (2, "", False)
+    assert "row 2, column 'q2': 'well, no' was not there" in errors
+    assert "; and row 8, column 'q4': '-5', row 4, column 'colour': 'violet'; if" in errors
+    told = "well, no=missing,maybe=missing,-5=missing,violet=missing"
+    assert f"--words '{told}' (words={{'well, no': 'missing', ...}})" in errors
+    status, _, errors = hopfed(command, run, path, "--out", made, "--words", told)
+    assert (status, made.exists()) == (0, True), errors
+
+
+def test_many_columns_of_unknown_words_are_five_and_a_number(survey, hopfed, tmp_path):
+    run, words, colours = survey
+    path = written(tmp_path / "b.csv", np.full_like(words, "maybe", "U5"), colours)
+    status, _, errors = hopfed("assign", run, path, "--out", tmp_path / "o.csv")
+    assert status == 2
+    assert "row 1, column 'q4': 'maybe' and 7 more columns; if there is no answer" in errors
+    assert errors.rstrip().endswith("--words maybe=missing (words={'maybe': 'missing'})")
+
+
+def test_a_call_may_name_further_words_for_no_entry(survey, tmp_path):
+    run, words, colours = survey
+    path, found = written(tmp_path / "b.csv", words, ["violet", *colours[1:]]), library.load(run)
+    with pytest.raises(DataError, match=r"words=\{'violet': 'missing'\}"):
+        found.assign(path)
+    table = read_table(path, coding=found.coding, words={"violet": "missing"})
+    assert len(found.assign(table).archetype) == 20
+    with pytest.raises(ArgumentError, match="words must be for missing entries beside a coding"):
+        read_table(path, coding=found.coding, words={"violet": +1})
+
+
+@pytest.mark.parametrize("command", ["assign", "complete"])
+def test_a_column_that_a_file_lacks_may_be_blank(survey, hopfed, tmp_path, command):
+    run, words, _ = survey
+    blank, made = [""] * len(words), tmp_path / "o.csv"
+    lacks = tmp_path / "b.csv"
+    lacks.write_text("\n".join(",".join(row) for row in [NAMES, *words.tolist()]))
+    status, _, errors = hopfed(command, run, lacks, "--out", made)
+    assert status == 2
+    assert errors.rstrip().endswith(
+        "lacks the column(s) 'colour'; add them with blank cells, which are missing"
+    )
+    status, _, errors = hopfed(
+        command, run, written(tmp_path / "c.csv", words, blank), "--out", made
+    )
+    assert status == 0, errors
+    near = written(tmp_path / "d.csv", words, ["red"] * len(words), [*NAMES, "colours"])
+    _, _, errors = hopfed(command, run, near, "--out", tmp_path / "p.csv")
+    assert errors.rstrip().endswith("'colour' (if 'colours' is 'colour', rename it)")
