@@ -42,7 +42,7 @@ _TABLES = (".npy", ".npz", ".csv", ".tsv", ".json", ".parquet")
 _EMPTY = 1 << 24  # to which an empty array may be long along its other axes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """What a run file holds.
 

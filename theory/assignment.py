@@ -31,7 +31,7 @@ _NORMALS = np.linspace(-9, 9, 1201)
 _DENSITY = np.exp(-(_NORMALS**2) / 2) / np.exp(-(_NORMALS**2) / 2).sum()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Assignment:
     """How rows are assigned by Bayes' rule with the true means and shares.
 

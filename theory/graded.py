@@ -34,7 +34,7 @@ from hopfed.errors import ArgumentError
 from . import _check, spikes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Classes:
     """A population of graded classes.
 
@@ -131,7 +131,7 @@ class Classes:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """What M rows show of the classes; spikes in falling order, R of them.
 

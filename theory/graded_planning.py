@@ -132,7 +132,7 @@ class ClassLaw:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GradedPlan:
     """What rows show of a class; every field has the shape of the exposures.
 

@@ -40,7 +40,7 @@ _TOLERANCE = 0.03  # of the value: what laws for large tables may miss in small 
 _POWER_TOLERANCE = 0.05  # the plan's own, near the boundary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """Predictions and measurements, in the order of `QUANTITIES`.
 

@@ -110,7 +110,7 @@ def minimal_samples(r: ArrayLike, exposure: ArrayLike, N: ArrayLike) -> np.ndarr
     return margin(r, exposure, N, 1) ** -2.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PhaseDiagram:
     """Predictions over a grid of qualities (rows) and exposures (columns).
 
@@ -225,7 +225,7 @@ def detection_power(
     return _power(r, exposure, N, M, false_alarm, stronger)[()]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plan:
     """How many examples detect an archetype; every field has the broadcast shape of the request.
 

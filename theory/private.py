@@ -202,7 +202,7 @@ def minimal_samples(
     return np.where(t > 0, increasing_root(defect, least, most), least)[()]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PrivateFiniteSize(spikes.FiniteSize):
     """Prediction for one draw beside a semicircle; see `spikes.FiniteSize`.
 

@@ -30,7 +30,7 @@ from ._solve import increasing_root
 from .covariance import Edge, Population, upper_edge
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ProfileSpikes:
     """Prediction for archetypes seen through clients of different qualities.
 

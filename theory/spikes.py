@@ -258,7 +258,7 @@ def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
     return float(edge)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FiniteSize:
     """Prediction for one draw, from its own exposures and the actual archetypes.
 

@@ -103,7 +103,7 @@ def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
     return value.reshape(alpha.shape)[()]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StorageRun:
     """Result of :func:`simulate_storage`.
 

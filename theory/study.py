@@ -226,7 +226,7 @@ class Study:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Promises:
     """What :func:`promises` answers.
 

@@ -22,7 +22,7 @@ from hopfed.errors import ArgumentError
 from . import _check
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shape:
     """Result of :func:`tyler`.
 

@@ -20,7 +20,7 @@ from hopfed.theory.exposures import interval
 from hopfed.theory.resolution import expected_overlap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Archetypes:
     """Archetypes recovered from an operator, heaviest first.
 

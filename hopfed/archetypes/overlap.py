@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 FALSE_BELOW = 0.9  # a pattern with no archetype at this overlap is a false discovery
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Retrieval:
     """How well patterns match archetypes.
 

@@ -32,7 +32,7 @@ GIVEN = ("source", "encoding", "n_sites")  # settings that follow from the examp
 CHANNELS = {"symmetric": HopfieldSettings, "graded": GradedSettings}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Simulation:
     """What a federation knows after its last round, and what that took.
 

@@ -38,7 +38,7 @@ FEWER = "Or the federation found fewer classes than there are."
 SLACK = 1e-3  # by which shares may add up to more than one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Told:
     """Archetypes as a server tells them.
 

@@ -99,7 +99,7 @@ class GaussianMechanism:
         return self.noise_multiplier * self.sensitivity(n_sites, sketch=sketch)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PrivateOperator(DenseOperator):
     """A dense operator with noise of variance `noise` on its entries; pooling adds that up.
 
@@ -132,7 +132,7 @@ class PrivateOperator(DenseOperator):
         return replace(super().__mul__(weight), noise=self.noise * weight**2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PrivateSketch(SketchOperator):
     """A sketch with noise of variance `noise` on its entries; pooling adds that up.
 

@@ -62,7 +62,7 @@ class Whitened(Protocol):
         """Counted eigenpairs of the whitened second moment."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GradedArchetypes:
     """Classes of binary columns, heaviest first, and whether they are the right model.
 

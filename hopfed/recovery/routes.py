@@ -51,7 +51,7 @@ FEW_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recovery:
     """Result of a recovery: archetypes, spectrum and traffic.
 

@@ -42,7 +42,7 @@ SHORT = 1e-6  # part of the longest direction of a block below which one is left
 ITERATED_TOL = 3e-3  # angle to the eigenvectors where the small matrix is iterated on
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spectrum:
     """Eigenpairs of the second-moment matrix ``C`` of shape (N, N).
 

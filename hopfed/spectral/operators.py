@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HebbianOperator(ABC):
     """What every form has: size, mass, addition, scaling, products with thin matrices.
 
@@ -135,7 +135,7 @@ class HebbianOperator(ABC):
         return {"mass": self.mass * weight, "sum_sq_weights": self.sum_sq_weights * weight**2}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FactorOperator(HebbianOperator):
     """``S = rows^T diag(weights) rows``, rows (R, N) packed bits or an array, weights (R,).
 
@@ -201,7 +201,7 @@ class FactorOperator(HebbianOperator):
         return replace(self, weights=self.weights * weight, **self._scaled(weight))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DenseOperator(HebbianOperator):
     """``S`` itself, `matrix` (N, N) float64; sums of +-1 products are integers and stay exact.
 
@@ -258,7 +258,7 @@ def _products(part: PackedBits) -> Array:
     return kernels.second_moment(part).astype(np.float64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PooledOperator(HebbianOperator):
     """The sum of `parts` that stay where they are: every product is one exchange with all.
 

@@ -27,7 +27,7 @@ Edge = Callable[[int, float], float]  # from spikes and bulk variance to the edg
 LARGEST = 5.5  # normal deviate that the largest of all columns may have
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RankEstimate:
     """What a rule read off the spectrum.
 

@@ -12,7 +12,7 @@ from hopfed.errors import ArgumentError
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ScaledOperator(HebbianOperator):
     """``diag(s) (S - mass m m^T) diag(s)`` as products with `base`; s and m (N,) where it lives.
 

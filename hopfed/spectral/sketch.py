@@ -19,7 +19,7 @@ ROUNDING = 1e-5  # of single precision, in sums
 __all__ = ["SketchOperator", "sketch_matrix"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SketchOperator(HebbianOperator):
     """`sketch` ``Y = S Omega`` (N, k), Omega the orthonormal test matrix that `seed` names.
 

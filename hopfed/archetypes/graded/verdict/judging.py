@@ -94,7 +94,7 @@ class Judging:
         require(self.deviations > 0, "deviations", "above 0", self.deviations)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Residual:
     """Largest eigenvalue of the standardised residuals, over the edge of white noise.
 
@@ -117,7 +117,7 @@ class Residual:
         return (self.ratio - self.expected) / self.error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict:
     """What the tests say.
 
