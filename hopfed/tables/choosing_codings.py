@@ -28,6 +28,7 @@ from hopfed.tables.vocabulary import (
     level,
     meanings,
     outsiders,
+    several_answers,
     sorted_levels,
     spelt,
 )
@@ -348,6 +349,11 @@ class Decider:
         """Error about too many categories, which may be names of rows that come more than once."""
         held, name = self.contents[j], self.names[j]
         why = f"holds {count} different words"
+        several = several_answers(held.words.keys() - {""})
+        if several is not None:
+            mark, answers = several
+            why += f", combinations of {len(answers)} answers with '{mark}' between them (split it "
+            return RefusedColumnError(name, f"{why}into a column of yes and no for each)")
         if held.different or (j > 0 and not NAMING.fullmatch(name)):
             return self._refusal(j, why)
         return RefusedColumnError(name, f"{why}, which repeat in its {held.rows:,} rows", True)

@@ -12,7 +12,7 @@ from hopfed.tables.contents import Contents
 from hopfed.tables.options import Choices
 from hopfed.tables.refusals import NO_ANSWERS
 from hopfed.tables.table import listed
-from hopfed.tables.vocabulary import MISSING, canonical, spelt
+from hopfed.tables.vocabulary import MISSING, canonical, several_answers, spelt
 
 MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
@@ -68,6 +68,14 @@ def _categories(made: Sequence[Decided], choices: Choices) -> list[str]:
     ]
     for c in made:
         levels, rows = len(c.code.levels), c.contents.rows
+        several = several_answers(c.code.levels) if c.free else None
+        if several is not None:
+            mark, answers = several
+            lines.append(
+                f"'{shown(c.name, 60)}' holds {levels} combinations of {len(answers)} answers "
+                f"({listed(answers)}) with '{mark}' between them, each a category: split it into a "
+                "column of yes and no for each answer, before it is read"
+            )
         if levels > MANY and levels > OFTEN * rows and c.free:
             lines.append(
                 f"'{shown(c.name, 60)}' holds {levels} different words in {rows:,} rows; "

@@ -31,6 +31,7 @@ KNOWN = MISSING.union(*(low | high for low, high in FAMILIES))  # no names of co
 # Names of rows that sum up others.
 SUMS = frozenset({"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"})
 
+JOINING = (";", "|", ",", "/")  # what stands between several answers in one cell
 SHORT = 40  # characters of a word whose form is kept
 ZEROS = re.compile(r"0[0-9]+")
 
@@ -175,6 +176,28 @@ def level(word: str) -> str:
     word = word.strip()
     value = None if ZEROS.fullmatch(word) else number(word)
     return word if value is None else spelt(value)
+
+
+def several_answers(levels: Collection[str]) -> tuple[str, list[str]] | None:
+    """Return what joins the answers that cells hold, and these, where cells hold several of few.
+
+    Parameters
+    ----------
+    levels : different words of a column of categories.
+
+    Examples
+    --------
+    >>> several_answers(["bus", "bike", "bus;bike", "bike; train"])
+    (';', ['bike', 'bus', 'train'])
+    >>> several_answers(["Lyon, France", "Bonn, Germany", "Paris, France"]) is None
+    True
+    """
+    for mark in JOINING:
+        joined = sum(mark in word for word in levels)
+        parts = {part.strip() for word in levels for part in word.split(mark)} - {""}
+        if 3 * joined >= len(levels) and 1 < len(parts) < len(levels):
+            return mark, sorted(parts)
+    return None
 
 
 def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
