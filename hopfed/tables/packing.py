@@ -56,10 +56,14 @@ class Packing:
         """Pack the rows of a block."""
         triples = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         rows = len(cells[0]) if cells else 0
-        parts, unknown = [], []
+        parts: list[np.ndarray] = []
+        unknown: list[Unknown] = []
         for name, code, j in triples:
             part = self._column(name, code, None if j is None else cells[j], rows)
-            (unknown if isinstance(part, Unknown) else parts).append(part)
+            if isinstance(part, Unknown):
+                unknown.append(part)
+            else:
+                parts.append(part)
         if unknown:
             raise unknown_words(self.source.what, unknown)
         codes = np.concatenate(parts).T
