@@ -36,8 +36,14 @@ QUANTITIES = (
     "cosine",
 )
 _ITERATIONS = 200  # of expectation maximisation
+_ERRORS = 4  # standard errors that chance may make
 _TOLERANCE = 0.03  # of the value: what laws for large tables may miss in small ones
 _POWER_TOLERANCE = 0.05  # the plan's own, near the boundary
+RULE = (
+    f"allowed: {_ERRORS} standard errors and {_TOLERANCE:.0%} of the prediction, added up, as laws "
+    f"for large tables miss so much in small ones; of the power {_ERRORS} errors of so many draws "
+    f"at the predicted power, and {_POWER_TOLERANCE:g}"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +55,8 @@ class Comparison:
     planned : (n,) what the plan says, for a typical table.
     predicted, measured : (n,) means over draws; root mean squares of errors.
     standard_error : (n,) of the difference of both, over draws.
-    agrees : (n,) whether they differ by no more than four standard errors and 3% (power: .05, and
-        the errors of so many draws at the power that was predicted), or nothing was predicted.
+    allowed : (n,) difference up to which they agree: see `RULE`.
+    agrees : (n,) whether they differ by no more, or nothing was predicted.
 
     Examples
     --------
@@ -65,6 +71,7 @@ class Comparison:
     predicted: np.ndarray
     measured: np.ndarray
     standard_error: np.ndarray
+    allowed: np.ndarray
     agrees: np.ndarray
 
 
@@ -100,15 +107,17 @@ def compare(
     roots = [QUANTITIES.index(name) for name in ("mean_error", "labelled_error")]
     predicted[roots], measured[roots] = np.sqrt(predicted[roots]), np.sqrt(measured[roots])
     error[roots] /= 2 * predicted[roots]
-    slack, allowed, power = _TOLERANCE * np.abs(predicted), error.copy(), QUANTITIES.index("power")
+    slack, chance, power = _TOLERANCE * np.abs(predicted), error.copy(), QUANTITIES.index("power")
     slack[power] = _POWER_TOLERANCE
-    allowed[power] = np.sqrt(predicted[power] * (1 - predicted[power]) / draws)  # were it right
+    chance[power] = np.sqrt(predicted[power] * (1 - predicted[power]) / draws)  # were it right
+    allowed = _ERRORS * chance + slack
     return Comparison(
         planned=np.array([float(getattr(plan, name)) for name in QUANTITIES]),
         predicted=predicted,
         measured=measured,
         standard_error=error,
-        agrees=np.isnan(predicted) | (np.abs(measured - predicted) <= 4 * allowed + slack),
+        allowed=allowed,
+        agrees=np.isnan(predicted) | (np.abs(measured - predicted) <= allowed),
     )
 
 

@@ -183,6 +183,7 @@ def test_a_simulation_is_named_by_its_seed(tables):
         ("spike --kappa 1 --q 1 --N 2 --M 2", "--q must be left out"),
         ("spike --q 1", "--kappa must be given"),
         ("spike --q 1 --exposure 0.5", "--exposure must be given together with --r and --N"),
+        ("spike --N 9 --M 9 --r 0.2 --exposure .6,.6", "shares that sum to at most 1, got 1.2"),
         ("spike --q 1 --exposure 2 --r 0.5 --N 9", "exposure must be a number in [0, 1]"),
         ("spike --q 1 --kappa 1 --r 1", "--r must be a number in (0, 1)"),
         ("phase --N 0 --M 1", "N must be a whole number of at least 1"),

@@ -97,6 +97,11 @@ def test_a_simulation_stands_beside_the_plan(asked, tables):
     status, out, _ = asked(line)
     assert status == 0
     assert out.count(" yes") == len(got)
+    assert "allowed: 4 standard errors and 3% of the prediction, added up" in " ".join(out.split())
+    off = np.abs(column(got, "measured") - column(got, "predicted"))
+    assert (off <= column(got, "allowed")).all()
+    for row in got[1:]:  # the first is the power
+        assert row["allowed"] == pytest.approx(4 * row["standard_error"] + 0.03 * row["predicted"])
 
 
 def test_a_failed_prediction_is_named_and_sets_the_exit_status(asked, monkeypatch):

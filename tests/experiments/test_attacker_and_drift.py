@@ -43,6 +43,13 @@ def test_noise_is_shut_out_by_ours_and_let_in_by_the_entropy_rule(attacked):
     assert s["false/structure"] == 0
 
 
+def test_the_aim_says_after_how_many_rounds_it_holds():
+    """The quick preset has fewer rounds, and prints a larger weight beside it."""
+    aim = attacker.RECORD.measures["attacker/structure"].aim
+    for name, config in attacker.PRESETS.items():
+        assert (f"after {config.rounds} rounds" in aim) == (name != "quick")
+
+
 def test_weights_of_good_clients_are_alike_and_start_at_one(attacked):
     w = attacked.arrays["1 of r=0/structure/client/weight"]
     assert w.shape == (2, 7, 5)

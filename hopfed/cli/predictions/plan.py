@@ -264,6 +264,8 @@ def _graded(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> Non
 
 def _print_graded(tables: Mapping[str, Columns], options: Mapping[str, Any]) -> None:
     """One line for each number, with a column for each exposure, and what it means."""
+    from hopfed.theory.graded_simulation import RULE
+
     columns = iter(tables["plan"].items())
     name, exposure = next(columns)
     grid = table(name, *map(cell, exposure))
@@ -274,6 +276,7 @@ def _print_graded(tables: Mapping[str, Columns], options: Mapping[str, Any]) -> 
     if "simulation" in tables:
         out.print("")
         show({"simulation": tables["simulation"]}, options, "plan")
+        out.print(f"\n{RULE}")
 
 
 def _explain(meanings: Mapping[str, str]) -> None:
@@ -307,7 +310,7 @@ def _simulation(
         "exposure": np.repeat(exposure, len(QUANTITIES)),
         "quantity": list(QUANTITIES) * len(found),
     }
-    for name in ("predicted", "measured", "standard_error", "agrees"):
+    for name in ("predicted", "measured", "standard_error", "allowed", "agrees"):
         columns[name] = np.concatenate([getattr(one, name) for one in found])
     named = zip(columns["exposure"], columns["quantity"], columns["agrees"], strict=True)
     return columns, [f"{quantity} at {share:g}" for share, quantity, good in named if not good]

@@ -200,6 +200,8 @@ def _spike_arguments(options: Mapping[str, Any]) -> tuple[float, float, np.ndarr
         kappa = spikes.spike_strength(r, exposure, sites)
     elif kappa is None and options["eigenvalue"] is None:
         raise ArgumentError("--kappa", "given, or --exposure with --r and --N", "neither")
+    if exposure is not None and exposure.sum() > 1 + 1e-9:
+        raise ArgumentError("--exposure", "shares that sum to at most 1", f"{exposure.sum():g}")
     if r is not None and not 0 < r < 1:
         raise ArgumentError("--r", "a number in (0, 1)", r)
     variance = options["variance"]
