@@ -33,6 +33,7 @@ from hopfed.archetypes.graded.fitting.channel import choose
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.verdict.information import lost
 from hopfed.archetypes.graded.verdict.judging import Judging, Residual, judge
 from hopfed.archetypes.graded.verdict.resolution import unresolved
 from hopfed.federation.messages import Traffic
@@ -213,7 +214,7 @@ def recover_graded(
     fit = find_classes(part.owners, U[there], variances[there], search, known)
     verdict = judge(part.owners, fit, judging or Judging(), U.shape[1], names)
     fit = on_the_whole(owners, part, fit)
-    channel = choose(fit, seed)
+    channel = choose(fit, lost(fit, seed))
     error = channel.quality_error
     order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
     means, errors, shares = channel.means[order], channel.errors[order], _shares(owners, fit, order)

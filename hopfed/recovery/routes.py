@@ -34,11 +34,10 @@ CHANCE = 1e-3  # of a mean column that noise alone would call a class
 STRAYS = 0.01  # of the rows, that may resemble no pattern shown beside those of hidden ones
 NARROW = 20  # columns; in fewer the overlaps of rows cannot tell the channels apart
 BLURRED = 50  # the same where the patterns are not all found, or not resolved
-ALIKE = {
-    "status": "too little data",
-    "advice": "Fewer than two columns hold both values: rows that are all alike, or differ in one "
-    "column, say nothing about kinds.",
-}
+ALIKE = (
+    "Fewer than two columns hold both values: rows that are all alike, or differ in one column, "
+    "say nothing about kinds."
+)
 UNLIKE = (
     "The rows do not bear out that every column of an archetype is flipped equally often, which "
     "'{name}' takes for granted: some of these may be false. Leave it out, and classes with a mean "
@@ -188,7 +187,8 @@ def judged(
         return recovery, True
     found = recovery.archetypes
     if (np.abs(mean) < 1).sum() < 2:
-        return replace(recovery, archetypes=replace(found, **ALIKE)), True
+        alike = replace(found, status="too little data", advice=ALIKE)
+        return replace(recovery, archetypes=alike), True
     holds = _is_borne_out(federation, mean, recovery, settings.support)
     if not settings.asked or holds or found.status not in FOUND:
         return recovery, holds or settings.only_symmetric
@@ -198,7 +198,7 @@ def judged(
 
 def _is_narrow(found: Archetypes) -> bool:
     """Whether overlaps of rows over so few columns cannot tell the channels apart."""
-    return found.patterns.shape[1] < (NARROW if found.status == "ok" else BLURRED)
+    return int(found.patterns.shape[1]) < (NARROW if found.status == "ok" else BLURRED)
 
 
 def _is_borne_out(

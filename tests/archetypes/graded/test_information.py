@@ -9,9 +9,9 @@ from scipy.optimize import linear_sum_assignment
 
 import hopfed
 from hopfed.archetypes.graded.fitting.expectation_maximization import iterate
-from hopfed.archetypes.graded.fitting.information import lost
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
 from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.verdict.information import lost
 
 
 def fitted(T, y, x):

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.information import lost
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
+from hopfed.archetypes.graded.fitting.unsure_rows import loss
 from hopfed.kernels.cpu.threads import for_each, spans
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
@@ -49,20 +49,21 @@ class Channel:
     quality_error: np.ndarray | None = None
 
 
-def choose(fit: Fit, seed: int = 0) -> Channel:
+def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
     """Compare the channels on the sums of fitted classes.
 
     Parameters
     ----------
     fit : classes; a single one is graded.
-    seed : of the rows that are drawn where rows are unsure of their class.
+    lost : (K, N) by which the variance of each mean is above that of rows that are sure; where it
+        is left out columns are taken one by one.
     """
     sums = fit.sums
     own = {"graded": float(fit.prior.gain(sums).sum())}
     means = fit.classes.means
     weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
     spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
-    more = lost(fit, seed)
+    more = _one_by_one(fit) if lost is None else lost
     graded = Channel("graded", own, means, np.sqrt(spread * more / (weighed + 1)), None)
     if fit.size == 1 or fit.prior.variables is not None:
         return graded
@@ -105,6 +106,14 @@ def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
     place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
     step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]
     return np.asarray(np.sqrt((1 - quality**2) / np.maximum(entries, 1) + step**2 / 12))
+
+
+def _one_by_one(fit: Fit) -> np.ndarray:
+    """By how much the variances (K, N), or (1, 1), are above those of rows that are sure."""
+    if fit.size == 1 or fit.sums.pairs is None:
+        return np.ones((1, 1))
+    counts = fit.sums.counts.sum(axis=0)
+    return loss(counts, fit.sums.pairs, fit.prior.observed, fit.prior.concentration)
 
 
 def pattern_gains(sums: ClassSums) -> np.ndarray:

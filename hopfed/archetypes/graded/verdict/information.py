@@ -22,9 +22,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.mixture import Mixture
 from hopfed.archetypes.graded.fitting.unsure_rows import loss
 from hopfed.archetypes.graded.owners.asking import Owner, means_inside
+from hopfed.archetypes.graded.verdict.replicas import drawn
 
 SURE = 1.02  # loss of columns taken one by one, below which there is nothing to add
 QUIET = 0.05  # variance of an entry below which its mean is left to `loss`
@@ -86,13 +86,11 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
         found[there, there] += block
         first = there.stop
     order = np.argsort(np.concatenate(columns), kind="stable")  # the shares come last
-    return found[np.ix_(order, order)] * (counts.sum() / rows)
+    return np.asarray(found[np.ix_(order, order)] * (counts.sum() / rows))
 
 
 def _drawn(fit: Fit, rows: int, seed: int) -> np.ndarray:
     """Rows (rows, N) of the classes, with gaps as often as the columns have them."""
-    from hopfed.archetypes.graded.verdict.replicas import drawn
-
     rng = stream(seed, "information")
     variables = fit.prior.variables
     draws = rng.random((rows, len(fit.prior.observed)), dtype=np.float32)
@@ -100,6 +98,5 @@ def _drawn(fit: Fit, rows: int, seed: int) -> np.ndarray:
         draws[:, group] = draws[:, group[:1]]  # a variable is seen as a whole
     seen = (draws < fit.prior.observed).astype(np.float32)
     counts = fit.sums.counts.sum(axis=0)
-    classes = Mixture(means_inside(fit.classes.means), counts / counts.sum())
-    found: np.ndarray = drawn(seen, classes.means, classes.shares, seed, variables=variables)
-    return found
+    shares = counts / counts.sum()
+    return np.asarray(drawn(seen, fit.classes.means, shares, seed, variables=variables))
