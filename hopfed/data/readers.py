@@ -187,6 +187,11 @@ def of_tensor(array: Any, name: str) -> Any:
     Raises
     ------
     DataError : a sparse or quantized tensor.
+
+    Examples
+    --------
+    >>> of_tensor(np.array([1, -1]), "examples").tolist()
+    [1, -1]
     """
     if not is_torch(array) or not hasattr(array, "layout"):
         return array
