@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from graded_tables import classes, error, whiten
+from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect, iterate
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior, sums_and_pairs
-from hopfed.archetypes.graded.fitting.search import Search, find_classes
-from hopfed.archetypes.graded.fitting.splitting import DEEP, without_tails
+from hopfed.archetypes.graded.fitting.search import Search, find_classes, split
+from hopfed.archetypes.graded.fitting.splitting import DEEP, one_more, without_tails
 from hopfed.archetypes.graded.fitting.unsure_rows import Unsure
 from hopfed.archetypes.graded.owners.asking import Owners, standardised
 from hopfed.archetypes.graded.owners.variables import Variables
@@ -109,6 +109,24 @@ def test_the_worst_explained_rows_are_those_of_the_class_that_is_missing():
     np.testing.assert_allclose(parts.upper.signed, ((owner.posterior - worst).T @ x), atol=0.05)
     assert worst[y == 5].sum() > 4  # of eight rows
     assert worst[y < 5].sum() < 0.05 * 592
+
+
+def test_a_class_whose_rows_are_counted_in_all_others_is_found():
+    """A few rows in each: no class is two, and one more is made of those that fit badly."""
+    rng = np.random.default_rng(0)
+    T = 2 * rng.beta(5, 5, (8, 600)) - 1
+    y = np.r_[np.full(200, 7), rng.integers(7, size=3800)]
+    x = np.where(rng.random((4000, 600)) < (1 + T[y]) / 2, 1, -1)
+    x[rng.random(x.shape) < 0.8] = 0
+    fit, owners = labelled(x, np.where(y == 7, np.arange(4000) % 7, y), 7)
+    assert fit.size == 7
+    starts = one_more(owners, fit)
+    assert (starts.counts.shape, len(starts.seen)) == ((1, 8), 8)
+    assert starts.counts.sum() == pytest.approx(4000, abs=0.1)
+    more = iterate(owners, starts, fit.prior, 60)
+    assert more.evidence > fit.evidence + 200
+    assert error(more.classes.means, T) < 1.5 * error(known(x, y, 8), T)
+    assert split(owners, fit, Search(), 0).evidence > fit.evidence + 200
 
 
 @pytest.mark.parametrize(
