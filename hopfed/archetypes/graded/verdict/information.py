@@ -29,7 +29,7 @@ from hopfed.archetypes.graded.verdict.replicas import drawn
 SURE = 1.02  # loss of columns taken one by one, below which there is nothing to add
 QUIET = 0.05  # variance of an entry below which its mean is left to `loss`
 MOST = 800  # means; of more, columns are taken one by one
-DRAWN = 20  # rows for each mean that are drawn, and
+DRAWN = 8  # rows for each mean that are drawn, and
 FEWEST = 4_000  # at least
 
 
