@@ -38,9 +38,7 @@ from hopfed.archetypes.graded.verdict.judging import Judging, Residual, judge
 from hopfed.archetypes.graded.verdict.resolution import unresolved
 from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
-from hopfed.recovery import sampled
 from hopfed.recovery.sampled import on_the_whole, searched
-from hopfed.spectral.reread_rows import Reread
 
 
 class Spectral(Protocol):
@@ -200,9 +198,6 @@ def recover_graded(
     >>> found.size, found.status, found.channel, found.responsibilities(x[:5]).shape
     (3, 'ok', 'graded', (5, 3))
     """
-    entries = sum(part.shape[0] for part in rows) * rows[0].shape[1] if len(rows) else 0
-    if entries <= sampled.SEARCHED:  # few enough to be held whatever the limit is
-        rows = [part[:] if isinstance(part, Reread) else part for part in rows]
     owners = Owners.of(rows, seed, groups)
     U, variances = to_host(whitened.spectrum.vectors), np.asarray(whitened.variances)
     N = owners.n_columns

@@ -145,11 +145,10 @@ def _supported(federation: Federation, found: Archetypes, support: int) -> Arche
     Second moments take m rows without noise for ``m / r^2`` rows of the quality r of the others.
     """
     sure = found.exposures * federation.n_rows * min(found.quality, 1.0) ** 2 >= 2 * support
-    few = ~sure
-    if not few.any():
+    if sure.all():
         return found
     rows = sum(answer.counts for answer in federation.agreement(found.patterns))
-    shown = ~few | (rows >= support)
+    shown = sure | (rows >= support)
     if shown.all():
         return found
     fields = ("patterns", "scores", "predicted_scores", "exposures", "exposure_errors")

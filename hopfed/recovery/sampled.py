@@ -69,11 +69,11 @@ def searched(
     """
     M, N = int(table.sizes.sum()), table.n_columns
     if M * N <= SEARCHED:
-        return Part(table)
+        return _all_of(table)
     prior = Prior.of(table, influence)
     most = int(SEARCHED / max(float(prior.observed.mean()), SPARSEST))
     if most >= M * N:
-        return Part(table)
+        return _all_of(table)
     rows = min(M, max(most // N, FEWEST, EACH * directions))
     columns = _columns(table.seed, N, max(2, most // rows), groups)
     parts = []
@@ -87,6 +87,14 @@ def searched(
     owners = Owners.of(parts, table.seed, _within(groups, columns))
     owners.traffic, owners.columns = table.traffic, columns
     return Part(owners, columns, prior)
+
+
+def _all_of(table: Owners) -> Part:
+    """A whole table, whose rows are few enough to be held whatever the limit of memory is."""
+    for place in table.members:
+        if isinstance(place.rows, Reread):
+            place.rows = place.rows[:]
+    return Part(table)
 
 
 def on_the_whole(table: Owners, part: Part, fit: Fit) -> Fit:

@@ -126,6 +126,16 @@ def test_every_channel_and_method(tmp_path, kind, options):
     assert second.readings == again.rows.made() > 1
 
 
+def test_few_observed_entries_of_a_larger_table_are_searched_whole(tmp_path):
+    x = rows("gaps")
+    x[np.random.default_rng(5).random(x.shape) < 0.6] = np.nan
+    path = write(tmp_path, x, ".npy")
+    assert x.size > sampled.SEARCHED > np.isfinite(x).sum()
+    held, again = hopfed.read_table(path), hopfed.read_table(path, memory=MEMORY)
+    assert isinstance(again.rows, Reread)
+    check_alike(run_recovery(held), run_recovery(again))
+
+
 def test_layers_are_peeled_off_rows_that_are_not_held(tmp_path):
     rng = np.random.default_rng(3)
     xi = np.where(rng.random((30, 100)) < 0.5, 1, -1)

@@ -16,8 +16,8 @@ and likewise for the shares, with n+- the observed +-1 of a class in a column. T
 ``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
 that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
 share, is averaged over as well, by Laplace's method. Columns that hold one value throughout say
-nothing of classes, and have no part in the evidence. Where rows are unsure of
-their class the evidence is higher, by `hopfed.archetypes.graded.fitting.unsure_rows`.
+nothing of classes, and have no part in the evidence. Where rows are unsure of their class the
+evidence is higher, by `hopfed.archetypes.graded.fitting.unsure_rows`.
 """
 
 from __future__ import annotations
