@@ -260,7 +260,9 @@ def _patched(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if code.kind == "category":
+    if code.kind == "answers":
+        fill = np.array([code.joined(row) for row in values > 0], dtype=object)
+    elif code.kind == "category":
         levels = np.array(code.levels, dtype=object)
         fill = levels[values.argmax(axis=1) if code.width > 1 else (values[:, 0] > 0).astype(int)]
     else:

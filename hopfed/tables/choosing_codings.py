@@ -24,6 +24,7 @@ from hopfed.tables.vocabulary import (
     MAYBE_LEVEL,
     MISSING,
     canonical,
+    combined_answers,
     is_sum,
     level,
     meanings,
@@ -236,9 +237,11 @@ class Decider:
         tokens = self._tokens(j)
         rest = tokens - given.keys()
         gone = tuple((word, GONE) for word, sign in given.items() if sign == GONE)
+        if self.choices.of(name) == "answers":
+            return self._answers(j, given)
         if held.many and not held.numeric:
             raise self._many_words(j, "more than 1,000")
-        if self.choices.is_category(name):
+        if self.choices.of(name):
             return self._category(j, gone)
         words = dict(given) if tokens & given.keys() else {}
         worded = any(number(w) is None and given[w] != GONE for w in tokens & given.keys())
@@ -257,7 +260,7 @@ class Decider:
     def _number(self, j: int, gone: tuple[tuple[str, int], ...]) -> Code:
         """Code of a column of numbers."""
         name, values = self.names[j], self._numbers(j)
-        if not self.contents[j].many and not self.choices.is_category(name):
+        if not self.contents[j].many and not self.choices.of(name):
             if values <= TWO and (2.0 in values or self.ones):
                 return Code("words", (("1", -1), ("2", 1), *gone))
             if values <= BINARY:
@@ -295,13 +298,22 @@ class Decider:
         if held.many:
             raise self._many_words(j, "more than 1,000")
         levels = {level(w) for w in held.words if canonical(w) not in missing}
-        said = not self.choices.is_category(self.names[j]) and self.choices.cut(self.names[j])
-        tokens = {canonical(w) for w in levels}
-        if not self.choices.is_category(self.names[j]) and said != "levels":
-            self._refuse_odd(j, levels, tokens)
+        if not self.choices.of(self.names[j]) and self.choices.cut(self.names[j]) != "levels":
+            self._refuse_odd(j, levels, {canonical(w) for w in levels})
         if len(levels) > LEVELS:
             raise self._many_words(j, str(len(levels)))
         return Code("category", gone, levels=sorted_levels(levels))
+
+    def _answers(self, j: int, given: Mapping[str, int]) -> Code:
+        """Code of a column whose cells hold several answers each."""
+        whole = {word: sign for word, sign in given.items() if sign <= GONE}
+        said = [word for word in self.contents[j].words if canonical(word) not in whole]
+        mark, answers = combined_answers(said)
+        if not mark:
+            raise self._refusal(j, "holds no cell of several answers, with ; or | or , between")
+        if len(answers) > LEVELS or self.contents[j].many:
+            raise self._refusal(j, f"holds {len(answers):,} or more different answers")
+        return Code("answers", tuple(whole.items()), levels=answers, mark=mark)
 
     def _refuse_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
         """Refuse words that look like entries of another kind than categories."""
@@ -352,8 +364,8 @@ class Decider:
         several = several_answers(held.words.keys() - {""})
         if several is not None:
             mark, answers = several
-            why += f", combinations of {len(answers)} answers with '{mark}' between them (split it "
-            return RefusedColumnError(name, f"{why}into a column of yes and no for each)")
+            why += f", combinations of {len(answers)} answers with '{mark}' between them"
+            return RefusedColumnError(name, f"{why} ({self.choices.calling(name, 'answers')})")
         if held.different or (j > 0 and not NAMING.fullmatch(name)):
             return self._refusal(j, why)
         return RefusedColumnError(name, f"{why}, which repeat in its {held.rows:,} rows", True)

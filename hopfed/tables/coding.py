@@ -13,12 +13,12 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
-from hopfed.tables.vocabulary import GONE, MISSING, canonical, level
+from hopfed.tables.vocabulary import GONE, MISSING, answers_in, canonical, level
 
 if TYPE_CHECKING:
     from hopfed.tables.table import Table
 
-KINDS = ("words", "number", "category")
+KINDS = ("words", "number", "category", "answers")
 UNKNOWN = -2  # code of a word that a coding does not know
 VERSION = 1
 
@@ -30,23 +30,29 @@ class Code:
     Attributes
     ----------
     kind : "words", each of which stands for +1, -1 or a missing entry; "number", +1 above the
-        threshold; "category", one column of +-1 for each level, or one for the last of two.
-    words : (word, code) with code -1, 0 (missing) or +1; of a category those that are missing.
+        threshold; "category", one column of +-1 for each level, or one for the last of two;
+        "answers", a cell holds any number of answers, each of which is a column of +-1.
+    words : (word, code) with code -1, 0 (missing) or +1; of a category those that are missing, of
+        answers those that are missing, or say that there is none of them (-1).
     threshold : of a number.
-    levels : of a category.
+    levels : of a category; of answers what they are.
+    mark : what stands between the answers in a cell.
 
     Examples
     --------
     >>> Code("words", (("no", -1), ("yes", 1))).codes(["Yes", "no", "?", "maybe"]).tolist()
     [1, -1, 0, -2]
-    >>> Code("category", levels=("ash", "oak", "yew")).codes(["oak", ""]).tolist()
-    [2, 0]
+    >>> Code("category", levels=("ash", "oak", "yew")).entries(["oak", ""]).tolist()
+    [[-1, 0], [1, 0], [-1, 0]]
+    >>> Code("answers", levels=("bike", "bus", "car"), mark=";").entries(["bus; bike", ""]).tolist()
+    [[1, 0], [1, 0], [-1, 0]]
     """
 
     kind: str
     words: tuple[tuple[str, int], ...] = ()
     threshold: float = math.nan
     levels: tuple[str, ...] = ()
+    mark: str = ""
 
     def __post_init__(self) -> None:
         require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
@@ -56,24 +62,27 @@ class Code:
         distinct = len(set(self.levels)) == len(self.levels)
         texts = all(isinstance(name, str) for name in self.levels)
         require(distinct and texts, "levels", "different texts", self.levels)
-        require(bool(self.levels) == (self.kind == "category"), "levels", "of a category", "others")
+        of_levels = self.kind in ("category", "answers")
+        require(bool(self.levels) == of_levels, "levels", "of a category or answers", "others")
+        require(bool(self.mark) == (self.kind == "answers"), "mark", "between answers", self.mark)
 
     @property
     def width(self) -> int:
         """Number of columns of +-1."""
-        return len(self.levels) if len(self.levels) > 2 else 1
+        return len(self.levels) if self.kind == "answers" or len(self.levels) > 2 else 1
 
     def names(self, name: str) -> tuple[str, ...]:
         """Names of the columns of +-1 that the column `name` becomes."""
-        if self.kind != "category":
+        if not self.levels:
             return (name,)
-        shown = self.levels if self.width > 1 else self.levels[-1:]
+        shown = self.levels[-self.width :]
         return tuple(f"{name}={level}" for level in shown)
 
     def codes(self, words: Sequence[str]) -> np.ndarray:
         """Code of each word (int64): -1, 0 (missing), +1; of a category 0 or the level from 1.
 
-        UNKNOWN stands for a word that the column did not hold when the coding was made.
+        UNKNOWN stands for a word that the column did not hold when the coding was made. Answers
+        have no code, but `entries`.
         """
         return np.array([self._code(word) for word in words], np.int64)
 
@@ -97,9 +106,9 @@ class Code:
 
     @property
     def plus(self) -> str:
-        """What +1 stands for: a word that the column held, or "> 2.5"; "" of a category.
+        """What +1 stands for: a word that the column held, or "> 2.5"; "" of a category or answers.
 
-        The columns of a category are named after its levels.
+        Their columns are named after the levels.
 
         Examples
         --------
@@ -110,14 +119,49 @@ class Code:
             return next((word for word, sign in self.words if sign == 1), "+1")
         return f"> {self.threshold:g}" if self.kind == "number" else ""
 
-    def signs(self, codes: np.ndarray) -> np.ndarray:
-        """Turn codes (M,) into (width, M) of -1, 0 and +1, int8: a row for each column."""
+    def entries(self, words: Sequence[str]) -> np.ndarray:
+        """Return what words stand for: (width, len(words)) of -1, 0 and +1, int8.
+
+        A word that the column did not hold when the coding was made is UNKNOWN throughout.
+        """
+        if self.kind == "answers":
+            ticked = [self._ticked(word) for word in words]
+            return np.array(ticked, np.int8).reshape(len(words), self.width).T
+        codes = self.codes(words)
         if self.kind != "category":
             return codes.astype(np.int8)[None]
         chosen = np.arange(1, len(self.levels) + 1)[-self.width :]
         signs = np.where(codes == chosen[:, None], np.int8(1), np.int8(-1))
-        signs[:, codes == GONE] = GONE
+        known = codes <= GONE
+        signs[:, known] = codes[known]
         return signs
+
+    def joined(self, ticked: np.ndarray) -> str:
+        """Return the cell that holds some of the answers.
+
+        Parameters
+        ----------
+        ticked : (width,) whether each of them is there.
+
+        Examples
+        --------
+        >>> code = Code("answers", levels=("bike", "bus"), mark=";")
+        >>> code.joined(np.array([True, True])), code.joined(np.array([False, False]))
+        ('bike;bus', '')
+        """
+        chosen = zip(self.levels, ticked, strict=True)
+        none = next((word for word, sign in self.words if sign < 0), "")
+        return self.mark.join(level for level, held in chosen if held) or none
+
+    def _ticked(self, word: str) -> list[int]:
+        """Entries of a cell that holds answers."""
+        said = canonical(word)
+        if said in self._known:
+            return [self._known[said]] * self.width
+        given = answers_in(word, self.mark)
+        if not given <= self._places.keys():
+            return [UNKNOWN] * self.width
+        return [2 * (level in given) - 1 if given else GONE for level in self.levels]
 
     def __str__(self) -> str:
         if self.kind == "number":
@@ -125,6 +169,8 @@ class Code:
         if self.kind == "category":
             kind = "category" if len(self.levels) == 1 else "categories"
             return f"{len(self.levels)} {kind}: {', '.join(self.levels)}"
+        if self.kind == "answers":
+            return f"{len(self.levels)} answers: {', '.join(self.levels)}"
         said = {sign: sorted(w for w, code in self.words if code == sign) for sign in (1, -1)}
         return ", ".join(f"{'/'.join(said[s])} is {s:+d}" for s in said if said[s])
 
@@ -193,9 +239,9 @@ class Coding:
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Columns of +-1 that are the levels of one variable: in a row one of them is +1."""
         ends = np.cumsum([code.width for code in self.codes], dtype=int)
-        widths = [code.width for code in self.codes]
-        pairs = zip(ends.tolist(), widths, strict=True)
-        return tuple(tuple(range(end - width, end)) for end, width in pairs if width > 1)
+        pairs = zip(ends.tolist(), self.codes, strict=True)
+        spans = [range(end - code.width, end) for end, code in pairs if code.kind == "category"]
+        return tuple(tuple(span) for span in spans if len(span) > 1)
 
     def entries(self) -> frozenset[str]:
         """Words, in lower case, that are cells in tables without names; none where there are names.
@@ -231,7 +277,8 @@ class Coding:
     def to_json(self) -> str:
         """Return the coding as a JSON text."""
         kinds = {code: k for k, code in enumerate(dict.fromkeys(self.codes))}
-        plain = [{k: v for k, v in asdict(code).items() if v == v and v != ()} for code in kinds]
+        none = ((), "")
+        plain = [{k: v for k, v in asdict(c).items() if v == v and v not in none} for c in kinds]
         held = {
             "version": VERSION,
             "codes": plain,
@@ -266,7 +313,8 @@ class Coding:
 def _code(held: dict[str, Any]) -> Code:
     words = tuple((str(word), int(code)) for word, code in held.get("words", ()))
     levels = _texts(held.get("levels", ()))
-    return Code(str(held["kind"]), words, float(held.get("threshold", math.nan)), levels)
+    threshold = float(held.get("threshold", math.nan))
+    return Code(str(held["kind"]), words, threshold, levels, str(held.get("mark", "")))
 
 
 def _texts(held: Sequence[Any]) -> tuple[str, ...]:

@@ -48,7 +48,8 @@ def notes_of(columns: Sequence[Decided], choices: Choices, minus: bool) -> list[
     minus : whether -1 occurs, so that 0 is missing.
     """
     return [
-        *_categories([c for c in columns if c.code.levels], choices),
+        *_categories([c for c in columns if c.code.kind == "category"], choices),
+        *_answers([c for c in columns if c.code.kind == "answers"], choices),
         *_unheld(columns, choices),
         *_ticked(columns, choices),
         *_twos(columns),
@@ -73,14 +74,29 @@ def _categories(made: Sequence[Decided], choices: Choices) -> list[str]:
             mark, answers = several
             lines.append(
                 f"'{shown(c.name, 60)}' holds {levels} combinations of {len(answers)} answers "
-                f"({listed(answers)}) with '{mark}' between them, each a category: split it into a "
-                "column of yes and no for each answer, before it is read"
+                f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
+                f"yes and no for each answer: {choices.calling(c.name, 'answers')}"
             )
         if levels > MANY and levels > OFTEN * rows and c.free:
             lines.append(
                 f"'{shown(c.name, 60)}' holds {levels} different words in {rows:,} rows; "
                 f"if they name persons or places: {choices.naming(c.name)}"
             )
+    return lines
+
+
+def _answers(made: Sequence[Decided], choices: Choices) -> list[str]:
+    """Which columns hold several answers in a cell, and that a blank is not taken for none."""
+    lines = [
+        f"'{shown(c.name, 60)}' holds {len(c.code.levels)} answers with '{c.code.mark}' between "
+        f"them, each a column of yes and no: {listed(c.code.levels)}"
+        for c in made
+    ]
+    blank = [c.name for c in made if c.contents.words.get("", 0) and not c.code.words]
+    if blank:
+        own = shlex.quote(f"{shown(blank[0], 60)}==-1")
+        way = f"--words {own}" if choices.options else "words={'': -1}"
+        lines.append(f"blanks in {listed(blank)} are missing: if they mean none, say so ({way})")
     return lines
 
 

@@ -15,6 +15,7 @@ from hopfed.tables.options import Choices
 from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
 MOST = 1000  # different words of a column that are kept
+COMBINED = 100_000  # the same where each is a combination of answers
 EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
 
 
@@ -25,13 +26,14 @@ class Contents:
     Attributes
     ----------
     words : its different words as they stand, and how often each occurs; a missing entry is "".
-    many : there are more than `MOST` of them, and `words` are the first.
+    many : there are more than `most` of them, and `words` are the first.
     numeric : so far all words are numbers or missing.
     different : whether no two of the first rows were alike, or missing.
     rows : that were looked at.
     kept : the numbers themselves, once there are many and if they are asked for.
     missing : words that stand for no entry.
     cut : whether its numbers are cut; then a word may say on which side of a cut it is.
+    most : different words that are kept.
     """
 
     words: Counter[str] = field(default_factory=Counter)
@@ -42,6 +44,7 @@ class Contents:
     kept: list[np.ndarray] | None = None
     missing: frozenset[str] = MISSING
     cut: bool = False
+    most: int = MOST
 
     @classmethod
     def of(cls, choices: Choices, name: str) -> Contents:
@@ -49,7 +52,8 @@ class Contents:
         gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
         cut = choices.cut(name) is not None
         missing = MISSING | gone if gone else MISSING  # one set for all columns, as a rule
-        return cls(kept=[] if cut else None, missing=missing, cut=cut)
+        most = COMBINED if choices.of(name) == "answers" else MOST
+        return cls(kept=[] if cut else None, missing=missing, cut=cut, most=most)
 
     def number(self, word: str) -> float | None:
         """Return the number that a word of this column stands for, None for any other word."""
@@ -77,7 +81,7 @@ class Contents:
             self.number(w) is None and canonical(w) not in self.missing for w in words
         ):
             self.numeric = False
-        if len(self.words) > MOST:
+        if len(self.words) > self.most:
             self.many = True
             if self.numeric and self.kept is not None:
                 self.kept.append(self._numbers())
@@ -110,7 +114,7 @@ class Contents:
         for part in parts:
             words.update(part.words)
         kept = [array for part in parts for array in part.all_kept()]
-        many = len(words) > MOST or any(part.many for part in parts)
+        many = len(words) > parts[0].most or any(part.many for part in parts)
         return cls(
             words,
             many,
@@ -120,6 +124,7 @@ class Contents:
             kept if many and parts[0].kept is not None else None,
             parts[0].missing,
             parts[0].cut,
+            parts[0].most,
         )
 
     def all_kept(self) -> list[np.ndarray]:

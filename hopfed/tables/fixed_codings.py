@@ -84,7 +84,7 @@ def _reason(name: str, code: Code, choices: Choices) -> str:
     cut = number(str(choices.cut(name)))
     if code.kind == "number":
         return "cut" if cut is None else ""
-    if code.kind == "category":
+    if code.levels:
         return "category"
     signs = {word: sign for word, sign in code.words if sign != GONE}
     given = {**KNOWN, **choices.signs(name)}

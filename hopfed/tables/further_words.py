@@ -9,7 +9,12 @@ from hopfed.tables.coding import Coding
 from hopfed.tables.options import Choices
 from hopfed.tables.vocabulary import GONE
 
-NOTHING: dict[str, Any] = {"id": None, "ignore": (), "binarize": None}  # said beside words
+NOTHING: dict[str, Any] = {
+    "id": None,
+    "ignore": (),
+    "binarize": None,
+    "kinds": {},
+}  # said beside words
 
 
 def with_gone(coding: Coding, given: Choices) -> Coding | None:
@@ -35,8 +40,6 @@ def with_gone(coding: Coding, given: Choices) -> Coding | None:
     plain = all(sign == GONE for signs in told for sign in signs.values())
     unknown = given.named() - set(coding.names)
     if not (given.words and only_words and plain and not unknown):
-        return None
-    if any(given.is_category(name) for name in coding.names):
         return None
     codes = [
         replace(code, words=(*code.words, *((w, GONE) for w in signs if w not in dict(code.words))))

@@ -14,6 +14,7 @@ from hopfed.errors import shown
 from hopfed.tables.vocabulary import GONE, canonical
 
 HOW = "median, mean, a number such as 20.5, quantile:Q, or levels for a column of each"
+COLUMN_OF = ("category", "answers")  # what a column may be said to be one of
 NAMED = 50  # columns that a line names for somebody to repeat
 _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}
 
@@ -27,12 +28,13 @@ class Choices:
     id : name of the column that names the rows; None to look for one, "" for none.
     ignore : names of columns that are left out, or one such name.
     words : word -> +1, -1 or None (missing) in every column; or name of a column -> such words of
-        its own, or "category".
+        its own, or what it is a column of: "category", or "answers" where a cell may hold several.
     binarize : where numbers are cut: "median", "mean", "quantile:Q", a number, or "levels"; or a
         mapping from names of columns to these.
     options : whether who chose knows options of the command line (``--ignore a,b``) instead of
         arguments; there one option may name several columns.
     by_rows : whether the rows may decide where numbers are cut, and not only who chose.
+    kinds : name of a column -> what it was said to be one of, taken out of `words`.
 
     Examples
     --------
@@ -50,16 +52,21 @@ class Choices:
     binarize: Any = None
     options: bool = field(default=False, compare=False)
     by_rows: bool = field(default=True, compare=False)
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.ignore, str):
             object.__setattr__(self, "ignore", (self.ignore,))
         for how in self._cuts().values():
             _check_cut(how, self.called("binarize"))
-        for value in (self.words or {}).values():
+        given = dict(self.words or {})
+        kinds = {k: v for k, v in given.items() if isinstance(v, str) and v in COLUMN_OF}
+        given = {word: sign for word, sign in given.items() if word not in kinds}
+        object.__setattr__(self, "kinds", {**self.kinds, **kinds})
+        object.__setattr__(self, "words", given or None)
+        for value in given.values():
             for sign in value.values() if isinstance(value, Mapping) else [value]:
-                if sign != "category" or isinstance(value, Mapping):
-                    _sign(sign, self.called("words"))
+                _sign(sign, self.called("words"))
 
     @property
     def cuts(self) -> str:
@@ -117,6 +124,24 @@ class Choices:
             return f"--words {shlex.quote(f'{text}=missing')}"
         return f"words={{{text!r}: 'missing'}}"
 
+    def calling(self, name: str, kind: str) -> str:
+        """Return what the caller writes to say what a column is one of.
+
+        Parameters
+        ----------
+        name : of the column.
+        kind : "category" or "answers".
+
+        Examples
+        --------
+        >>> Choices(options=True).calling("way", "answers"), Choices().calling("way", "answers")
+        ('--words way=answers', "words={'way': 'answers'}")
+        """
+        text = shown(name, 200)
+        if self.options:
+            return f"--words {shlex.quote(f'{text}={kind}')}"
+        return f"words={{{text!r}: {kind!r}}}"
+
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.
 
@@ -140,7 +165,7 @@ class Choices:
         words: dict[str, Any] = {}
         for word, sign in (self.words or {}).items():
             column, equals, own = word.rpartition("=")
-            if equals and column in held and sign != "category":
+            if equals and column in held:
                 words.setdefault(column, {})[own] = sign
             else:
                 words[word] = sign
@@ -176,7 +201,7 @@ class Choices:
 
     def named(self) -> set[str]:
         """Names of columns that are mentioned."""
-        own = {k for k, v in (self.words or {}).items() if v == "category" or _is_map(v)}
+        own = [*self.kinds, *(k for k, v in (self.words or {}).items() if _is_map(v))]
         return {*self.ignore, *([self.id] if self.id else []), *own, *self._cuts()} - {""}
 
     def entries(self) -> frozenset[str]:
@@ -189,19 +214,19 @@ class Choices:
         """
         given = dict(self.words or {})
         own = [word for value in given.values() if isinstance(value, Mapping) for word in value]
-        plain = [word for word, s in given.items() if s != "category" and not _is_map(s)]
+        plain = [word for word, sign in given.items() if not _is_map(sign)]
         return frozenset(str(word).strip().lower() for word in (*plain, *own))
 
-    def is_category(self, column: str) -> bool:
-        """Whether a column was said to be one of categories."""
-        return bool(self.words) and (self.words or {}).get(column) == "category"
+    def of(self, column: str) -> str:
+        """What a column was said to be one of: "category", "answers", or nothing."""
+        return self.kinds.get(column, "")
 
     def signs(self, column: str) -> dict[str, int]:
         """Codes of the words of a column that were given."""
         given = self.words or {}
         if not given:
             return {}
-        everywhere = {w: s for w, s in given.items() if s != "category" and not _is_map(s)}
+        everywhere = {word: sign for word, sign in given.items() if not _is_map(sign)}
         own = given.get(column)
         both = {**everywhere, **(own if isinstance(own, Mapping) else {})}
         return {canonical(str(word)): _sign(sign) for word, sign in both.items()}
@@ -216,7 +241,7 @@ def _sign(given: object, called: str = "words") -> int:
     if given is None or (isinstance(given, float) and math.isnan(given)):
         return GONE
     said = str(given).strip().lower()
-    rule = "for +1, -1 or missing; or category, behind the name of a column"
+    rule = "for +1, -1 or missing; or category or answers, behind the name of a column"
     require(said in _SPELT, called, rule, given)
     return _SPELT[said]
 

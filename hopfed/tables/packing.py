@@ -123,10 +123,10 @@ class Packing:
                 return above[None]
             known = {word for word, _ in code.words} | MISSING
             fits = [canonical(w) in known or measured(w) is not None for w in cells.words]
-            codes = np.where(fits, 0, UNKNOWN)
+            entries = np.where(fits, 0, UNKNOWN)[None]
         else:
-            codes = code.codes(cells.words)
-        odd = np.flatnonzero(codes == UNKNOWN)
+            entries = code.entries(cells.words)
+        odd = np.flatnonzero((entries == UNKNOWN).any(axis=0))
         if len(odd):
             row = int(np.flatnonzero(np.isin(cells.places, odd))[0])
             order = dict.fromkeys([int(cells.places[row]), *odd[:SHOWN].tolist()])
@@ -135,7 +135,8 @@ class Packing:
             if code.kind == "number":
                 why = "is not a number"
             return Unknown(name, self._count + row + 1, words, why)
-        return code.signs(np.append(codes, GONE))[:, cells.places]
+        none = np.full((len(entries), 1), GONE, np.int8)
+        return np.hstack([entries, none])[:, cells.places]
 
 
 def _places(source: Source, coding: Coding) -> list[int | None]:

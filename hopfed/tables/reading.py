@@ -57,7 +57,8 @@ def read_table(
     id : name of the column that names the rows; "" for none, one is looked for when left out.
     ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
-        a column -> such words of its own, or "category".
+        a column -> such words of its own, or what it is a column of: "category", or "answers"
+        where a cell may hold several, with ; or | or , between them: each becomes a column.
     binarize : what becomes of columns with more than two numbers: +1 above their "median" (where
         many rows hold it, above the value that comes nearest to halving them), "mean",
         "quantile:Q" or a number; "levels" for a column of each value; or a mapping from names of

@@ -200,6 +200,44 @@ def several_answers(levels: Collection[str]) -> tuple[str, list[str]] | None:
     return None
 
 
+def answers_in(word: str, mark: str) -> set[str]:
+    """Return the answers that a cell holds.
+
+    Parameters
+    ----------
+    word : the cell.
+    mark : what stands between them.
+
+    Examples
+    --------
+    >>> sorted(answers_in("bus; 2.0;", ";")), answers_in("?", ";")
+    (['2', 'bus'], set())
+    """
+    parts = {part for part in word.split(mark) if token(part) not in MISSING - MAYBE_LEVEL}
+    return {level(part) for part in parts}
+
+
+def combined_answers(words: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """Return what stands between answers in a column that is known to hold them, and the answers.
+
+    It is "" where no cell holds several.
+
+    Parameters
+    ----------
+    words : different cells of the column.
+
+    Examples
+    --------
+    >>> combined_answers(["bus", "bike; own car, shared"]), combined_answers(["bus"])[0]
+    ((';', ('bike', 'bus', 'own car, shared')), '')
+    """
+    counts = {mark: sum(mark in word for word in words) for mark in JOINING}
+    often = max(JOINING, key=lambda mark: counts[mark])  # the first of those that are as often
+    mark = (several_answers(words) or (often if counts[often] else "", []))[0]
+    held = [answers_in(word, mark) for word in words] if mark else []
+    return mark, sorted_levels(set[str]().union(*held))
+
+
 def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
     """Return categories in order: numbers first, by size.
 

@@ -65,7 +65,7 @@ def _words(by_reason: Mapping[str, list[str]], coding: Coding, choices: Choices)
         held = codes[name].levels
         if choices.cut(name) == "levels" and all(number(level) is not None for level in held):
             levels.append(name)
-        elif len(held) > 2 or choices.is_category(name):
+        elif len(held) > 2 or choices.of(name):
             out.append(name)
         else:
             signs |= {level: 2 * (level == held[-1]) - 1 for level in held}

@@ -17,7 +17,7 @@ from hopfed.errors import ArgumentError, DataError
 TICKED = "one word and blanks"  # begins a note about boxes that are ticked
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
-_ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category")
+_ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category", "=answers")
 _SAID = re.compile(f"(?:{'|'.join(f'(?<={end})' for end in _ENDS)}),", re.IGNORECASE)
 NAMES = ("id", "ignore", "words", "binarize")  # of the options that say how tables are read
 
@@ -38,7 +38,7 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 multiple=True,
                 metavar="WORD=+1|-1|missing,...",
                 help="What words stand for, in all columns; of one, COLUMN=WORD=...; or "
-                "COLUMN=category; may be repeated.",
+                "COLUMN=category; COLUMN=answers where a cell holds several; may be repeated.",
             ),
             click.option(
                 "--binarize",
@@ -84,7 +84,7 @@ def _words_of(given: str) -> dict[str, str]:
     for part in parts:
         word, sign, value = part.rpartition("=")
         if not sign:
-            rule = "WORD=+1, WORD=-1, WORD=missing or COLUMN=category"
+            rule = "WORD=+1, WORD=-1, WORD=missing, COLUMN=category or COLUMN=answers"
             raise ArgumentError("--words", rule, given)
         found[word] = value
     return found
