@@ -28,7 +28,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.data.readers import as_examples
 from hopfed.experiments import Arrays, Measure, Record, Table
-from hopfed.experiments.shared.baselines import METHODS, Classes, Model
+from hopfed.experiments.shared.baselines import METHODS, PATIENCE, Classes, Model
 from hopfed.experiments.shared.real_tables import RealTable, load_tables
 from hopfed.recovery.recover import run_recovery, split
 
@@ -55,6 +55,7 @@ class Config:
     owners : over how many the rows are dealt a second time.
     held_out, masked : share of the rows, and of their entries.
     most : number of classes that the others' search does not pass.
+    patience : numbers of classes without gain after which their search ends.
     seeds : random partitions of the rows.
     """
 
@@ -65,6 +66,7 @@ class Config:
     held_out: float = 0.2
     masked: float = 0.2
     most: int = 60
+    patience: int = PATIENCE
     seeds: int = 5
 
     def __post_init__(self) -> None:
@@ -74,7 +76,8 @@ class Config:
         require(self.owners >= 2, "owners", "at least 2", self.owners)
         require(0 < self.held_out < 1, "held_out", "in (0, 1)", self.held_out)
         require(0 < self.masked < 1, "masked", "in (0, 1)", self.masked)
-        require(self.most >= 1 and self.seeds >= 1, "most and seeds", "at least 1", self.most)
+        for name in ("most", "patience", "seeds"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
 
 PUBLISHED = (  # scikit-learn's, and twelve of a folder
@@ -137,7 +140,8 @@ def _examined(
         sent.append(ratio)
     for method in config.methods:
         began = time.perf_counter()
-        other = METHODS[method](rows, seed=seed, most=config.most)
+        search = {"seed": seed, "most": config.most, "patience": config.patience}
+        other = METHODS[method](rows, **search)
         seconds = time.perf_counter() - began
         columns.append([*exam.scores(other), seconds])
     return np.array(columns).T, sent

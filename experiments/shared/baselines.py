@@ -136,7 +136,9 @@ def one_class(rows: np.ndarray, **_: int) -> Classes:
     return Classes.of(_means(rows)[None], np.ones(1), len(rows))
 
 
-def stepmix(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Classes:
+def stepmix(
+    rows: np.ndarray, *, seed: int, most: int, starts: int = 5, patience: int = PATIENCE
+) -> Classes:
     """Latent class analysis by the package StepMix; the number of classes by BIC.
 
     Parameters
@@ -145,6 +147,7 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Class
     seed : of the starts.
     most : number of classes that the search does not pass.
     starts : of each number of classes.
+    patience : numbers of classes without gain after which the search ends.
 
     Raises
     ------
@@ -162,16 +165,19 @@ def stepmix(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Class
             fitted = asked.fit(table)
         return fitted.bic(table), fitted
 
-    found = _best(tried, range(1, most + 1)).get_parameters()
+    found = _best(tried, range(1, most + 1), patience).get_parameters()
     return Classes.of(2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows))
 
 
-def k_modes(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Classes:
+def k_modes(
+    rows: np.ndarray, *, seed: int, most: int, starts: int = 5, patience: int = PATIENCE
+) -> Classes:
     """Clusters by the package kmodes, read as latent classes; their number by BIC.
 
     Parameters
     ----------
-    rows, seed, most, starts : as in `stepmix`; gaps take the commoner value of their column.
+    rows, seed, most, starts, patience : as in `stepmix`; gaps take the commoner value of their
+        column.
 
     Raises
     ------
@@ -184,15 +190,18 @@ def k_modes(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Class
         rows,
         lambda K: model(K, init="Huang", n_init=starts, random_state=seed).fit_predict(full),
         min(most, distinct),
+        patience,
     )
 
 
-def k_means(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Classes:
+def k_means(
+    rows: np.ndarray, *, seed: int, most: int, starts: int = 5, patience: int = PATIENCE
+) -> Classes:
     """Clusters by scikit-learn's k-means, read as latent classes; their number by BIC.
 
     Parameters
     ----------
-    rows, seed, most, starts : as in `stepmix`; gaps take the mean of their column.
+    rows, seed, most, starts, patience : as in `stepmix`; gaps take the mean of their column.
     """
     from sklearn.cluster import KMeans
 
@@ -202,10 +211,11 @@ def k_means(rows: np.ndarray, *, seed: int, most: int, starts: int = 5) -> Class
         rows,
         lambda K: KMeans(K, n_init=starts, random_state=seed).fit_predict(full),
         min(most, distinct),
+        patience,
     )
 
 
-def nmf(rows: np.ndarray, *, seed: int, most: int) -> Factors:
+def nmf(rows: np.ndarray, *, seed: int, most: int, **_: int) -> Factors:
     """Non-negative matrix factors; their number by a tenth of the entries, hidden.
 
     Parameters
@@ -240,7 +250,7 @@ METHODS: dict[str, Callable[..., Model]] = {
 }
 
 
-def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int]) -> Any:
+def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int], patience: int) -> Any:
     """The model of the lowest criterion; the search ends when a few more numbers bring no gain."""
     least, best, since = np.inf, None, 0
     for K in numbers:
@@ -248,12 +258,14 @@ def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int]) -> 
         since = 0 if value < least else since + 1
         if value < least:
             least, best = value, model
-        if since == PATIENCE:
+        if since == patience:
             break
     return best
 
 
-def _clustered(rows: np.ndarray, clusters: Callable[[int], np.ndarray], most: int) -> Classes:
+def _clustered(
+    rows: np.ndarray, clusters: Callable[[int], np.ndarray], most: int, patience: int
+) -> Classes:
     """Clusters as classes: their shares, and the means of their observed entries."""
 
     def tried(K: int) -> tuple[float, Classes]:
@@ -265,7 +277,7 @@ def _clustered(rows: np.ndarray, clusters: Callable[[int], np.ndarray], most: in
         nats = model.log_likelihood(rows) * (rows != 0).sum()
         return parameters * np.log(len(rows)) - 2 * nats, model
 
-    found: Classes = _best(tried, [K for K in GRID if most >= K])
+    found: Classes = _best(tried, [K for K in GRID if most >= K], patience)
     return found
 
 
