@@ -10,6 +10,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.archetypes.votes import best_overlaps
+from hopfed.spectral.equal_rows import occurrences
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import array_beside, times, total, transposed_times
@@ -40,6 +41,15 @@ def _nearest_of(part: Any, patterns: np.ndarray) -> Sums:
     best = best.astype(np.float64)
     moments = np.array([len(best), best.sum(), (best**2).sum()])
     return Sums((moments, counts.astype(np.float64), sums.T.astype(np.float64)))
+
+
+def repeats(operator: FactorOperator) -> float:
+    """How many rows equal an earlier one; of rows that are not held, of the same block."""
+    return float(total(operator.rows, _repeats_of)[0][0])
+
+
+def _repeats_of(part: Any) -> Sums:
+    return Sums((np.array([(occurrences(part) - 1).sum()], np.float64),))
 
 
 def some(operator: FactorOperator, fits: Callable[[Any], np.ndarray]) -> FactorOperator | None:

@@ -38,7 +38,8 @@ from hopfed.archetypes.votes import (
 )
 from hopfed.federation.messages import Message, Traffic, nbytes
 from hopfed.kernels import MaskedBits
-from hopfed.recovery.answers import energies, explains, nearest, some
+from hopfed.recovery.answers import energies, explains, nearest, repeats, some
+from hopfed.recovery.copies import are_copies
 from hopfed.recovery.symmetric import Agreement, check_channel, is_covered, summed
 from hopfed.spectral.device_matrices import Wanted
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, eigenpairs
@@ -257,15 +258,21 @@ class Federation:
         """Whether the rows bear out that every column of them is flipped equally often.
 
         Clients of few rows for each pattern are asked for sums over these as well, which say
-        together what none of them can say alone.
+        together what none of them can say alone. Rows that are copies of others bear out nothing.
         """
         answers = self.agreement(patterns, quality)
-        if not answers:  # no row is explained
-            return False
+        if not answers or are_copies(self._repeats(), answers, patterns):
+            return False  # no row is explained, or more of them than there are
         holds = check_channel(answers, self.n_sites).holds
         if not holds or is_covered(answers) or self.masked:
             return holds
         return check_channel(self.agreement(patterns, quality, True), self.n_sites).holds
+
+    def _repeats(self) -> float:
+        """How many rows of all clients equal an earlier one of the same (sent with agreements)."""
+        for c in range(len(self.clients)):
+            self.traffic.sent(c, {"repeats": _form((1,), np.int32)})
+        return sum(repeats(op) for op in self.clients)
 
     def agreement(
         self, patterns: np.ndarray, quality: float | None = None, pooled: bool = False

@@ -54,6 +54,8 @@ SURE = 0.95  # mean certainty from which classes on fewer directions than they n
 SETTLED = 0.98  # mean certainty from which a fit settles in a few steps
 CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
 FEW = 5  # replicas, then
+MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
+SAME = 1e-3  # of the entries of a class that may differ from the others where it is one row
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 
 # Row tests: name; finest difference that counts; what counts of a deviation below and above what is
@@ -190,7 +192,7 @@ def judge(
     if not np.isnan(weak).all():
         status, advice = "structure, but not classes", weak_rows_in_words(weak)
     elif status == "ok":
-        advice += in_words(faded(fit))
+        advice += in_words(faded(fit)) + _single_rows(fit)
     unseen = (
         status == "structure, but not classes"
         and all(abs(rows[name]) <= judging.deviations for name in BETWEEN)
@@ -271,6 +273,20 @@ def _degrees(K: int, directions: int) -> str:
     return (
         f"{K} classes lie along {directions} direction{'s' * (directions != 1)} only, and rows are "
         "often between them: they look like degrees of a trait, not like kinds."
+    )
+
+
+def _single_rows(fit: Fit) -> str:
+    """Words for classes that are one row each, of many columns; none where there are none."""
+    columns = fit.prior.rates.size if fit.prior.varies is None else int(fit.prior.varies.sum())
+    differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
+    same = int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum())
+    if not same or columns < MANY:
+        return ""
+    said = "is one row that comes" if same == 1 else "are one row each that comes"
+    return (
+        f" {same} of these classes {said} back, the same in all {columns} columns: a kind only "
+        "if rows can agree in all of them, and copies of a row otherwise."
     )
 
 

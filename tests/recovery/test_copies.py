@@ -1,0 +1,50 @@
+"""Tables in which rows are there more than once are never taken for as many rows."""
+
+import numpy as np
+import pytest
+
+import hopfed
+from hopfed.recovery.copies import equal_pairs
+from hopfed.recovery.symmetric import agreement
+
+
+def noisy(n, columns, seed, quality=0.6):
+    """Rows of three patterns."""
+    rng = np.random.default_rng(seed)
+    patterns = np.where(rng.random((3, columns)) < 0.5, 1, -1)
+    kinds = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    flips = np.where(rng.random((n, columns)) < (1 - quality) / 2, -1, 1)
+    return patterns, patterns[kinds] * flips
+
+
+@pytest.mark.parametrize("columns", [20, 60])
+def test_rows_that_are_there_once_are_ok(columns):
+    assert hopfed.recover(noisy(500, columns, 31)[1], seed=1).status == "ok"
+
+
+@pytest.mark.parametrize("columns", [20, 60])
+@pytest.mark.parametrize("part", [0.2, 1.0])
+def test_rows_that_are_there_twice_are_not(columns, part):
+    """They were "ok" in the symmetric channel, of which they pass every other check."""
+    rows = noisy(500, columns, 32)[1]
+    found = hopfed.recover(np.vstack([rows, rows[: int(part * len(rows))]]), seed=1)
+    assert found.status == ("copies" if part == 1 else "structure, but not classes")
+
+
+@pytest.mark.parametrize("quality", [0.6, 0.8])
+def test_pairs_of_equal_rows_are_as_many_as_expected(quality):
+    drawn, expected = [], []
+    for seed in range(8):
+        patterns, rows = noisy(1500, 24, seed, quality)
+        counts = np.unique(rows, axis=0, return_counts=True)[1]
+        drawn.append((counts * (counts - 1) / 2).sum())
+        expected.append(equal_pairs(agreement(rows @ patterns.T, rows, patterns), patterns))
+    # The rows nearest to each pattern are fewer, and nearer, than its own.
+    assert np.mean(expected) == pytest.approx(np.mean(drawn), rel=0.15)
+    assert np.mean(expected) >= np.mean(drawn) * 0.95
+
+
+def test_a_class_that_is_one_row_is_said_to_be():
+    rows = noisy(600, 40, 33)[1]
+    found = hopfed.recover(np.vstack([rows, np.repeat(rows[:2], 40, axis=0)]), seed=1)
+    assert "2 of these classes are one row each that comes back" in found.advice
