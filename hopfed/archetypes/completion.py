@@ -1,9 +1,9 @@
 """Tables with their gaps filled, in the words that they are written in.
 
-Cells that are there stay as they are, to the letter. A cell that is missing gets the commonest word
-of its column for the sign that is likelier; the likeliest level, in a column of categories; which
-side of the cut it is on, in a column of numbers. A row without any entry stays blank: nothing says
-what it would be. Decimal commas are points here; a .csv gets commas again.
+Cells that are there stay as they are, to the letter, and of their type. A cell that is missing gets
+the commonest word of its column for the sign that is likelier; the likeliest level, in a column of
+categories; which side of the cut it is on, in a column of numbers. A row without any entry stays
+blank: nothing says what it would be. Decimal commas are points here; a .csv gets commas again.
 
 A table is read twice, a block at a time: for the words that its columns hold, and to fill it. So it
 may be larger than the memory.
@@ -12,7 +12,7 @@ may be larger than the memory.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, complete
 from hopfed.archetypes.rows import coded_as
 from hopfed.data.arrow_cells import Cells
+from hopfed.data.arrow_kinds import as_text
 from hopfed.data.writers import Column
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
@@ -115,25 +116,27 @@ class Filling:
         counts: list[Counter[str]] = [Counter() for _ in codes]
         seen, rows = np.zeros(len(self.coding), np.int64), 0
         types: list[Any] = [None] * len(self._source.names)
-        for block in self._source.blocks():
-            cells = [Cells(array) for array in block]
+        for given in self._source.given_blocks():
+            cells = [Cells(array) for array in self._source.plain(given)]
             part = packing.packed(cells)
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
             for held, code, j in zip(counts, codes, packing.places, strict=True):
                 if code.kind == "words" and j is not None:
                     held.update(_counted(cells[j]))
-            for j, array in enumerate(block):
+            for j, array in enumerate(given):
                 types[j] = array.type if types[j] in (None, array.type) else pa.string()
         if not rows:
             raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
-        starts = np.cumsum([0, *(code.width for code in codes)])
-        named = zip(starts[:-1], packing.places, codes, self.coding.names, strict=True)
-        for start, j, code, name in named:
-            if j is not None and seen[start] < rows:  # what fills it is a word
-                types[j] = pa.string()
-                if code.kind == "number":
-                    self.cut.append(name)
         self._words = list(map(_commonest, codes, counts))
+        starts = np.cumsum([0, *(code.width for code in codes)])
+        named = zip(starts[:-1], packing.places, codes, self._words, strict=True)
+        for k, (start, j, code, words) in enumerate(named):
+            if j is None or seen[start] == rows:
+                continue
+            if code.kind == "answers" or not _is_of(types[j], code.levels or words.values()):
+                types[j] = pa.string()
+            if code.kind == "number":
+                self.cut.append(self.coding.names[k])
         return types
 
     def sides(self, name: str) -> str:
@@ -146,11 +149,11 @@ class Filling:
 
         packing, before = Packing(self._source, self.coding), 0
         kinds = [self.types[name] for name in self._source.names]
-        for block in self._source.blocks():
-            rows = packing.packed([Cells(array) for array in block])
+        for given in self._source.given_blocks():
+            rows = packing.packed([Cells(array) for array in self._source.plain(given)])
             whole, gaps, right = complete(self.found, rows), _gaps(rows), 0.0
             told, filled = ~is_blank(rows), 0
-            arrays = [array.cast(kind) for array, kind in zip(block, kinds, strict=True)]
+            arrays = [of_kind(array, kind) for array, kind in zip(given, kinds, strict=True)]
             start = 0
             triples = zip(packing.places, self.coding.codes, self._words, strict=True)
             for j, code, words in triples:
@@ -249,7 +252,7 @@ def joined(parts: list[Any]) -> Any:
     import pyarrow as pa
 
     if len({part.type for part in parts}) > 1:
-        parts = [part.cast(pa.string()) for part in parts]
+        parts = [as_text(part) for part in parts]
     return pa.chunked_array(parts).combine_chunks() if parts else pa.array([], pa.string())
 
 
@@ -267,8 +270,37 @@ def _patched(
         fill = levels[values.argmax(axis=1) if code.width > 1 else (values[:, 0] > 0).astype(int)]
     else:
         fill = np.where(values[:, 0] > 0, words[1], words[-1])
-    texts = pa.array(fill.tolist(), pa.string())
-    return pc.if_else(pa.array(gap), texts, cells.cast(pa.string()))
+    texts = pa.array(np.where(gap, fill, None).tolist(), pa.string())
+    return pc.if_else(pa.array(gap), texts.cast(cells.type), cells)
+
+
+def of_kind(array: Any, kind: Any) -> Any:
+    """Return an array in a type of Arrow: its own, or text.
+
+    Parameters
+    ----------
+    array : of Arrow.
+    kind : the type.
+    """
+    import pyarrow as pa
+
+    if array.type == kind:
+        return array
+    return as_text(array) if kind == pa.string() else array.cast(kind)
+
+
+def _is_of(kind: Any, words: Collection[str]) -> bool:
+    """Whether all of these words are values of a type of Arrow: 0 and 1 are numbers."""
+    import pyarrow as pa
+
+    plain = pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal
+    if not any(is_one(kind) for is_one in plain):
+        return False
+    try:
+        pa.array(list(words), pa.string()).cast(kind)
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _commonest(code: Code, counts: Counter[str]) -> dict[int, str]:

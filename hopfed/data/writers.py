@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hopfed._lib.outputs import RUN, check_suffix, replacing
+from hopfed.data.arrow_kinds import as_text, unfit, usual
 from hopfed.data.dialects import PLAIN, Dialect
 from hopfed.errors import ArgumentError
 from hopfed.runs import Run, plain
@@ -238,16 +239,29 @@ def _plain(values: Any) -> list[Any]:
     if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
         found: list[Any] = values.tolist()
         return found
+    if hasattr(values, "to_pylist") and "decimal" in str(values.type):  # to the last digit
+        values = as_text(values)
     return [_cell(value) for value in _listed(values)]
 
 
 def _listed(values: Any) -> list[Any]:
-    """Values of an array of NumPy or of Arrow, or of a sequence, as Python's."""
+    """Values of an array of NumPy or of Arrow, or of a sequence: Python's numbers and texts."""
+    if hasattr(values, "to_pylist"):
+        values = _told(values)
     for way in ("to_pylist", "tolist"):
         if hasattr(values, way):
             found: list[Any] = getattr(values, way)()
             return found
     return list(values)
+
+
+def _told(array: Any) -> Any:
+    """An array of Arrow as one of numbers, truth values or texts, as those of dates are."""
+    import pyarrow.types as types
+
+    if types.is_decimal(array.type):
+        return usual(array)
+    return as_text(array) if unfit(array.type) else array
 
 
 def _cell(value: Any) -> Any:

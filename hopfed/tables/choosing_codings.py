@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hopfed.data.arrow_cells import number
 from hopfed.data.readers import RULE
-from hopfed.errors import DataError, shown
+from hopfed.errors import DataError
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.coding_notes import Decided, notes_of
-from hopfed.tables.contents import Contents
-from hopfed.tables.options import Choices
+from hopfed.tables.looking import DRESSED, FEW, FULL, LEVELS, MOSTLY, NAMING, Looked
 from hopfed.tables.refusals import RefusedColumnError, no_answers, no_columns, refusal
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.vocabulary import (
-    FAMILIES,
     GONE,
     MAYBE_LEVEL,
     MISSING,
@@ -27,25 +24,11 @@ from hopfed.tables.vocabulary import (
     combined_answers,
     is_sum,
     level,
-    meanings,
     outsiders,
-    several_answers,
     sorted_levels,
     spelt,
 )
 
-LEVELS = 100  # categories of a column, at most
-FEW = 10  # different words below which a first column is no list of names unless all differ
-MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
-NAMING = re.compile(
-    r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|", re.IGNORECASE
-)
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
-# Numbers with a comma, marks of thousands, a currency or a per cent sign.
-DRESSED = re.compile(
-    r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
-)
-FULL = {word for low, high in FAMILIES for word in low | high if len(word) > 1}
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
 
 
@@ -60,31 +43,17 @@ class Decision:
 
 
 @dataclass
-class Decider:
+class Decider(Looked):
     """Decides how each column is coded.
 
     Attributes
     ----------
-    whats : the sources, for messages.
-    names : of the columns of the first, all different.
-    parts : what these columns hold, in each source.
-    choices : what was told.
-    where : source, and row from 1, in which a column (by its place) first holds a word.
-    unfit : why a column, by its place, cannot be used.
+    notes : lines about what was chosen.
+    uncut : columns of numbers of which nobody said where they are cut.
     """
 
-    whats: Sequence[str]
-    names: Sequence[str]
-    parts: Sequence[Sequence[Contents]]
-    choices: Choices
-    where: Callable[[int, str], tuple[str, int]]
-    unfit: Mapping[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     uncut: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.what = self.whats[0]
-        self.contents = [Contents.together(held) for held in zip(*self.parts, strict=True)]
 
     def decide(self) -> Decision:
         """Return the coding.
@@ -153,7 +122,13 @@ class Decider:
     def _id(self) -> int | None:
         """Column that names the rows; others that could are left out with a line."""
         if self.choices.id is not None:
-            return self.names.index(self.choices.id) if self.choices.id else None
+            place = self.names.index(self.choices.id) if self.choices.id else None
+            if place is not None and "lists" in self.unfit.get(place, ""):
+                raise DataError(
+                    f"{self.what}: column '{self._name(place)}' {self.unfit[place]}, which name no "
+                    f"rows: name another column, or '' for none ({self.choices.called('id')})"
+                )
+            return place
         found = [j for j in range(len(self.names)) if self._is_free(j) and self._names_rows(j)]
         if not found:
             return None
@@ -185,6 +160,8 @@ class Decider:
 
     def _names_rows(self, j: int) -> bool:
         """Whether the words of a column are names of rows: all differ, and they are no entries."""
+        if j in self.unfit:
+            return False
         held = self.contents[j]
         named = bool(NAMING.fullmatch(self.names[j]))
         told = (tokens := self._tokens(j)) & self.choices.signs(self.names[j]).keys()
@@ -202,31 +179,6 @@ class Decider:
             return named or j == 0 or held.rows > FEW
         mostly = held.many or len(held.words) >= MOSTLY * held.rows
         return (j == 0 or named) and mostly and len(held.words) > FEW
-
-    @property
-    def _made_up(self) -> bool:
-        return is_made_up(self.names)
-
-    def _tokens(self, j: int, held: Contents | None = None) -> set[str]:
-        """Words of a column that may be entries."""
-        given = self.choices.signs(self.names[j])
-        gone = {word for word, sign in given.items() if sign == GONE}
-        found = {canonical(word) for word in (held or self.contents[j]).words} - gone
-        return found - MISSING | ({"-"} & found if "+" in found else set())
-
-    def _meanings(self, j: int, told: Collection[str] = ()) -> dict[str, int] | None:
-        """Code of each word that is not told, if those of each source are of one family."""
-        return meanings(self._tokens(j, part[j]).difference(told) for part in self.parts)
-
-    def _numbers(self, j: int, held: Contents | None = None) -> set[float]:
-        """Numbers of a column that are entries, if all of its words are numbers."""
-        told = self.choices.signs(self.names[j]).keys()
-        read = self.contents[j].number
-        values = {read(word) for word in self._tokens(j, held) - told}
-        return set() if None in values else {v for v in values if v is not None}
-
-    def _entries(self, j: int) -> frozenset[float]:
-        return frozenset() if self.contents[j].many else frozenset(self._numbers(j))
 
     def _code(self, j: int) -> Code:
         """How a column is coded."""
@@ -315,65 +267,6 @@ class Decider:
             raise self._refusal(j, f"holds {len(answers):,} or more different answers")
         return Code("answers", tuple(whole.items()), levels=answers, mark=mark)
 
-    def _refuse_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
-        """Refuse words that look like entries of another kind than categories."""
-        numbers = {canonical(word) for word in levels if number(word) is not None}
-        if numbers:
-            rest = tokens - numbers
-            if self._rows_of(j, numbers) < self._rows_of(j, rest):  # as of a row of totals
-                why = f"is a number beside {listed(sorted(rest)[:5])}: remove a row of totals"
-                raise self._mixed(j, numbers, why)
-            raise self._mixed(j, rest, "is not a number")
-        if len(levels) > 2 and all(DRESSED.fullmatch(word) for word in levels):
-            one = shown(min(sorted(levels), key=len), 40)
-            raise self._refusal(
-                j, f"holds numbers that are written like '{one}': write them like 1234.5"
-            )
-        if all(DATE.fullmatch(word) for word in levels):
-            raise self._refusal(j, "holds dates")
-        if tokens & FULL and len(tokens) > 1:
-            odd = outsiders(tokens) or tokens - FULL or tokens
-            raise self._mixed(j, odd, beside=tokens & FULL)
-
-    def _rows_of(self, j: int, words: Collection[str]) -> int:
-        """Number of rows of a column that hold one of some words."""
-        counts = self.contents[j].words.items()
-        return sum(count for word, count in counts if canonical(word) in words)
-
-    def _mixed(
-        self, j: int, odd: set[str], why: str = "", beside: Collection[str] = ()
-    ) -> DataError:
-        """Error that names the first of some words with its row, and why it does not fit."""
-        (what, row), word = min((self.where(j, word), word) for word in sorted(odd)[:5])
-        why = why or f"stands beside {listed(sorted(set(beside) - {word}))}"
-        words = next(w for w in self.contents[j].words if canonical(w) == word).strip()
-        where = (
-            f"row {row}, column {j + 1}"
-            if self._made_up
-            else f"row {row}, column '{self._name(j)}'"
-        )
-        return DataError(
-            f"{what}: {where}: '{shown(words, 40)}' {why}; say what it stands for, such as "
-            f"{self.choices.telling(words)}, or that the column is one of categories"
-        )
-
-    def _many_words(self, j: int, count: str) -> RefusedColumnError:
-        """Error about too many categories, which may be names of rows that come more than once."""
-        held, name = self.contents[j], self.names[j]
-        why = f"holds {count} different words"
-        several = several_answers(held.words.keys() - {""})
-        if several is not None:
-            mark, answers = several
-            why += f", combinations of {len(answers)} answers with '{mark}' between them"
-            return RefusedColumnError(name, f"{why} ({self.choices.calling(name, 'answers')})")
-        if held.different or (j > 0 and not NAMING.fullmatch(name)):
-            return self._refusal(j, why)
-        return RefusedColumnError(name, f"{why}, which repeat in its {held.rows:,} rows", True)
-
-    def _refusal(self, j: int, why: str) -> RefusedColumnError:
-        held = self.contents[j]
-        return RefusedColumnError(self.names[j], why, held.different and not held.numeric)
-
     def _refuse(self, refused: Sequence[RefusedColumnError]) -> None:
         """Refuse columns to be left out, and numbers of which nobody said where they are cut."""
         if not self.uncut:
@@ -395,6 +288,3 @@ class Decider:
         if held.different or NAMING.fullmatch(named[0]):
             way += f"; or if it names the rows: {self.choices.naming(named[0])}"
         raise DataError(f"{error}{way}")
-
-    def _name(self, j: int) -> str:
-        return shown(self.names[j], 60)

@@ -14,6 +14,7 @@ import numpy as np
 
 from hopfed._lib.arrays import to_host
 from hopfed._lib.memory_limits import require_memory
+from hopfed.data.arrow_kinds import kept, unfit, usual
 from hopfed.data.delimited import Delimited
 from hopfed.data.dialects import Dialect
 from hopfed.data.files import opened
@@ -170,7 +171,7 @@ def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) ->
         names, notes = unique([name.strip() for name in schema.names])
     if not names:
         raise DataError(f"{what}: there are no columns")
-    unfit = {j: why for j, kind in enumerate(schema.types) if (why := _unfit(kind))}
+    odd = {j: why for j, kind in enumerate(schema.types) if (why := unfit(kind))}
 
     def blocks() -> Iterator[Block]:
         for batch in batches():
@@ -178,46 +179,10 @@ def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) ->
             for start in range(0, batch.num_rows, size):
                 part = batch.slice(start, size)
                 with arrow_errors(what):
-                    columns = [usual(column) for column in part.columns]
+                    columns = [kept(column) for column in part.columns]
                 yield columns
 
-    return Source(what, names, blocks, notes=notes, unfit=unfit)
-
-
-def _unfit(kind: Any) -> str:
-    """Why columns of a type of Arrow cannot be used; empty where they can."""
-    import pyarrow as pa
-    import pyarrow.types as types
-
-    if types.is_dictionary(kind):
-        return _unfit(kind.value_type)
-    if isinstance(kind, pa.BaseExtensionType):  # its values are stored as those of another type
-        return _unfit(kind.storage_type)
-    if types.is_temporal(kind):
-        return "holds dates or times"
-    if types.is_nested(kind):
-        return "holds lists or records"
-    return ""
-
-
-def usual(array: Any) -> Any:
-    """Return an array of Arrow as numbers, truth values or text, and nulls where it is unfit."""
-    import pyarrow as pa
-    import pyarrow.types as types
-
-    kind = array.type
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if _unfit(kind):
-        return pa.nulls(len(array), pa.string())
-    if types.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(array.indices, usual(array.dictionary))
-    if isinstance(kind, pa.BaseExtensionType):
-        return usual(array.storage)
-    if types.is_decimal(kind):
-        return array.cast(pa.float64())
-    plain = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
-    return array if plain or types.is_string(kind) else array.cast(pa.string())
+    return Source(what, names, blocks, notes=notes, unfit=odd, usual=usual)
 
 
 def as_arrow(cells: Any) -> Any:
@@ -228,7 +193,7 @@ def as_arrow(cells: Any) -> Any:
         return usual(pa.array(cells.data, mask=np.ma.getmaskarray(cells)))
     try:
         found = pa.array(cells)
-        return found if _unfit(found.type) else usual(found)  # bytes may be no text
+        return found if unfit(found.type) else usual(found)  # bytes may be no text
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
 
@@ -241,9 +206,9 @@ def _of_columns(names: Sequence[Any], arrays: list[Any], what: str) -> Source:
         raise DataError(f"{what}: there are no columns")
     if len(lengths) > 1:
         raise DataError(f"{what}: columns must be of one length, got {lengths}")
-    unfit = {j: why for j, array in enumerate(arrays) if (why := _unfit(array.type))}
-    block = [usual(array) for array in arrays]
-    return Source(what, known, lambda: iter([block]), notes=notes, unfit=unfit)
+    odd = {j: why for j, array in enumerate(arrays) if (why := unfit(array.type))}
+    block = [kept(array) for array in arrays]
+    return Source(what, known, lambda: iter([block]), notes=notes, unfit=odd, usual=usual)
 
 
 def _is_pandas(given: Any) -> bool:

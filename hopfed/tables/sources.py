@@ -55,6 +55,7 @@ class Source:
     most : bytes of blocks that are kept.
     readings : times that it was read.
     dialect : how it is written, of a text file.
+    usual : makes numbers, truth values or text of an array that is none of these.
     """
 
     what: str
@@ -68,10 +69,19 @@ class Source:
     most: int = KEPT
     readings: int = 0
     dialect: Dialect = PLAIN
+    usual: Callable[[Any], Any] | None = None
     _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """Yield all rows, a block at a time."""
+        """Yield all rows, a block at a time: numbers, truth values and text."""
+        return map(self.plain, self.given_blocks())
+
+    def plain(self, block: Block) -> Block:
+        """Return a block as numbers, truth values and text."""
+        return block if self.usual is None else [self.usual(array) for array in block]
+
+    def given_blocks(self) -> Iterator[Block]:
+        """Yield all rows, a block at a time, as the source has them: dates are dates."""
         if self._kept is not None:
             yield from self._kept
             return

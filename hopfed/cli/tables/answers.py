@@ -264,6 +264,7 @@ def _write_filled(
     """
     import pyarrow as pa
 
+    from hopfed.archetypes.completion import of_kind
     from hopfed.data.writers import STREAMED, writing
 
     cells, filled, right, blank = 0, 0, 0.0, 0
@@ -277,7 +278,7 @@ def _write_filled(
                 cells, filled = cells + part.cells, filled + part.filled
                 right, blank = right + part.right, blank + part.blank
                 arrays = dict(part.columns)
-                columns: list[Any] = [(name, arrays[name].cast(k)) for name, k in types.items()]
+                columns: list[Any] = [(name, of_kind(arrays[name], k)) for name, k in types.items()]
                 if len(files) > 1:
                     columns.insert(0, ("file", pa.array([str(path)] * len(part.gaps))))
                 if add is not None:

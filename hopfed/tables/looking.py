@@ -1,0 +1,149 @@
+"""What is known of the columns of tables before they are coded, and errors about their words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hopfed.data.arrow_cells import number
+from hopfed.errors import DataError, shown
+from hopfed.tables.contents import Contents
+from hopfed.tables.options import Choices
+from hopfed.tables.refusals import RefusedColumnError
+from hopfed.tables.table import is_made_up, listed
+from hopfed.tables.vocabulary import (
+    FAMILIES,
+    GONE,
+    MISSING,
+    canonical,
+    meanings,
+    outsiders,
+    several_answers,
+)
+
+LEVELS = 100  # categories of a column, at most
+FEW = 10  # different words below which a first column is no list of names unless all differ
+MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
+NAMING = re.compile(
+    r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|", re.IGNORECASE
+)
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
+# Numbers with a comma, marks of thousands, a currency or a per cent sign.
+DRESSED = re.compile(
+    r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
+)
+FULL = {word for low, high in FAMILIES for word in low | high if len(word) > 1}
+
+
+@dataclass
+class Looked:
+    """Columns that were looked at, in all sources.
+
+    Attributes
+    ----------
+    whats : the sources, for messages.
+    names : of the columns of the first, all different.
+    parts : what these columns hold, in each source.
+    choices : what was told.
+    where : source, and row from 1, in which a column (by its place) first holds a word.
+    unfit : why a column, by its place, cannot be used.
+    """
+
+    whats: Sequence[str]
+    names: Sequence[str]
+    parts: Sequence[Sequence[Contents]]
+    choices: Choices
+    where: Callable[[int, str], tuple[str, int]]
+    unfit: Mapping[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.what = self.whats[0]
+        self.contents = [Contents.together(held) for held in zip(*self.parts, strict=True)]
+
+    @property
+    def _made_up(self) -> bool:
+        return is_made_up(self.names)
+
+    def _tokens(self, j: int, held: Contents | None = None) -> set[str]:
+        """Words of a column that may be entries."""
+        given = self.choices.signs(self.names[j])
+        gone = {word for word, sign in given.items() if sign == GONE}
+        found = {canonical(word) for word in (held or self.contents[j]).words} - gone
+        return found - MISSING | ({"-"} & found if "+" in found else set())
+
+    def _meanings(self, j: int, told: Collection[str] = ()) -> dict[str, int] | None:
+        """Code of each word that is not told, if those of each source are of one family."""
+        return meanings(self._tokens(j, part[j]).difference(told) for part in self.parts)
+
+    def _numbers(self, j: int, held: Contents | None = None) -> set[float]:
+        """Numbers of a column that are entries, if all of its words are numbers."""
+        told = self.choices.signs(self.names[j]).keys()
+        read = self.contents[j].number
+        values = {read(word) for word in self._tokens(j, held) - told}
+        return set() if None in values else {v for v in values if v is not None}
+
+    def _entries(self, j: int) -> frozenset[float]:
+        return frozenset() if self.contents[j].many else frozenset(self._numbers(j))
+
+    def _refuse_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
+        """Refuse words that look like entries of another kind than categories."""
+        numbers = {canonical(word) for word in levels if number(word) is not None}
+        if numbers:
+            rest = tokens - numbers
+            if self._rows_of(j, numbers) < self._rows_of(j, rest):  # as of a row of totals
+                why = f"is a number beside {listed(sorted(rest)[:5])}: remove a row of totals"
+                raise self._mixed(j, numbers, why)
+            raise self._mixed(j, rest, "is not a number")
+        if len(levels) > 2 and all(DRESSED.fullmatch(word) for word in levels):
+            one = shown(min(sorted(levels), key=len), 40)
+            raise self._refusal(
+                j, f"holds numbers that are written like '{one}': write them like 1234.5"
+            )
+        if all(DATE.fullmatch(word) for word in levels):
+            raise self._refusal(j, "holds dates")
+        if tokens & FULL and len(tokens) > 1:
+            odd = outsiders(tokens) or tokens - FULL or tokens
+            raise self._mixed(j, odd, beside=tokens & FULL)
+
+    def _rows_of(self, j: int, words: Collection[str]) -> int:
+        """Number of rows of a column that hold one of some words."""
+        counts = self.contents[j].words.items()
+        return sum(count for word, count in counts if canonical(word) in words)
+
+    def _mixed(
+        self, j: int, odd: set[str], why: str = "", beside: Collection[str] = ()
+    ) -> DataError:
+        """Error that names the first of some words with its row, and why it does not fit."""
+        (what, row), word = min((self.where(j, word), word) for word in sorted(odd)[:5])
+        why = why or f"stands beside {listed(sorted(set(beside) - {word}))}"
+        words = next(w for w in self.contents[j].words if canonical(w) == word).strip()
+        where = (
+            f"row {row}, column {j + 1}"
+            if self._made_up
+            else f"row {row}, column '{self._name(j)}'"
+        )
+        return DataError(
+            f"{what}: {where}: '{shown(words, 40)}' {why}; say what it stands for, such as "
+            f"{self.choices.telling(words)}, or that the column is one of categories"
+        )
+
+    def _many_words(self, j: int, count: str) -> RefusedColumnError:
+        """Error about too many categories, which may be names of rows that come more than once."""
+        held, name = self.contents[j], self.names[j]
+        why = f"holds {count} different words"
+        several = several_answers(held.words.keys() - {""})
+        if several is not None:
+            mark, answers = several
+            why += f", combinations of {len(answers)} answers with '{mark}' between them"
+            return RefusedColumnError(name, f"{why} ({self.choices.calling(name, 'answers')})")
+        if held.different or (j > 0 and not NAMING.fullmatch(name)):
+            return self._refusal(j, why)
+        return RefusedColumnError(name, f"{why}, which repeat in its {held.rows:,} rows", True)
+
+    def _refusal(self, j: int, why: str) -> RefusedColumnError:
+        held = self.contents[j]
+        return RefusedColumnError(self.names[j], why, held.different and not held.numeric)
+
+    def _name(self, j: int) -> str:
+        return shown(self.names[j], 60)

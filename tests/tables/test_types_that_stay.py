@@ -1,0 +1,103 @@
+"""Dates, times, lists and decimal numbers stay what they are where a table is written again."""
+
+import csv
+import json
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from hopfed import read_table, recover
+from hopfed.archetypes.completion import filled
+from hopfed.errors import DataError
+
+ROWS = 60
+WORDS = [[["yes", "no"], ["no", "yes"]][k % 2] for k in range(ROWS)]
+TYPED = {
+    "day": (pa.date32(), [date(2020, 1, 1) + timedelta(k) for k in range(ROWS)], "2020-01-02"),
+    "at": (
+        pa.timestamp("ms", "UTC"),
+        [datetime(2020, 1, 1, 5, 6, 7, 500_000, UTC) + timedelta(k) for k in range(ROWS)],
+        "2020-01-02 05:06:07.5",
+    ),
+    "clock": (pa.time64("us"), [time(5, 6, k) for k in range(ROWS)], "05:06:01"),
+    "lasts": (pa.duration("s"), [timedelta(hours=k) for k in range(ROWS)], "PT1H"),
+    "paid": (pa.decimal128(6, 2), [Decimal("1.10") * k for k in range(ROWS)], "1.10"),
+    "visits": (pa.list_(pa.int64()), [[k, 2] for k in range(ROWS)], "[1, 2]"),
+}
+
+
+def questions():
+    """Ten columns of words, in two kinds of rows, with a gap; and truth values, with a gap."""
+    made = {f"q{j}": [row[j % 2] for row in WORDS] for j in range(10)}
+    return made | {"flag": pa.array([row[0] == "yes" for row in WORDS])}
+
+
+def with_gaps():
+    made = questions()
+    made["q3"] = [None, *made["q3"][1:]]
+    made["flag"] = pa.array([None, *made["flag"].to_pylist()[1:]])
+    made |= {name: pa.array(cells, kind) for name, (kind, cells, _) in TYPED.items()}
+    return pa.table(made)
+
+
+@pytest.fixture
+def run(tmp_path):
+    path = tmp_path / "run.h5"
+    recover(questions()).save(path)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_types_stay_in_a_parquet_file_whose_gaps_are_filled(tmp_path, hopfed, run, ending):
+    given, out = tmp_path / f"given.{ending}", tmp_path / "full.parquet"
+    table = with_gaps()
+    (parquet.write_table if ending == "parquet" else feather.write_feather)(table, given)
+    assert hopfed("complete", run, given, "--out", out)[0] == 0
+    full = parquet.read_table(out)
+    for name in TYPED:
+        assert full[name].type == table[name].type
+        assert full[name].to_pylist() == table[name].to_pylist()
+    assert full["q3"].null_count == full["flag"].null_count == 0
+    assert full["flag"].to_pylist() == questions()["flag"].to_pylist()
+    assert full["flag"].type == pa.bool_()
+
+
+def test_types_are_texts_in_a_csv_and_a_json_file(tmp_path, hopfed, run):
+    given = tmp_path / "given.parquet"
+    parquet.write_table(with_gaps(), given)
+    for ending in ("csv", "json"):
+        assert hopfed("complete", run, given, "--out", tmp_path / f"full.{ending}")[0] == 0
+    with open(tmp_path / "full.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    records = json.loads((tmp_path / "full.json").read_text())
+    for name, (_, _, expected) in TYPED.items():
+        assert rows[1][name].startswith(expected)
+        assert str(records[1][name]) in (rows[1][name], "1.1")
+    assert {row["flag"] for row in rows} == {"True", "False"}
+
+
+@pytest.mark.parametrize("name", ["day", "at", "clock", "lasts"])
+def test_rows_may_be_named_by_dates_and_times(tmp_path, hopfed, name):
+    given, run, out = (tmp_path / n for n in ("given.parquet", "run.h5", "rows.csv"))
+    parquet.write_table(with_gaps(), given)
+    others = ",".join(TYPED.keys() - {name})
+    status, _, errors = hopfed("recover", given, "--id", name, "--ignore", others, "--out", run)
+    assert status == 0, errors
+    assert hopfed("assign", run, given, "--out", out)[0] == 0
+    with open(out, newline="") as file:
+        assert list(csv.DictReader(file))[1]["id"].startswith(TYPED[name][2])
+
+
+def test_lists_name_no_rows():
+    with pytest.raises(DataError, match="column 'visits' holds lists or records"):
+        read_table({"visits": [[1], [2], [3]], "tea": [0, 1, 1]}, id="visits")
+
+
+def test_numbers_that_are_entries_stay_numbers():
+    found = recover({f"q{j}": [k % 2 for k in range(ROWS)] for j in range(10)})
+    asked = {f"q{j}": [1, 0, 1] for j in range(9)} | {"q9": pa.array([None, 0, 1], pa.int8())}
+    columns = dict(filled(found, pa.table(asked)).columns)
+    assert columns["q9"].equals(pa.array([1, 0, 1], pa.int8()))
