@@ -92,7 +92,10 @@ def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
         (("--id", "m"), "there is no column 'm'"),
         (("--binarize", "most"), "binarize must be median, mean"),
         (("--words", "yes"), "--words must be WORD=+1"),
-        (("--words", "yes=2"), "--words must be for +1, -1 or missing; or category or answers, behind"),
+        (
+            ("--words", "yes=2"),
+            "--words must be for +1, -1 or missing; or category or answers, behind",
+        ),
         (("--binarize", "median", "--rank-rule", "no"), "rank_rule must be"),
         (("--binarize", "median", "--alpha", "7"), "alpha must be"),
     ],
