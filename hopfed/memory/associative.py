@@ -16,7 +16,7 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.memory import couplings, dynamics, energies, graded
 from hopfed.memory.couplings import Couplings
-from hopfed.memory.cues import as_array, as_cues, as_patterns, is_graded
+from hopfed.memory.cues import as_array, as_cues, as_patterns, is_graded, masses
 from hopfed.memory.operator_factor import operator_factor
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
 from hopfed.memory.sweeps import layers_energy
@@ -99,8 +99,10 @@ class AssociativeMemory:
 
         Parameters
         ----------
-        source : (K, N) of +-1 or booleans; of means in [-1, 1], graded patterns; a recovery or its
-            archetypes; or a `HebbianOperator`, of which the signal subspace is stored.
+        source : (K, N) of +-1 or bits; of means in [-1, 1], graded patterns; a recovery or its
+            archetypes; or a `HebbianOperator`, of which the signal subspace is stored. Bits are
+            booleans, or numbers that are 0 or 1 everywhere, some of them 1: a 0 is -1 then, and no
+            mean of 0.
         rule : name or settings, see `hopfed.memory.rules`; "hebb" when left out, and "exponential"
             for graded patterns, which have no other.
         weights : (K,) above 0, 1 when left out; for graded patterns their shares.
@@ -123,12 +125,14 @@ class AssociativeMemory:
             W = operator_factor(source, chosen.time, rank)
             return cls(chosen, np.zeros((0, len(W)), np.int8), np.zeros(0), factor=W)
         source = getattr(source, "archetypes", source)
-        patterns = as_patterns(getattr(source, "patterns", source))
+        patterns = as_patterns(
+            getattr(source, "patterns", source), bits=not hasattr(source, "patterns")
+        )
         chosen = rule_named(rule or ("exponential" if is_graded(patterns) else "hebb"))
         if is_graded(patterns):
             exponential = isinstance(chosen, Exponential)
             require(exponential, "rule", "exponential for graded patterns", chosen.name)
-        return cls(chosen, patterns, _masses(weights, len(patterns)))._with_couplings()
+        return cls(chosen, patterns, masses(weights, len(patterns)))._with_couplings()
 
     def __len__(self) -> int:
         return len(self.patterns)
@@ -162,8 +166,10 @@ class AssociativeMemory:
 
         Parameters
         ----------
-        cues : (S, N) or (N,) of +1, -1, and 0 or NaN for "not observed"; or booleans.
-        observed : bool, broadcasts to (S, N): False marks further gaps.
+        cues : (S, N) or (N,) of +1, -1, and 0 or NaN for "not observed"; or bits: booleans, or an
+            array in which every number is 0 or 1, some of them 1, where only NaN is a gap. A cue
+            of +1 and gaps alone is therefore written with NaN, or with ``observed=cues != 0``.
+        observed : bool, broadcasts to (S, N): False marks further gaps, whatever the cue has there.
         hold : False lets the observed sites of a cue with gaps turn as well.
         temperature : T, at least 0; or one for each update, never rising. The heat bath samples
             ``exp(-E / T)`` in serial order; layers see the energy of their kernel
@@ -181,6 +187,8 @@ class AssociativeMemory:
         --------
         >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1, -1], [1, -1, 1, 1, -1]]))
         >>> memory.recall(np.array([1, -1, 0, 0, 0])).states.tolist()
+        [[1, -1, 1, 1, -1]]
+        >>> memory.recall(np.array([1, 0, 1, 1, 0])).states.tolist()  # bits
         [[1, -1, 1, 1, -1]]
         """
         require(order in ORDERS, "order", f"one of {', '.join(ORDERS)}", repr(order))
@@ -220,7 +228,7 @@ class AssociativeMemory:
         require(is_graded(more) == self.is_graded, "patterns", "of the kind of those stored", "not")
         same = more.shape[1] == self.n_sites
         require(same, "patterns", f"of {self.n_sites} sites", more.shape[1])
-        mass = _masses(weights, len(more))
+        mass = masses(weights, len(more))
         joined = replace(
             self,
             patterns=np.concatenate([self.patterns, more]),
@@ -375,16 +383,6 @@ class AssociativeMemory:
         gaps = (x == 0).any(axis=1, keepdims=True)
         states = like(np.where((x != 0) & gaps, x, means) if hold else means, cues)
         return Recall(states, shares, energy, np.ones(count, np.int64), np.ones(count, np.bool_))
-
-
-def _masses(weights: Any, count: int) -> np.ndarray:
-    """Return the weights of `count` patterns, 1 when left out, checked."""
-    if weights is None:
-        return np.ones(count)
-    mass = as_array(weights, "weights", rule := f"{count} numbers above 0")
-    fits = mass.shape == (count,) and mass.dtype.kind in "biuf"
-    require(fits and bool((np.isfinite(mass) & (mass > 0)).all()), "weights", rule, weights)
-    return mass.astype(np.float64)
 
 
 def _weighed(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:

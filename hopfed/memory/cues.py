@@ -32,8 +32,39 @@ def as_array(given: Any, argument: str, rule: str) -> np.ndarray:
         raise ArgumentError(argument, rule, "rows of unequal length") from None
 
 
-def as_patterns(source: Any) -> np.ndarray:
-    """Return patterns (K, N): int8 where all values are +-1 or booleans, else float64 means.
+def as_signs(values: np.ndarray) -> np.ndarray:
+    """Return bits as +-1; any other numbers are returned as they are.
+
+    Bits are booleans, and numbers of which each is 0 or 1, or NaN, which stays. One number alone
+    decides nothing: with a -1 in the array, a 0 is a gap of a cue, or a mean. So are zeros alone.
+
+    Parameters
+    ----------
+    values : any shape, numbers or booleans.
+
+    Examples
+    --------
+    >>> as_signs(np.array([[1, 0], [0, 0]])).tolist(), as_signs(np.array([True, False])).tolist()
+    ([[1.0, -1.0], [-1.0, -1.0]], [1, -1])
+    >>> as_signs(np.array([[1, 0, 1], [0, -1, 1]])).tolist()
+    [[1, 0, 1], [0, -1, 1]]
+    >>> as_signs(np.array([1.0, 0.0, np.nan])).tolist()
+    [1.0, -1.0, nan]
+    """
+    if values.dtype == np.bool_:
+        return np.where(values, 1, -1).astype(np.int8)
+    zero = values == 0
+    bits = bool((zero | (values == 1) | np.isnan(values)).all()) and not zero.all()
+    return np.where(zero, -1, values.astype(np.float32)) if bits else values
+
+
+def as_patterns(source: Any, *, bits: bool = True) -> np.ndarray:
+    """Return patterns (K, N): int8 where all values are +-1 or bits, else float64 means.
+
+    Parameters
+    ----------
+    source : (K, N) of +-1, of bits, or of means in [-1, 1].
+    bits : False where numbers are known to be signs or means, and 0 is a mean.
 
     Raises
     ------
@@ -43,12 +74,14 @@ def as_patterns(source: Any) -> np.ndarray:
     --------
     >>> as_patterns([[1, -1], [1, 1]]).dtype.name, as_patterns([[0.5, -1]]).dtype.name
     ('int8', 'float64')
+    >>> as_patterns([[1, 0]]).tolist(), as_patterns([[1, 0]], bits=False).tolist()
+    ([[1, -1]], [[1.0, 0.0]])
     """
     x = as_array(source, "patterns", rule := "a table (K, N) of numbers")
     table = x.ndim == 2 and x.size > 0 and x.dtype.kind in "biuf"
     require(table, "patterns", rule, f"{x.dtype} of shape {x.shape}")
-    if x.dtype == np.bool_:
-        return np.where(x, 1, -1).astype(np.int8)
+    if bits or x.dtype == np.bool_:
+        x = as_signs(x)
     wrong = ~((x >= -1) & (x <= 1))
     if wrong.any():
         raise ArgumentError("patterns", "in [-1, 1]", x[wrong][0])
@@ -67,7 +100,8 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
 
     Parameters
     ----------
-    cues : (S, N) or (N,) of +1, -1, and 0 or NaN for a gap; booleans; on the host or a device.
+    cues : (S, N) or (N,) of +1, -1, and 0 or NaN for a gap; or bits, see `as_signs`; on the host or
+        a device.
     observed : bool that broadcasts to the shape of the cues, or None.
     n_sites : N.
 
@@ -88,10 +122,8 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
     x = np.atleast_2d(as_array(cues, "cues", rule := f"of shape (S, {n_sites})"))
     require(x.ndim == 2 and x.shape[1] == n_sites, "cues", rule, x.shape)
     require(x.dtype.kind in "biuf", "cues", "numbers", x.dtype)
-    if x.dtype == np.bool_:
-        x = np.where(x, 1, -1)
-    gap = np.isnan(x) if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
-    x = np.where(gap, 0, x)
+    x = as_signs(x)
+    x = np.where(np.isnan(x), 0, x)
     wrong = (x != 1) & (x != -1) & (x != 0)
     if wrong.any():
         raise ArgumentError("cues", "+1, -1, or 0 where not observed", x[wrong][0])
@@ -109,3 +141,23 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
         states = np.where(mask, states, 0).astype(np.int8)
     seen = states != 0
     return states, None if seen.all() else seen
+
+
+def masses(weights: Any, count: int) -> np.ndarray:
+    """Return the weights of `count` patterns, 1 when left out, checked.
+
+    Raises
+    ------
+    ArgumentError : not `count` numbers above 0.
+
+    Examples
+    --------
+    >>> masses(None, 2).tolist(), masses([3, 1], 2).tolist()
+    ([1.0, 1.0], [3.0, 1.0])
+    """
+    if weights is None:
+        return np.ones(count)
+    mass = as_array(weights, "weights", rule := f"{count} numbers above 0")
+    fits = mass.shape == (count,) and mass.dtype.kind in "biuf"
+    require(fits and bool((np.isfinite(mass) & (mass > 0)).all()), "weights", rule, weights)
+    return mass.astype(np.float64)

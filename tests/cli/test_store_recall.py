@@ -93,6 +93,20 @@ def test_gaps_and_graded_patterns(hopfed, tmp_path):
     assert np.abs(np.load(out)).max() < 1
 
 
+def test_a_cue_of_ones_and_gaps_is_none_of_bits(hopfed, patterns, tmp_path):
+    """Its gaps were marked with NaN, and stay gaps when the figure takes a part of the cues."""
+    memory, cues, out = tmp_path / "m.h5", tmp_path / "ones.npy", tmp_path / "out.h5"
+    np.save(cues, np.where(patterns > 0, 1, np.nan))
+    assert hopfed("store", tmp_path / "patterns.npy", "--out", memory)[0] == 0
+    assert hopfed("recall", memory, cues, "--out", out)[0] == 0
+    run = Run.load(out)
+    assert sorted(np.unique(run.arrays["cues"])) == [0, 1]
+    for states in (run.arrays["states"], *run.arrays["steps/states"]):
+        assert (states[patterns > 0] == 1).all()
+    wanted = AssociativeMemory.store(patterns, "projector").recall(np.load(cues)).states
+    np.testing.assert_array_equal(run.arrays["states"], wanted)
+
+
 def test_layers_fill_gaps_and_take_couplings_of_their_own(hopfed, patterns, tmp_path):
     memory, cues, out = tmp_path / "m.h5", tmp_path / "gaps.npy", tmp_path / "out.npy"
     np.save(cues, np.where(np.arange(100) < 60, 0, patterns))

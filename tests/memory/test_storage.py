@@ -56,6 +56,13 @@ def test_graded_and_operator_memories_come_back(tmp_path):
     )
 
 
+def test_means_of_0_and_1_come_back_as_means(tmp_path):
+    """Of numbers that are given, these would be bits."""
+    memory = AssociativeMemory.store(np.array([[0.5, 1.0], [0.0, 1.0]])).remove([0])
+    save(memory, tmp_path / "m.h5")
+    assert load(tmp_path / "m.h5").patterns.tolist() == [[0.0, 1.0]]
+
+
 def test_foreign_files_are_told_apart(tmp_path):
     with pytest.raises(RunFileError, match="no such run file"):
         load(tmp_path / "none.h5")

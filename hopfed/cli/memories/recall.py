@@ -58,9 +58,9 @@ _NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall patterns from the rows of CUES, with a stored MEMORY.
 
-    MEMORY is what `hopfed store` wrote. Values are +-1 or 0/1; among +-1, 0 is a gap, and NaN is
-    one everywhere. Or a table in the words of the one that was stored, with its columns in any
-    order; blank cells are gaps.
+    MEMORY is what `hopfed store` wrote. Values are +-1 or 0/1; 0 is a gap where a cell of the file
+    is -1, or where all are 0, and NaN is one everywhere. Or a table in the words of the one that
+    was stored, with its columns in any order; blank cells are gaps.
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """
@@ -81,7 +81,7 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
         "hold": not options["free"],
         "seed": options["seed"],
     }
-    found = stored.recall(asked, **settings)
+    found = stored.recall(asked, observed=asked != 0, **settings)  # +1 and gaps are no bits
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
     run = _as_run(stored, asked, found, settings, config | {k: str(v) for k, v in options.items()})
     names = replace(held, ids=given.ids)
@@ -104,6 +104,8 @@ def _said(names: Named, held: Named) -> dict[str, Any]:
 
 def as_cues(cues: np.ndarray, file: Path, n_sites: int) -> np.ndarray:
     """Cues (S, N) of +1, -1, and 0 in gaps."""
+    from hopfed.memory.cues import as_signs
+
     if cues.ndim == 0 or cues.dtype.kind not in "biuf":
         raise DataError(f"{file}: cues must be rows of a table of numbers")
     if not cues.size:
@@ -111,10 +113,8 @@ def as_cues(cues: np.ndarray, file: Path, n_sites: int) -> np.ndarray:
     cues = cues.reshape(len(cues), -1) if cues.ndim > 1 else cues[None]
     if cues.shape[1] != n_sites:
         raise DataError(f"{file}: {cues.shape[1]} columns, but the memory has {n_sites} sites")
-    gap = np.isnan(cues) if cues.dtype.kind == "f" else np.zeros(cues.shape, bool)
-    if (np.isin(cues, (0, 1)) | gap).all():
-        cues = np.where(gap, 0, np.where(cues == 1, 1, -1))
-    cues = np.where(gap, 0, cues)
+    cues = as_signs(cues)
+    cues = np.where(np.isnan(cues), 0, cues)
     wrong = ~np.isin(cues, (-1, 0, 1))
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
@@ -155,7 +155,7 @@ def _steps(memory: Any, cues: np.ndarray, found: Any, settings: dict[str, Any]) 
     for mark in marks:
         T = np.broadcast_to(settings["temperature"], (settings["updates"],))
         part = settings | {"updates": int(mark), "temperature": T[:mark]}
-        states.append(memory.recall(shown, **part).states)
+        states.append(memory.recall(shown, observed=shown != 0, **part).states)
     none = np.zeros((0, *found.states[:SHOWN].shape), found.states.dtype)
     return {"steps/updates": marks, "steps/states": np.stack(states) if states else none}
 

@@ -130,8 +130,6 @@ def read_patterns(file: Path, options: dict[str, Any]) -> Named:
     if not table.size:
         raise DataError(f"{file}: holds no patterns, its shape is {table.shape}")
     table = table.reshape(len(table), -1)
-    if table.dtype.kind in "biuf" and np.isin(table, (0, 1)).all():
-        table = table == 1
     try:
         return replace(named, values=as_patterns(table))
     except ArgumentError as error:
