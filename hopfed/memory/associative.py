@@ -16,7 +16,7 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.memory import couplings, dynamics, energies, graded
 from hopfed.memory.couplings import Couplings
-from hopfed.memory.cues import as_array, as_cues, as_patterns, is_graded, masses
+from hopfed.memory.cues import as_array, as_cues, as_patterns, as_spins, is_graded, masses
 from hopfed.memory.operator_factor import operator_factor
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
 from hopfed.memory.sweeps import layers_energy
@@ -292,13 +292,21 @@ class AssociativeMemory:
         dreamed = self.couplings is not None and self.couplings.ridge > 0
         return faded._with_couplings() if dreamed else faded
 
-    def energy(self, states: np.ndarray) -> np.ndarray:
-        """Energy (S,) of states (S, N) on the host.
+    def energy(self, states: Any) -> np.ndarray:
+        """Energy (S,) of states.
 
         ``-1/2 sum_{i != j} J_ij s_i s_j``, or that of the dense or the exponential rule
         (theory/NOTES.md, Recall energies); with n = 2 the dense one is Hebb's, less a constant.
         Products are made in float32: exact for Hebb's rule with weights of 1 and for the other two
         rules, to about one part in a million for the projector and dreamed couplings.
+
+        Parameters
+        ----------
+        states : (S, N) or (N,) of +-1 or bits; of a layered memory (S, L, N) as well.
+
+        Raises
+        ------
+        ArgumentError : states of another width or other values.
 
         Examples
         --------
@@ -306,9 +314,7 @@ class AssociativeMemory:
         >>> memory.energy(np.array([[1, 1, 1, -1]], np.int8)).tolist()
         [-1.5]
         """
-        fits = np.shape(states)[-1:] == (self.n_sites,)
-        require(fits, "states", f"of {self.n_sites} sites", np.shape(states))
-        return self._energy(states)
+        return self._energy(as_spins(states, self.n_sites, isinstance(self.rule, Layered)))
 
     def _energy(self, states: np.ndarray, sums: np.ndarray | None = None) -> np.ndarray:
         """Energy (S,) of states (S, N), or layers (S, L, N); `sums`, if known, are of overlaps."""

@@ -143,6 +143,35 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
     return states, None if seen.all() else seen
 
 
+def as_spins(states: Any, n_sites: int, layers: bool) -> np.ndarray:
+    """Return states int8 of +-1, (S, N) or (S, L, N) of layers, on the host.
+
+    Parameters
+    ----------
+    states : (S, N) or (N,) of +-1 or bits, see `as_signs`; (S, L, N) too where there are layers.
+    n_sites : N.
+    layers : whether states may have an axis of layers.
+
+    Raises
+    ------
+    ArgumentError : another width, or other values.
+
+    Examples
+    --------
+    >>> as_spins([1, 0, 1], 3, False).tolist()
+    [[1, -1, 1]]
+    """
+    x = to_host(states) if on_device(states) else states
+    x = np.atleast_2d(as_array(x, "states", rule := f"of {n_sites} sites"))
+    require(x.shape[-1] == n_sites and x.ndim <= 2 + layers, "states", rule, x.shape)
+    require(x.dtype.kind in "biuf", "states", "numbers", x.dtype)
+    x = as_signs(x)
+    wrong = (x != 1) & (x != -1)
+    if wrong.any():
+        raise ArgumentError("states", "+-1 or bits at every site", x[wrong][0])
+    return np.ascontiguousarray(x, np.int8)
+
+
 def masses(weights: Any, count: int) -> np.ndarray:
     """Return the weights of `count` patterns, 1 when left out, checked.
 

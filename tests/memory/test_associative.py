@@ -328,34 +328,6 @@ def test_only_numbers_name_patterns_to_be_removed():
     assert len(memory.remove([])) == 3
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.float64, np.bool_])
-def test_bits_are_signs_in_patterns_and_cues(kind):
-    """0/1 patterns became graded ones with means of 0 and 1, and 0/1 cues half gaps."""
-    xi = random_signs((5, 100), 1)
-    cues = corrupted(xi, 0.1, 2)
-    bits, asked = ((x > 0).astype(kind) for x in (xi, cues))
-    memory = AssociativeMemory.store(bits)
-    assert not memory.is_graded
-    np.testing.assert_array_equal(memory.patterns, xi)
-    np.testing.assert_array_equal(memory.add(bits[0]).patterns[-1], xi[0])
-    np.testing.assert_array_equal(memory.recall(asked).states, memory.recall(cues).states)
-
-
-def test_zeros_are_gaps_among_signs_and_nan_everywhere():
-    xi = random_signs((3, 60), 1)
-    memory = AssociativeMemory.store(xi, "projector")
-    gaps = np.arange(60) % 3 == 0
-    wanted = memory.recall(xi, observed=~gaps).states
-    marked = np.where(gaps, np.nan, xi)
-    for cues in (np.where(gaps, 0, xi), marked, np.where(marked < 0, 0, marked)):
-        np.testing.assert_array_equal(memory.recall(cues).states, wanted)
-    ones = np.where((xi[:1] > 0) & ~gaps, 1, 0)  # no -1 in it: the mask says what was observed
-    found = memory.recall(ones, observed=ones != 0).states
-    np.testing.assert_array_equal(found, memory.recall(np.where(ones == 1, 1, np.nan)).states)
-    nothing = memory.recall(np.full(60, np.nan)).states
-    np.testing.assert_array_equal(memory.recall(np.zeros(60)).states, nothing)
-
-
 def test_states_of_another_width_have_no_energy():
     memory = AssociativeMemory.store(random_signs((3, 8), 1))
     with pytest.raises(ArgumentError, match="states must be of 8 sites"):
