@@ -12,6 +12,9 @@ from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import on_device
 
 
+HEAVIEST = 1e20  # weight: fields are products in float32, which ends at 3e38
+
+
 def as_array(given: Any, argument: str, rule: str) -> np.ndarray:
     """Return what is given for an argument as an array, rows of unequal length refused.
 
@@ -177,7 +180,7 @@ def masses(weights: Any, count: int) -> np.ndarray:
 
     Raises
     ------
-    ArgumentError : not `count` numbers above 0.
+    ArgumentError : not `count` numbers above 0, or above what products in float32 can hold.
 
     Examples
     --------
@@ -186,7 +189,7 @@ def masses(weights: Any, count: int) -> np.ndarray:
     """
     if weights is None:
         return np.ones(count)
-    mass = as_array(weights, "weights", rule := f"{count} numbers above 0")
+    mass = as_array(weights, "weights", rule := f"{count} numbers above 0, at most {HEAVIEST:g}")
     fits = mass.shape == (count,) and mass.dtype.kind in "biuf"
-    require(fits and bool((np.isfinite(mass) & (mass > 0)).all()), "weights", rule, weights)
+    require(fits and bool(((mass > 0) & (mass <= HEAVIEST)).all()), "weights", rule, weights)
     return mass.astype(np.float64)
