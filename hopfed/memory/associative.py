@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,39 +19,12 @@ from hopfed.memory import couplings, dynamics, energies, graded
 from hopfed.memory.couplings import Couplings
 from hopfed.memory.cues import as_array, as_cues, as_patterns, as_spins, is_graded, masses
 from hopfed.memory.operator_factor import operator_factor
+from hopfed.memory.recalled import Recall
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
 from hopfed.memory.sweeps import layers_energy
 from hopfed.spectral.operators import HebbianOperator
 
 ORDERS = ("serial", "synchronous")
-
-
-@dataclass(frozen=True, eq=False)
-class Recall:
-    """What a memory made of cues.
-
-    Attributes
-    ----------
-    states : (S, N) int8 of +-1; (S, L, N) of a layered memory; float means of a graded one.
-    overlaps : (S, K) with the stored patterns, ``xi . s / N``; (S, L, K) of a layered memory;
-        the responsibilities of a graded one; K = 0 where an operator was stored.
-    energy : (S,) of the states, in the units of `AssociativeMemory.energy`.
-    updates : (S,) sweeps or synchronous updates made.
-    converged : (S,) whether a step without noise would change nothing.
-
-    Examples
-    --------
-    >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
-    >>> found = memory.recall(np.array([[1, -1, 1, -1]]))
-    >>> found.states.tolist(), found.overlaps.tolist(), found.converged.tolist()
-    ([[1, 1, 1, -1]], [[1.0]], [True])
-    """
-
-    states: Array = field(repr=False)
-    overlaps: np.ndarray = field(repr=False)
-    energy: np.ndarray
-    updates: np.ndarray
-    converged: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,6 +302,31 @@ class AssociativeMemory:
         diagonal = np.einsum("nr,nr->", W, W, dtype=np.float64)
         found: np.ndarray = -scale / 2 * ((field_sums**2).sum(axis=1) - diagonal)
         return found
+
+    def save(self, path: str | Path) -> None:
+        """Write an .h5 file, which `hopfed.load` and `hopfed recall` read.
+
+        Parameters
+        ----------
+        path : of the file; it replaces a run file, and no other.
+
+        Raises
+        ------
+        ArgumentError : a path of another ending, or of a file that is no run file.
+        RunFileError : the file cannot be written; what stood there before is untouched.
+
+        Examples
+        --------
+        >>> import tempfile, hopfed
+        >>> memory = AssociativeMemory.store(np.array([[1, 1, -1], [1, -1, -1]]), "dense")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     memory.save(f"{folder}/m.h5")
+        ...     hopfed.load(f"{folder}/m.h5").patterns.tolist()
+        [[1, 1, -1], [1, -1, -1]]
+        """
+        from hopfed.memory import storage
+
+        storage.save(self, path)
 
     @cached_property
     def coupling_factor(self) -> tuple[np.ndarray, float]:

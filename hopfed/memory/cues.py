@@ -11,7 +11,6 @@ from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.kernels.dispatch import on_device
 
-
 HEAVIEST = 1e20  # weight: fields are products in float32, which ends at 3e38
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib.outputs import RUN, check_suffix, is_run
 from hopfed._lib.settings import from_plain, require, to_plain
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.memory.associative import AssociativeMemory
@@ -56,6 +57,11 @@ def save(memory: AssociativeMemory, path: str | Path, source: str = "") -> None:
     memory, source : as in `as_run`.
     path : of the file.
 
+    Raises
+    ------
+    ArgumentError : a path of another ending, or of a file that is no run file.
+    RunFileError : the file cannot be written; what stood there before is untouched.
+
     Examples
     --------
     >>> import tempfile
@@ -65,6 +71,10 @@ def save(memory: AssociativeMemory, path: str | Path, source: str = "") -> None:
     ...     load(f"{folder}/m.h5").patterns.tolist()
     [[1, -1, 1], [1, 1, 1]]
     """
+    check_suffix("path", path, RUN)
+    there = Path(path)
+    if there.is_file() and there.stat().st_size and not is_run(there):
+        raise ArgumentError("path", "a new file, or a run file of hopfed", path)
     as_run(memory, source).save(path)
 
 
@@ -86,7 +96,25 @@ def load(path: str | Path) -> AssociativeMemory:
         ...
     hopfed.errors.RunFileError: lost.h5: no such run file
     """
-    run = Run.load(path)
+    return of_run(Run.load(path), path)
+
+
+def of_run(run: Run, path: str | Path) -> AssociativeMemory:
+    """Return the memory in a run file that was read.
+
+    Parameters
+    ----------
+    run : as it was loaded from `path`.
+
+    Raises
+    ------
+    RunFileError : it holds no memory.
+
+    Examples
+    --------
+    >>> of_run(as_run(AssociativeMemory.store(np.array([[1, -1, 1]]))), "m.h5").patterns.tolist()
+    [[1, -1, 1]]
+    """
     if run.kind != KIND:
         raise RunFileError(f"{path}: holds a run of {run.kind!r}, not a memory (hopfed store)")
     try:

@@ -1,10 +1,12 @@
 """Memories as files: what comes back is what was stored, and foreign files are told apart."""
 
+import h5py
 import numpy as np
 import pytest
 from memory.oracle import corrupted, random_signs
 
-from hopfed.errors import RunFileError
+import hopfed
+from hopfed.errors import ArgumentError, RunFileError
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Layered, Projector
 from hopfed.memory.storage import as_run, load, save
@@ -54,6 +56,44 @@ def test_graded_and_operator_memories_come_back(tmp_path):
     np.testing.assert_array_equal(
         load(tmp_path / "operator.h5").recall(cues).states, memory.recall(cues).states
     )
+
+
+def test_a_memory_is_saved_and_loaded_by_the_public_names(tmp_path):
+    memory = AssociativeMemory.store(random_signs((4, 30), 1), Dense(4))
+    memory.save(tmp_path / "m.h5")
+    back = hopfed.load(tmp_path / "m.h5")
+    assert isinstance(back, AssociativeMemory)
+    assert back.rule == Dense(4)
+    np.testing.assert_array_equal(back.patterns, memory.patterns)
+    memory.remove([0]).save(tmp_path / "m.h5")
+    assert len(hopfed.load(tmp_path / "m.h5")) == 3
+
+
+def test_a_memory_takes_the_name_of_no_other_file(tmp_path):
+    memory = AssociativeMemory.store(random_signs((4, 30), 1))
+    for name in ("m.csv", "m.npy", "m"):
+        with pytest.raises(ArgumentError, match=r"path must be a \.h5 or \.hdf5 file"):
+            memory.save(tmp_path / name)
+    with h5py.File(tmp_path / "table.h5", "w") as file:
+        file["x"] = np.ones((2, 2))
+    with pytest.raises(ArgumentError, match="path must be a new file, or a run file of hopfed"):
+        memory.save(tmp_path / "table.h5")
+
+
+def test_other_files_are_said_to_be_and_how_they_are_read(tmp_path):
+    Run("bbp", {}, {"x": np.ones(2)}, {}).save(tmp_path / "run.h5")
+    np.save(tmp_path / "rows.npy", np.ones((2, 2)))
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["x"] = np.ones((2, 2))
+    for name, what, way in (
+        ("run.h5", "a run of 'bbp'", "hopfed.runs.Run.load reads it"),
+        ("rows.npy", "but a table", "hopfed.read_table reads tables"),
+        ("rows.h5", "an HDF5 file, but not a run file", "hopfed.read_table reads tables"),
+    ):
+        with pytest.raises(RunFileError) as error:
+            hopfed.load(tmp_path / name)
+        assert what in str(error.value)
+        assert str(error.value).endswith(way)
 
 
 def test_means_of_0_and_1_come_back_as_means(tmp_path):
