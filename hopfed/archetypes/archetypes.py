@@ -190,7 +190,7 @@ class Archetypes:
         export.to_csv(self, path)
 
     def save(self, path: str | Path) -> None:
-        """Write an .h5 run file to `path`, which `hopfed.load` reads."""
+        """Write an .h5 run file to `path`, which `hopfed.load` reads; it replaces no other file."""
         storage.save(self, path)
 
     def summary(self) -> str:

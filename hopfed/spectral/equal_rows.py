@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, to_host
+from hopfed._lib.arrays import Array, like, to_host
 from hopfed._lib.random import stream
+from hopfed.kernels import MaskedBits
 from hopfed.kernels.masked import with_gaps
 from hopfed.spectral.rows import Bits
 
@@ -38,6 +41,27 @@ def row_marks(rows: Bits | Array) -> np.ndarray:
             found += (words[:, j] ^ (words[:, j] >> np.uint64(31))) * factors[j]
             found *= np.uint64(0x9E3779B97F4A7C15)
     return found
+
+
+def only(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
+    """Return rows without the entries of some columns, which are missing then.
+
+    Parameters
+    ----------
+    rows : as of `row_marks`, on the host or a device.
+    columns : (N,) whether each is kept.
+
+    Examples
+    --------
+    >>> only(np.array([[1, -1]]), np.array([True, False])).tolist()
+    [[1, 0]]
+    """
+    if not isinstance(rows, Bits):
+        return rows * like(columns.astype(np.int8), rows)
+    gaps = with_gaps(rows)
+    words = like(kernels.pack(np.where(columns, 1, -1)[None]).words, gaps.seen.words)
+    signs, seen = (replace(p, words=p.words & words) for p in (gaps.signs, gaps.seen))
+    return MaskedBits(signs, seen)
 
 
 def occurrences(rows: Bits | Array) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What is odd about the columns of a table: constant ones, empty ones, and copies of others."""
+"""What is odd about the columns of a table: empty and constant ones, copies, skipped questions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hopfed._lib.random import stream
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
+from hopfed.spectral.skips import skips
 from hopfed.tables.table import listed
 
 TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
@@ -45,7 +46,30 @@ def oddities(rows: PackedBits | MaskedBits | Reread, columns: Sequence[str]) -> 
         pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
         more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
         lines.append(f"the same or the opposite: {'; '.join(pairs[:5])}{more}")
-    return lines
+    return lines + skipped(rows, columns)
+
+
+def skipped(rows: PackedBits | MaskedBits | Reread, columns: Sequence[str]) -> list[str]:
+    """Return a line for columns that are blank wherever another one holds a value.
+
+    Parameters
+    ----------
+    rows : (M, N), packed; of those that are not held nothing is said.
+    columns : N names.
+
+    Examples
+    --------
+    >>> smokes = np.repeat([1, -1], 50)
+    >>> rows = np.stack([smokes, np.where(smokes > 0, np.tile([1, -1], 50), 0)], axis=1)
+    >>> skipped(kernels.pack_masked(rows), ["smokes", "many"])
+    ["blank wherever 'smokes' is -1: 'many'"]
+    """
+    found: dict[tuple[int, ...], str] = {}
+    for skip in [] if isinstance(rows, Reread) else skips(rows):
+        named = f"blank wherever {listed([columns[skip.column]])} is {skip.sign:+d}"
+        blank = listed([columns[j] for j in skip.blank])
+        found.setdefault(tuple(skip.blank.tolist()), f"{named}: {blank}")
+    return list(found.values())
 
 
 def blank_rows(rows: PackedBits | MaskedBits | Reread) -> tuple[int, int]:

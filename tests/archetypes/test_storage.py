@@ -4,6 +4,7 @@ import csv
 import json
 from dataclasses import fields, replace
 
+import h5py
 import numpy as np
 import pytest
 
@@ -135,3 +136,23 @@ def test_the_report_is_json(graded, symmetric):
         assert made["columns"] == [name for name, _ in table_of(found)][2:]
         assert np.array(made["means"]).shape == found.means.shape
         assert made["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.json", "rows", "rows.png"])
+def test_archetypes_take_no_name_of_another_kind_of_file(symmetric, tmp_path, name):
+    """A table became an HDF5 file without a word."""
+    path = tmp_path / name
+    path.write_text("tea,cake\n1,0\n")
+    with pytest.raises(ArgumentError, match=r"path must be a \.h5 or \.hdf5 file"):
+        symmetric.save(path)
+    assert path.read_text() == "tea,cake\n1,0\n"
+
+
+def test_archetypes_take_the_place_of_no_table(symmetric, tmp_path):
+    path = tmp_path / "rows.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.ones((2, 2))
+    with pytest.raises(ArgumentError, match="path must be a new file, or a run file of hopfed"):
+        symmetric.save(path)
+    symmetric.save(tmp_path / "found.h5")
+    symmetric.save(tmp_path / "found.h5")

@@ -23,6 +23,7 @@ from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels.mixtures import responsibilities
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside, seen_times, times
+from hopfed.spectral.skips import skips
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
 
@@ -37,6 +38,8 @@ class Owner:
         again (`hopfed.spectral.reread_rows.Reread`) only sums over columns and classes can be had.
     index : number of the owner, which names its random streams.
     variables : which columns are levels of one variable, where any are.
+    deciding : columns that decide which others are blank (`hopfed.spectral.skips`); None to find
+        them in the rows.
     means, shares : (K, N) and (K,) of the classes last asked about.
     posterior : (M, K) responsibilities of the classes for each row.
     log_densities : (M,) log-likelihood of what is observed of each row.
@@ -46,6 +49,7 @@ class Owner:
     rows: Bits | Array
     index: int = 0
     variables: Variables | None = None
+    deciding: np.ndarray | None = None
     means: np.ndarray = field(init=False, repr=False)
     shares: np.ndarray = field(init=False, repr=False)
     posterior: Array = field(init=False, repr=False)
@@ -57,6 +61,15 @@ class Owner:
     def numbers(self) -> Numbers | None:
         """The rows as numbers, where they are few bits on the host."""
         return numbers_of(self.rows)
+
+    @cached_property
+    def free(self) -> np.ndarray:
+        """(N,) columns that no gap of another one tells."""
+        if self.deciding is None:
+            self.deciding = np.array(sorted({skip.column for skip in skips(self.rows)}), int)
+        found = np.ones(self.rows.shape[1], bool)
+        found[self.deciding] = False
+        return found
 
     def times(self, X: Array) -> Array:
         """Return ``rows @ X``, (M, k)."""

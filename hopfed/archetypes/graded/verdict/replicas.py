@@ -41,6 +41,7 @@ def replicas(owners: Owners, fit: Fit, numbers: Iterable[int]) -> list[Owners]:
     are shrunk, and means that were shrunk twice would be those of another table.
     """
     worlds = []
+    deciding = [np.flatnonzero(~owner.free) for owner in owners.members]
     for b in numbers:
         classes = plausible(fit, owners.seed, b)
         members = [
@@ -48,6 +49,7 @@ def replicas(owners: Owners, fit: Fit, numbers: Iterable[int]) -> list[Owners]:
                 drawn(o.rows, classes.means, classes.shares[i], owners.seed, i, b, o.variables),
                 i,
                 o.variables,
+                deciding[i],
             )
             for i, o in enumerate(owners.members)
         ]

@@ -23,7 +23,7 @@ from hopfed.archetypes.graded.verdict.rows_between import leaning
 from hopfed.archetypes.graded.verdict.unexplained import Unexplained
 from hopfed.archetypes.graded.verdict.weaker_rows import weaker
 from hopfed.federation.messages import Message
-from hopfed.spectral.equal_rows import occurrences
+from hopfed.spectral.equal_rows import occurrences, only
 from hopfed.spectral.rows import array_beside
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
@@ -149,7 +149,7 @@ def row_sums(owner: Owner, _: Message) -> Message:
     The first is the log-likelihood of a row given its class, standardised by what the class and the
     row's gaps expect (once and squared). Then its surest responsibility, and the best cosine with a
     class (once and squared). Last, of how many rows an equal one came before, and how many have no
-    equal.
+    equal; columns that gaps of others tell are left out, as replicas of the gaps cannot have both.
     """
     home, R, T = array_beside(owner.rows), owner.weights, owner.means
     xp, K, odds = namespace(R), len(T), np.arctanh(T)
@@ -162,7 +162,7 @@ def row_sums(owner: Owner, _: Message) -> Message:
     norms = xp.sqrt((seen[:, 3 * K :] * seen[:, 2 * K : 3 * K]).clip(1e-6, None))
     cosine = xp.astype(xp.max(signs[:, K:] / norms, axis=1), xp.float64)
     sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
-    often = occurrences(owner.rows)
+    often = occurrences(owner.rows if owner.free.all() else only(owner.rows, owner.free))
     equal = np.array([(often - 1).sum(), (often == 1).sum()], float)
     return {"sums": xp.concat([xp.stack([s.sum() for s in sums]), like(equal, z)])}
 
