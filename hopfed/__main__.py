@@ -4,6 +4,7 @@ import atexit
 import os
 import signal
 import sys
+import warnings
 from _thread import interrupt_main
 from contextlib import suppress
 from threading import Timer, main_thread
@@ -33,6 +34,37 @@ def interrupt_again(unraisable: Any) -> None:
         sys.__unraisablehook__(unraisable)
 
 
+def is_own(category: type[Warning], text: str) -> bool:
+    """Whether hopfed itself gives a warning; all others are of the libraries that it uses."""
+    if category.__module__.partition(".")[0] == "hopfed":
+        return True
+    return issubclass(category, FutureWarning) and " is called " in text and " now;" in text
+
+
+def say_own_warnings() -> None:
+    """Let every warning of hopfed's own be one line of this process, said once.
+
+    What libraries warn of, such as a mean of nothing, is not for users; they see it if they ask
+    Python for warnings.
+    """
+    if sys.warnoptions:
+        warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+        return
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if not is_own(category, text) or text in said:
+            return
+        said.add(text)
+        from hopfed.errors import shown  # the words may be those of a stranger's network
+
+        print(f"warning: {shown(text)}", file=sys.stderr)
+
+    warnings.simplefilter("default")  # `show` chooses: a filter would have to import categories
+    warnings.showwarning = show
+
+
 def was_interrupted(error: BaseException | None) -> bool:
     """Whether an interrupt is behind an error: a library that it cuts off raises one of its own."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
@@ -45,16 +77,11 @@ def main() -> None:
     status = INTERRUPTED
     sys.unraisablehook = interrupt_again
     try:
-        import warnings
-
         # Workers are started as `python -c`, which would import from the current folder before
         # all else: a file there called multiprocessing.py, of whoever made the folder, would run.
         os.environ.setdefault("PYTHONSAFEPATH", "1")
 
-        if not sys.warnoptions:  # what libraries warn of, a mean of nothing, is not for users
-            warnings.simplefilter("ignore")
-            warnings.filterwarnings("default", ".* is called .* now", FutureWarning)
-        warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+        say_own_warnings()
         from hopfed.cli import main as run
 
         run()
@@ -79,6 +106,14 @@ def main() -> None:
         sys.stderr.flush()
     os._exit(status)
 
+
+# A process that the command starts imports this module too, and does not call `main`. Its name is
+# given by then; its parent is not.
+if "multiprocessing.spawn" in sys.modules:
+    from multiprocessing import current_process
+
+    if current_process().name != "MainProcess":
+        say_own_warnings()
 
 if __name__ == "__main__":
     # `python -m` puts the current folder first, where modules may lie that are not what they are

@@ -221,7 +221,7 @@ def test_a_stream_replaces_what_the_rule_says(down, rule, capacity, kept):
 
 def test_k_beyond_the_store_takes_what_there_is_and_says_so(down):
     method = made(capacity=5, lam=1.0)
-    with pytest.warns(SmallStoreWarning, match="k = 10 is more than the 5 examples of a store"):
+    with pytest.warns(SmallStoreWarning, match="k = 10 is more than the examples of a store"):
         found = method.classifier({}, down, 2)
     five = made(capacity=5, lam=1.0, k=5).classifier({}, down, 2)
     x, _ = inputs(method, 2)

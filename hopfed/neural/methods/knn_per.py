@@ -268,8 +268,8 @@ class KNNPer(FedAvg):
                 keys, labels, classes, count=count, dim=self.dim, steps=self.steps, seed=seed
             )
         if self.k > len(keys):
-            what = f"k = {self.k} is more than the {len(keys)} examples of a store: all are used"
-            warnings.warn(what, SmallStoreWarning, stacklevel=2)
+            what = f"k = {self.k} is more than the examples of a store: all of a store are used"
+            warnings.warn(what, SmallStoreWarning, stacklevel=2)  # alike for all, so said once
         index = Index(keys, self.index, self.task.device)
         return Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
 
