@@ -6,8 +6,9 @@ averages depend on (x, s) alone, `T = m / x`, and `alpha = s^2 (T - (1 - q))^2 /
 has to be iterated near the line, where its convergence stalls. At given T the load rises with s
 from 0 to its maximum, the phase line; that branch is the retrieval state.
 
-Below T = 0.046 the replica-symmetric line is slightly re-entrant: it rises to 0.1382 before it
-comes back to 0.1379, the capacity of zero temperature.
+Below T = 0.046 the replica-symmetric line is slightly re-entrant: it rises to 0.1382 at T = 0.023
+before it comes back to 0.1379, the capacity of zero temperature. Loads between the two are
+retrieved in an interval of temperatures that ends above 0.
 
 Source: D. J. Amit, H. Gutfreund, H. Sompolinsky, Ann. Phys. 173 (1987) 30.
 """
@@ -19,9 +20,9 @@ from numpy.typing import ArrayLike
 
 from . import _check
 from ._solve import increasing_root, maximise
-from .storage import capacity
 
 _LOWEST = 0.01  # the averages need a step of a quarter of T / sqrt(alpha r)
+_TURN, _MOST = 0.02287334, 0.13818851116541  # temperature and load where the line bends back
 _NO_FIELD = 1e-5  # a smaller beta m is the root 0
 _LARGEST_SPREAD = 0.6  # alpha r stays below 0.6^2 in the retrieval phase
 
@@ -49,18 +50,26 @@ def thermal_capacity(temperature: ArrayLike) -> np.ndarray:
 def retrieval_temperature(alpha: ArrayLike) -> np.ndarray:
     """Temperature up to which patterns are returned at load alpha: the phase line over alpha.
 
-    1 at alpha = 0; 0 from the capacity of zero temperature on; no less than 0.01 below it.
+    1 at alpha = 0, and 0 where no temperature is low enough. The line bends back at T = 0.023:
+    loads between the capacity of zero temperature, 0.1379, and the largest of all, 0.1382, are
+    returned up to this temperature too, but not at T = 0.
+
+    Parameters
+    ----------
+    alpha : load K / N, at least 0; any shape.
 
     Examples
     --------
     >>> round(float(retrieval_temperature(0.1)), 6)
     0.315432
+    >>> retrieval_temperature([0.138, 0.1381, 0.1382]).round(4)
+    array([0.0416, 0.0357, 0.    ])
     """
     alpha = _check.nonnegative("alpha", alpha)
     T = np.where(alpha == 0, 1.0, 0.0)
-    inside = (alpha > 0) & (alpha < capacity())
+    inside = (alpha > 0) & (alpha < _MOST)
     load = alpha[inside]
-    low, high = np.full(load.shape, _LOWEST), np.full(load.shape, 1 - 1e-9)
+    low, high = np.full(load.shape, _TURN), np.full(load.shape, 1 - 1e-9)
     T[inside] = increasing_root(lambda v: load - _load(_peak(v), v)[0], low, high)
     return T[()]
 

@@ -174,6 +174,20 @@ def test_phase_line_inverts_and_ends():
     assert (storage_thermal.spin_glass_temperature(alpha) > T).all()
 
 
+def test_the_phase_line_bends_back():
+    """Above the capacity of zero temperature it was said that no temperature is low enough."""
+    turn, most = storage_thermal._TURN, storage_thermal._MOST
+    T = np.array([0.95 * turn, turn, 1.05 * turn, 0.04])
+    alpha = storage_thermal.thermal_capacity(T)
+    assert alpha[1] == pytest.approx(most, rel=1e-12)
+    assert alpha.argmax() == 1
+    np.testing.assert_allclose(storage_thermal.retrieval_temperature(alpha[2:]), T[2:], rtol=1e-6)
+    warm = storage_thermal.retrieval_temperature(0.1381)
+    at = storage_thermal.thermal_magnetisation(0.1381, [0.99 * warm, 1.01 * warm])
+    assert (at > 0.9).tolist() == [True, False]
+    assert storage_thermal.retrieval_temperature(most * (1 + 1e-9)) == 0
+
+
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
