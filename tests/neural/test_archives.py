@@ -69,14 +69,16 @@ def test_a_published_validation_set_trains_only_beside_a_test_set(tmp_path, word
     ("arrays", "message"),
     [
         ({"labels": LABELS[:5]}, "6 inputs for 5 labels"),
-        ({"labels": LABELS - 1}, "label -1 of row 0 is outside of 0..1"),
+        ({"labels": LABELS - 1, "class_names": ["a", "b", "c"]}, "label -1 of row 0 is outside"),
         ({"labels": LABELS, "class_names": ["a", "b"]}, "label 2 of row 2 is outside of 0..1"),
-        ({"labels": LABELS / 2}, "whole numbers or words"),
-        ({"labels": np.zeros(0, int), "images": IMAGES[:0]}, "whole numbers or words"),
+        ({"labels": np.where(LABELS > 1, np.nan, 1)}, "the label of row 2 is missing"),
+        ({"labels": np.eye(6)}, r"labels of shape \(6, 6\) are not one for each example"),
+        ({"labels": np.zeros(0, int), "images": IMAGES[:0]}, "there are no examples"),
         ({"images": np.array([IMAGES[0], IMAGES[0, :2]], dtype=object)}, "Object arrays"),
         ({"images": np.where(IMAGES > 9, np.nan, 1.0)}, "NaN"),
         ({"images": IMAGES.astype(int) + 256 - IMAGES.max()}, r"in 0..255, got \d+\.\.256"),
-        ({"images": IMAGES.reshape(6, 20)}, r"shape \(6, 20\)"),
+        ({"images": np.where(IMAGES.reshape(6, 20) > 9, np.inf, 1)}, "row 0 of the features"),
+        ({"images": IMAGES.ravel()}, r"shape \(120,\)"),
         ({"images": IMAGES.astype(str)}, "must be numbers"),
         (
             {"split": ["train", "test", "new", "train", "test", "test"]},
@@ -98,9 +100,10 @@ def test_malformed_archives_get_one_line(tmp_path, arrays, message):
 def test_missing_foreign_and_truncated_archives(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         load("nowhere.npz", root=tmp_path)
-    np.savez(tmp_path / "b.npz", x=IMAGES)
-    with pytest.raises(DataError, match="labels and images, jpeg or text are due, found x"):
-        load(str(tmp_path / "b.npz"))
+    for arrays in ({"x": IMAGES}, {"x": IMAGES, "X": IMAGES, "y": LABELS}):
+        np.savez(tmp_path / "b.npz", **arrays)
+        with pytest.raises(DataError, match=r"labels \(or y or Y\) and one of images, .* found x"):
+            load(str(tmp_path / "b.npz"))
     path = npz(tmp_path)
     whole = path.read_bytes()
     for size in (0, 10, len(whole) // 2, len(whole) - 5):
@@ -147,8 +150,7 @@ def test_jpeg_sheets_are_cut_row_by_row(tmp_path, channels):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"labels": LABELS + 3 * 10**15}, "numbers without names goes up to 3000000000000002"),
-        ({"labels": np.full(6, 2**63, np.uint64)}, "goes up to 9223372036854775808"),
+        ({"labels": np.full(6, 2**63, np.uint64), "class_names": ["a"]}, "numbers of 64 bits"),
         ({"writer": LABELS + 10**9}, "goes up to 1000000002"),
         ({"coarse_labels": np.full(6, 3 * 10**15)}, "coarse label 3000000000000000 for 3 classes"),
         ({"coarse_labels": LABELS / 2}, "whole numbers are due"),
@@ -165,8 +167,38 @@ def test_numbers_beyond_all_measure(tmp_path, arrays, message):
     assert one_line(caught)
 
 
-def test_names_carry_numbers_of_any_classes_that_have_them(tmp_path):
-    assert len(read_npz(npz(tmp_path, labels=LABELS + 60)).class_names) == 63
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (LABELS + 60, ("60", "61", "62")),
+        (LABELS - 1.0, ("-1", "0", "1")),
+        (LABELS * 1000, ("0", "1000", "2000")),
+        (LABELS + 3 * 10**15, ("3000000000000000", "3000000000000001", "3000000000000002")),
+        (LABELS[:, None], ("0", "1", "2")),
+        (LABELS / 2, ("0.0", "0.5", "1.0")),
+        (np.array(["9", "10", "11"])[LABELS], ("9", "10", "11")),
+        (np.array(["yew", "ash", "oak"])[LABELS], ("ash", "oak", "yew")),
+    ],
+)
+def test_every_value_of_the_labels_is_a_class_as_in_a_table(tmp_path, labels, names):
+    data = read_npz(npz(tmp_path, labels=labels))
+    assert data.class_names == names
+    if names[0] != "ash":
+        np.testing.assert_array_equal(data.labels, LABELS)
+    table = ["a,y", *(f"{k},{label}" for k, label in enumerate(np.ravel(labels)))]
+    (tmp_path / "t.csv").write_text("\n".join(table) + "\n")
+    np.testing.assert_array_equal(load(str(tmp_path / "t.csv")).labels, data.labels)
+
+
+def test_rows_of_features_and_other_names_of_the_arrays(tmp_path):
+    rows = IMAGES.reshape(6, 20)
+    for inputs, labels in (("x", "y"), ("X", "y"), ("X", "Y"), ("features", "labels")):
+        np.savez(tmp_path / "b.npz", **{inputs: rows, labels: LABELS})
+        data = read_npz(tmp_path / "b.npz")
+        assert (data.shape, data.inputs.dtype) == ((20, 1, 1), np.float32)
+        np.testing.assert_array_equal(data.inputs[:, :, 0, 0], rows)
+    data = read_npz(npz(tmp_path, x=rows, X=rows, y=LABELS))
+    assert data.shape == (1, 5, 4)  # images and labels, which are there, are meant
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Data for neural federations: `load` a dataset, divide it by `partition`.
 
 Data pass through the modules in this order. `sources` finds a dataset, which `archives`,
-`folders`, `leaf` or `hub` reads into a `Dataset`. `schemes` and `allocate` assign examples to
+`features`, `folders`, `leaf` or `hub` reads into a `Dataset`; `arrays` makes one of arrays. `schemes` and `allocate` assign examples to
 clients. `splits` divides each client's examples into training, validation and test. `partitions`
 holds the result. `tensors` puts it on a device; the other modules use only NumPy.
 """

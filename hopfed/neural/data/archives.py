@@ -1,4 +1,4 @@
-"""Reader of datasets in one .npz file: images, pictures in JPEG sheets, or speeches of a play."""
+"""Reader of datasets in one .npz file: images, features, JPEG sheets, or speeches of a play."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from hopfed.data.files import reading
 from hopfed.data.npz import Npz
 from hopfed.errors import DataError
 from hopfed.neural.data import text
+from hopfed.neural.data.arrays import as_inputs, classes_of
 from hopfed.neural.data.dataset import Dataset, encode, superclasses, whole
 from hopfed.neural.data.files import picture
 
-CHANNELS = (1, 3)
+LABELS = ("labels", "y", "Y")  # names of the arrays; the first, if it is there, is meant
+INPUTS = ("images", "features", "inputs", "x", "X")
+OTHERS = ("jpeg", "text")
 _PER_CHARACTER = 2 * text.LENGTH + 64  # bytes: two copies of its window, and its indices
 _TRAIN, _VALIDATION, _TEST = ("train", "training"), ("val", "valid", "validation"), ("test",)
 
@@ -29,19 +32,22 @@ def read_npz(path: str | Path) -> Dataset:
 
     Parameters
     ----------
-    path : a file that holds `labels` and one of
+    path : a file that holds `labels`, which may also be called `y` or `Y`, and one of
 
-        images : (n, height, width), (n, height, width, channels) or (n, channels, height, width).
+        images : (n, height, width), (n, height, width, channels) or (n, channels, height, width);
+            or rows of features (n, d). The array may also be called `features`, `inputs`, `x` or
+            `X`.
         jpeg, offsets, tile : JPEG sheets in one byte array; sheet i is
             ``jpeg[offsets[i]:offsets[i + 1]]`` and shows ``tile = [G, s]``: G x G pictures of
             s x s, row by row.
         text, start, end : speeches ``text[start:end]``, labelled by speaker. They become examples
             of next-character prediction (see `text`); a speaker is a writer, a speech is a group.
 
-        For pictures it may also hold `class_names`, `coarse_labels`, `domain`, `domain_names`,
-        `writer`, `writer_names`, and the published split: `train` (bool) or `split` (words). A
-        validation set in `split` counts as training data if there is a test set; otherwise it is
-        the test set.
+        Every value of `labels` is a class, as in a table; with `class_names` they are the places
+        of these. For pictures and features the file may also hold `coarse_labels`, `domain`,
+        `domain_names`, `writer`, `writer_names`, and the published split: `train` (bool) or
+        `split` (words). A validation set in `split` counts as training data if there is a test
+        set; otherwise it is the test set.
 
     Raises
     ------
@@ -49,14 +55,11 @@ def read_npz(path: str | Path) -> Dataset:
     """
     path = Path(path)
     with reading(path), Npz(path) as archive:
-        keys = set(archive)
-        if "labels" not in keys or not keys & {"images", "jpeg", "text"}:
-            found = ", ".join(archive) or "nothing"
-            raise DataError(f"{path}: labels and images, jpeg or text are due, found {found}")
-        if "text" in keys:
-            return _speeches(path.stem, archive)
-        labels, class_names = encode(archive["labels"], archive.get("class_names", ()))
-        images = _sheets(archive, len(labels)) if "jpeg" in keys else _images(archive)
+        label, held = _names(archive)
+        if held == "text":
+            return _speeches(path.stem, archive, label)
+        labels, class_names = classes_of(archive[label], archive.get("class_names", ()))
+        images = _sheets(archive, len(labels)) if held == "jpeg" else _inputs(archive, held)
         domain, domain_names = _column(archive, "domain")
         writer, writer_names = _column(archive, "writer")
         coarse = archive.get("coarse_labels")
@@ -76,34 +79,26 @@ def read_npz(path: str | Path) -> Dataset:
         )
 
 
-def channels_first(images: np.ndarray) -> np.ndarray:
-    """Return images as (n, channels, height, width), uint8 or float32.
-
-    Examples
-    --------
-    >>> channels_first(np.zeros((5, 8, 8, 3), np.uint8)).shape
-    (5, 3, 8, 8)
-    """
-    if images.ndim == 3:
-        images = images[:, None]
-    elif images.ndim == 4 and images.shape[3] in CHANNELS:
-        images = images.transpose(0, 3, 1, 2)
-    elif images.ndim != 4 or images.shape[1] not in CHANNELS:
-        raise ValueError(f"images of shape {images.shape} are not (n, height, width[, channels])")
-    whole = images.dtype.kind in "iub"
-    if whole and images.size and not (images.min() >= 0 and images.max() <= 255):
-        spread = f"{images.min()}..{images.max()}"
-        raise ValueError(f"images of whole numbers must be in 0..255, got {spread}")
-    if images.dtype.kind not in "iubf":
-        raise ValueError(f"images must be numbers, got {images.dtype}")
-    with np.errstate(over="ignore"):  # a number too large for float32 becomes infinity: refused
-        return np.ascontiguousarray(images, dtype=np.uint8 if whole else np.float32)
+def _names(archive: Npz) -> tuple[str, str]:
+    """Names of the arrays of labels and of examples."""
+    labels, inputs = (_meant(archive, names) for names in (LABELS, INPUTS))
+    inputs = next(([name] for name in reversed(OTHERS) if name in archive), inputs)
+    if len(labels) == len(inputs) == 1:
+        return labels[0], inputs[0]
+    found = ", ".join(archive) or "nothing"
+    due = f"labels (or {' or '.join(LABELS[1:])}) and one of {', '.join((*INPUTS, *OTHERS))}"
+    raise DataError(f"{archive.path}: {due} are due, found {found}")
 
 
-def _images(archive: Npz) -> np.ndarray:
-    header = archive.header("images")  # read in the stored dtype, then copied to bytes or float32
-    require_memory(header.nbytes + 4 * math.prod(header.shape), f"{archive.path}: images")
-    return channels_first(archive["images"])
+def _meant(archive: Npz, names: tuple[str, ...]) -> list[str]:
+    """Those of `names` that may be meant: the first one alone if it is there."""
+    return [name for name in names if name in archive][: 1 if names[0] in archive else None]
+
+
+def _inputs(archive: Npz, name: str) -> np.ndarray:
+    header = archive.header(name)  # read in the stored dtype, then copied to bytes or float32
+    require_memory(header.nbytes + 4 * math.prod(header.shape), f"{archive.path}: {name}")
+    return as_inputs(archive[name])
 
 
 def _sheets(archive: Npz, rows: int) -> np.ndarray:
@@ -134,9 +129,9 @@ def _cut(data: np.ndarray, grid: int, side: int) -> np.ndarray:
     return cut.transpose(0, 2, 4, 1, 3).reshape(grid * grid, -1, side, side)
 
 
-def _speeches(name: str, archive: Npz) -> Dataset:
+def _speeches(name: str, archive: Npz, label: str) -> Dataset:
     """Windows of all speeches; the speaker of each is its writer."""
-    speaker, names = encode(archive["labels"], archive.get("class_names", ()))
+    speaker, names = encode(archive[label], archive.get("class_names", ()))
     require_memory(3 * archive.header("text").nbytes, f"{archive.path}: text")  # it is copied
     script = archive["text"].tobytes().decode("latin-1")
     start, end = whole(archive["start"]), whole(archive["end"])

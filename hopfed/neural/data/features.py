@@ -11,6 +11,7 @@ import numpy as np
 from hopfed._lib.memory_limits import require_memory
 from hopfed.data.arrow_cells import as_numbers, distinct
 from hopfed.errors import DataError
+from hopfed.neural.data.arrays import by_size
 from hopfed.neural.data.dataset import Dataset
 from hopfed.tables.formats import source_of
 from hopfed.tables.vocabulary import MISSING
@@ -133,10 +134,5 @@ def _words(array: Any, path: str | Path, name: str, done: int) -> np.ndarray:
 def _coded(parts: list[np.ndarray]) -> tuple[np.ndarray, tuple[str, ...]]:
     """Codes of the words of a column, and the words: numbers by size, others by letters."""
     words, codes = np.unique(np.concatenate(parts), return_inverse=True)
-    try:
-        order = np.argsort(words.astype(float), kind="stable")
-    except ValueError:
-        order = np.arange(len(words))
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return place[codes].astype(np.int64), tuple(words[order].tolist())
+    place, names = by_size(words)
+    return place[codes].astype(np.int64), names
