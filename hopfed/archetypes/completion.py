@@ -3,7 +3,8 @@
 Cells that are there stay as they are, to the letter, and of their type. A cell that is missing gets
 the commonest word of its column for the sign that is likelier; the likeliest level, in a column of
 categories; which side of the cut it is on, in a column of numbers. A row without any entry stays
-blank: nothing says what it would be. Decimal commas are points here; a .csv gets commas again.
+blank, and a column that had none where the archetypes come from: nothing says what it would be.
+Decimal commas are points here; a .csv gets commas again.
 
 A table is read twice, a block at a time: for the words that its columns hold, and to fill it. So it
 may be larger than the memory.
@@ -19,7 +20,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, complete
-from hopfed.archetypes.rows import coded_as
+from hopfed.archetypes.rows import coded_as, unknown_columns
 from hopfed.data.arrow_cells import Cells
 from hopfed.data.arrow_kinds import as_text
 from hopfed.data.writers import Column
@@ -72,6 +73,7 @@ class Filling:
     types : of each column of the result in Arrow, by its name.
     columns : of +-1, as the archetypes have them.
     cut : names of columns of numbers with gaps, which are filled by the side of the cut.
+    unknown : names of columns with gaps of which archetypes know nothing, and which are not filled.
     dialect : how the source is written, of a text file.
 
     Raises
@@ -103,6 +105,9 @@ class Filling:
         self._source = source_of(source, words=self.coding.entries())
         self.dialect = self._source.dialect
         self.cut: list[str] = []
+        self.unknown: list[str] = []
+        starts = np.cumsum([0, *(code.width for code in coding.codes)])[:-1]
+        self._void = unknown_columns(found)[starts]
         self.types = dict(zip(self._source.names, self._look(), strict=True))
         self._ids = self._source.ids
         if self._ids is not None:
@@ -133,6 +138,9 @@ class Filling:
         for k, (start, j, code, words) in enumerate(named):
             if j is None or seen[start] == rows:
                 continue
+            if self._void[k]:
+                self.unknown.append(self.coding.names[k])
+                continue
             if code.kind == "answers" or not _is_of(types[j], code.levels or words.values()):
                 types[j] = pa.string()
             if code.kind == "number":
@@ -155,11 +163,11 @@ class Filling:
             told, filled = ~is_blank(rows), 0
             arrays = [of_kind(array, kind) for array, kind in zip(given, kinds, strict=True)]
             start = 0
-            triples = zip(packing.places, self.coding.codes, self._words, strict=True)
-            for j, code, words in triples:
+            each = zip(packing.places, self.coding.codes, self._words, self._void, strict=True)
+            for j, code, words, void in each:
                 span = slice(start, start + code.width)
                 start += code.width
-                if j is None:
+                if j is None or void:
                     continue
                 gap = gaps[:, span.start] & told
                 if gap.any():
@@ -170,7 +178,8 @@ class Filling:
             if self._ids is not None:
                 arrays.insert(0, pa.array(self._ids[before : before + len(rows)].tolist()))
             before += len(rows)
-            cells = len(rows) * (len(self.coding.codes) - len(packing.lacking))
+            there = [j is not None for j in packing.places]
+            cells = len(rows) * int((there & ~self._void).sum())
             columns = list(zip(self.types, arrays, strict=True))
             yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hopfed.archetypes.rows import unknown_columns
 from hopfed.archetypes.storage import arrays_of, as_run, names_of, summary_of
 from hopfed.data import writers
 from hopfed.data.dialects import PLAIN, Dialect
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 def to_frame(found: Archetypes) -> Any:
     """Means, or signs, as a pandas frame (K, N), indexed by number (from 1) and share of the rows.
+
+    A column without any entry, of which nothing is known, is NaN.
 
     Parameters
     ----------
@@ -121,15 +124,17 @@ def only_signs(found: Archetypes) -> bool:
 
 
 def _entries(found: Archetypes) -> np.ndarray:
-    """Means of the columns, or their signs where only these are known."""
-    return np.asarray(found.patterns if only_signs(found) else found.means, np.float64)
+    """Means of the columns, or their signs where only these are known; NaN where nothing is."""
+    entries = np.array(found.patterns if only_signs(found) else found.means, np.float64)
+    entries[:, unknown_columns(found)] = np.nan
+    return entries
 
 
 def report_of(found: Archetypes) -> dict[str, Any]:
     """All that is known of archetypes as JSON holds it: words, names, shares, means, errors.
 
     "plus" is what +1 stands for in each column, where a table said it: a word, "> 2.5", or "" where
-    the name of the column says it.
+    the name of the column says it. A column without any entry has the pattern 0, and no mean.
 
     Parameters
     ----------
@@ -143,6 +148,10 @@ def report_of(found: Archetypes) -> dict[str, Any]:
         arrays.pop("means")
     if found.errors is not None:
         arrays["errors"] = found.errors
+    void = unknown_columns(found)
+    if void.any():
+        arrays["patterns"] = np.where(void, 0, found.patterns)
+        arrays |= {n: np.where(void, np.nan, arrays[n]) for n in ("means", "errors") if n in arrays}
     if found.coding is not None:
         arrays["plus"] = [code.plus for code in found.coding.codes for _ in range(code.width)]
     made: dict[str, Any] = plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)

@@ -12,7 +12,7 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import Bits
-from hopfed.tables.coding import Coding
+from hopfed.tables.coding import Coding, is_empty
 from hopfed.tables.reading import read_table
 from hopfed.tables.table import Table, is_made_up, listed, matched, places_of
 
@@ -118,6 +118,31 @@ def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Arch
         columns=table.columns,
         coding=table.coding,
     )
+
+
+def unknown_columns(found: Archetypes) -> np.ndarray:
+    """(N,) booleans: columns without any entry in the rows that the archetypes come from.
+
+    Nothing is known of such a column: every class has the mean 0 there, as surely as any other, and
+    its coding is that of a column that holds no word. Where no coding is known, none is called so.
+
+    Parameters
+    ----------
+    found : the archetypes.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> made = {f"q{j}": ["yes", "no"] * 50 for j in range(8)}
+    >>> unknown_columns(recover(made | {"void": [None] * 100})).tolist()[-2:]
+    [False, True]
+    """
+    means, errors, coding = found.graded_means, found.own_errors, found.coding
+    if means is None or errors is None or coding is None or not len(means):
+        return np.zeros(found.patterns.shape[1], bool)
+    empty = [is_empty(code) for code in coding.codes for _ in range(code.width)]
+    alike = (means == 0).all(axis=0) & np.isclose(errors, errors[0], rtol=1e-6).all(axis=0)
+    return np.array(empty, bool) & alike
 
 
 def _alike(found: Archetypes, table: Table) -> Table:

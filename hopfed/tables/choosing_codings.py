@@ -11,7 +11,7 @@ import numpy as np
 from hopfed.data.arrow_cells import number
 from hopfed.data.readers import RULE
 from hopfed.errors import DataError
-from hopfed.tables.coding import Code, Coding
+from hopfed.tables.coding import EMPTY, Code, Coding
 from hopfed.tables.coding_notes import Decided, notes_of
 from hopfed.tables.looking import DRESSED, FEW, FULL, LEVELS, MOSTLY, NAMING, Looked
 from hopfed.tables.refusals import RefusedColumnError, no_answers, no_columns, refusal
@@ -200,7 +200,7 @@ class Decider(Looked):
         if held.many or (rest and self._numbers(j) and not worded):
             return self._number(j, gone)
         if not rest:
-            return Code("words", tuple({**(words or {"0": -1, "1": 1}), **dict(gone)}.items()))
+            return Code("words", tuple({**(words or dict(EMPTY)), **dict(gone)}.items()))
         known = self._meanings(j, given)
         if known is not None:
             return Code("words", tuple({**known, **words, **dict(gone)}.items()))

@@ -175,6 +175,20 @@ class Code:
         return ", ".join(f"{'/'.join(said[s])} is {s:+d}" for s in said if said[s])
 
 
+EMPTY = (("0", -1), ("1", 1))  # words of a column that held none
+
+
+def is_empty(code: Code) -> bool:
+    """Whether a code is that of a column that held no entry; others are so if they were told to be.
+
+    Examples
+    --------
+    >>> is_empty(Code("words", (*EMPTY, ("9", 0)))), is_empty(Code("words", (("no", -1),)))
+    (True, False)
+    """
+    return code.kind == "words" and tuple(pair for pair in code.words if pair[1] != GONE) == EMPTY
+
+
 @dataclass(frozen=True)
 class Coding:
     """How the columns of a table became columns of +-1, for tables that are coded alike.
@@ -187,6 +201,7 @@ class Coding:
     ignored : names of columns that were left out.
     partial : whether a table may lack some of the columns, which are missing in all of its rows
         then, as where owners with different columns were put together.
+    exclusive : columns of +-1, each of a column of its own, of which one is +1 in every row.
 
     Examples
     --------
@@ -203,10 +218,14 @@ class Coding:
     ids: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     partial: bool = False
+    exclusive: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         require(len(self.names) == len(self.codes), "codes", "one for each name", len(self.codes))
         require(len(set(self.names)) == len(self.names), "names", "different", "two alike")
+        places = [j for group in self.exclusive for j in group]
+        fit = len(set(places)) == len(places) and all(0 <= j < len(self) for j in places)
+        require(fit, "exclusive", "columns, each of them once", self.exclusive)
 
     @classmethod
     def of_bits(cls, names: tuple[str, ...], minus: bool) -> Coding:
@@ -235,13 +254,21 @@ class Coding:
         pairs = zip(self.codes, self.names, strict=True)
         return tuple(name for code, source in pairs for name in code.names(source))
 
+    @property
+    def alone(self) -> np.ndarray:
+        """(N,) whether a column of +-1 is all that its column became."""
+        widths = np.array([code.width for code in self.codes], int)
+        levels = np.array([bool(code.levels) for code in self.codes], bool)
+        return np.repeat(~levels, widths)
+
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Columns of +-1 that are the levels of one variable: in a row one of them is +1."""
         ends = np.cumsum([code.width for code in self.codes], dtype=int)
         pairs = zip(ends.tolist(), self.codes, strict=True)
         spans = [range(end - code.width, end) for end, code in pairs if code.kind == "category"]
-        return tuple(tuple(span) for span in spans if len(span) > 1)
+        found = [tuple(span) for span in spans if len(span) > 1]
+        return tuple(sorted([*found, *self.exclusive]))
 
     def entries(self) -> frozenset[str]:
         """Words, in lower case, that are cells in tables without names; none where there are names.
@@ -286,6 +313,7 @@ class Coding:
             "ids": self.ids,
             "ignored": self.ignored,
         } | ({"partial": True} if self.partial else {})
+        held |= {"exclusive": self.exclusive} if self.exclusive else {}
         return json.dumps(held, ensure_ascii=False)
 
     @classmethod
@@ -305,7 +333,8 @@ class Coding:
             names, places = zip(*held["columns"], strict=True) if held["columns"] else ((), ())
             texts = [_texts(part) for part in (names, held["ids"], held["ignored"])]
             used = tuple(codes[k] for k in places)
-            return cls(texts[0], used, texts[1], texts[2], held.get("partial") is True)
+            alone = tuple(tuple(map(int, group)) for group in held.get("exclusive", ()))
+            return cls(texts[0], used, texts[1], texts[2], held.get("partial") is True, alone)
         except broken as error:
             raise DataError(f"no coding of a table: {error}") from None
 

@@ -113,8 +113,9 @@ def complete_command(
     """Fill the gaps of FILEs with what archetypes make likelier.
 
     RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
-    get the likelier word of their column. A row without any entry stays blank. A .h5 file
-    holds the rows as +-1 (values) and how probable they are (probability).
+    get the likelier word of their column. A row without any entry stays blank, and a column that
+    had none in the rows that RUN comes from. A .h5 file holds the rows as +-1 (values) and how
+    probable they are (probability).
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
@@ -137,6 +138,12 @@ def complete_command(
     if blank:
         rows = "row without any entry stays" if blank == 1 else "rows without any entry stay"
         out.print(f"{blank:,} {rows} blank")
+    void = list(dict.fromkeys(name for filling in fillings for name in filling.unknown))
+    if void:
+        out.print(
+            f"gaps in {listed(void)} stay blank: no row that {shown(run_file)} comes from has an "
+            "entry there"
+        )
     cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
     if cut:
         out.print(
@@ -160,7 +167,8 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 
     It holds shares, and means by the names of columns. .csv and .parquet have a row for each
     archetype, .json all that is known, with what +1 stands for, .h5 is a run file. Means are in
-    [-1, 1]: the rate of +1 is (1 + mean) / 2. Where only signs are known they are written instead.
+    [-1, 1]: the rate of +1 is (1 + mean) / 2. Where only signs are known they are written instead;
+    a column without any entry, of which nothing is known, is blank.
     In a .csv, names that a spreadsheet would take for formulas (= + - @) are led by an apostrophe.
     Of a federation of networks a row is a seed, round and client, with accuracies, bytes and FLOPs.
 
@@ -187,7 +195,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
         said = (
             "signs" if only_signs(found) else "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
         )
-        said = f": {said}{_pluses(found.coding)}"
+        said = f": {said}{_pluses(found)}"
     out.print(f"wrote {shown(out_file)}{said}")
 
 
@@ -203,13 +211,16 @@ def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Pat
     return every
 
 
-def _pluses(coding: Any) -> str:
+def _pluses(found: Any) -> str:
     """What +1 stands for in the columns of a table, where the names do not say it."""
+    from hopfed.archetypes.rows import unknown_columns
     from hopfed.tables.table import listed
 
     by_plus: dict[str, list[str]] = {}
-    for name, code in [] if coding is None else zip(coding.names, coding.codes, strict=True):
-        by_plus.setdefault(code.plus, []).append(name)
+    if found.coding is not None:
+        void = {found.coding.columns[j] for j in unknown_columns(found).nonzero()[0]}
+        for name, code in zip(found.coding.names, found.coding.codes, strict=True):
+            by_plus.setdefault("" if name in void else code.plus, []).append(name)
     by_plus.pop("", None)
     parts = [f"{shown(plus)} in {listed(names)}" for plus, names in list(by_plus.items())[:MEANT]]
     parts += ["others in other columns"] * (len(by_plus) > MEANT)

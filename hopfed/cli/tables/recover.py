@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
@@ -186,6 +187,7 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
 def print_recovery(recovery: Any, seconds: float) -> None:
     """Print the table of archetypes and what it took to find them."""
     from hopfed.archetypes.display import verdict
+    from hopfed.archetypes.rows import unknown_columns
     from hopfed.archetypes.storage import names_of
 
     found = recovery.archetypes
@@ -211,12 +213,14 @@ def print_recovery(recovery: Any, seconds: float) -> None:
             f"{len(found)} classes may lie in {found.n_detected}: how many classes there are is "
             "decided by how well they explain the rows"
         )
-    if len(recovery.constant_columns):
-        names = names_of(found)
-        constant = [shown(names[j]) for j in recovery.constant_columns]
-        more = f" and {len(constant) - ROWS} more" if len(constant) > ROWS else ""
-        which = "" if found.columns is None else f": {', '.join(constant[:ROWS])}{more}"
-        out.print(f"{len(constant)} column(s) hold a single value{which}")
+    void = unknown_columns(found)
+    constant = [j for j in recovery.constant_columns.tolist() if not void[j]]
+    for which, hold in ((constant, "a single value"), (np.flatnonzero(void), "no entry")):
+        if len(which):
+            held = [shown(names_of(found)[j]) for j in which]
+            more = f" and {len(held) - ROWS} more" if len(held) > ROWS else ""
+            named = "" if found.columns is None else f": {', '.join(held[:ROWS])}{more}"
+            out.print(f"{len(held)} column(s) hold {hold}{named}")
     if recovery.readings > 1:
         out.print(f"the examples are more than --memory: they were read {recovery.readings} times")
     if len(recovery.n_examples) == 1:
