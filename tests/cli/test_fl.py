@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from hopfed.runs import Run
@@ -39,6 +40,33 @@ def test_settings_may_come_from_a_file(hopfed, tmp_path):
     assert status == 0
     config = json.loads(text)["config"]
     assert (config["options"], config["clients"]) == ("mu=0.5", 3)
+
+
+@pytest.fixture
+def plants(tmp_path):
+    """Rows of two features in a .csv and an .npz file."""
+    rng = np.random.default_rng(0)
+    kinds, rows = rng.integers(0, 2, 80), rng.normal(size=(80, 2))
+    rows[:, 0] += 3 * kinds
+    lines = [f"{a},{b},{k}" for (a, b), k in zip(rows, kinds, strict=True)]
+    lines.insert(0, "width,length,species")
+    (tmp_path / "plants.csv").write_text("\n".join(lines) + "\n")
+    np.savez(tmp_path / "plants.npz", x=rows, y=kinds)
+    return [f"{tmp_path}/plants.csv:species", f"{tmp_path}/plants.npz"]
+
+
+def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, plants):
+    for data, method, taken in (
+        (plants[0], "fedavg", "models=mlp:64"),
+        (plants[1], "hebbian", "models=mlp:64 and encoder=network"),
+    ):
+        options = ("--data", data, "--clients", 2, "--rounds", 1, "--json")
+        status, text, err = hopfed("fl", "run", method, *options)
+        assert (status, err) == (0, f"rows of features: takes {taken} where none is named\n")
+        assert json.loads(text)["config"]["models"] == ["mlp:64"]
+        assert hopfed("fl", "run", method, *options, "--models", "mlp:8")[0] == 0
+    status, _, err = hopfed("fl", "run", "fedavg", *options, "--models", "cnn-1")
+    assert (status, err.startswith("error: models must be mlp:64")) == (2, True)
 
 
 def test_methods_are_listed(hopfed):

@@ -16,9 +16,11 @@ from hopfed._lib.outputs import RUN, check_folder, check_outputs, replacing
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.networks.collected import COMMANDS
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
-from hopfed.cli.printing import out, shown, table
+from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.runs.run import carry_out, engine_options, progress, refuse_code
 from hopfed.errors import ArgumentError, BackendError, DataError
+
+FEATURES = "models=mlp:64"  # for rows of features where no network is named
 
 
 @click.group("fl")
@@ -196,9 +198,27 @@ def _settings(fl: Any, method: str, options: dict[str, Any]) -> tuple[int, Any, 
     said = {s.partition("=")[0].strip() for s in given}
     settings = [*(s for s in held if s.partition("=")[0].strip() not in said), *given]
     config = fl.with_options(replace(fl.Config(), method=method), settings)
+    taken = _for_features(config, settings)
+    if taken:
+        err.print(f"rows of features: takes {' and '.join(taken)} where none is named")
+        settings += taken
+        config = fl.with_options(config, taken)
     if file is not None:
         refuse_code(fl, config, str(file), [f"method={method}", *given])
     return first, config, settings
+
+
+def _for_features(config: Any, settings: list[str]) -> list[str]:
+    """Settings for rows of features where the defaults, which are for images, were not changed."""
+    from hopfed.neural.data.sources import holds_features
+    from hopfed.neural.methods import method
+
+    named = {s.partition("=")[0].strip() for s in settings}
+    own = {f.name: f.default for f in _own(method(config.method))}
+    taken = [] if "models" in named else [FEATURES]
+    if "encoder" not in named and own.get("encoder") == "patches":
+        taken.append("encoder=network")
+    return taken if taken and holds_features(config.data) else []
 
 
 @fl_command.command("predict")

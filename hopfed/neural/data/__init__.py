@@ -1,9 +1,10 @@
 """Data for neural federations: `load` a dataset, divide it by `partition`.
 
 Data pass through the modules in this order. `sources` finds a dataset, which `archives`,
-`features`, `folders`, `leaf` or `hub` reads into a `Dataset`; `arrays` makes one of arrays. `schemes` and `allocate` assign examples to
-clients. `splits` divides each client's examples into training, validation and test. `partitions`
-holds the result. `tensors` puts it on a device; the other modules use only NumPy.
+`features`, `folders`, `leaf` or `hub` reads into a `Dataset`; `arrays` makes one of arrays.
+`schemes` and `allocate` assign examples to clients. `splits` divides each client's examples into
+training, validation and test. `partitions` holds the result. `tensors` puts it on a device; the
+other modules use only NumPy.
 """
 
 from hopfed.neural.data.dataset import Dataset

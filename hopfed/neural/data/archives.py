@@ -79,6 +79,18 @@ def read_npz(path: str | Path) -> Dataset:
         )
 
 
+def npz_holds_features(path: str | Path) -> bool:
+    """Whether an .npz file holds rows of features; nothing but a header is read.
+
+    Parameters
+    ----------
+    path : as of `read_npz`.
+    """
+    with reading(path), Npz(path) as archive:
+        held = _names(archive)[1]
+        return held in INPUTS and len(archive.header(held).shape) == 2
+
+
 def _names(archive: Npz) -> tuple[str, str]:
     """Names of the arrays of labels and of examples."""
     labels, inputs = (_meant(archive, names) for names in (LABELS, INPUTS))

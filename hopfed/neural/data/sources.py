@@ -14,7 +14,7 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data import folders, leaf
-from hopfed.neural.data.archives import read_npz
+from hopfed.neural.data.archives import npz_holds_features, read_npz
 from hopfed.neural.data.dataset import Dataset
 from hopfed.neural.data.features import TABLE, read_features
 from hopfed.neural.data.hub import ENTRIES, read_hub
@@ -165,6 +165,23 @@ def load(
     return _find(name, SOURCES[name], _root(name, root), size)
 
 
+def holds_features(spec: str) -> bool:
+    """Whether `load` would return rows of features, not images or text; little is read for it.
+
+    Parameters
+    ----------
+    spec : as of `load`.
+
+    Examples
+    --------
+    >>> holds_features("digits"), holds_features("plants.csv:species")
+    (False, True)
+    """
+    if spec.endswith(".npz"):
+        return npz_holds_features(_existing(spec, None))
+    return TABLE.fullmatch(spec) is not None
+
+
 def digits() -> Dataset:
     """Return scikit-learn's digits: 1,797 images of 8 x 8 pixels with 17 grey values."""
     from sklearn.datasets import load_digits
@@ -208,7 +225,7 @@ def _root(name: str, root: str | Path | None) -> Path:
 
 
 def _existing(spec: str, root: str | Path | None) -> Path:
-    path = Path(spec)
+    path, root = Path(spec), root if root is not None else os.environ.get(ENVIRONMENT)
     if not os.path.isfile(path) and root is not None and os.path.isfile(Path(root) / path):
         return Path(root) / path
     return path

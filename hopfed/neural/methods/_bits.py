@@ -96,7 +96,8 @@ class OnBits(ClosedForm):
         data = self.loaded.split.dataset
         require(data.is_images, "data", "images", data.name)
         channels, height, width = data.shape
-        require(height * width > 1, "data", "images, not features", data.name)
+        rule = "images, not features (these take encoder=network)"
+        require(height * width > 1, "data", rule, data.name)
         return Patches(channels, height, width, self.patch)
 
     @property

@@ -168,10 +168,21 @@ class Task:
 
         `setting` is the name of the setting that names the architecture, for messages.
         """
-        data, spec = self.split.dataset, self.spec
+        data = self.split.dataset
         rule = f"{'any but lstm' if data.is_images else 'lstm'} for the inputs of {data.name}"
         fits = reads(architecture, images=data.is_images)
         require(fits, setting, rule, repr(architecture))
+        try:
+            return self._built(architecture)
+        except ArgumentError as error:
+            if data.shape[1:] != (1, 1) or "pixels" not in str(error):
+                raise
+            rule = "mlp:64, another mlp or a network of yours for rows of features"
+            named = "models" if setting == "model" else setting
+            raise ArgumentError(named, rule, architecture) from None
+
+    def _built(self, architecture: str) -> Model:
+        data, spec = self.split.dataset, self.spec
         if data.is_images:
             channels, size = data.shape[0], data.shape[-1]
         else:
