@@ -135,6 +135,26 @@ def upper_edge(classes: Classes, M: float) -> float:
     return float(high)
 
 
+def excess_kurtosis(classes: Classes) -> float:
+    """Fourth cumulant of the noise of an entry, in coordinates of unit noise, on average.
+
+    Parameters
+    ----------
+    classes : the population.
+
+    Examples
+    --------
+    >>> excess_kurtosis(Classes([[0.0, 0.0]], [1.0]))
+    -2.0
+    """
+    p, mean = classes.observed, classes.means
+    centre = p * mean
+    up, down = p * (1 + mean) / 2, p * (1 - mean) / 2
+    fourth = up * (1 - centre) ** 4 + down * (1 + centre) ** 4 + (1 - p) * centre**4
+    cumulant = classes.shares @ (fourth - 3 * (classes.profile * classes.noise) ** 2)
+    return float((cumulant / classes.noise**2) @ classes.weights / classes.N)
+
+
 def _bound(classes: Classes, samples: float) -> float:
     """What the edge does not exceed: the largest sums of variances over columns and over rows."""
     return float((1 + np.sqrt((classes.profile @ classes.weights).max() / samples)) ** 2)

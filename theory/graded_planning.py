@@ -244,7 +244,7 @@ class _Case:
         self.place = 1 if share <= 0.5 or not signs else 0
         # Columns of any rate are divided by the standard deviation that they show, and then have
         # the edge of +-1 entries (theory/NOTES.md, "Counting in whitened coordinates").
-        self.kurtosis = _excess_kurtosis(self.classes) if signs else -2.0
+        self.kurtosis = class_noise.excess_kurtosis(self.classes) if signs else -2.0
         self.spread = np.ones(1) if signs else self._spread()
 
     def _spread(self) -> np.ndarray:
@@ -287,8 +287,14 @@ class _Case:
         """Eigenvalue that white noise exceeds at the level, as the count takes it."""
         centre, scale = tracy_widom.wishart_scaling(samples, self.N)
         level = tracy_widom.isf(_check.probability("false_alarm", self.false_alarm))
-        shift = 1 + self.kurtosis / np.sqrt(samples * self.N)
-        return float(shift * (centre + scale * level) / samples)
+        shift = spikes.small_table_shift(self.kurtosis, samples, self.N)
+        found, most = float(shift * (centre + scale * level) / samples), self.most(samples)
+        return most if samples == 1 or self.N == 1 else min(found, most)
+
+    def most(self, samples: float) -> float:
+        """Largest eigenvalue that a table can have: that of rows with every entry, all alike."""
+        classes = self.shown(samples)
+        return float((1 / classes.noise) @ classes.weights)
 
     def power(self, samples: float) -> float:
         """Probability of passing the test, over the rows that the class gets, and over tables."""
@@ -309,7 +315,8 @@ class _Case:
         outside = kappa > root
         passes = outside * ndtr((eigenvalue - limit) / np.where(outside, sd, 1.0))
         missed = float(np.clip(weights @ (1 - passes).mean(axis=1), 0.0, 1.0))
-        return 1 - (1 - self.false_alarm) * missed
+        possible = self.threshold(samples) < self.most(samples)
+        return 1 - (1 - self.false_alarm) * missed if possible else 0.0
 
     def _strengths(self, got: np.ndarray, samples: float) -> np.ndarray:
         """Spike of the class if it gets this share of the rows, the noise as it is on average."""
@@ -388,13 +395,3 @@ def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
 
 def _rms(errors: np.ndarray, classes: Classes) -> float:
     return float(np.sqrt(errors**2 @ classes.weights / classes.N))
-
-
-def _excess_kurtosis(classes: Classes) -> float:
-    """Fourth cumulant of the noise of an entry, in coordinates of unit noise, on average."""
-    p, mean = classes.observed, classes.means
-    centre = p * mean
-    up, down = p * (1 + mean) / 2, p * (1 - mean) / 2
-    fourth = up * (1 - centre) ** 4 + down * (1 + centre) ** 4 + (1 - p) * centre**4
-    cumulant = classes.shares @ (fourth - 3 * (classes.profile * classes.noise) ** 2)
-    return float((cumulant / classes.noise**2) @ classes.weights / classes.N)

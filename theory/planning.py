@@ -33,7 +33,7 @@ from ._solve import smallest_count
 FALSE_ALARM = 1e-3  # rate of the count, unless another is asked for
 START_LEVEL = 1e-6  # that of its robust start; the rule's own level decides
 _MAX_SAMPLES = 2.0**50
-# The first-order kurtosis shift 1 + k4 / sqrt(M N), with k4 >= -2, means nothing for smaller M N.
+# Of smaller M N the first-order kurtosis shift means nothing, and eigenvalues take few values.
 SMALLEST_TABLE = 36.0
 
 # Points at which the binomial number of an archetype's examples is summed over: the counts from 0
@@ -171,20 +171,22 @@ def noise_threshold(
     """Eigenvalue of `(1/M) eta^T eta` that pure noise exceeds with probability `false_alarm`.
 
     Tracy-Widom quantile in Ma's scaling, with bulk variance `1 - r^2` and the kurtosis shift of
-    +-1 noise.
+    +-1 noise. It is never above N, the largest eigenvalue that a table can have, and N itself for
+    one row or one column, whose only eigenvalue that is: no test passes it. Below ten rows or
+    columns the level is kept within a factor of two up to r = .6; above, tests are stricter.
 
     Examples
     --------
     >>> round(float(noise_threshold(0.5, 400, 400, 0.05)), 6)
-    3.025277
+    3.025286
     """
     centre, scale = tracy_widom.wishart_scaling(M, N)
     level = tracy_widom.isf(_check.probability("false_alarm", false_alarm))
-    shift = spikes.edge_shift(r, M, N)
-    found: np.ndarray = (
-        (1 - np.asarray(r) ** 2) * shift * (centre + scale * level) / np.asarray(M)
-    )[()]
-    return found
+    shift = spikes.small_table_shift(spikes.excess_kurtosis(r), M, N)
+    found = (1 - np.asarray(r) ** 2) * shift * (centre + scale * level) / np.asarray(M)
+    single = (np.asarray(M) == 1) | (np.asarray(N) == 1)
+    limit: np.ndarray = np.where(single, N, np.minimum(found, N)).astype(np.float64)[()]
+    return limit
 
 
 def detection_power(
@@ -353,12 +355,14 @@ def _power(
     # A generous false-alarm rate puts the threshold inside the bulk, where spikes are not told
     # from noise: an outlier counts from the edge on.
     edge = spikes.outlier(spikes.threshold(q), q, variance) * scale
-    threshold = np.maximum(noise_threshold(r, N, M, false_alarm), edge)
+    noise = noise_threshold(r, N, M, false_alarm)
+    threshold = np.maximum(noise, edge)
     outside = kappa > spikes.threshold(q)
     passes = outside * ndtr((eigenvalue - threshold) / np.where(outside, sd, 1.0))
     missed = np.sum(weights * (1 - passes), axis=-1)
-    found: np.ndarray = 1 - (1 - false_alarm[..., 0]) * np.clip(missed, 0.0, 1.0)
-    return found
+    found = 1 - (1 - false_alarm[..., 0]) * np.clip(missed, 0.0, 1.0)
+    possible: np.ndarray = (noise < N)[..., 0]  # no table has a larger eigenvalue than N
+    return np.where(possible, found, 0.0)
 
 
 def binomial_shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -160,6 +160,13 @@ def test_columns_that_hardly_vary_lend_no_precision():
     assert [named[name] for name in ("power", "eigenvalue", "accuracy")] == [True] * 3
 
 
+def test_one_row_is_no_test():
+    """Its only eigenvalue was below the threshold, and passed it with a chance of .26."""
+    found = plan(ClassLaw(r=0.6), 0.5, 100, samples=1)
+    assert found.threshold == pytest.approx(100 / (1 - 0.6**2))
+    assert found.power == 0
+
+
 def test_a_wrong_prediction_is_noticed(monkeypatch):
     law = ClassLaw(r=0.4, missing=0.2)
     right = plan(law, 0.3, 60, samples=400)

@@ -100,6 +100,27 @@ def test_false_alarm_rate_of_the_threshold():
     np.testing.assert_allclose(size, [0.1, 0.05], atol=0.025)
 
 
+@pytest.mark.parametrize(("N", "M"), [(5, 5), (8, 5), (6, 12), (3, 30), (30, 3), (2, 100)])
+def test_false_alarm_rate_of_small_tables(N, M):
+    """By the first order of the kurtosis shift a level of .05 was .298 at 5 x 5."""
+    noise = np.random.default_rng(22).choice([-1.0, 1.0], size=(8000, M, N))
+    top = np.linalg.eigvalsh(noise.transpose(0, 2, 1) @ noise / M)[:, -1]
+    limit = planning.noise_threshold(1e-6, N, M, [0.05, 0.001])
+    size = (top[:, None] > limit).mean(axis=0)
+    assert 0.03 < size[0] < 0.08
+    assert size[1] < 0.002
+
+
+def test_no_threshold_is_negative_or_above_what_a_table_can_have():
+    N, M = np.meshgrid(np.arange(1, 12), np.arange(1, 12))
+    for r in (1e-3, 0.5, 0.9, 0.99):
+        limit = planning.noise_threshold(r, N, M)
+        assert ((limit > 0) & (limit <= N)).all()
+        np.testing.assert_array_equal(limit[0], N[0])
+        power = planning.detection_power(r, 0.5, N, M)
+        assert (power[limit == N] == 0).all()
+
+
 def test_power_matches_simulation():
     rng = np.random.default_rng(33)
     N, r, pi, draws = 200, 0.3, np.array([0.5, 0.4, 0.1]), 150
