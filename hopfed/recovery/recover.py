@@ -24,6 +24,7 @@ from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
 from hopfed.recovery.routes import Recovery, graded_recovery, judged, symmetric_recovery
 from hopfed.recovery.settings import Settings, named_rule
+from hopfed.spectral.one_hot import one_hot
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread_rows import Reread
@@ -152,7 +153,7 @@ def run_recovery(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
     >>> recovery.n_examples, recovery.traffic.up.tolist()
-    ([300, 300], [41188, 41188])
+    ([300, 300], [41192, 41192])
     """
     settings = Settings(**options)
     rule = named_rule(settings.rank_rule, settings.alpha, seed)
@@ -166,6 +167,7 @@ def run_recovery(
     coding = None if tables is None else tables[0].coding
     with nullcontext() if there is None else there.current():
         clients = _clients(examples, gaps=not settings.only_symmetric)
+        coding = None if coding is None else _with_levels(coding, clients)
         if any(isinstance(rows, Reread) for rows in clients):
             _check_reread(settings, there)
         elif there is not None:
@@ -178,6 +180,14 @@ def run_recovery(
     found = replace(recovery.archetypes, columns=tables[0].columns, coding=coding)
     made = [rows.made() for rows in clients if isinstance(rows, Reread)]
     return replace(recovery, archetypes=found, readings=max(made, default=1))
+
+
+def _with_levels(coding: Coding, clients: list[Rows]) -> Coding:
+    """The coding, with columns that are the levels of one variable though each stands alone."""
+    found = one_hot(clients, coding.alone)
+    if not found:
+        return coding
+    return replace(coding, exclusive=tuple(tuple(group.tolist()) for group in found))
 
 
 def _is_there(rows: Rows) -> bool:

@@ -9,29 +9,34 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.spectral.one_hot import one_hot
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
 from hopfed.spectral.skips import skips
+from hopfed.tables.coding import Coding
 from hopfed.tables.table import listed
 
 TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 
 
-def oddities(rows: PackedBits | MaskedBits | Reread, columns: Sequence[str]) -> list[str]:
+def oddities(rows: PackedBits | MaskedBits | Reread, coding: Coding) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies.
+
+    Then for neighbouring columns that are levels of one variable, and for skipped questions.
 
     Parameters
     ----------
     rows : (M, N), packed.
-    columns : N names.
+    coding : of their columns.
 
     Examples
     --------
     >>> rows = kernels.pack(np.array([[1, -1, 1, 1], [-1, 1, 1, 1], [1, -1, 1, -1]]))
-    >>> oddities(rows, ["a", "b", "c", "d"])
+    >>> oddities(rows, Coding.of_bits(("a", "b", "c", "d"), minus=True))
     ["of one value: 'c'", "the same or the opposite: 'a' and 'b'"]
     """
+    columns = coding.columns
     sums, seen = column_moments(rows)
     empty, constant = seen == 0, (np.abs(sums) == seen) & (seen > 0)
     lines = []
@@ -46,6 +51,10 @@ def oddities(rows: PackedBits | MaskedBits | Reread, columns: Sequence[str]) -> 
         pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
         more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
         lines.append(f"the same or the opposite: {'; '.join(pairs[:5])}{more}")
+    lines += [
+        f"one of {listed([columns[j] for j in levels])} is +1 in every row, as levels are"
+        for levels in one_hot([rows], coding.alone)[:5]
+    ]
     return lines + skipped(rows, columns)
 
 

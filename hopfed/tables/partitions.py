@@ -255,7 +255,7 @@ def _coded(parts: Sequence[_Part], choices: Choices, coding: Coding | None) -> T
 
 def _looked(given: Any, what: str, choices: Choices) -> _Looked:
     source = _opened(given, what, choices)
-    held = [Contents.of(choices, name) for name in source.names]
+    held = [Contents.of(choices, name, source.dialect) for name in source.names]
     for block in source.blocks():
         for contents, array in zip(held, block, strict=True):
             contents.add(Cells(array))
@@ -304,5 +304,5 @@ def _packed_by(given: Any, what: str, choices: Choices, coding: Coding) -> Bits:
 def _table(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Table:
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
-    odd = oddities(rows, coding.columns)
+    odd = oddities(rows, coding)
     return Table(rows, coding.columns, None, coding, (*notes, *odd))

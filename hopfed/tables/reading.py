@@ -136,7 +136,7 @@ def read_tables(
         if all(code.kind == "words" for table in alone for code in table.coding.codes):
             return matched(alone, whats)  # each has its own values for yes and no
     if coding is not None:
-        return [_coded(source, coding, source.notes, most, least) for source in opened]
+        return [_coded(source, coding, source.notes, most, least, True) for source in opened]
     decision, packings = _decided(opened, choices, most)
     pairs = zip(opened, packings, strict=True)
     notes = [[*source.notes, *decision.notes] for source in opened]
@@ -174,7 +174,7 @@ def _decided(
     """
     names = sources[0].names
     places = [places_of(s.names, names, s.what, sources[0].what) for s in sources]
-    parts = [[Contents.of(choices, name) for name in names] for _ in sources]
+    parts = [[Contents.of(choices, name, s.dialect) for name in names] for s in sources]
 
     def decide() -> Decision:
         whats = [source.what for source in sources]
@@ -220,10 +220,15 @@ def _packed_on(packing: Packing | None, cells: list[Cells]) -> Packing | None:
 
 
 def _coded(
-    source: Source, coding: Coding, notes: Sequence[str], most: int | None, least: int
+    source: Source,
+    coding: Coding,
+    notes: Sequence[str],
+    most: int | None,
+    least: int,
+    judge: bool = False,
 ) -> Table:
     """Turn the cells of a source into rows of bits."""
-    packing = Packing(source, coding, most)
+    packing = Packing(source, coding, most, judge)
     for block in source.blocks():
         packing.add([Cells(array) for array in block])
     return _table(packing, notes, least)
@@ -235,7 +240,7 @@ def _table(packing: Packing, notes: Sequence[str], least: int) -> Table:
     rows = packing.rows()
     if not isinstance(rows, Reread):
         rows = as_examples(rows, name=what, gaps=True, least=least)
-    odd, lacks = oddities(rows, columns), packing.lacking
+    odd, lacks = oddities(rows, packing.coding), packing.lacking
     if lacks:
         notes = [*notes, lacking(what, lacks)]
     return Table(rows, columns, packing.ids(), packing.coding, (*notes, *odd))
@@ -251,9 +256,9 @@ def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
         rows = as_examples(packed, name=source.what, gaps=True)
     if isinstance(rows, MaskedBits) and not isinstance(packed, MaskedBits):
         minus = any((part == -1).any() for part in numbers.parts())
-    odd = oddities(rows, source.names)
     coding = Coding.of_bits(source.names, minus)
-    return Table(rows, source.names, source.ids, coding, (*source.notes, *odd))
+    notes = (*source.notes, *oddities(rows, coding))
+    return Table(rows, source.names, source.ids, coding, notes)
 
 
 def _packed(source: Source, most: int | None) -> tuple[PackedBits | MaskedBits | Reread, bool]:
