@@ -354,7 +354,9 @@ def _odd_rows(K: int, odd: dict[str, float]) -> str:
     what = "a continuum or rows of different quality"
     if name == "repeats":
         what = "rows of which some are copies of others"
+    classes = "1 class leaves" if K == 1 else f"{K} classes leave"
     return (
-        f"{K} classes leave no dependence between columns, but {says[name].format(how)} "
-        f"({abs(odd[name]):.1f} standard deviations): the classes summarise {what}."
+        f"{classes} no dependence between columns, but {says[name].format(how)} "
+        f"({abs(odd[name]):.1f} standard deviations): the class{'es' * (K > 1)} "
+        f"summarise{'s' * (K == 1)} {what}."
     )
