@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib import hdf5_files
 from hopfed._lib.guarded_reading import blocks, filled, in_child_process
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.old_names import current_name, current_names
@@ -121,11 +122,10 @@ class Run:
         RunFileError : there is no such file, or it is foreign, truncated, of a newer format,
             larger than the memory that is free, or not complete although it must be.
         """
-        import h5py
+        import h5py  # noqa: F401  (before the child is made, which loads nothing)
 
         def read() -> Iterator[Any]:
-            # A run file is replaced, never changed: there is nothing to lock.
-            with h5py.File(path, "r", locking=False) as file:
+            with hdf5_files.opened(path) as file:
                 yield from _parts(path, file)
 
         if not os.path.isfile(path):

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from helpers import assert_close
 
+from hopfed._lib.outputs import is_run
+from hopfed.data.readers import read_numbers
 from hopfed.errors import RunFileError
 from hopfed.runs import FORMAT, Run, plain
 
@@ -33,6 +35,19 @@ def refusal(path, **options):
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
     return str(error.value)
+
+
+@pytest.mark.parametrize(
+    "held", [{}, {"mode": "a"}, {"locking": False}, {"locking": True}], ids=str
+)
+def test_a_file_is_read_while_it_is_open(path, tmp_path, held):
+    """The library wants one choice of locks in a process, and the file was said to be damaged."""
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["examples"] = np.eye(4)
+    with h5py.File(path, **held), h5py.File(tmp_path / "rows.h5", **held):
+        assert Run.load(path).summary["score"] == 0.5
+        assert is_run(path)
+        np.testing.assert_array_equal(read_numbers(tmp_path / "rows.h5"), np.eye(4))
 
 
 def test_round_trip(run, path):

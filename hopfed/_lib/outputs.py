@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2s
 from pathlib import Path
 
+from hopfed._lib import hdf5_files
 from hopfed._lib.guarded_reading import in_child_process
 from hopfed._lib.other_accounts import check_own, followed
 from hopfed.errors import ArgumentError, RunFileError
@@ -299,10 +300,10 @@ def is_run(path: str | Path) -> bool:
     >>> is_run(__file__)
     False
     """
-    import h5py
+    import h5py  # noqa: F401  (before the child is made, which loads nothing)
 
     def found() -> Iterator[bool]:
-        with h5py.File(path, "r", locking=False) as file:
+        with hdf5_files.opened(path) as file:
             yield "hopfed_format" in file.attrs
 
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hopfed._lib import hdf5_files
 from hopfed._lib.guarded_reading import COPIES, blocks, filled, in_child_process, raise_limits
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.files import opened, reading, size_of
@@ -115,7 +116,7 @@ def _in_child(
             if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
                 tables.append(name)
 
-        with h5py.File(path, "r", locking=False) as file:
+        with hdf5_files.opened(path) as file:
             file.visititems(collect)
             dataset = file[pick(path, tables, preferred)]
             _check(path, dataset, size)
