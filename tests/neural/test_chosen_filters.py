@@ -217,7 +217,7 @@ def test_other_readers_have_the_chosen_bits():
         ({"candidates": 8}, "candidates must be more than the 8 filters"),
         ({"candidates": -1}, "candidates must be more than the 8 filters"),
         ({"bits": "public"}, "bits must be pooled where candidates are chosen"),
-        ({"epsilon": 10.0}, "bits must be public where counts have noise"),
+        ({"epsilon": 10.0}, "bits must be public and choose own where counts have noise"),
         ({"form": "sketch", "width": 4}, "form must be counts where candidates are chosen"),
         ({"encoder": "network"}, "candidates must be 0 where a network encodes"),
     ],

@@ -155,9 +155,13 @@ class Hebbian(OnBits):
         return self.agreeing + 2
 
     def _goes_with(self, wanted: Mapping[str, object], where: str) -> None:
-        for name, one in wanted.items():
-            got = getattr(self, name)
-            require(got == one, name, f"{one} {where}", got)
+        """Refuse other values of settings, all in one line, so that one correction is enough."""
+        wrong = [name for name, one in wanted.items() if getattr(self, name) != one]
+        if wrong:
+            first, *others = (f"{name} {wanted[name]}" for name in wrong)
+            rule = " and ".join([first.partition(" ")[2], *others])
+            got = ", ".join(str(getattr(self, name)) for name in wrong)
+            raise ArgumentError(wrong[0], f"{rule} {where}", got)
 
     def choices(self) -> list[Choice]:
         """Settings that validation chooses from."""
