@@ -51,7 +51,12 @@ def _task_options(command: Any) -> Any:
                 help="digits, a name, a .npz file, a table of features as FILE.csv[:LABELS], or "
                 "hub:NAME. [default: digits]",
             ),
-            click.option("--partition", help="iid, classes:K, dirichlet:A, writer, rotation:..."),
+            click.option(
+                "--partition",
+                help="iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no client "
+                "empty, writer, role, domain, pachinko or rotation:ANGLES. "
+                "[default: dirichlet:0.5]",
+            ),
             click.option("--clients", type=COUNT, help="Number of clients."),
             click.option("--rounds", type=COUNT, help="Communication rounds."),
             click.option(

@@ -117,7 +117,7 @@ def dirichlet(
     drawn = [np.concatenate(parts) for parts in own]
     if redistribute:
         drawn = _fill(drawn, minimum, rng)
-    advice = "take a larger alpha, fewer clients, or redistribute"
+    advice = f"take a larger alpha, fewer clients, or dirichlet:{alpha:g}:redistribute"
     check_sizes([len(rows) for rows in drawn], minimum, advice)
     return [np.sort(rows) for rows in drawn]
 
