@@ -171,6 +171,11 @@ def test_a_batch_leaves_a_memory_without_gradient():
     assert (job.params["long_term"] != before).all()
 
 
+def test_ablations_are_named_by_small_letters_or_by_the_capitals_of_the_paper():
+    assert make(options="ablation=D") == make(options="ablation=d")
+    assert make("fedssa", "ablation=M1-A") == make("fedssa", "ablation=m1-a")
+
+
 @pytest.mark.parametrize("way", ["sequential", "stacked"])
 def test_without_memory_it_is_standalone_to_the_bit(way):
     alone, ours = play(make("standalone", way=way)), play(make(options="ablation=d", way=way))

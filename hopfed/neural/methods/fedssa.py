@@ -91,6 +91,7 @@ class FedSSA(Standalone):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals
         for name, known in (("fusion", FUSIONS), ("ablation", ABLATIONS)):
             got = getattr(self, name)
             require(got in known, name, f"one of {', '.join(k for k in known if k)}", repr(got))

@@ -100,6 +100,7 @@ class SoHip(Standalone):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals
         for name, known in (
             ("ablation", ABLATIONS),
             ("head", HEADS),
