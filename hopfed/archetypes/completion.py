@@ -117,7 +117,7 @@ class Filling:
         """Read once: which words columns hold; and return the types of what is filled."""
         import pyarrow as pa
 
-        packing, codes = Packing(self._source, self.coding), self.coding.codes
+        packing, codes = Packing(self._source, self.coding, judge=True), self.coding.codes
         counts: list[Counter[str]] = [Counter() for _ in codes]
         seen, rows = np.zeros(len(self.coding), np.int64), 0
         types: list[Any] = [None] * len(self._source.names)
@@ -130,6 +130,7 @@ class Filling:
                     held.update(_counted(cells[j]))
             for j, array in enumerate(given):
                 types[j] = array.type if types[j] in (None, array.type) else pa.string()
+        packing.judge()
         if not rows:
             raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
         self._words = list(map(_commonest, codes, counts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from hopfed.tables.coding_notes import Decided, notes_of
 from hopfed.tables.looking import DRESSED, FEW, FULL, LEVELS, MOSTLY, NAMING, Looked
 from hopfed.tables.refusals import RefusedColumnError, no_answers, no_columns, refusal
 from hopfed.tables.table import is_made_up, listed
+from hopfed.tables.thousands import doubtful, why_doubtful
 from hopfed.tables.vocabulary import (
     GONE,
     MAYBE_LEVEL,
@@ -219,6 +221,7 @@ class Decider(Looked):
                 low = {"-1": -1, "0": GONE if self.minus else -1}
                 given = self.choices.signs(name)
                 return Code("words", tuple({**low, "1": 1, **given}.items()))
+        self._refuse_points(j)
         if any(math.isinf(v) for v in values):
             raise self._mixed(j, {spelt(v) for v in values if math.isinf(v)}, "is no number to use")
         how = self.choices.cut(name)
@@ -232,6 +235,20 @@ class Decider(Looked):
             return Code("words", (*words, *gone))
         self.uncut.append(j)
         return Code("words")
+
+    def _refuse_points(self, j: int) -> None:
+        """Refuse numbers whose points may stand between thousands, unless they become levels."""
+        if self.choices.cut(self.names[j]) == "levels":
+            return
+        for held, doubts in zip(self.parts, self._doubts, strict=True):
+            points = held[j].points
+            if doubts[j] and points is not None:
+                raise self._refusal(j, why_doubtful(doubts[j], points.sure))
+
+    @cached_property
+    def _doubts(self) -> list[list[str]]:
+        """Of each source and column a number whose point may stand between thousands."""
+        return [doubtful(contents.points for contents in held) for held in self.parts]
 
     def _refuse_no_answers(self, j: int, values: set[float]) -> None:
         """Refuse codes of no answer beside 1 and 2 where a cut is said for all columns at once."""

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from hopfed.data.arrow_cells import Cells, as_numbers, measured, number
+from hopfed.data.dialects import PLAIN, Dialect
 from hopfed.tables.options import Choices
+from hopfed.tables.thousands import Points
 from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
 MOST = 1000  # different words of a column that are kept
@@ -34,6 +36,7 @@ class Contents:
     missing : words that stand for no entry.
     cut : whether its numbers are cut; then a word may say on which side of a cut it is.
     most : different words that are kept.
+    points : what points in its numbers may be, in a text file where that is a question.
     """
 
     words: Counter[str] = field(default_factory=Counter)
@@ -45,15 +48,24 @@ class Contents:
     missing: frozenset[str] = MISSING
     cut: bool = False
     most: int = MOST
+    points: Points | None = None
 
     @classmethod
-    def of(cls, choices: Choices, name: str) -> Contents:
-        """Return what is known of the column `name` before its first row, given `choices`."""
+    def of(cls, choices: Choices, name: str, dialect: Dialect = PLAIN) -> Contents:
+        """Return what is known of the column `name` before its first row, given `choices`.
+
+        Parameters
+        ----------
+        choices : what was told.
+        name : of the column.
+        dialect : how its file is written.
+        """
         gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
         cut = choices.cut(name) is not None
         missing = MISSING | gone if gone else MISSING  # one set for all columns, as a rule
         most = COMBINED if choices.of(name) == "answers" else MOST
-        return cls(kept=[] if cut else None, missing=missing, cut=cut, most=most)
+        points = Points.of(dialect, name)
+        return cls(kept=[] if cut else None, missing=missing, cut=cut, most=most, points=points)
 
     def number(self, word: str) -> float | None:
         """Return the number that a word of this column stands for, None for any other word."""
@@ -61,6 +73,8 @@ class Contents:
 
     def add(self, cells: Cells) -> None:
         """Look at some more rows."""
+        if self.points is not None:
+            self.points = self.points.after_cells(cells.array)
         if self.many:
             self._add_numbers(cells.array)
             self.rows += len(cells)
@@ -125,6 +139,7 @@ class Contents:
             parts[0].missing,
             parts[0].cut,
             parts[0].most,
+            Points.together(part.points for part in parts),
         )
 
     def all_kept(self) -> list[np.ndarray]:

@@ -33,6 +33,7 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re
 DRESSED = re.compile(
     r"[€$£¥]? ?[+-]?([0-9]+|[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+)([.,][0-9]+)? ?[%€$£¥]?"
 )
+THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+")
 FULL = {word for low, high in FAMILIES for word in low | high if len(word) > 1}
 
 
@@ -88,6 +89,7 @@ class Looked:
 
     def _refuse_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
         """Refuse words that look like entries of another kind than categories."""
+        self._refuse_dressed(j, levels)
         numbers = {canonical(word) for word in levels if number(word) is not None}
         if numbers:
             rest = tokens - numbers
@@ -95,16 +97,24 @@ class Looked:
                 why = f"is a number beside {listed(sorted(rest)[:5])}: remove a row of totals"
                 raise self._mixed(j, numbers, why)
             raise self._mixed(j, rest, "is not a number")
-        if len(levels) > 2 and all(DRESSED.fullmatch(word) for word in levels):
-            one = shown(min(sorted(levels), key=len), 40)
-            raise self._refusal(
-                j, f"holds numbers that are written like '{one}': write them like 1234.5"
-            )
         if all(DATE.fullmatch(word) for word in levels):
             raise self._refusal(j, "holds dates")
         if tokens & FULL and len(tokens) > 1:
             odd = outsiders(tokens) or tokens - FULL or tokens
             raise self._mixed(j, odd, beside=tokens & FULL)
+
+    def _refuse_dressed(self, j: int, words: Collection[str]) -> None:
+        """Refuse numbers that are not written plainly, such as 1,019 and 5 %."""
+        odd = [word for word in words if number(word) is None]
+        counts = self.contents[j].words
+        alone = len(odd) < len(words) and sum(counts[word] for word in odd) == 1  # as of a total
+        if not odd or alone or len(words) <= 2 or not all(map(DRESSED.fullmatch, words)):
+            return
+        one = min(sorted(odd), key=len)
+        way = "write them like 1234.5"
+        if THOUSANDS.fullmatch(one):
+            way = f"write {re.sub('[^0-9+-]', '', one)}, without marks of thousands"
+        raise self._refusal(j, f"holds numbers that are written like '{shown(one, 40)}': {way}")
 
     def _rows_of(self, j: int, words: Collection[str]) -> int:
         """Number of rows of a column that hold one of some words."""
@@ -131,6 +141,7 @@ class Looked:
     def _many_words(self, j: int, count: str) -> RefusedColumnError:
         """Error about too many categories, which may be names of rows that come more than once."""
         held, name = self.contents[j], self.names[j]
+        self._refuse_dressed(j, {w.strip() for w in held.words if canonical(w) not in MISSING})
         why = f"holds {count} different words"
         several = several_answers(held.words.keys() - {""})
         if several is not None:

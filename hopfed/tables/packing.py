@@ -16,6 +16,7 @@ from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.refusals import Unknown, unknown_words
 from hopfed.tables.sources import Source
 from hopfed.tables.table import SHOWN, is_made_up, listed, misspelt
+from hopfed.tables.thousands import Points, doubtful, why_doubtful
 from hopfed.tables.vocabulary import GONE, MISSING, canonical
 
 ROOM = 1 << 29  # bytes that names of rows may take in any case
@@ -31,13 +32,17 @@ class Packing:
     coding : of its columns, which are found by name.
     most : bytes that the rows may take; where they take more they are read again later, and have no
         names. None for as many as there are.
+    judge : whether to look at points in numbers, which may be of thousands; where the coding was
+        made from these rows that was done.
 
     Raises
     ------
     DataError : it lacks columns, or holds a word that the coding does not know.
     """
 
-    def __init__(self, source: Source, coding: Coding, most: int | None = None):
+    def __init__(
+        self, source: Source, coding: Coding, most: int | None = None, judge: bool = False
+    ):
         self.source, self.coding = source, coding
         self.places = _places(source, coding)
         names = [source.names.index(name) for name in coding.ids if name in source.names]
@@ -46,6 +51,12 @@ class Packing:
         self._ids: list[str] = []
         self._letters = 0
         self._gathered = Gathered(source.what, most)
+        self._points = {
+            j: points
+            for name, code, j in zip(coding.names, coding.codes, self.places, strict=True)
+            if judge and j is not None and code.kind == "number"
+            if (points := Points.of(source.dialect, name)) is not None
+        }
 
     @property
     def lacking(self) -> list[str]:
@@ -54,6 +65,8 @@ class Packing:
 
     def packed(self, cells: list[Cells]) -> PackedBits | MaskedBits:
         """Pack the rows of a block."""
+        for j, points in self._points.items():
+            self._points[j] = points.after_cells(cells[j].array)
         triples = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
@@ -72,6 +85,14 @@ class Packing:
         signs = kernels.pack(codes > 0)
         return MaskedBits(signs, kernels.pack(~gone)) if gone.any() else signs
 
+    def judge(self) -> None:
+        """Refuse numbers whose points may be of thousands, once all rows were seen."""
+        doubts = doubtful(self._points.values())
+        for (j, points), word in zip(self._points.items(), doubts, strict=True):
+            if word:
+                name, why = shown(self.source.names[j], 60), why_doubtful(word, points.sure)
+                raise DataError(f"{self.source.what}: column '{name}' {why}")
+
     def add(self, cells: list[Cells]) -> None:
         """Take the rows of a block."""
         self._gathered.add(self.packed(cells))
@@ -85,6 +106,7 @@ class Packing:
 
     def rows(self) -> PackedBits | MaskedBits | Reread:
         """Return all rows, or what reads them again."""
+        self.judge()
 
         def again() -> Iterator[PackedBits | MaskedBits]:
             packing = Packing(self.source, self.coding)
