@@ -70,7 +70,8 @@ def judge(
     if rank.n_detected == 0:
         return Verdict(
             "no signal",
-            "No eigenvalue stands above the noise: no archetype is detectable with these "
+            rank.none
+            or "No eigenvalue stands above the noise: no archetype is detectable with these "
             "examples; more of them, or cleaner ones, would lower the threshold.",
         )
     if min(N, M) < LEAST_SIDE or N * M < LEAST_ENTRIES:

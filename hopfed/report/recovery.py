@@ -39,7 +39,7 @@ MEANINGS = {
     "detected, not resolved": "The rows are of several kinds, but too few rows say what the unsure "
     "ones are like: single columns of these may be wrong.",
     "incomplete": "The archetypes below are borne out by the data, but there are more than these.",
-    "no signal": "This does not prove that there are no archetypes; these data cannot show any.",
+    "no signal": "This does not prove that there are no archetypes; this count shows none.",
     "too little data": "Nothing can be said either way.",
     "poor fit": "The data are not what the method assumes: take nothing below for established.",
     "not converged": "The computation did not come to its end: take nothing below for established.",

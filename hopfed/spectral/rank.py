@@ -9,7 +9,7 @@ holds, except `Fixed`, which is the paper's quick check on the sharpened one (ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -42,6 +42,7 @@ class RankEstimate:
         arXiv:2603.19902, eq. (42).
     rule : the rule in words.
     unequal : whether owners of different noise were told apart.
+    none : what a count of 0 says, of a rule that is no test of noise.
 
     Examples
     --------
@@ -59,6 +60,7 @@ class RankEstimate:
     overlaps: np.ndarray = field(repr=False)
     rule: str
     unequal: bool = False
+    none: str = ""
 
     @property
     def quality(self) -> float:
@@ -274,7 +276,12 @@ class Fixed:
         lam = self.tau / (1 + self.t * (1 - self.tau))  # the inverse of dream
         tau = lam * sample.n_sites / self.scale
         rule = f"sharpened eigenvalue above {self.tau:g}"
-        return _estimate(sample, k, tau, sample.variance(k), rule)
+        none = (
+            f"No sharpened eigenvalue exceeds the chosen threshold of {self.tau:g}; the largest is "
+            f"{sharpened.max(initial=0.0):.2g}. Noise was not looked at: try a smaller threshold, "
+            "or the rule tw, which tells signal from noise."
+        )
+        return replace(_estimate(sample, k, tau, sample.variance(k), rule), none=none)
 
 
 def _robust_start(sample: Sample, edge: Edge) -> int:

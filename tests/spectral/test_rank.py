@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from helpers import rest_slow, sample
 
+import hopfed
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample, noise_variance
@@ -119,3 +120,15 @@ def test_bad_arguments():
 
 def test_the_threshold_of_an_endless_dream_is_zero():
     assert Fixed(t=np.inf)(Sample(np.array([80.0, 20.0, 0.0]), 100, 400)).threshold == 0
+
+
+def test_a_fixed_threshold_that_counts_nothing_says_nothing_of_noise():
+    """Three plain archetypes were said not to stand above the noise."""
+    rows = sample(3, 60, 500, 0.7, 0)[1]
+    found = hopfed.recover(rows, rank_rule=0.5)
+    assert (found.status, len(found)) == ("no signal", 0)
+    assert found.advice.startswith("No sharpened eigenvalue exceeds the chosen threshold of 0.5")
+    assert "try a smaller threshold, or the rule tw" in found.advice
+    assert len(hopfed.recover(rows, rank_rule=0.05)) == 3
+    noise = np.random.default_rng(0).choice([-1, 1], (200, 40))
+    assert hopfed.recover(noise).advice.startswith("No eigenvalue stands above the noise")
