@@ -27,6 +27,7 @@ class Dialect:
     ----------
     delimiter : between cells.
     commas : names of columns of numbers with a decimal comma.
+    sides : names of columns where only what says a side of a cut (<= 2,5) gets a decimal comma.
     mark : whether the file begins with the mark of UTF-8, as spreadsheets ask for.
     end : of a line.
 
@@ -40,12 +41,16 @@ class Dialect:
     commas: frozenset[str] = frozenset()
     mark: bool = False
     end: str = "\n"
+    sides: frozenset[str] = frozenset()
 
     def cell(self, column: str, value: Any) -> Any:
         """Return a value as this dialect writes it in a column."""
-        if column not in self.commas or value is None:
+        if value is None or (column not in self.commas and not self._is_side(column, value)):
             return value
         return re.sub(_POINT, r"\1,\2", str(value))
+
+    def _is_side(self, column: str, value: Any) -> bool:
+        return column in self.sides and str(value).startswith(("<=", ">"))
 
 
 PLAIN = Dialect()

@@ -227,7 +227,7 @@ def _csv(
         for start in range(0, length, BLOCK):
             lines = (
                 [dialect.cell(name, value) for value in _plain(values[start : start + BLOCK])]
-                if name in dialect.commas
+                if name in dialect.commas | dialect.sides
                 else _plain(values[start : start + BLOCK])
                 for name, values in columns
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,9 @@ def _write_filled(
     streamed = out_file.suffix.lower() in STREAMED
     held: list[tuple[Any, Any]] = []
     dialect = fillings[0].dialect
+    if dialect.commas:
+        cut = frozenset(name for filling in fillings for name in filling.cut)
+        dialect = replace(dialect, sides=cut - dialect.commas)
     with writing(out_file, dialect) if streamed else nullcontext() as add:
         types = _common_types(fillings)
         for path, filling in zip(files, fillings, strict=True):
