@@ -139,6 +139,7 @@ def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
     lines = [line.split() for line in text.splitlines()]
     assert lines[1][:3] == ["first", "cat", "1.0000"]
     assert lines[2][:3] == ["second", "ant", "1.0000"]
+    assert "y/yes is +1, n/no is -1 (q0, q1, q2 and 47 more)." in text.replace("\n", " ")
     head, *found = [line.split(",") for line in Path("out.csv").read_text().splitlines()]
     assert head == ["id", *names]
     assert [row[0] for row in found] == ["first", "second"]
@@ -153,6 +154,18 @@ def test_words_and_names_go_in_and_come_out(hopfed, tmp_path, monkeypatch):
     np.save("cues.npy", cues)
     assert hopfed("recall", "m.h5", "cues.npy", "--out", "plain.npy")[0] == 0
     np.testing.assert_array_equal(np.load("plain.npy"), xi[[2, 0]])
+
+
+def test_the_opposite_of_a_pattern_is_said_to_be(hopfed, patterns, tmp_path):
+    """The table showed an overlap of -1 as if the pattern were recalled, and --json one of 1."""
+    memory, cues = tmp_path / "m.h5", tmp_path / "opposite.npy"
+    np.save(cues, np.stack([-patterns[2], patterns[1]]))
+    assert hopfed("store", tmp_path / "patterns.npy", "--out", memory)[0] == 0
+    _, text, _ = hopfed("recall", memory, cues)
+    assert "nearest to the opposite of that pattern" in text.replace("\n", " ")
+    said = json.loads(hopfed("recall", memory, cues, "--json")[1])
+    assert (said["nearest"], said["overlap"]) == ([2, 1], [-1, 1])
+    assert "opposite" not in hopfed("recall", memory, tmp_path / "cues.npy")[1]
 
 
 def test_columns_of_numbers_are_matched_by_name(hopfed, tmp_path, monkeypatch):

@@ -23,6 +23,11 @@ ROWS = 40  # of the table; --json and --out hold all
 SHOWN = 6  # cues in the figure
 STEPS = 3  # pictures between a cue and what is recalled
 OUT = (".npy", ".csv", ".h5")
+NAMED = 3  # columns, and ways to code them, that are listed
+OPPOSITE = (
+    "A negative overlap: what was recalled is nearest to the opposite of that pattern, which most "
+    "rules hold as well."
+)
 # Nothing is said of cues that their memory does not know.
 _NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
 
@@ -94,6 +99,8 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
         for name in ("out_file", "figure"):
             if options[name]:
                 out.print(f"wrote {options[name]}", markup=False)
+        if options["out_file"] and held.coding is not None:
+            out.print(_meaning(held.coding), markup=False)
 
 
 def _said(names: Named, held: Named) -> dict[str, Any]:
@@ -165,8 +172,10 @@ def _as_run(
 ) -> Any:
     from hopfed.runs import Run
 
-    best = np.abs(found.overlaps).max(axis=-1) if len(memory) else np.zeros(found.states.shape[:-1])
-    nearest = np.abs(found.overlaps).argmax(axis=-1) if len(memory) else np.full(best.shape, -1)
+    best, nearest = np.zeros(found.states.shape[:-1]), np.full(found.states.shape[:-1], -1)
+    if len(memory):
+        nearest = np.abs(found.overlaps).argmax(axis=-1)
+        best = np.take_along_axis(found.overlaps, nearest[..., None], axis=-1)[..., 0]
     arrays = {
         "cues": cues,
         "states": found.states,
@@ -246,3 +255,19 @@ def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | N
     out.print(grid)
     if len(states) > ROWS:
         out.print(f"... and {len(states) - ROWS} more (--json or --out holds all)")
+    if (np.array(run.summary["overlap"]) < 0).any():
+        out.print(OPPOSITE)
+
+
+def _meaning(coding: Any) -> str:
+    """What the numbers of recalled columns stand for in the words of the table."""
+    said: dict[str, list[str]] = {}
+    for name, code in zip(coding.names, coding.codes, strict=True):
+        words = "+1 is the level in the column's name" if code.levels else str(code)
+        said.setdefault(words, []).append(name)
+    parts = []
+    for words, names in said.items():
+        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+        parts.append(f"{words} ({', '.join(names[:NAMED])}{more})")
+    more = f"; and {len(parts) - NAMED:,} more codings" if len(parts) > NAMED else ""
+    return f"In the states {'; '.join(parts[:NAMED])}{more}."
