@@ -34,7 +34,9 @@ class Config:
     Attributes
     ----------
     method, options : name of the method, and its own settings as ``key=value,key=value``.
-    data, partition, clients, models, norm, init, head_layer, weights, frozen, published, examples,
+    data : name of a dataset or a file; in Python also a `hopfed.neural.data.Dataset`, or a pair of
+        arrays (inputs, labels), see `hopfed.neural.data.given.as_named`.
+    partition, clients, models, norm, init, head_layer, weights, frozen, published, examples,
         shares, augment, device : see `hopfed.neural.training.task.TaskSpec`.
     rounds : communication rounds.
     rate, late, delay : participation, see `hopfed.federation.participation`.
@@ -90,6 +92,10 @@ class Config:
     seeds: int = 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.data, str):  # whose module takes half a second to load
+            from hopfed.neural.data.given import as_named
+
+            object.__setattr__(self, "data", as_named(self.data))
         check_types(self)
         for name in ("clients", "rounds", "every", "seeds"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))

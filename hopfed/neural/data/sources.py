@@ -17,6 +17,7 @@ from hopfed.neural.data import folders, leaf
 from hopfed.neural.data.archives import npz_holds_features, read_npz
 from hopfed.neural.data.dataset import Dataset
 from hopfed.neural.data.features import TABLE, read_features
+from hopfed.neural.data.given import PREFIX, given
 from hopfed.neural.data.hub import ENTRIES, read_hub
 
 ENVIRONMENT = "HOPFED_DATA"
@@ -118,13 +119,16 @@ def load(
     spec : one of
 
         "digits" : the 1,797 digits of 8 x 8 that ship with scikit-learn.
-        "FILE.npz" : a file with `images` and `labels`, as :func:`archives.read_npz` reads it.
+        "FILE.npz" : a file with `images` (or rows of features) and `labels`, or `x` and `y`, as
+            :func:`archives.read_npz` reads it.
         "FILE.csv", "FILE.csv:COLUMN" : a table of features, with its column of labels, as
         :func:`features.read_features` reads it; also .tsv, .parquet and .feather.
         "mnist", "cifar10", "cifar100", "tiny-imagenet", "femnist", "shakespeare", "pacs",
         "office-home" : an .npz file or the official folder, below the root.
         "hub:NAME" : one of these datasets from the hub (extra `hub`).
-    root : folder to search; by default the environment variable HOPFED_DATA names it.
+        "arrays:NAME:DIGEST" : arrays that :func:`given.as_named` keeps.
+    root : folder to search, also for a file that is not in the current folder; by default the
+        environment variable HOPFED_DATA names it.
     size : side in pixels to which decoded pictures are resized. It applies to Tiny-ImageNet
         (64 x 64 as published), to PACS and Office-Home (default 64), and to the hub.
     labelled : whether a table of features must have a column of labels.
@@ -148,6 +152,9 @@ def load(
     """
     if size is not None:
         require(isinstance(size, int) and size > 0, "size", "a number of pixels above 0", size)
+    if spec.startswith(PREFIX):
+        _require_as_is(size, spec)
+        return given(spec)
     kind, _, rest = spec.partition(":")
     table = TABLE.fullmatch(spec)
     if table is not None:
