@@ -118,6 +118,10 @@ class Interpolation:
 class KNNPer(FedAvg):
     """kNN-Per of Marfoq et al. (2022).
 
+    Bytes and FLOPs are those of FedAvg, whose training it is. What it costs to classify is not
+    counted: a forward pass for each stored example whenever the model changes, and the distances
+    of each example to those stored.
+
     Attributes
     ----------
     k : number of neighbours; a store with fewer examples uses all of them, with a warning.
