@@ -69,6 +69,22 @@ def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, p
     assert (status, err.startswith("error: models must be mlp:64")) == (2, True)
 
 
+def test_the_help_says_what_data_there_are(hopfed):
+    from hopfed.neural.data.sources import SOURCES
+
+    text = " ".join(hopfed("fl", "run", "--help")[1].split())
+    assert all(name in text for name in (*SOURCES, "HOPFED_DATA", "dirichlet:A:redistribute"))
+
+
+@pytest.mark.usefixtures("plants")
+def test_a_file_is_found_in_the_folder_of_data(hopfed, tmp_path, monkeypatch):
+    options = ("--data", "plants.npz", "--models", "mlp:8", "--clients", 2, "--rounds", 1)
+    monkeypatch.delenv("HOPFED_DATA", raising=False)
+    assert hopfed("fl", "run", "fedavg", *options)[2] == "error: plants.npz: no such file\n"
+    monkeypatch.setenv("HOPFED_DATA", str(tmp_path))
+    assert hopfed("fl", "run", "fedavg", *options)[0] == 0
+
+
 def test_methods_are_listed(hopfed):
     status, text, _ = hopfed("fl", "list")
     assert status == 0

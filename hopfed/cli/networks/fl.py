@@ -48,13 +48,14 @@ def _task_options(command: Any) -> Any:
             ),
             click.option(
                 "--data",
-                help="digits, a name, a .npz file, a table of features as FILE.csv[:LABELS], or "
-                "hub:NAME. [default: digits]",
+                help="digits; FILE.npz with arrays images (or x) and labels (or y); a table of "
+                "features, FILE.csv[:LABELS]; NAME or hub:NAME, of mnist, cifar10, cifar100, "
+                "tiny-imagenet, femnist, shakespeare, pacs or office-home. Files and NAME are looked for in HOPFED_DATA too. [default: digits]",
             ),
             click.option(
                 "--partition",
-                help="iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no client "
-                "empty, writer, role, domain, pachinko or rotation:ANGLES. "
+                help="iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no "
+                "client empty, writer, role, domain, pachinko or rotation:ANGLES. "
                 "[default: dirichlet:0.5]",
             ),
             click.option("--clients", type=COUNT, help="Number of clients."),
