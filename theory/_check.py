@@ -69,6 +69,24 @@ def count(name: str, value: ArrayLike) -> np.ndarray:
     )
 
 
+def together(**arguments: ArrayLike) -> None:
+    """Refuse arguments whose shapes do not broadcast against each other.
+
+    Examples
+    --------
+    >>> together(x=[1, 2], q=[1, 2, 3])
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: x, q must be of shapes that broadcast, got (2,), (3,)
+    """
+    shapes = [np.shape(value) for value in arguments.values()]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        got = ", ".join(map(str, shapes))
+        raise ArgumentError(", ".join(arguments), "of shapes that broadcast", got) from None
+
+
 def scalar(name: str, value: ArrayLike, check: Callable[[str, ArrayLike], np.ndarray]) -> float:
     """Return the one number in `value` after `check`; an array of several is an error."""
     array = check(name, value)

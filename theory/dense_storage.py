@@ -58,14 +58,25 @@ def dense_load(n: int, N: int, K: ArrayLike) -> np.ndarray:
     ----------
     n : power of the energy, at least 2.
     N : sites.
-    K : patterns, any shape.
+    K : patterns, at least 0, any shape.
+
+    Raises
+    ------
+    ArgumentError : an argument that is none of these, or a load above 1e308.
 
     Examples
     --------
     >>> float(dense_load(3, 100, 1000))
     0.3
     """
-    return np.asarray(K, float) * pairings(n) / float(N) ** (n - 1)
+    ways, sites = pairings(n), int(_check.scalar("N", N, _check.count))
+    patterns = _check.nonnegative("K", K)
+    try:
+        each = ways / sites ** (n - 1)  # of whole numbers of any size
+    except OverflowError:
+        raise ArgumentError("n", "that of a load below 1e308", n) from None
+    found: np.ndarray = patterns * each
+    return found
 
 
 def dense_capacity(n: int) -> float:

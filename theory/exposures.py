@@ -9,7 +9,7 @@ Source: theory/NOTES.md, "Exposure fit".
 
 Parameters
 ----------
-exposures : (K,) shares, each in [0, 1].
+exposures : (K,) shares, each in [0, 1]; what is read off a spectrum may add up to more than 1.
 r : quality of the examples, in (0, 1].
 N, M : number of sites and of examples.
 overlaps : (K, K) of the archetypes, ``xi_mu . xi_nu / N``; they are orthogonal when it is left out.

@@ -39,6 +39,7 @@ _SERIES_TERMS = 20
 _NEWTON_STEPS = 60  # the bracket alone halves tau to 1e-16 in this many
 _SETTLED = 3e-9  # Newton squares its relative error: the step after one of this size is noise
 _BLOCK = 16384  # entries worked on at a time, so that the temporaries stay in cache
+_HIGHEST = 500  # moment: the coefficients of the next few hundred pass the range of doubles
 _GRID = np.linspace(0, np.pi, 1025)
 
 
@@ -62,6 +63,7 @@ def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarr
     """
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
+    _check.together(q=q, variance=variance)
     root = np.sqrt(q)
     return variance * (1 - root) ** 2, variance * (1 + root) ** 2
 
@@ -89,6 +91,7 @@ def pdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """
     x = _check.real("x", x)
     lower, upper = edges(q, variance)
+    _check.together(x=x, q=q, variance=variance)
     width = np.maximum(x - lower, 0) * np.maximum(upper - x, 0)
     inside = (x >= lower) & (x <= upper)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -108,6 +111,7 @@ def cdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """
     x = _check.real("x", x)
     lower, upper = edges(q, variance)
+    _check.together(x=x, q=q, variance=variance)
     q = np.asarray(q, dtype=np.float64)
     tau = 2 * np.arctan2(np.sqrt(np.maximum(x - lower, 0)), np.sqrt(np.maximum(upper - x, 0)))
     zero_mass = atom(q)
@@ -127,6 +131,7 @@ def quantile(p: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarra
     p = _check.probability("p", p)
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
+    _check.together(p=p, q=q, variance=variance)
     inner = np.minimum((p - atom(q)) * np.maximum(1, q), 1.0)
     value = _nonzero_quantile(np.maximum(inner, 0.0), q) * variance
     return np.where(inner > 0, value, 0.0)[()]
@@ -143,28 +148,38 @@ def median_nonzero(q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
+    _check.together(q=q, variance=variance)
     found: np.ndarray = (_nonzero_quantile(np.asarray(0.5), q) * variance)[()]
     return found
 
 
 def moment(k: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
-    """Moment `int x^k dF`, atom included, for whole k of at least 0 (Narayana polynomials).
+    """Moment `int x^k dF`, atom included, by Narayana polynomials.
+
+    Parameters
+    ----------
+    k : whole number from 0 to 500, whose moment is below 1e308; any shape.
+    q, variance : as above; broadcast against `k`.
 
     Examples
     --------
     >>> float(moment(2, 0.5)), float(moment(0, 0.5))
     (1.5, 1.0)
     """
-    rule = "a whole number of at least 0"
-    k = _check.real("k", k, rule, lambda a: (a >= 0) & (a == np.floor(a)))
+    rule = f"a whole number from 0 to {_HIGHEST}"
+    k = _check.real("k", k, rule, lambda a: (a >= 0) & (a == np.floor(a)) & (a <= _HIGHEST))
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
+    _check.together(k=k, q=q, variance=variance)
     k, q, variance = np.broadcast_arrays(k, q, variance)
     value = np.empty(k.shape)
     for order in np.unique(k):
         n, at = int(order), k == order
         narayana = [comb(n, j) * comb(n - 1, j) / (j + 1) for j in range(n)] or [1.0]
-        value[at] = np.polynomial.polynomial.polyval(q[at], narayana) * variance[at] ** n
+        with np.errstate(over="ignore"):
+            value[at] = np.polynomial.polynomial.polyval(q[at], narayana) * variance[at] ** n
+    if not np.isfinite(value).all():
+        raise ArgumentError("k", "that of a moment below 1e308", k[~np.isfinite(value)].flat[0])
     return value[()]
 
 
@@ -184,6 +199,7 @@ def stieltjes(z: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarr
     if not np.isfinite(z).all():
         raise ArgumentError("z", "a finite complex number", z[~np.isfinite(z)].flat[0])
     lower, upper = edges(q, variance)
+    _check.together(z=z, q=q, variance=variance)
     q, variance = np.asarray(q, dtype=np.float64), np.asarray(variance, dtype=np.float64)
     if np.any((z == 0) & (q >= 1)):
         raise ArgumentError("z", "other than 0 when q >= 1, where the transform has a pole", 0.0)
@@ -218,7 +234,9 @@ def sample(
     """
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
+    _check.together(q=q, variance=variance)
     shape = np.broadcast_shapes(q.shape, variance.shape) if size is None else size
+    _check.together(size=np.broadcast_to(0.0, shape), q=q, variance=variance)
     # random() may return 0, which is no quantile level: its mirror image in (0, 1] may be 1, whose
     # quantile, the upper edge, exists.
     level = 1 - _check.generator(rng).random(shape)

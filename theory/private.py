@@ -74,8 +74,10 @@ def noise_multiplier(epsilon: float, delta: float, rounds: int = 1) -> float:
     def excess(log_z: float) -> float:
         return float(_log_delta(epsilon, np.exp(log_z)) - np.log(delta))
 
-    # delta is below 1 / (z sqrt(2 pi)) at any epsilon, and 1 to rounding once z epsilon << 1 / z.
-    low, high = -np.log(100 * (1 + np.sqrt(epsilon))), -np.log(delta)
+    # delta is 1 to rounding once z epsilon << 1 / z, and below 1 / (z sqrt(2 pi)) at any epsilon.
+    low = high = -np.log(100 * (1 + np.sqrt(epsilon)))
+    while excess(high) >= 0:
+        low, high = high, high + 1
     return float(np.exp(brentq(excess, low, high, xtol=1e-14)) * np.sqrt(releases))
 
 
@@ -379,8 +381,9 @@ def _log_delta(epsilon: float, z: ArrayLike) -> np.ndarray:
     z = np.asarray(z, dtype=np.float64)
     first = log_ndtr(1 / (2 * z) - epsilon * z)
     second = epsilon + log_ndtr(-1 / (2 * z) - epsilon * z)
-    found: np.ndarray = first + np.log(-np.expm1(np.minimum(second - first, -1e-300)))
-    return found
+    with np.errstate(invalid="ignore"):  # of two that are nothing there is no difference
+        found = first + np.log(-np.expm1(np.minimum(second - first, -1e-300)))
+    return np.where(first == -np.inf, -np.inf, found)
 
 
 def _beside(N: int, M: int, radius: float, stronger: int) -> tuple[int, int, float]:

@@ -171,8 +171,8 @@ def _clients(
     """Noise variances and example shares of the clients, and the aspect ratio."""
     rule = "numbers in [0, 1)"
     r = np.atleast_1d(_check.real("qualities", qualities, rule, lambda a: (a >= 0) & (a < 1)))
-    if r.ndim != 1:
-        raise ArgumentError("qualities", "a list of numbers", f"shape {r.shape}")
+    if r.ndim != 1 or not r.size:
+        raise ArgumentError("qualities", "a list of one number or more", f"shape {r.shape}")
     w = np.ones_like(r) if weights is None else _check.positive("weights", weights)
     if w.shape != r.shape:
         raise ArgumentError("weights", f"of shape {r.shape}, one per client", f"shape {w.shape}")

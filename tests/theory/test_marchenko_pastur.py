@@ -190,3 +190,22 @@ def test_a_million_values_take_less_than_a_second(q):
         started = time.process_time()
         function(argument, q)
         assert time.process_time() - started < 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: mp.moment([50, 2000], 1.0), "k must be a whole number from 0 to"),
+        (lambda: mp.moment(400, 100.0), "k must be that of a moment below 1e308"),
+        (lambda: mp.pdf([1, 2], [1, 2, 3]), "x, q, variance must be of shapes that"),
+        (lambda: mp.cdf([1, 2], [1, 2, 3]), "x, q, variance must be of shapes that"),
+        (lambda: mp.edges([1, 2], [1, 2, 3]), "q, variance must be of shapes that"),
+        (lambda: mp.quantile([0.1, 0.2], [1, 2, 3]), "p, q, variance must be of"),
+        (lambda: mp.stieltjes([1j, 2], [1, 2, 3]), "z, q, variance must be of"),
+    ],
+)
+def test_what_cannot_be_computed_is_one_of_the_promised_errors(call, words):
+    """NumPy's and Python's own came out, of shapes and of numbers that pass their range."""
+    with pytest.raises(ArgumentError) as error:
+        call()
+    assert str(error.value).startswith(words)

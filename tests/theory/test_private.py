@@ -217,3 +217,11 @@ def test_bad_arguments_are_named(call, argument):
     with pytest.raises(ArgumentError) as raised:
         call()
     assert raised.value.argument == argument
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-9, 1e-300), (1.0, 1e-300), (1e6, 1e-300)])
+def test_a_tiny_delta_has_its_multiplier(epsilon, delta):
+    """SciPy's own error came out, of a bracket whose end is no number."""
+    z = private.noise_multiplier(epsilon, delta)
+    assert float(private._log_delta(epsilon, z)) == pytest.approx(np.log(delta), rel=1e-3)
+    assert private.gaussian_delta(epsilon, 1e200) == 0

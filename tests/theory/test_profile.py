@@ -118,3 +118,8 @@ def test_bad_arguments_are_named(call, argument):
     with pytest.raises(ArgumentError) as raised:
         call()
     assert raised.value.argument == argument
+
+
+def test_no_clients_are_refused_by_the_name_of_theirs():
+    with pytest.raises(ArgumentError, match="qualities must be a list of one number or more"):
+        profile.profile_edge([], 0.5)
