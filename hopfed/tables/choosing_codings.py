@@ -167,7 +167,9 @@ class Decider(Looked):
         held = self.contents[j]
         named = bool(NAMING.fullmatch(self.names[j]))
         told = (tokens := self._tokens(j)) & self.choices.signs(self.names[j]).keys()
-        if held.rows < 3 or not tokens or told or tokens & FULL or self._meanings(j):
+        if held.rows < 3 or not tokens or tokens & FULL or self._meanings(j):
+            return False
+        if told and not (held.different and len(tokens - told) > FEW):  # 1 and 2 of 1 to 450
             return False
         if held.numeric:
             values = np.array([held.number(word) for word in held.words], float)

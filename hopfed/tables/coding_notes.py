@@ -50,6 +50,7 @@ def notes_of(columns: Sequence[Decided], choices: Choices, minus: bool) -> list[
     return [
         *_categories([c for c in columns if c.code.kind == "category"], choices),
         *_answers([c for c in columns if c.code.kind == "answers"], choices),
+        *_spellings([c for c in columns if c.code.levels]),
         *_unheld(columns, choices),
         *_ticked(columns, choices),
         *_twos(columns),
@@ -100,6 +101,23 @@ def _answers(made: Sequence[Decided], choices: Choices) -> list[str]:
     return lines
 
 
+def _spellings(made: Sequence[Decided]) -> list[str]:
+    """Categories that differ in case or spaces alone, as of people who write as they like."""
+    lines = []
+    for c in made:
+        alike: dict[str, list[str]] = {}
+        for level in c.code.levels:
+            alike.setdefault("".join(level.lower().split()), []).append(level)
+        groups = [listed(group) for group in alike.values() if len(group) > 1]
+        if groups:
+            more = f" and {len(groups) - 5:,} more" if len(groups) > 5 else ""
+            lines.append(
+                f"'{shown(c.name, 60)}' holds {'; '.join(groups[:5])}{more}, each by itself: if "
+                "they are the same but for case and spaces, write them alike"
+            )
+    return lines
+
+
 def _unheld(columns: Sequence[Decided], choices: Choices) -> list[str]:
     """Words that were told and that no cell holds."""
     held = {canonical(word) for c in columns for word in c.contents.words}
@@ -138,8 +156,7 @@ def _far(columns: Sequence[Decided], choices: Choices) -> list[str]:
     for c in columns:
         codes = far_codes(c.numbers) if c.code.kind == "number" and not c.contents.many else []
         if codes:
-            said = ",".join(f"{spelt(v)}=missing" for v in codes)
-            way = f"--words={shlex.quote(said)}" if choices.options else f"words: {said}"
+            way = choices.meaning({spelt(v): 0 for v in codes}, c.name)
             lines.append(
                 f"'{shown(c.name, 60)}' holds {' and '.join(map(spelt, codes))}, far from its "
                 f"other numbers: if there is no answer, say so ({way})"
@@ -150,6 +167,8 @@ def _far(columns: Sequence[Decided], choices: Choices) -> list[str]:
 def far_codes(numbers: frozenset[float]) -> list[float]:
     """Return numbers that stand for no answer as a rule, and lie far from all of the others.
 
+    A number between a code and the others, near to both, is a step to it: 8 to 7 from 9 to 15.
+
     Parameters
     ----------
     numbers : of a column.
@@ -158,11 +177,14 @@ def far_codes(numbers: frozenset[float]) -> list[float]:
     --------
     >>> far_codes(frozenset([18, 54, 90, 999, -99])), far_codes(frozenset([18, 54, 90, 99]))
     ([-99, 999], [])
+    >>> far_codes(frozenset(range(7, 16)))
+    []
     """
     codes = {v for v in numbers if abs(v) in NO_ANSWERS}
-    rest = numbers - codes
-    if not codes or len(rest) < 2:
+    near = numbers - codes
+    if not codes or len(near) < 2:
         return []
-    low, high = min(rest), max(rest)
-    far = FAR * (high - low)
-    return sorted(v for v in codes if v < low - far or v > high + far)
+    far = FAR * (max(near) - min(near))
+    while joined := {v for v in codes if min(abs(v - w) for w in near) <= far}:
+        near, codes = near | joined, codes - joined  # what is near to one of them is none
+    return sorted(codes)

@@ -10,7 +10,7 @@ from hopfed.data.arrow_cells import number
 from hopfed.errors import DataError, shown
 from hopfed.tables.contents import Contents
 from hopfed.tables.options import Choices
-from hopfed.tables.refusals import RefusedColumnError
+from hopfed.tables.refusals import NO_ANSWERS, RefusedColumnError
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.vocabulary import (
     FAMILIES,
@@ -20,6 +20,7 @@ from hopfed.tables.vocabulary import (
     meanings,
     outsiders,
     several_answers,
+    spelt,
 )
 
 LEVELS = 100  # categories of a column, at most
@@ -90,6 +91,7 @@ class Looked:
     def _refuse_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
         """Refuse words that look like entries of another kind than categories."""
         self._refuse_dressed(j, levels)
+        self._refuse_codes(j)
         numbers = {canonical(word) for word in levels if number(word) is not None}
         if numbers:
             rest = tokens - numbers
@@ -102,6 +104,29 @@ class Looked:
         if tokens & FULL and len(tokens) > 1:
             odd = outsiders(tokens) or tokens - FULL or tokens
             raise self._mixed(j, odd, beside=tokens & FULL)
+
+    def _refuse_codes(self, j: int) -> None:
+        """Refuse 1 and 2 at one owner where others have words of a known meaning."""
+        held = [self._tokens(j, part[j]) for part in self.parts]
+        coded = [bool(tokens) and None not in map(number, tokens) for tokens in held]
+        words = [tokens for tokens, is_code in zip(held, coded, strict=True) if not is_code]
+        if not any(coded) or not any(words) or meanings(words) is None:
+            return
+        at = coded.index(True)
+        values = sorted(float(word) for word in held[at])
+        codes = [v for v in values if abs(v) not in NO_ANSWERS]
+        if len(codes) > 2:
+            return
+        gone = {spelt(v): 0 for v in values if v not in codes}
+        ways = [
+            self.choices.meaning({**dict(zip(map(spelt, codes), signs, strict=False)), **gone})
+            for signs in ((1, -1), (-1, 1))
+        ]
+        others = listed(sorted(set[str]().union(*words)))
+        raise DataError(
+            f"{self.whats[at]}: column '{self._name(j)}' holds {listed(list(map(spelt, values)))} "
+            f"where others hold {others}: say what they stand for, {' or '.join(ways)}"
+        )
 
     def _refuse_dressed(self, j: int, words: Collection[str]) -> None:
         """Refuse numbers that are not written plainly, such as 1,019 and 5 %."""
@@ -133,9 +158,13 @@ class Looked:
             if self._made_up
             else f"row {row}, column '{self._name(j)}'"
         )
+        named = not self._made_up and (
+            self.contents[j].different or NAMING.fullmatch(self.names[j])
+        )
+        ids = f"; or if it names the rows: {self.choices.naming(self.names[j])}" if named else ""
         return DataError(
             f"{what}: {where}: '{shown(words, 40)}' {why}; say what it stands for, such as "
-            f"{self.choices.telling(words)}, or that the column is one of categories"
+            f"{self.choices.telling(words)}, or that the column is one of categories{ids}"
         )
 
     def _many_words(self, j: int, count: str) -> RefusedColumnError:

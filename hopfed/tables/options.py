@@ -124,6 +124,29 @@ class Choices:
             return f"--words {shlex.quote(f'{text}=missing')}"
         return f"words={{{text!r}: 'missing'}}"
 
+    def meaning(self, signs: Mapping[str, int], column: str = "") -> str:
+        """Return what the caller writes to say what words stand for.
+
+        Parameters
+        ----------
+        signs : word -> +1, -1 or 0 (missing).
+        column : that alone is meant; all of them when left out.
+
+        Examples
+        --------
+        >>> Choices(options=True).meaning({"1": 1, "2": -1}), Choices().meaning({"1": 1, "9": 0})
+        ('--words 1=+1,2=-1', "words={'1': 1, '9': 'missing'}")
+        >>> Choices(options=True).meaning({"-99": 0}, "kg")
+        '--words kg=-99=missing'
+        """
+        if not self.options:
+            own = {shown(w, 200): sign or "missing" for w, sign in signs.items()}
+            return f"words={ {shown(column, 200): own} if column else own }"
+        lead = f"{shown(column, 200)}=" if column else ""
+        told = {word: f"{sign:+d}" if sign else "missing" for word, sign in signs.items()}
+        text = ",".join(f"{lead}{shown(word, 200)}={sign}" for word, sign in told.items())
+        return f"--words{'=' if text.startswith('-') else ' '}{shlex.quote(text)}"
+
     def calling(self, name: str, kind: str) -> str:
         """Return what the caller writes to say what a column is one of.
 
