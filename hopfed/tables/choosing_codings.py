@@ -31,6 +31,7 @@ from hopfed.tables.vocabulary import (
     spelt,
 )
 
+TRIED = 3  # columns in which a row of totals is looked for: each reads the table again
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
 
 
@@ -303,7 +304,23 @@ class Decider(Looked):
             )
         named = [self.names[k] for k in self.uncut]
         error = refusal(self.what, refused, named, shows, self.choices)
-        way = no_answers(values, self.choices)
+        way = no_answers(values, self.choices) or self._of_totals()
         if held.different or NAMING.fullmatch(named[0]):
             way += f"; or if it names the rows: {self.choices.naming(named[0])}"
         raise DataError(f"{error}{way}")
+
+    def _of_totals(self) -> str:
+        """What to do where one row holds the only numbers that are none of 0 and 1, or 1 and 2."""
+        rows = set()
+        for j in self.uncut:
+            values = {v for v in map(number, self.contents[j].words) if v is not None}
+            odd = max(values)
+            plain = values - {odd} <= BINARY or values - {odd} <= TWO
+            if self.contents[j].many or not plain or self._rows_of(j, {spelt(odd)}) > 1:
+                return ""
+            if j in self.uncut[:TRIED]:
+                rows.add(self.where(j, spelt(odd)))
+        if len(rows) != 1:
+            return ""
+        what, row = rows.pop()
+        return f"; or if row {row} of {what} sums up the others, remove it"

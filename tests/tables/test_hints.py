@@ -73,3 +73,14 @@ def test_categories_that_differ_in_case_or_spaces_are_named():
     assert any(note.startswith("'city' holds 'Köln', 'köln', each") for note in alone.notes)
     apart = read_table({"c": ["-1.5", "15", "1 5"] * 9}, words={"c": "category"})
     assert not any("'-1.5', '15'" in note for note in apart.notes)
+
+
+def test_a_row_of_totals_is_said_to_be_one():
+    held = {name: [str(int(y)) for y in YES] for name in ("tea", "pipe", "cat")}
+    table = {name: [*words, str(sum(YES))] for name, words in held.items()}
+    with pytest.raises(DataError, match=r"hold numbers .* or if row 41 of .* sums up the others, "):
+        read_table(table)
+    table["tea"][3] = "14"  # a number that others have, too
+    with pytest.raises(DataError) as told:
+        read_table(table)
+    assert "sums up" not in str(told.value)
