@@ -50,7 +50,8 @@ def _task_options(command: Any) -> Any:
                 "--data",
                 help="digits; FILE.npz with arrays images (or x) and labels (or y); a table of "
                 "features, FILE.csv[:LABELS]; NAME or hub:NAME, of mnist, cifar10, cifar100, "
-                "tiny-imagenet, femnist, shakespeare, pacs or office-home. Files and NAME are looked for in HOPFED_DATA too. [default: digits]",
+                "tiny-imagenet, femnist, shakespeare, pacs or office-home. Files and NAME are "
+                "looked for in HOPFED_DATA too. [default: digits]",
             ),
             click.option(
                 "--partition",
