@@ -156,7 +156,7 @@ class Packing:
             why = f"was not there when the coding was made: {shown(code)}"
             if code.kind == "number":
                 why = "is not a number"
-            return Unknown(name, self._count + row + 1, words, why)
+            return Unknown(name, self._count + row + 1, words, why, code.kind == "words")
         none = np.full((len(entries), 1), GONE, np.int8)
         return np.hstack([entries, none])[:, cells.places]
 

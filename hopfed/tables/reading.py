@@ -21,7 +21,7 @@ from hopfed.tables.choosing_codings import Decider, Decision
 from hopfed.tables.coding import Coding
 from hopfed.tables.contents import Contents
 from hopfed.tables.formats import source_of
-from hopfed.tables.further_words import with_gone
+from hopfed.tables.further_words import with_words
 from hopfed.tables.odd_columns import oddities
 from hopfed.tables.options import Choices
 from hopfed.tables.packing import Packing
@@ -64,7 +64,7 @@ def read_table(
         "quantile:Q" or a number; "levels" for a column of each value; or a mapping from names of
         columns to these.
     coding : `Table.coding` of another table: this one is coded in the same way, its columns found
-        by name; `words` may name further ones for no entry then.
+        by name; `words` may say what further ones stand for then.
     memory : bytes that the packed rows may take. Those that take more are not held: `recover` and
         whoever needs a sum over them has the file read again. All are held when left out.
 
@@ -81,8 +81,9 @@ def read_table(
     """
     choices = Choices(id, (ignore,) if isinstance(ignore, str) else tuple(ignore), words, binarize)
     if coding is not None and words:
-        coding = with_gone(coding, Choices(words=words))
-        require(coding is not None, "words", "for missing entries beside a coding", words)
+        coding = with_words(coding, Choices(words=words))
+        rule = "for missing entries, or words of columns of words, beside a coding"
+        require(coding is not None, "words", rule, words)
     return read_tables([source], choices=choices, coding=coding, memory=memory)[0]
 
 

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from hopfed.errors import DataError, shown
 from hopfed.tables.options import Choices
 from hopfed.tables.table import SHOWN, listed
+from hopfed.tables.vocabulary import GONE, canonical, meanings, outsiders
 
 SEARCHED = 10_000  # names among which one that is like another is looked for
 LONGEST = 60  # characters of a name in a line
@@ -91,12 +92,14 @@ class Unknown:
     row : from 1, in which there is the first word of them.
     words : some of them, that one first.
     why : it is not known.
+    signed : whether words stand for +1 and -1 in the column.
     """
 
     name: str
     row: int
     words: tuple[str, ...]
     why: str
+    signed: bool = False
 
 
 def unknown_words(what: str, columns: Sequence[Unknown]) -> DataError:
@@ -119,16 +122,46 @@ no answer, read it as missing: --words elm=missing,red=missing (words={'elm': 'm
     more = f" and {len(rest) - len(others):,} more columns" if len(rest) > len(others) else ""
     also = f"; and {', '.join(others)}{more}" if others else ""
     words = list(dict.fromkeys(word for each in columns[:SHOWN] for word in each.words))[:SHOWN]
-    plain = [word for word in words if shown(word, LONGEST) == word]
-    way = ""
-    if plain:
-        told = shlex.quote(",".join(f"{word}=missing" for word in plain))
-        beside = ", ..." if len(plain) > 1 else ""
-        way = (
-            f"; if there is no answer, read it as missing: --words {told} "
-            f"(words={{{plain[0]!r}: 'missing'{beside}}})"
-        )
+    way = _telling([word for word in words if shown(word, LONGEST) == word], columns)
     return DataError(f"{what}: {_place(first)} {first.why}{also}{way}")
+
+
+def _telling(words: Sequence[str], columns: Sequence[Unknown]) -> str:
+    """What to do about words: say what they stand for, where they may be yes and no, or missing."""
+    ways = _signs({canonical(word) for word in words}) if all(c.signed for c in columns) else []
+    if ways:
+        said = " or ".join(Choices(options=True).meaning(signs) for signs in ways)
+        return f"; say what they stand for: {said} ({Choices().meaning(ways[0])})"
+    if not words:
+        return ""
+    told = shlex.quote(",".join(f"{word}=missing" for word in words))
+    beside = ", ..." if len(words) > 1 else ""
+    return (
+        f"; if there is no answer, read it as missing: --words {told} "
+        f"(words={{{words[0]!r}: 'missing'{beside}}})"
+    )
+
+
+def _signs(words: set[str]) -> list[dict[str, int]]:
+    """What words of yes and no may stand for, others being missing; 1 and 2 may be either.
+
+    Where 2 is new, and 1 is not, it is the other one, or a code of no answer beside 0 and 1.
+    """
+    held = words & {"-1", "0", "1", "2"}
+    gone = dict.fromkeys(sorted(outsiders(words) - held), GONE)
+    if held == {"2"}:
+        return [{"2": sign} | gone for sign in (-1, GONE)]
+    if held in ({"1", "2"}, {"1"}):
+        return [
+            {word: sign if word == "1" else -sign for word in sorted(held)} | gone
+            for sign in (1, -1)
+        ]
+    if "-1" in held and "2" not in held:
+        return [{word: int(word) for word in sorted(held)} | gone]
+    known = meanings([words - gone.keys()])
+    if known is None or not words - gone.keys():
+        return []
+    return [{word: known[word] for word in sorted(words - gone.keys())} | gone]
 
 
 def _place(each: Unknown) -> str:

@@ -66,8 +66,8 @@ def test_a_call_may_name_further_words_for_no_entry(survey, tmp_path):
         found.assign(path)
     table = read_table(path, coding=found.coding, words={"violet": "missing"})
     assert len(found.assign(table).archetype) == 20
-    with pytest.raises(ArgumentError, match="words must be for missing entries beside a coding"):
-        read_table(path, coding=found.coding, words={"violet": +1})
+    with pytest.raises(ArgumentError, match="words must be for missing entries, or words of col"):
+        read_table(path, coding=found.coding, words={"colour": {"violet": +1}})
 
 
 @pytest.mark.parametrize("command", ["assign", "complete"])

@@ -63,10 +63,10 @@ def assign_command(
     RUN is what `hopfed recover`, `serve` or `join` wrote with --out. A FILE may be a folder, or a
     quoted pattern such as 'parts/*.csv'. The FILEs are read as those that it comes from, their
     columns found by name; where RUN does not say how, as that of `serve`, by --id, --ignore,
-    --words and --binarize. --words WORD=missing names further words for no entry. OUT has the
-    columns id, archetype (as `hopfed recover` numbers them; empty for rows that are none of these,
-    or have no entry) and probability, and file where there are several. A .csv is written as the
-    first FILE is: what separates cells, decimal commas, and how lines end.
+    --words and --binarize. --words 0=-1,1=+1,9=missing says what words stand for that were not
+    there. OUT has the columns id, archetype (as `hopfed recover` numbers them; empty for rows that
+    are none of these, or have no entry) and probability, and file where there are several. A .csv
+    is written as the first FILE is: what separates cells, decimal commas, and how lines end.
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """

@@ -33,18 +33,18 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
         other columns, a file that holds no archetypes.
     """
     from hopfed.archetypes.storage import loaded
-    from hopfed.tables.further_words import with_gone
+    from hopfed.tables.further_words import with_words
     from hopfed.tables.options import Choices
 
     run = Run.load(path, complete=True)
     found, given = loaded(run, path), choices_of(options)
     if found.coding is not None:
-        coding = with_gone(found.coding, given)
+        coding = with_words(found.coding, given)
         if coding is not None:
             found = replace(found, coding=coding)
         elif given != Choices():
             held = {name: options[name] for name in NAMES if options[name] not in (None, ())}
-            rule = "left out, but for words that stand for no entry: RUN says how columns are read"
+            rule = "left out, but for what further words stand for: RUN says how columns are read"
             got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
             raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
     elif len(found):
