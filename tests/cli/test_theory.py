@@ -191,7 +191,7 @@ def test_a_simulation_is_named_by_its_seed(tables):
         ("phase --N 9", "Missing option '--M'"),
         ("plan --r 1.5 --N 100", "r must be a number in (0, 1)"),
         ("plan --r 0.3 --N 100 --power 1", "power must be a number in (0, 1)"),
-        ("plan --r 0.3 --N 100 --alpha 0", "false_alarm must be a number in (0, 1)"),
+        ("plan --r 0.3 --N 100 --alpha 0", "--alpha must be a number in (0, 1)"),
         ("plan --r 0.3 --N 100 --exposure 0", "exposure must be a number in (0, 1]"),
         ("plan --r 0.3 --N 100 --stronger -1", "stronger must be a whole number"),
         ("capacity --t -1", "t must be a finite number of at least 0"),
@@ -211,3 +211,24 @@ def test_what_is_wrong_is_one_line(theory, line, words):
     assert out == ""
     assert words in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("bounds --N 400 --level 0", "--level must be a number in (0, 1), got 0.0"),
+        ("bounds --N 400 --r 1", "--r must be a number in (0, 1), got 1.0"),
+        ("bounds --N 400 --c 0", "--c must be"),
+        ("bounds --N 400 --C -1", "--C must be"),
+        ("bounds --N 400 --band 1,-1", "--band must be"),
+        ("phase --N 10 --M 10 --r 0.5 --alpha 2", "--alpha must be"),
+        ("phase --N 10 --M 10 --exposure 2", "--exposure must be"),
+        ("plan --r 0.5 --N 10 --alpha 2", "--alpha must be"),
+        ("plan --r 0.5 --N 10 --epsilon 1 --delta 2", "--delta must be"),
+        ("mp --q 0", "--q must be"),
+    ],
+)
+def test_errors_name_the_option_that_was_given(hopfed, words, said):
+    """They named arguments of the laws, which nobody gave."""
+    status, _, text = hopfed("theory", *words.split())
+    assert (status, said in text) == (2, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
 import click
@@ -12,7 +13,16 @@ import numpy as np
 from hopfed.cli.numbers import Numbers
 from hopfed.cli.printing import out, shown, table
 from hopfed.cli.runs.figure import figure_option
+from hopfed.errors import ArgumentError
 from hopfed.runs import plain
+
+# What the laws call an argument -> its option, where that has another name.
+ARGUMENTS = {
+    "false_alarm": "--alpha",
+    "delta": "--level",
+    "exposures": "--exposure",
+    "qualities": "--r",
+}
 
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
 
@@ -25,9 +35,32 @@ def numbers(flag: str, name: str, text: str, default: str | None = None) -> Call
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --json and --figure, the same for all predictions."""
-    command = figure_option(command)
+    """Add --json and --figure, the same for all predictions; name the options in errors."""
+    command = figure_option(_by_flags(command))
     return click.option("--json", "as_json", is_flag=True, help="Print as JSON.")(command)
+
+
+def _by_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with errors of the option that was given, not of the law's argument."""
+
+    @wraps(command)
+    def run(*args: Any, **options: Any) -> Any:
+        try:
+            return command(*args, **options)
+        except ArgumentError as error:
+            flag = _flag(error.argument)
+            if flag == error.argument:
+                raise
+            raise ArgumentError(flag, error.rule, error.got) from error
+
+    return run
+
+
+def _flag(argument: str) -> str:
+    """Option of the command that is running from which a law has its argument."""
+    held = {flag for param in click.get_current_context().command.params for flag in param.opts}
+    names = (f"--{argument}", ARGUMENTS.get(argument, ""))
+    return next((flag for flag in names if flag in held), argument)
 
 
 def show(

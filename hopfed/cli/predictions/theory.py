@@ -122,9 +122,13 @@ def bounds_command(
 
     Example: hopfed theory bounds --N 400 --M 1000,10000 --r 0.6 --exposure 0.5,0.3,0.2
     """
-    from hopfed.theory import concentration
+    from hopfed.theory import _check, concentration
 
+    _check.probability("r", r)  # at 1 there is no noise, and no band of it
+    _check.positive("c", c)
+    _check.positive("C", sites_power)
     pair = concentration.FITTED if constants is None else tuple(np.ravel(constants).tolist())
+    _check.nonnegative("band", pair)
     if len(pair) != 2:
         raise ArgumentError("--band", "two numbers, C and C'", constants)
     if exposure is not None and exposure.sum() > 1 + 1e-9:
