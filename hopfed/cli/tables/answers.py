@@ -196,7 +196,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
         said = (
             "signs" if only_signs(found) else "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
         )
-        said = f": {said}{_pluses(found)}"
+        said = f": {said}{_pluses(found)}{_order(found, run)}"
     out.print(f"wrote {shown(out_file)}{said}")
 
 
@@ -226,6 +226,16 @@ def _pluses(found: Any) -> str:
     parts = [f"{shown(plus)} in {listed(names)}" for plus, names in list(by_plus.items())[:MEANT]]
     parts += ["others in other columns"] * (len(by_plus) > MEANT)
     return f"; +1 is {', '.join(parts)}" if parts else ""
+
+
+def _order(found: Any, run: Any) -> str:
+    """In which order columns without names are, where a federation's file says it."""
+    kind = str(run.config.get("order", "")).partition(" ")[0] if found.columns is None else ""
+    orders = {
+        "sorted": "the sorted names of the owners' columns, capitals first",
+        "ordered": "the columns of the owners",
+    }
+    return f"; column 1 and so on follow {orders[kind]}" if kind in orders else ""
 
 
 def _alike(like: Path | None, columns: Any) -> Any:
