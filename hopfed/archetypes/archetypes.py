@@ -36,6 +36,7 @@ class Archetypes:
     exposure_errors : (K,) standard errors of the exposures, as shares of the mixture that the
         examples were drawn from; None where they are not known.
     quality_error : standard error of the quality; NaN where it is not known, 0 where it was given.
+    spread : standard deviation of the true means about the quality, beyond chance.
     n_detected : number of archetypes that the spectrum shows.
     explained : part of the signal that the patterns explain; 1 is all of it.
     status : "ok", every pattern with an overlap of .9 or more; "detected, not resolved";
@@ -82,6 +83,7 @@ class Archetypes:
     own_errors: np.ndarray | None = field(default=None, repr=False)
     exposure_errors: np.ndarray | None = field(default=None, repr=False)
     quality_error: float = np.nan
+    spread: float = 0.0
     client_shares: np.ndarray | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     coding: Coding | None = field(default=None, repr=False)
@@ -115,8 +117,10 @@ class Archetypes:
         if own is None:
             return None
         if self.channel == "symmetric":
-            return np.asarray(np.sqrt(own**2 + self.quality_error**2))
-        return np.where(own > 0, own, np.nan) if self.channel == "by column" else own
+            return np.asarray(np.sqrt(own**2 + self.quality_error**2 + self.spread**2))
+        if self.channel == "by column":
+            return np.where(own > 0, np.sqrt(own**2 + self.spread**2), np.nan)
+        return own
 
     @property
     def signs_only(self) -> bool:

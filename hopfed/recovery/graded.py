@@ -70,6 +70,8 @@ class GradedArchetypes:
     means : (K, N) mean of each column in each class, in [-1, 1].
     errors : (K, N) standard errors of the means, in the symmetric channel at the quality r; rows
         that are unsure of their class tell less.
+    spread : of the true means about the quality, which is to be added in other channels than the
+        graded one.
     shares : (K,) part of all rows in each class.
     owner_shares : (L, K) the same at each owner.
     patterns : (K, N) int8 signs of the means.
@@ -107,6 +109,7 @@ class GradedArchetypes:
     traffic: Traffic = field(repr=False)
     exchanges: int
     quality_error: float = np.nan
+    spread: float = 0.0
 
     @property
     def size(self) -> int:
@@ -132,6 +135,7 @@ class GradedArchetypes:
             graded_means=self.means,
             own_errors=self.errors,
             quality_error=self.quality_error,
+            spread=self.spread,
             client_shares=self.owner_shares,
         )
 
@@ -237,6 +241,7 @@ def recover_graded(
         traffic=owners.traffic,
         exchanges=owners.exchanges,
         quality_error=np.nan if error is None or error.ndim else float(error),
+        spread=channel.spread,
     )
 
 

@@ -39,6 +39,9 @@ class Channel:
         unsure of their class tell less. In the symmetric channel they are those at the quality r.
     quality : r, a number or one for each column; None where graded.
     quality_error : its standard error, of the same shape; None where graded.
+    spread : standard deviation of true means about what one quality makes of them, 0 where graded:
+        the channel that wins is the simplest that does, and means that differ by less than the
+        rows can tell are not equal.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Channel:
     errors: np.ndarray
     quality: np.ndarray | None
     quality_error: np.ndarray | None = None
+    spread: float = 0.0
 
 
 def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
@@ -84,7 +88,38 @@ def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
     error = quality_errors(quality, entries.sum() if one else entries)
     sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / more)
     variance = quality**2 * (1 - sign**2) + (0.0 if one else (sign * error) ** 2)
-    return Channel(name, gains, quality * sign, np.sqrt(variance), quality, error)
+    spread = spread_about(sums, quality, more)
+    return Channel(name, gains, quality * sign, np.sqrt(variance), quality, error, spread)
+
+
+def spread_about(sums: ClassSums, quality: np.ndarray, more: np.ndarray | float = 1.0) -> float:
+    """Standard deviation of true means about a quality, with a sign each, beyond chance.
+
+    That of the squares of what is observed less what chance adds to them, and a standard error.
+
+    Parameters
+    ----------
+    sums : over K classes.
+    quality : of all columns, or of each.
+    more : (K, N) by which the variance of each mean is above that of rows that are sure.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> true = 0.6 + 0.1 * rng.standard_normal((3, 200))
+    >>> signed = 2 * rng.binomial(1000, (1 + true) / 2) - 1000.0
+    >>> held = ClassSums(np.full((1, 3), 1000.0), signed, np.full((3, 200), 1000.0))
+    >>> round(spread_about(held, np.array(0.6)), 2)
+    0.1
+    """
+    n = np.maximum(sums.seen, 1.0)
+    means = np.abs(sums.signed) / n
+    noise = (1 - np.minimum(quality, 1.0) ** 2) * more / n
+    weight = 1 / np.maximum(noise, 1e-9)
+    weight = weight / weight.sum()
+    excess = (weight * ((means - quality) ** 2 - noise)).sum()
+    error = np.sqrt(2 * ((weight * noise) ** 2).sum())
+    return float(np.sqrt(max(excess + error, 0.0)))
 
 
 def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
