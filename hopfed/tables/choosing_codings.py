@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,6 +34,8 @@ from hopfed.tables.vocabulary import (
 
 TRIED = 3  # columns in which a row of totals is looked for: each reads the table again
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
+
+INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")  # of a frame, without a name
 
 
 @dataclass
@@ -155,6 +158,8 @@ class Decider(Looked):
         """Whether a column is one to compute with; a line says so if it is not."""
         if self.names[j] in self.choices.ignore or j in self._others:
             return False
+        if INDEX.fullmatch(self.names[j]) and self._is_free(j):
+            return False  # nobody made it
         empty = not self._tokens(j) and not self.contents[j].many
         if empty and self.names[j].startswith("column ") and not is_made_up(self.names):
             self.notes.append(f"left out: '{self._name(j)}', which has no name and no entry")

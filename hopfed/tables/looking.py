@@ -27,7 +27,9 @@ LEVELS = 100  # categories of a column, at most
 FEW = 10  # different words below which a first column is no list of names unless all differ
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 NAMING = re.compile(
-    r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|", re.IGNORECASE
+    r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|"
+    r"__null_dask_index__|",
+    re.IGNORECASE,
 )
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}\b.*|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*", re.ASCII)
 # Numbers with a comma, marks of thousands, a currency or a per cent sign.

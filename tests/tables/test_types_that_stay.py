@@ -5,6 +5,7 @@ import json
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
@@ -101,3 +102,18 @@ def test_numbers_that_are_entries_stay_numbers():
     asked = {f"q{j}": [1, 0, 1] for j in range(9)} | {"q9": pa.array([None, 0, 1], pa.int8())}
     columns = dict(filled(found, pa.table(asked)).columns)
     assert columns["q9"].equals(pa.array([1, 0, 1], pa.int8()))
+
+
+@pytest.mark.parametrize("name", ["__null_dask_index__", "__index_level_0__"])
+@pytest.mark.parametrize("repeats", [1, 5])
+def test_the_index_of_a_frame_is_no_column(name, repeats, tmp_path):
+    """A folder of Parquet that Dask wrote was refused for a column that nobody made."""
+    rng = np.random.default_rng(6)
+    kinds = rng.integers(2, size=400)
+    columns = {f"q{j}": (rng.random(400) < np.where(kinds, 0.85, 0.15)).tolist() for j in range(12)}
+    columns[name] = (np.arange(400) // repeats).tolist()
+    path = tmp_path / "part.0.parquet"
+    parquet.write_table(pa.table(columns), path)
+    table = read_table(path)
+    assert table.columns == tuple(f"q{j}" for j in range(12))
+    assert recover(str(tmp_path)).columns == table.columns
