@@ -98,7 +98,7 @@ def test_no_sum_is_over_few_rows(tmp_path):
         told() | {"means": np.full((2, N), 1.5, np.float32)},
         told() | {"means": np.full((2, N), np.nan, np.float32)},
         told() | {"means": np.zeros((2, N + 1), np.float32)},
-        told(directions=np.ones((2, N), np.float32)),
+        told(directions=np.ones((2, N), np.float32), halves=np.ones((2, N), np.float32)),
         told(more=np.ones(3)),
     ],
     ids=lambda down: ",".join(f"{k}{v.shape}" for k, v in down.items()) or "nothing",

@@ -16,10 +16,12 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.faults import Fault
+from hopfed.federation.messages import below
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.graded import GradedFederation, client
 from hopfed.hopfield.graded.memory import Memory
+from hopfed.hopfield.graded.server import broadcast
 
 
 def played(source, rounds=None, clients=4, **settings):
@@ -208,7 +210,7 @@ def test_sums_over_few_rows_are_not_sent():
     source = planted(3, 60, np.full((1, 3), 1 / 3))
     rows = as_examples(source.examples(0, 0)[:30], gaps=True)
     down = {"means": np.float32(source.T), "shares": np.float32([0.4, 0.4, 0.2])}
-    plain, careful = (client.answer("sums", rows, down, least) for least in (1, 12))
+    plain, careful = (client.answer(rows, down, least) for least in (1, 12))
     few = plain["counts"] < 12
     assert few.any()
     assert not few.all()
@@ -217,9 +219,9 @@ def test_sums_over_few_rows_are_not_sent():
     kept = careful["counts"] > 0
     assert kept.any()
     assert (careful["counts"][kept] >= plain["counts"][kept]).all()
-    down["directions"] = np.float32(np.random.default_rng(0).standard_normal((3, 60)))
-    sides = client.answer("sides", rows, down, 6)
-    whole = client.answer("sums", rows, {n: down[n] for n in ("means", "shares")}, 6)
+    down["halves"] = np.float32(np.random.default_rng(0).standard_normal((3, 60)))
+    sides = client.answer(rows, down, 6)
+    whole = client.answer(rows, {n: down[n] for n in ("means", "shares")}, 6)
     told = sides["counts"] > 0
     assert told.any()
     assert (whole["counts"][told] - sides["counts"][told] >= 6).all()
@@ -262,3 +264,65 @@ def test_columns_of_another_number_are_a_fault_of_the_client():
     method = GradedFederation(Batches((rows,)), 4)
     with pytest.raises(DataError, match="3 columns, not 4"):
         method.client_step({}, {}, Context(0, 0, 0, 0))
+
+
+def unsure_rows(seed, columns=16, rows=9000):
+    """Three classes whose rates differ by a fifth, so that rows are hardly sure of theirs."""
+    rng = np.random.default_rng([seed, columns])
+    rates = rng.uniform(0.1, 0.9, (3, columns))
+    kinds = rng.choice(3, rows, p=[0.4, 0.35, 0.25])
+    x = np.where(rng.random((rows, columns)) < rates[kinds], 1, -1)
+    return np.array_split(np.where(rng.random(x.shape) < 0.1, 0, x), 3)
+
+
+@pytest.mark.parametrize("seed", rest_slow(range(1, 8, 2), 2))
+def test_classes_of_which_rows_are_unsure_are_not_joined(seed):
+    owners = unsure_rows(seed)
+    for rounds, settings in ((1, {}), (2, {"looks": 2, "products": 4})):
+        found = hopfed.simulate(owners, rounds, channel="graded", **settings)
+        assert found.classes.size == 3
+        assert sum(metrics["joined"] for metrics in found.metrics) == 0
+
+
+def test_columns_that_are_independent_are_one_class():
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        x = np.where(rng.random((1500, 16)) < rng.uniform(0.1, 0.9, 16), 1, -1)
+        found = hopfed.simulate(np.array_split(x, 3), 2, channel="graded")
+        assert found.classes.size == 1
+
+
+def test_a_class_that_is_remembered_twice_becomes_one_again():
+    source = planted(3, 60, np.full((2, 3), 1 / 3))
+    method = GradedFederation(source, 60)
+    state = play_round(method, None, 0, seed=0, clients=4, engine=LocalEngine()).state
+    memory = Memory.unflatten(below(state.server, "memory"))
+    assert memory.size == 3
+    twice = memory.select(np.array([0, 1, 2, 2]))
+    numbers, half = np.array([*memory.numbers, memory.used]), np.array([1, 1, 0.5, 0.5])
+    halves = {n: getattr(twice, n) * half[:, None] for n in ("signed", "seen")}
+    twice = dataclasses.replace(
+        twice, numbers=numbers, used=memory.used + 1, counts=twice.counts * half, **halves
+    )
+    server = {**state.server, **{f"memory/{k}": v for k, v in twice.flatten().items()}}
+    state = dataclasses.replace(state, server=server, down=state.down.replaced(broadcast(twice)))
+    played = play_round(method, state, 1, seed=0, clients=4, engine=LocalEngine())
+    assert played.server_metrics["joined"] == 1
+    after = Memory.unflatten(below(played.state.server, "memory"))
+    assert (after.numbers == memory.numbers).all()
+    assert error(after.means, source.T) < 0.08
+
+
+def test_the_server_says_what_it_asks_for():
+    asked = []
+
+    class Listening(LocalEngine):
+        def step(self, method, calls):
+            asked.append(client.asked(calls[0].down) if calls[0].down else "nothing")
+            return super().step(method, calls)
+
+    method = GradedFederation(planted(2, 60, np.full((1, 2), 0.5)), 60, looks=2, products=2)
+    play_round(method, None, 0, seed=0, clients=4, engine=Listening())
+    assert len(asked) == method.exchanges == 15
+    assert asked[1:6] == ["sums", "products", "products", "sides", "sums"]
+    assert asked[-1] == "nothing"  # two classes are there, and fitted

@@ -3,6 +3,7 @@
 settings : how such a federation works.
 client : what a client answers from the rows of a round.
 server, improving : what the server does with the answers of a round, and of each exchange.
+planning, joining : what it asks next, and which classes it takes for one.
 round_state : what the server knows between two exchanges of a round.
 memory : the classes that the server remembers, with the sums behind them.
 method : all of it as a method of `hopfed.federation`.

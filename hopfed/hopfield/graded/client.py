@@ -17,18 +17,31 @@ LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
 
 
-def answer(step: str, rows: Bits, down: Message, smallest: int) -> Message:
+def asked(down: Message) -> str:
+    """What a message asks for: "products", along its directions, "sides" of them, or else "sums".
+
+    Examples
+    --------
+    >>> asked({}), asked({"means": np.zeros((1, 2)), "directions": np.ones((1, 2))})
+    ('sums', 'products')
+    """
+    if "directions" in down:
+        return "products"
+    return "sides" if "halves" in down else "sums"
+
+
+def answer(rows: Bits, down: Message, smallest: int) -> Message:
     """Answer one exchange.
 
     Parameters
     ----------
-    step : "sums", "products" or "sides".
     rows : (M, N) of this round.
-    down : means (K, N) and shares (K,) of the classes, and directions (K, N) for the last two
-        steps; nothing stands for a single class of which nothing is known.
+    down : means (K, N) and shares (K,) of the classes; `directions` (K, N) where products are asked
+        for, `halves` (K, N), directions too, where sums over one side of each class are. Nothing
+        stands for a single class of which nothing is known.
     smallest : rows of a class below which no sums over them are sent. They count in the others.
     """
-    owner = Owner(rows)
+    owner, step = Owner(rows), asked(down)
     M, N = rows.shape
     means = down.get("means", np.zeros((1, N), np.float32))
     shares = np.asarray(down.get("shares", np.ones(1)), np.float64)
@@ -45,7 +58,7 @@ def answer(step: str, rows: Bits, down: Message, smallest: int) -> Message:
     if step == "products":
         told = _products(owner, down["directions"][kept], whole, smallest)
     elif step == "sides":
-        upper = weighted_sums(owner, owner.weights * upper_side(owner, down["directions"][kept]))
+        upper = weighted_sums(owner, owner.weights * upper_side(owner, down["halves"][kept]))
         told = {name: np.asarray(to_host(array)) for name, array in upper.items()}
     if smallest > 1 and step != "products":
         told = _without_few(told, whole, least)
@@ -93,9 +106,9 @@ def _products(owner: Owner, directions: np.ndarray, whole: Message, smallest: in
     return {"products": np.where(rare, 0, np.asarray(to_host(found["products"])))}
 
 
-def spec(step: str, down: Message, n_sites: int) -> Spec:
+def spec(down: Message, n_sites: int) -> Spec:
     """Form of the answer to a question, and the most that rows of +-1 can give."""
-    N = n_sites
+    N, step = n_sites, asked(down)
     K = len(down["means"]) if down else 1
     sums = {
         "counts": Field((K,), "f", least=0.0, within="examples"),

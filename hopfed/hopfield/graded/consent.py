@@ -25,6 +25,7 @@ from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, digest, malformed, not_finite
+from hopfed.hopfield.graded.client import asked as asked_for
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.noisy import NUMBERS, UNITS
 from hopfed.hopfield.graded.private import PrivateClasses, first_question, question_name
@@ -55,7 +56,7 @@ class AgreedClasses(AgreedMethod):
         self.deal()
         if exchange and not down:
             return state, {}, {}
-        step = self.method.round_steps[exchange]
+        step = asked_for(down)
         _check_down(step, down, self.method.n_sites)
         spec = self.method.expects(down, context)
         numbers = sum(prod(n for n in f.shape if isinstance(n, int)) for f in spec.values())
@@ -120,7 +121,8 @@ def _check_down(step: str, down: Message, n_sites: int) -> None:
         "shares": Field(("classes",), "f", least=0.0, most=1.0 + 1e-6),
     }
     if step != "sums":
-        spec["directions"] = Field(("classes", n_sites), "f", least=-LONGEST, most=LONGEST)
+        along = "directions" if step == "products" else "halves"
+        spec[along] = Field(("classes", n_sites), "f", least=-LONGEST, most=LONGEST)
     wrong = malformed(down, spec) or not_finite(down)
     if wrong is None and not 1 <= len(down["means"]) <= CLASSES:
         wrong = f"{len(down['means']):,} classes, of {CLASSES} at most"

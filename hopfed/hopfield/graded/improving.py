@@ -1,84 +1,114 @@
 """What the server makes of each answer within a round: better classes, and new ones.
 
-Each function takes the answers of one exchange and returns what is under way and remembered next.
+Each function takes the answers of one exchange and returns what is remembered and under way next,
+and whether it is time to plan what comes then (`planning`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.lanczos import following, pairs
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
+from hopfed.archetypes.graded.fitting.mixture import ClassSums
 from hopfed.archetypes.graded.fitting.splitting import Halves, halved, scales
 from hopfed.federation.messages import Message
-from hopfed.hopfield.graded.memory import STRANGER, Memory, rows_without, with_memory
+from hopfed.hopfield.graded.joining import hopeless, joined, margin
+from hopfed.hopfield.graded.memory import STRANGER, Memory, pooled, rows_without
 from hopfed.hopfield.graded.robust import pooled_products
-from hopfed.hopfield.graded.round_state import UnderWay
+from hopfed.hopfield.graded.round_state import JOIN, NONE, SPLIT, UnderWay
 from hopfed.hopfield.graded.settings import GradedSettings
 from hopfed.hopfield.robust import loss
 from hopfed.theory import tracy_widom
 
+HOPE = 3.0  # a trial may still gain so many times what its last step gained
+STILL = 0.5  # nats that a step gains where classes do not move any more
+
 Messages = Mapping[int, Message]
-
-
-def pooled(
-    memory: Memory, parent: np.ndarray, fresh: ClassSums, members: np.ndarray, prior: Prior
-) -> tuple[Prior, ClassSums, np.ndarray]:
-    """Fit the prior, and add what is remembered to the sums of a round.
-
-    Parameters
-    ----------
-    memory, parent, fresh, members : as in `with_memory`.
-
-    Returns
-    -------
-    the prior, all sums together, and the weights (K,) of what is remembered.
-    """
-    total, weights = with_memory(memory, parent, fresh, members, prior.fitted(fresh))
-    return prior.fitted(total), total, weights
+Step = tuple[UnderWay, Fit, Message]
 
 
 def hear_sums(
-    method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, exchange: int
-) -> tuple[Memory, UnderWay]:
-    """Take a step of expectation maximisation; after the last one of a trial, judge it."""
+    method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, last: bool
+) -> tuple[Memory, UnderWay, bool]:
+    """Take a step of expectation maximisation; after those of a trial, judge it.
+
+    Parameters
+    ----------
+    last : whether nothing can be asked in this round any more.
+    method, memory, now, messages : as they are.
+
+    Returns
+    -------
+    what is remembered, what is under way, and whether these steps are over.
+    """
     sums = now.collect(messages, method)
     prior, total, _ = pooled(memory, now.parent, sums, now.clients, now.prior)
     fit = Fit(now.asked, sums, prior, prior.evidence(now.asked, sums))
-    over = method.round_steps[exchange + 1 : exchange + 2] != ("sums",)
-    if now.trial and not over:
-        return memory, now.asking(prior.mixture(total), now.parent)
-    if not now.trial or _is_better(method, now, fit):
-        failures = 0 if now.trial else now.failures
-        parts = now.said(messages)
-        now = replace(now, fit=fit, parts=parts, fit_parent=now.parent, failures=failures)
-    else:
-        now = replace(now, failures=now.failures + 1)
-    if not over:
-        return memory, now.asking(prior.mixture(total), now.parent)
-    now = now.asking(now.best.classes, now.fit_parent)
-    return memory, replace(now, trial=False, quiet=now.best.size >= method.most)
+    following = now.asking(prior.mixture(total), now.parent)
+    if now.trial:
+        return _judged(method, memory, now, (following, fit, now.said(messages)), last)
+    steps, rising = now.steps + 1, 0.0 if now.fit is None else fit.evidence - now.fit.evidence
+    still = steps > 1 and (abs(rising) < STILL or fit.size == 1)
+    found: dict[str, Any] = {"fit": fit, "parts": now.said(messages), "fit_parent": now.parent}
+    found |= {"steps": steps, "rising": rising, "settled": still}
+    over = last or still or steps >= method.steps
+    return memory, replace(now if over else following, **found), over
 
 
-def _is_better(method: GradedSettings, now: UnderWay, fit: Fit) -> bool:
-    """Whether a trial replaces the fit: by more evidence, and rows of more than a few clients."""
+def _judged(
+    method: GradedSettings, memory: Memory, now: UnderWay, step: Step, last: bool
+) -> tuple[Memory, UnderWay, bool]:
+    """Say whether a trial goes on, failed, or replaces the fit.
+
+    Parameters
+    ----------
+    step : what comes after it, what it found, and what each client said of that.
+    method, memory, now, last : as in `hear_sums`.
+    """
+    following, fit, parts = step
+    gained = _gained(method, memory, now, fit)
+    more = gained - now.margin  # than after the step before
+    going = gained + HOPE * more > 0
+    if now.steps == 0:
+        going = now.trial == SPLIT or not hopeless(now.best, gained)
+    if going and not last and (gained <= 0 or now.steps + 1 < method.steps):
+        return memory, replace(following, steps=now.steps + 1, margin=gained), False
+    split = now.trial == SPLIT
+    if gained <= 0:
+        failures, refused = now.failures + split, now.refused + (not split)
+        return memory, replace(now, trial=NONE, failures=failures, refused=refused), True
+    parent, joins = now.parent, now.joins
+    if not split:
+        memory, parent = joined(memory, now)
+        joins += now.best.size - fit.size
+    rising = more if now.steps else 0.0
+    found = replace(now, fit=fit, parts=parts, fit_parent=parent, rising=rising, joins=joins)
+    found = replace(found, trial=NONE, failures=0, refused=0)
+    return memory, replace(found, looked=False, dull=False, settled=False), True
+
+
+def _gained(method: GradedSettings, memory: Memory, now: UnderWay, fit: Fit) -> float:
+    """By how much a trial is better than the fit; above 0 it replaces it."""
+    if now.trial == JOIN:
+        return margin(memory, now, fit)
+    gained = fit.evidence - now.best.evidence - 1.0 - HOPE * max(now.rising, 0.0)
     born = rows_without(fit.sums.counts, now.cut(method.liars))[now.parent == STRANGER]
-    supported = bool((born >= method.support).all())
-    return supported and fit.evidence > now.best.evidence + 1.0
+    return gained if (born >= method.support).all() else min(gained, 0.0)
 
 
-def directions(method: GradedSettings, now: UnderWay, rng: np.random.Generator) -> UnderWay:
+def directions(now: UnderWay, rng: np.random.Generator) -> UnderWay:
     """Add the direction in which the residuals of each class are looked at next."""
-    if now.images.shape[1] in (0, method.products):  # a search begins
+    if now.stage != "products":  # a search begins
         q = rng.standard_normal(now.best.classes.means.shape)
         basis = (q / np.linalg.norm(q, axis=1, keepdims=True))[:, None]
-        return replace(now, basis=basis, images=basis[:, :0])
+        return replace(now, stage="products", basis=basis, images=basis[:, :0])
     q = following(now.basis, now.images)
-    return replace(now, basis=np.concatenate([now.basis, q[:, None]], axis=1))
+    return replace(now, stage="products", basis=np.concatenate([now.basis, q[:, None]], axis=1))
 
 
 def latest(now: UnderWay) -> np.ndarray:
@@ -87,8 +117,8 @@ def latest(now: UnderWay) -> np.ndarray:
 
 
 def hear_products(
-    method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, exchange: int
-) -> tuple[Memory, UnderWay]:
+    method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, _last: bool
+) -> tuple[Memory, UnderWay, bool]:
     """Add the products of a direction; after the last one, see which classes stand out."""
     fit = now.best
     answers = np.array([messages[int(c)]["products"] for c in now.clients], dtype=np.float64)
@@ -98,17 +128,17 @@ def hear_products(
     image = image * scales(fit)
     now = replace(now, images=np.concatenate([now.images, image[:, None]], axis=1))
     if now.images.shape[1] < method.products:
-        return memory, now
+        return memory, now, False
     n = fit.sums.counts.sum(axis=0) / loss(cut / len(now.clients))
     values = pairs(now.basis, now.images)[0][:, 0]
     ratios = values / np.maximum(n, 1.0) / np.array([_edge(method, rows) for rows in n])
-    now = replace(now, ratios=ratios)
-    if exchange < method.steps + method.products:  # the first look of the round counts
+    if np.isnan(now.loudest):  # the first look of the round counts, before new classes explain some
         loud, known = memory.loud.copy(), now.fit_parent != STRANGER
         at = now.fit_parent[known]
         loud[at] = np.where(ratios[known] > 1, loud[at] + 1, 0)
-        memory = replace(memory, loud=loud)
-    return memory, replace(now, quiet=not candidates(method, memory, now).any())
+        memory, now = replace(memory, loud=loud), replace(now, loudest=float(ratios.max()))
+    now = replace(now, ratios=ratios, looked=True)
+    return memory, replace(now, dull=not candidates(method, memory, now).any()), True
 
 
 def _edge(method: GradedSettings, rows: float) -> float:
@@ -133,8 +163,8 @@ def towards(now: UnderWay) -> np.ndarray:
 
 
 def hear_sides(
-    method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, _exchange: int
-) -> tuple[Memory, UnderWay]:
+    method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, _last: bool
+) -> tuple[Memory, UnderWay, bool]:
     """Halve the classes that stand out: all that promise a gain, or one where that failed."""
     fit, prior = now.best, now.prior
     parts = halved(fit, _within(fit.sums, now.collect(messages, method)))
@@ -143,11 +173,11 @@ def hear_sides(
     sure = order[parts.gains[order] > 0]
     choices = ([sure] if len(sure) > 1 else []) + [order[i : i + 1] for i in range(len(order))]
     if now.failures >= len(choices):
-        return memory, replace(now, quiet=True)
+        return memory, replace(now, dull=True), True
     chosen = choices[now.failures][: method.most - fit.size]
     parent = _parents(memory, now, parts, chosen)
     prior, total = pooled(memory, parent, parts.sums(chosen), now.clients, prior)[:2]
-    return memory, replace(now.asking(prior.mixture(total), parent), trial=True)
+    return memory, now.trying(SPLIT, prior.mixture(total), parent), False
 
 
 def _within(whole: ClassSums, upper: ClassSums) -> ClassSums:

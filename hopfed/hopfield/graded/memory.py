@@ -124,27 +124,55 @@ class Memory:
             return 0.0
         return float(np.sqrt(((self.means[now] - before.means[then]) ** 2).mean()))
 
-    def joined(self, prior: Prior) -> Memory:
-        """Join classes that the sums do not tell apart; the elder one gives its number."""
+    def folded(self, into: np.ndarray) -> Memory:
+        """Add up classes; the elder of those that become one gives its number and its means.
+
+        Parameters
+        ----------
+        into : (K,) number of the class that each becomes.
+        """
+        both = self.sums().joined(into)
+        order = np.argsort(self.numbers, kind="stable")
+        elder = order[np.unique(into[order], return_index=True)[1]]
+        found = {"signed": both.signed, "seen": both.seen, "counts": both.counts}
+        return replace(self.select(elder), **found)
+
+    def joined(self, prior: Prior, unsure: float = 0.0) -> Memory:
+        """Join classes that the sums do not tell apart; the elder one gives its number.
+
+        Parameters
+        ----------
+        prior : of the rates of classes.
+        unsure : nats by which these sums may make too much of a join, because rows are unsure of
+            their class; less than that says nothing.
+        """
         memory = self
         while memory.size > 1:
             sums = memory.sums()
             each = np.ones((1, memory.size)) / memory.size
-            gain, (a, b) = merge_gains(Fit(Mixture(memory.means, each), sums, prior, 0.0))
-            if gain <= 0:
+            gain, pair = merge_gains(Fit(Mixture(memory.means, each), sums, prior, 0.0))
+            if gain <= unsure:
                 break
-            into = np.arange(memory.size)
-            elder, younger = sorted((a, b), key=lambda k: int(memory.numbers[k]))
-            into[younger] = elder
-            both = sums.joined(np.unique(into, return_inverse=True)[1])
-            kept = memory.select(np.unique(into))
-            found = {"signed": both.signed, "seen": both.seen, "counts": both.counts}
-            memory = replace(kept, means=prior.mixture(both).means, **found)
+            memory = memory.folded(joining(memory.size, pair))
+            memory = replace(memory, means=prior.mixture(memory.sums()).means)
         return memory
 
     def sums(self) -> ClassSums:
         """What is remembered, as the sums of one exchange."""
         return ClassSums(self.counts, self.signed, self.seen)
+
+
+def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
+    """Number that each of so many classes gets when two of them become one.
+
+    Examples
+    --------
+    >>> joining(4, (0, 2)).tolist()
+    [0, 1, 0, 2]
+    """
+    into = np.arange(size)
+    into[max(pair)] = min(pair)
+    return np.unique(into, return_inverse=True)[1]
 
 
 def rows_without(counts: np.ndarray, cut: int) -> np.ndarray:
@@ -223,6 +251,23 @@ def with_memory(
         if c in rows:
             counts[i, known] += weights[known] * memory.counts[rows[c], at]
     return ClassSums(counts, signed, seen), weights
+
+
+def pooled(
+    memory: Memory, parent: np.ndarray, fresh: ClassSums, members: np.ndarray, prior: Prior
+) -> tuple[Prior, ClassSums, np.ndarray]:
+    """Fit the prior, and add what is remembered to the sums of a round.
+
+    Parameters
+    ----------
+    memory, parent, fresh, members : as in `with_memory`.
+
+    Returns
+    -------
+    the prior, all sums together, and the weights (K,) of what is remembered.
+    """
+    total, weights = with_memory(memory, parent, fresh, members, prior.fitted(fresh))
+    return prior.fitted(total), total, weights
 
 
 def _rows(sums: ClassSums, which: np.ndarray) -> ClassSums:

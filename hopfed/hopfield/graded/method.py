@@ -55,7 +55,7 @@ class GradedFederation(GradedSettings):
         """Form of a client's answer."""
         if context.exchange and not down:
             return {}
-        return client.spec(self.round_steps[context.exchange], down, self.n_sites)
+        return client.spec(down, self.n_sites)
 
     def complaint(self, state: State, message: Message, context: Context) -> str | None:
         """Say why no rows of a client give this answer; None if some may."""
@@ -75,8 +75,7 @@ class GradedFederation(GradedSettings):
         rows = as_examples(self.source.examples(context.round, who), gaps=True, least=1)
         if rows.shape[1] != self.n_sites:
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
-        step = self.round_steps[context.exchange]
-        return state, client.answer(step, rows, down, self.smallest), {}
+        return state, client.answer(rows, down, self.smallest), {}
 
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context

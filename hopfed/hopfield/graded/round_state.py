@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.graded.robust import clients_left_out, pooled_sums
 from hopfed.hopfield.graded.settings import GradedSettings
+
+STAGES = ("sums", "look", "products", "sides")  # what clients are asked for; a look begins
+NONE, SPLIT, JOIN = range(3)  # what a trial does to the classes of the fit
+FLAGS = ("trial", "steps", "failures", "refused", "joins", "looked", "dull", "settled", "quiet")
 
 
 def no_basis() -> np.ndarray:
@@ -30,14 +35,25 @@ class UnderWay:
     prior : of the rates of the columns, and what a row of each of these clients counts.
     asked : classes that were last told, with shares (L, K).
     parent : (K,) which remembered class each of them is, `memory.STRANGER` for none.
-    trial : whether they are a trial, to be compared with `fit`.
+    stage : what was asked for, one of `STAGES`.
+    trial : whether they are a trial, to be compared with `fit`, and what it does to its classes.
+    steps : steps of this fit, or trial, so far.
+    margin : by how much the trial was better after its last step.
     fit : the best classes of the round, of those it was heard of.
     fit_parent : `parent` of its classes.
+    rising : nats that its last step gained.
     parts : what each client said of them, (L, ...) by name, as it came: who falls silent later is
         taken out again.
     basis, images : (K, s, N) directions in which its residuals were looked at, and their products.
     ratios : (K,) leading eigenvalue of the residuals of each class, over the edge of noise.
-    failures : trials that were worse than `fit`, since the last that was better.
+    loudest : the largest of the round's first look; NaN before.
+    into : (K,) which classes of `fit` a trial joins: number of the class that each becomes.
+    failures, refused : trials of splits, and of joins, that were worse than `fit`, since the last
+        that was better.
+    looked, dull : whether `ratios` are those of `fit`, and whether none of its classes is to be
+        split any more.
+    joins : classes that were joined to others in this round.
+    settled : whether further steps would change nothing of `fit`.
     quiet : whether nothing is left to ask in this round.
     """
 
@@ -46,14 +62,25 @@ class UnderWay:
     prior: Prior
     asked: Mixture
     parent: np.ndarray
-    trial: bool = False
+    stage: str = "sums"
+    trial: int = NONE
+    steps: int = 0
+    margin: float = -np.inf
     fit: Fit | None = None
     fit_parent: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    rising: float = 0.0
     parts: Message = field(default_factory=dict)
     basis: np.ndarray = field(default_factory=no_basis)
     images: np.ndarray = field(default_factory=no_basis)
     ratios: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    loudest: float = np.nan
+    into: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     failures: int = 0
+    refused: int = 0
+    joins: int = 0
+    looked: bool = False
+    dull: bool = False
+    settled: bool = False
     quiet: bool = False
 
     @property
@@ -80,7 +107,11 @@ class UnderWay:
 
     def asking(self, classes: Mixture, parent: np.ndarray) -> UnderWay:
         """Ask about these classes, whose shares (L, K) are those of the clients."""
-        return replace(self, asked=classes, parent=parent)
+        return replace(self, asked=classes, parent=parent, stage="sums")
+
+    def trying(self, trial: int, classes: Mixture, parent: np.ndarray) -> UnderWay:
+        """Ask about these classes, to see whether they are better than the fit."""
+        return replace(self.asking(classes, parent), trial=trial, steps=0, margin=-np.inf)
 
     def only(self, heard: np.ndarray, method: GradedSettings) -> UnderWay:
         """Take out who fell silent: nothing that it said counts, as if it had not been there.
@@ -127,7 +158,11 @@ class UnderWay:
             "images": self.images,
             "ratios": self.ratios,
             "fit_parent": self.fit_parent,
-            "flags": np.array([self.trial, self.failures, self.quiet], dtype=np.int64),
+            "into": self.into,
+            "margins": np.array([self.margin, self.rising, self.loudest]),
+            "flags": np.array(
+                [STAGES.index(self.stage), *(int(getattr(self, name)) for name in FLAGS)]
+            ),
         }
         whole |= {f"parts/{name}": array for name, array in self.parts.items()}
         return whole if self.fit is None else {**whole, **_fit_arrays(self.fit)}
@@ -135,7 +170,10 @@ class UnderWay:
     @classmethod
     def unflatten(cls, arrays: Mapping[str, np.ndarray]) -> UnderWay:
         """Rebuild it from its arrays."""
-        trial, failures, quiet = arrays["flags"].tolist()
+        stage, *flags = arrays["flags"].tolist()
+        known: dict[str, Any] = dict(zip(FLAGS, flags, strict=True))
+        known |= {name: bool(known[name]) for name in ("looked", "dull", "settled", "quiet")}
+        margin, rising, loudest = arrays["margins"].tolist()
         prior = Prior(arrays["rates"], arrays["observed"], arrays["influence"])
         plain = (
             "clients",
@@ -145,15 +183,18 @@ class UnderWay:
             "images",
             "ratios",
             "fit_parent",
+            "into",
         )
         return cls(
             prior=prior,
             asked=Mixture(arrays["asked/means"], arrays["asked/shares"]),
-            trial=bool(trial),
+            stage=STAGES[stage],
+            margin=margin,
+            rising=rising,
+            loudest=loudest,
             fit=_fit_of(below(arrays, "fit"), prior) if "fit/means" in arrays else None,
             parts=below(arrays, "parts"),
-            failures=failures,
-            quiet=bool(quiet),
+            **known,
             **{name: arrays[name] for name in plain},
         )
 

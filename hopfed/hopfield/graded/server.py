@@ -7,8 +7,12 @@
    A class whose residuals stay above the edge of noise holds more than one class.
 3. *sides*: its rows are halved along that direction, and the halves are fitted as in 1. They stay
    where the evidence of this round is for them: that is how a new class is born.
+4. Classes that the sums may not tell apart are joined, and fitted as in 1; so they stay where that
+   is no worse.
 
-Then classes that the sums do not tell apart are joined, and those of too few rows are dropped.
+Which of these comes when is planned as the round goes on (`planning`). At its end classes are
+joined that sums cannot tell apart even if rows are unsure of them, and those of too few rows are
+dropped.
 """
 
 from __future__ import annotations
@@ -26,10 +30,11 @@ from hopfed.hopfield.graded.improving import (
     hear_sides,
     hear_sums,
     latest,
-    pooled,
     towards,
 )
-from hopfed.hopfield.graded.memory import STRANGER, Memory
+from hopfed.hopfield.graded.joining import unsure
+from hopfed.hopfield.graded.memory import STRANGER, Memory, pooled
+from hopfed.hopfield.graded.planning import planned
 from hopfed.hopfield.graded.robust import clients_left_out, pooled_sums
 from hopfed.hopfield.graded.round_state import UnderWay
 from hopfed.hopfield.graded.settings import GradedSettings
@@ -55,18 +60,16 @@ def hear(
         now = UnderWay.unflatten(below(state, "now")) if "now/flags" in state else None
         if now is not None:
             now = now.only(np.array(list(messages)), method)
-    step = method.round_steps[exchange]
+    left = method.exchanges - exchange - 1
     if now is not None and not now.quiet and messages:
-        memory, now = HEAR[step](method, memory, now, messages, exchange)
-        if exchange + 1 == method.steps + method.products:  # before new classes explain some
-            metrics["residual"] = float(now.ratios.max())
-    last = exchange + 1 == method.exchanges
-    if now is None or last:
+        memory, now, over = HEAR[now.stage](method, memory, now, messages, left == 0)
+        now = planned(method, memory, now, left) if over else now
+    if now is None or left == 0:
         if now is not None:
             memory, found = closed(method, memory, now, context.round)
             metrics |= found
         return _kept(memory, None), broadcast(memory), metrics | {"classes": memory.size}
-    now, down = question(method, now, context)
+    now, down = question(now, context)
     return _kept(memory, now), down, metrics
 
 
@@ -93,19 +96,16 @@ def begun(method: GradedSettings, memory: Memory, messages: Mapping[int, Message
     return UnderWay(clients, rows, prior, Mixture(memory.means, shares), np.arange(memory.size))
 
 
-def question(
-    method: GradedSettings, now: UnderWay, context: Context
-) -> tuple[UnderWay, dict[int, Message]]:
+def question(now: UnderWay, context: Context) -> tuple[UnderWay, dict[int, Message]]:
     """What to ask next, each client with its own shares; nothing, once there is no more to ask."""
-    step = method.round_steps[context.exchange + 1]
     if now.quiet:
         return now, {EVERYONE: {}}
     told: Message = {"means": now.asked.means.astype(np.float32)}
-    if step == "products":
-        now = directions(method, now, context.rng("residuals"))
+    if now.stage in ("look", "products"):
+        now = directions(now, context.rng("residuals"))
         told["directions"] = latest(now).astype(np.float32)
-    elif step == "sides":
-        told["directions"] = towards(now).astype(np.float32)
+    elif now.stage == "sides":
+        told["halves"] = towards(now).astype(np.float32)
     shares = now.asked.shares.astype(np.float32)
     return now, {int(c): {**told, "shares": shares[i]} for i, c in enumerate(now.clients)}
 
@@ -137,19 +137,19 @@ def closed(method: GradedSettings, memory: Memory, now: UnderWay, t: int) -> tup
         used=memory.used + (~known).sum(),
     )
     new = new.select(np.argsort(new.numbers))
-    joined = new.joined(prior)
+    joined = new.joined(prior, unsure(fit, new.sums()))
     kept = joined.supported(method.support, now.cut(method.liars))
     entries = float(fit.sums.seen.sum())
-    metrics = {
+    metrics: Metrics = {
         "born": int(np.isin(kept.numbers, numbers[~known]).sum()),
-        "joined": new.size - joined.size,
+        "joined": now.joins + new.size - joined.size,
         "dropped": joined.size - kept.size,
         "carried": float(weights[known].mean()) if known.any() else 0.0,
         "moved": kept.moved(memory),
         "examples": float(fit.sums.counts.sum()),
         "log_likelihood": fit.sums.log_likelihood / max(entries, 1.0),
     }
-    return kept, metrics
+    return kept, metrics | ({} if np.isnan(now.loudest) else {"residual": now.loudest})
 
 
 def broadcast(memory: Memory) -> dict[int, Message]:

@@ -18,8 +18,9 @@ class GradedSettings:
     n_sites : columns N.
     discount : share of the sums of earlier rounds that is left after a round, in [0, 1]. Of a class
         that moved less is left, whatever its rows of this round say (`memory.carried`).
-    steps : steps of expectation maximisation before, and after each, search for new classes.
-    looks : searches in a round; each can at most double the number of classes.
+    steps : steps of expectation maximisation before a search for new classes, and of each trial.
+    looks : searches in a round for which there are exchanges in any case; each can at most double
+        the number of classes. What is left of the exchanges goes into what promises most.
     products : products by which the residuals of every class are looked at.
     alpha : false-alarm rate of the residuals of a class that holds nothing new.
     patience : rounds in a row that the residuals of a class must be above noise before it is split.
@@ -38,15 +39,15 @@ class GradedSettings:
     Examples
     --------
     >>> from hopfed.data.batches import Elsewhere
-    >>> GradedSettings(Elsewhere(), 100, steps=1, looks=1, products=2).round_steps
-    ('sums', 'products', 'products', 'sides', 'sums')
+    >>> GradedSettings(Elsewhere(), 100, steps=1, looks=1, products=2).exchanges
+    5
     """
 
     source: Source
     n_sites: int
     discount: float = 0.7
     steps: int = 3
-    looks: int = 3
+    looks: int = 4
     products: int = 5
     alpha: float = 1e-3
     patience: int = 1
@@ -71,12 +72,6 @@ class GradedSettings:
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
     @property
-    def round_steps(self) -> tuple[str, ...]:
-        """Names of a round's exchanges."""
-        look = (*(("products",) * self.products), "sides", *(("sums",) * self.steps))
-        return ("sums",) * self.steps + look * self.looks
-
-    @property
     def exchanges(self) -> int:
-        """Exchanges of a round."""
-        return len(self.round_steps)
+        """Exchanges of a round, at most."""
+        return self.steps + self.looks * (self.products + 1 + self.steps)
