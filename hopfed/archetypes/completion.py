@@ -280,7 +280,9 @@ def _patched(
         fill = levels[values.argmax(axis=1) if code.width > 1 else (values[:, 0] > 0).astype(int)]
     else:
         fill = np.where(values[:, 0] > 0, words[1], words[-1])
-    texts = pa.array(np.where(gap, fill, None).tolist(), pa.string())
+    fill = fill.astype(object)
+    fill[~gap] = None  # which need be no value of the column's type
+    texts = pa.array(fill.tolist(), pa.string())
     return pc.if_else(pa.array(gap), texts.cast(cells.type), cells)
 
 

@@ -142,7 +142,8 @@ def unknown_columns(found: Archetypes) -> np.ndarray:
         return np.zeros(found.patterns.shape[1], bool)
     empty = [is_empty(code) for code in coding.codes for _ in range(code.width)]
     alike = (means == 0).all(axis=0) & np.isclose(errors, errors[0], rtol=1e-6).all(axis=0)
-    return np.array(empty, bool) & alike
+    found_empty: np.ndarray = np.array(empty, bool) & alike
+    return found_empty
 
 
 def _alike(found: Archetypes, table: Table) -> Table:

@@ -65,8 +65,8 @@ class Packing:
 
     def packed(self, cells: list[Cells]) -> PackedBits | MaskedBits:
         """Pack the rows of a block."""
-        for j, points in self._points.items():
-            self._points[j] = points.after_cells(cells[j].array)
+        for place, points in self._points.items():
+            self._points[place] = points.after_cells(cells[place].array)
         triples = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []

@@ -113,8 +113,8 @@ def test_more_words_may_stand_for_no_entry_than_the_run_knows(people, hopfed, tm
     assert (status, "'no idea' was not there" in errors) == (2, True)
     status, _, errors = hopfed("assign", run, table, "--words", "no idea=missing", "--out", out)
     assert status == 0, errors
-    status, _, errors = hopfed("assign", run, table, "--words", "no idea=-1", "--out", out)
-    assert (status, "--words must be left out, but for words that stand" in errors) == (2, True)
+    status, _, errors = hopfed("assign", run, table, "--words", "tree=no idea=-1", "--out", out)
+    assert (status, "--words must be left out, but for what further" in errors) == (2, True)
     given = "--words", "no idea=missing", "--id", "person", "--out", out
     assert hopfed("assign", run, table, *given)[0] == 2
     filled = "--words", "no idea=missing,age=-99=missing", "--out", tmp_path / "f.csv"
