@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,14 @@ from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.settings import GradedSettings
 from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.settings import HopfieldSettings, Source
+from hopfed.hopfield.site.own_verdict import own_verdict
+from hopfed.hopfield.told import FEWER, GOOD, STATUS, Told
+from hopfed.kernels import MaskedBits, PackedBits, concatenate
+from hopfed.kernels.masked import with_gaps
 
 COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
 GIVEN = ("source", "encoding", "n_sites")  # settings that follow from the examples
+PLURAL = {"archetype": "archetypes", "class": "classes"}
 CHANNELS = {"symmetric": HopfieldSettings, "graded": GradedSettings}
 
 
@@ -45,6 +50,7 @@ class Simulation:
     faults : a line for each client that failed in a round.
     state : after the last round, for `hopfed.federation.rounds.play_round`.
     classes : means, shares and rows of graded classes; None of a symmetric channel.
+    tables : rows of each client; none where a source drew them round by round.
 
     Examples
     --------
@@ -53,6 +59,8 @@ class Simulation:
     >>> played = hopfed.simulate([same, same])
     >>> len(played.metrics), played.faults
     (1, ())
+    >>> print(played)
+    1 archetype after 1 round of 2 clients; `verdict` says whether the rows lie as it tells
     """
 
     patterns: np.ndarray = field(repr=False)
@@ -61,6 +69,43 @@ class Simulation:
     faults: tuple[str, ...]
     state: FederationState = field(repr=False)
     classes: Memory | None = field(default=None, repr=False)
+    tables: tuple[PackedBits | MaskedBits, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        K, rounds, clients = len(self.patterns), len(self.metrics), len(self.traffic.up)
+        kind = "archetype" if self.classes is None else "class"
+        kinds, they = (kind, "it tells") if K == 1 else (PLURAL[kind], "they tell")
+        ends = "s" * (rounds != 1), "s" * (clients != 1)
+        after = f"after {rounds} round{ends[0]} of {clients} client{ends[1]}"
+        return f"{K} {kinds} {after}; `verdict` says whether the rows lie as {they}"
+
+    @cached_property
+    def verdict(self) -> tuple[str, str]:
+        """A status and the sentence that explains it, made when it is first asked for.
+
+        Graded classes are judged by all rows together, as `hopfed.recover` judges its own: "ok",
+        "one class", or what is wrong; that takes seconds. Of a symmetric channel the sums say at
+        most that the fit is poor. "not judged" is what nobody looked at: rows of a source, or too
+        many of them.
+
+        Examples
+        --------
+        >>> import hopfed
+        >>> rng = np.random.default_rng(0)
+        >>> T = rng.uniform(-1, 1, (2, 30))
+        >>> x = np.where(rng.random((600, 30)) < (1 + T[rng.integers(2, size=600)]) / 2, 1, -1)
+        >>> hopfed.simulate([x[:300], x[300:]], channel="graded").verdict
+        ('ok', '2 classes explain how the columns depend on each other.')
+        """
+        if self.classes is None:
+            misfit = float(self.metrics[-1].get("misfit", np.nan))
+            known = not np.isnan(misfit) and (len(self.patterns) > 0 or misfit > 1)
+            return Told(self.patterns, fits=misfit <= 1 if known else None).verdict
+        if not self.tables:
+            return STATUS, "A source drew the rows, which are not kept."
+        rows = concatenate([with_gaps(table) for table in self.tables])
+        status, advice = own_verdict(rows, self.classes.means) or (STATUS, "There are no classes.")
+        return status, advice if status in (*GOOD, STATUS) else f"{advice} {FEWER}"
 
 
 def simulate(
@@ -135,7 +180,8 @@ def simulate(
         participation=participation,
         minimum=minimum,
     )
-    return _played(play, rounds, Traffic(members), graded)
+    tables = source.owners if isinstance(source, Batches) else ()
+    return replace(_played(play, rounds, Traffic(members), graded), tables=tables)
 
 
 def _played(play: Callable[..., Played], rounds: int, traffic: Traffic, graded: bool) -> Simulation:

@@ -171,6 +171,11 @@ def test_rounds_add_up():
 
 
 @pytest.mark.slow
+def test_rows_that_were_received_are_those_that_owners_say_and_not_a_noisy_count():
+    _, rows = owners(2, 24, 400, 0)
+    assert played(method(rows, 24)).server_metrics["examples"] == 2000
+
+
 def test_later_rounds_find_what_a_round_cannot():
     T, rows = owners(6, 24, 4000, 1, clients=3)
     sizes = []

@@ -1,5 +1,7 @@
 """Rounds in one call: the same as the loop, from files of owners or from a stream."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -155,3 +157,27 @@ def test_examples_with_gaps_or_other_values_are_refused(owners):
         hopfed.simulate([owners[1][0], [[1.0, np.nan], [-1.0, 1.0]]])
     with pytest.raises(DataError, match=r"clients\[0\]: .*got 7"):
         hopfed.simulate([np.array([[1, 7], [1, 1]])])
+
+
+def test_what_was_played_says_what_it_is_and_whether_rows_lie_so(owners):
+    played = hopfed.simulate(owners[1])
+    assert str(played).startswith(f"{len(played.patterns)} archetypes after 1 round of ")
+    status, advice = played.verdict
+    assert status == "not judged"
+    assert "explain what the columns of most clients have in common" in advice
+    assert "verdict" in str(played)
+
+
+def test_graded_classes_are_judged_by_the_rows_of_all_clients():
+    rng = np.random.default_rng(0)
+    T = rng.uniform(-1, 1, (2, 30))
+    x = np.where(rng.random((600, 30)) < (1 + T[rng.integers(2, size=600)]) / 2, 1, -1)
+    gappy = np.where(rng.random((300, 30)) < 0.1, 0, x[300:])
+    played = hopfed.simulate([x[:300], gappy], channel="graded")
+    assert str(played).startswith("2 classes after 1 round of 2 clients")
+    assert played.verdict[0] == "ok"
+    fewer = replace(played, classes=played.classes.select(np.array([0])))
+    assert fewer.verdict[0] == "structure, but not classes"
+    assert "the federation found fewer classes than there are" in fewer.verdict[1]
+    unknown = replace(played, tables=())
+    assert unknown.verdict == ("not judged", "A source drew the rows, which are not kept.")

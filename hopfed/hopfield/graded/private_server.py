@@ -49,7 +49,7 @@ def hear(
         now = {**_asking(*_known(held), np.arange(memory.size)), "quiet": np.array(False)}
     if messages and not now["quiet"]:
         sums = pooled(method, messages)
-        metrics["examples"] = float(sums.counts.sum())
+        metrics["examples"] = float(_bounds(method, messages)[1].sum())  # counts have noise
         if method.round_steps[exchange] == "pairs":
             look = look_at(method, sums, messages, now["asked/parent"])
             now = _searched(method, now, look, exchange)

@@ -185,6 +185,7 @@ class UnderWay:
             "fit_parent",
             "into",
         )
+        known |= {name: arrays[name] for name in plain}
         return cls(
             prior=prior,
             asked=Mixture(arrays["asked/means"], arrays["asked/shares"]),
@@ -195,7 +196,6 @@ class UnderWay:
             fit=_fit_of(below(arrays, "fit"), prior) if "fit/means" in arrays else None,
             parts=below(arrays, "parts"),
             **known,
-            **{name: arrays[name] for name in plain},
         )
 
 
