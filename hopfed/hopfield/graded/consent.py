@@ -4,9 +4,10 @@ Sums over the rows of a class tell of it what its rows have in common. But class
 own choice, and sums over two sets of classes can be subtracted: a server that is not honest chooses
 them so that a single row is the difference, and the steps of an honest one differ in few rows, too.
 No check of single answers prevents it, so an owner has to trust whoever runs the server with rows
-(`Limits.trust_server`), and says in how many exchanges a batch answers at all. What the checks are
-for is that no single answer shows a row by accident: no sum is over fewer rows than a vote may be,
-and rows of a class of fewer count in the others. What was answered is recorded like everything else
+(`Limits.trust_server`), and says in how many exchanges a batch answers at all; what each of these
+asks for, sums, products or sides, is the server's choice. What the checks are for is that no single
+answer shows a row by accident: no sum is over fewer rows than a vote may be, and rows of a class of
+fewer count in the others. What was answered is recorded like everything else
 (`hopfed.hopfield.site.released`).
 
 Answers with noise (`noisy`) need no trust. They are charged to the privacy budget of the rows
