@@ -272,7 +272,7 @@ def of_run(run: Run) -> Archetypes:
     from hopfed.archetypes.archetypes import Archetypes  # whose methods are functions of this file
 
     if run.kind != KIND:
-        run = _part(run)
+        run = part_of(run)
     arrays = {
         name.rpartition("/")[2]: x
         for name, x in run.arrays.items()
@@ -309,8 +309,13 @@ def of_run(run: Run) -> Archetypes:
     )
 
 
-def _part(run: Run) -> Run:
-    """Return what a run of another kind holds of archetypes, as that of a recovery."""
+def part_of(run: Run) -> Run:
+    """Return what a run of another kind holds of archetypes, as that of a recovery.
+
+    Parameters
+    ----------
+    run : for which `has_archetypes`.
+    """
     words = run.summary[FOUND]
     require(isinstance(words, dict), FOUND, "names with values", words)
     lead = f"{FOUND}/"

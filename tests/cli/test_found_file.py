@@ -198,3 +198,11 @@ def test_a_run_that_is_continued_keeps_its_archetypes_apart(rows, tmp_path):
     again = execute(serve, serve.Config(columns=N, clients=3), out=tmp_path / "run.h5", resume=True)
     assert not any(name.startswith("found/") for name in again.arrays)
     np.testing.assert_array_equal(load(tmp_path / "run.h5").patterns, told.patterns)
+
+
+def test_the_archetypes_of_a_server_are_stored(rows, hopfed, tmp_path):
+    path = tmp_path / "served.h5"
+    found = served(path, rows[0])
+    status, text, errors = hopfed("store", path, "--out", tmp_path / "memory.h5")
+    assert status == 0, errors
+    assert f"stored {len(found.archetypes())} patterns of {N} sites" in text

@@ -141,11 +141,14 @@ def _archetypes(file: Path) -> Named | None:
     if file.suffix.lower() not in (".h5", ".hdf5") or not file.is_file():
         return None
     from hopfed._lib.outputs import is_run
+    from hopfed.archetypes.storage import has_archetypes, part_of
     from hopfed.runs import Run
 
     if not is_run(file):
         return None  # the reader of tables says what is wrong, if anything is
     run = Run.load(file)
+    if run.kind == "serve" and has_archetypes(run):
+        run = part_of(run)
     if "archetypes/patterns" not in run.arrays:
         raise DataError(f"{file}: a run of {run.kind!r}, which holds no archetypes")
     found = run.arrays["archetypes/patterns"]
