@@ -8,6 +8,10 @@ binary are cut at their medians, categories are one column for each level.
 
 The tables are scikit-learn's own, and those of a folder (`data`).
 
+The others' search for the number of classes ends three numbers after the best (`patience`). Where
+StepMix tries all of 1 to 15 (``--set most=15 --set patience=15``) it takes 22 times as long as
+`recover` in the median of the sixteen tables, .9 to 597 times (processor time, seed 103).
+
 Run it with ``hopfed run tables --workers 2 --out tables.h5``; larger tables of a folder, for which
 StepMix takes hours, with ``--set data=FOLDER --set names=mushroom,nltcs,semeion --set
 "methods=one class,k-means" --seeds 1``. Measured on that one partition, held-out nats an entry of
