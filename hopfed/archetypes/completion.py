@@ -29,6 +29,7 @@ from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import is_blank
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
+from hopfed.tables.odd_columns import skipped
 from hopfed.tables.packing import Packing
 from hopfed.tables.reading import read_table
 from hopfed.tables.vocabulary import spelt
@@ -74,6 +75,8 @@ class Filling:
     columns : of +-1, as the archetypes have them.
     cut : names of columns of numbers with gaps, which are filled by the side of the cut.
     unknown : names of columns with gaps of which archetypes know nothing, and which are not filled.
+    skipped : a line for columns that are blank wherever another one holds a value: they may not
+        have been asked there.
     dialect : how the source is written, of a text file.
 
     Raises
@@ -106,6 +109,7 @@ class Filling:
         self.dialect = self._source.dialect
         self.cut: list[str] = []
         self.unknown: list[str] = []
+        self.skipped: list[str] = []
         starts = np.cumsum([0, *(code.width for code in coding.codes)])[:-1]
         self._void = unknown_columns(found)[starts]
         self.types = dict(zip(self._source.names, self._look(), strict=True))
@@ -124,6 +128,7 @@ class Filling:
         for given in self._source.given_blocks():
             cells = [Cells(array) for array in self._source.plain(given)]
             part = packing.packed(cells)
+            self.skipped = self.skipped or skipped(part, self.columns)
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
             for held, code, j in zip(counts, codes, packing.places, strict=True):
                 if code.kind == "words" and j is not None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hopfed
+from hopfed import recover
 from hopfed import kernels
 from hopfed.spectral.equal_rows import only, row_marks
 from hopfed.spectral.skips import skips
@@ -31,7 +31,7 @@ def test_a_question_after_which_some_are_asked_more_is_found():
 @pytest.mark.parametrize("seed", [42, 43, 44])
 def test_skipped_questions_are_no_copies_of_rows(seed):
     """Rows that say no have fewer entries than their gaps tell: "some are copies" was said."""
-    found = hopfed.recover(np.where(questionnaire(seed), questionnaire(seed), np.nan), seed=1)
+    found = recover(np.where(questionnaire(seed), questionnaire(seed), np.nan), seed=1)
     assert found.status == "ok", found.advice
     assert len(found) == 3
 
@@ -39,7 +39,7 @@ def test_skipped_questions_are_no_copies_of_rows(seed):
 def test_copies_among_skipped_questions_are_told():
     rows = questionnaire(45)
     rows = np.vstack([rows, rows[:500]])
-    found = hopfed.recover(np.where(rows, rows, np.nan), seed=1)
+    found = recover(np.where(rows, rows, np.nan), seed=1)
     assert found.status == "structure, but not classes"
     assert "copies" in found.advice
 
@@ -61,3 +61,17 @@ def test_rows_without_some_columns_are_equal_where_the_others_are(seed):
     packed = only(kernels.pack_masked(rows), kept)
     assert np.array_equal(kernels.unpack(packed), expected)
     assert np.array_equal(row_marks(packed), row_marks(only(rows, kept)))
+
+
+def test_complete_says_which_gaps_are_of_questions_that_were_skipped(hopfed, tmp_path):
+    rows, table = questionnaire(46), tmp_path / "asked.csv"
+    words = {1: "yes", -1: "no", 0: ""}
+    names = [*(f"q{j}" for j in range(10)), "smokes", *(f"s{j}" for j in range(4))]
+    lines = [",".join(names), *(",".join(words[int(x)] for x in row) for row in rows)]
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    status, _, errors = hopfed("recover", table, "--out", tmp_path / "run.h5")
+    assert status == 0
+    assert "blank wherever 'smokes' is -1: 's0', 's1', 's2', 's3'" in errors
+    status, text, _ = hopfed("complete", tmp_path / "run.h5", table, "--out", tmp_path / "all.csv")
+    assert status == 0
+    assert "blank wherever 'smokes' is -1" in " ".join(text.split())

@@ -139,6 +139,8 @@ def complete_command(
     if blank:
         rows = "row without any entry stays" if blank == 1 else "rows without any entry stay"
         out.print(f"{blank:,} {rows} blank")
+    for line in dict.fromkeys(line for filling in fillings for line in filling.skipped):
+        out.print(f"{line}; these gaps are filled as if it had been asked there")
     void = list(dict.fromkeys(name for filling in fillings for name in filling.unknown))
     if void:
         out.print(
