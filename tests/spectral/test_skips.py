@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed import recover
-from hopfed import kernels
+from hopfed import kernels, recover
 from hopfed.spectral.equal_rows import only, row_marks
 from hopfed.spectral.skips import skips
 
