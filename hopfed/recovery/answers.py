@@ -10,7 +10,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.archetypes.votes import best_overlaps
-from hopfed.spectral.equal_rows import occurrences
+from hopfed.spectral.equal_rows import equals
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import array_beside, times, total, transposed_times
@@ -27,7 +27,8 @@ def nearest(operator: FactorOperator, patterns: np.ndarray) -> Sums:
     """Sums over rows, each with the pattern that it resembles most.
 
     (3,) their number, the sum of their products with it, and of the squares; rows (K,) and sums
-    (K, N) of each pattern. They are sums of whole numbers.
+    (K, N) of each pattern; and (2,) of how many rows an equal one came before in the same block,
+    and how many have no equal. They are sums of whole numbers.
     """
     return total(operator.rows, partial(_nearest_of, patterns=patterns))
 
@@ -37,19 +38,12 @@ def _nearest_of(part: Any, patterns: np.ndarray) -> Sums:
     xp = namespace(products)
     nearest = xp.eye(len(patterns), dtype=xp.float32)[products.argmax(axis=1)]
     sums = transposed_times(part, nearest)
-    best, counts, sums = all_to_host(products.max(axis=1), nearest.sum(axis=0), sums)
+    best, counts, sums, equal = all_to_host(
+        products.max(axis=1), nearest.sum(axis=0), sums, equals(part)
+    )
     best = best.astype(np.float64)
     moments = np.array([len(best), best.sum(), (best**2).sum()])
-    return Sums((moments, counts.astype(np.float64), sums.T.astype(np.float64)))
-
-
-def repeats(operator: FactorOperator) -> float:
-    """How many rows equal an earlier one; of rows that are not held, of the same block."""
-    return float(total(operator.rows, _repeats_of)[0][0])
-
-
-def _repeats_of(part: Any) -> Sums:
-    return Sums((np.array([(occurrences(part) - 1).sum()], np.float64),))
+    return Sums((moments, counts.astype(np.float64), sums.T.astype(np.float64), equal))
 
 
 def some(operator: FactorOperator, fits: Callable[[Any], np.ndarray]) -> FactorOperator | None:

@@ -45,22 +45,22 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
     return float((pairs * np.exp(agree)).sum())
 
 
-def are_copies(repeats: float, answers: Sequence[Agreement], patterns: np.ndarray) -> bool:
+def are_copies(answers: Sequence[Agreement], patterns: np.ndarray) -> bool:
     """Whether more rows equal an earlier one of their client than rows of the patterns would.
 
     Parameters
     ----------
-    repeats : how many rows do.
     answers : what the rows of each client say of the patterns.
     patterns : (K, N) of +-1.
 
     Examples
     --------
     >>> xi = np.ones((1, 100), np.int8)
-    >>> noise = Agreement(np.array([500.0]), np.zeros(1), np.zeros(1), np.array([500.0, 100, 40]))
-    >>> are_copies(5, [noise], xi), are_copies(50, [noise], xi)
+    >>> sums = np.array([500.0]), np.zeros(1), np.zeros(1), np.array([500.0, 100, 40])
+    >>> are_copies([Agreement(*sums, repeats=5)], xi), are_copies([Agreement(*sums, 50)], xi)
     (False, True)
     """
     rows = sum(float(answer.overlaps[0]) for answer in answers)
     expected = sum(equal_pairs(answer, patterns) for answer in answers)
+    repeats = sum(answer.repeats for answer in answers)
     return repeats > expected + max(DEVIATIONS * np.sqrt(expected), FEW * rows)

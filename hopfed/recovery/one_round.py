@@ -38,7 +38,7 @@ from hopfed.archetypes.votes import (
 )
 from hopfed.federation.messages import Message, Traffic, nbytes
 from hopfed.kernels import MaskedBits
-from hopfed.recovery.answers import energies, explains, nearest, repeats, some
+from hopfed.recovery.answers import energies, explains, nearest, some
 from hopfed.recovery.copies import are_copies
 from hopfed.recovery.symmetric import Agreement, check_channel, is_covered, summed
 from hopfed.spectral.device_matrices import Wanted
@@ -261,18 +261,12 @@ class Federation:
         together what none of them can say alone. Rows that are copies of others bear out nothing.
         """
         answers = self.agreement(patterns, quality)
-        if not answers or are_copies(self._repeats(), answers, patterns):
+        if not answers or are_copies(answers, patterns):
             return False  # no row is explained, or more of them than there are
         holds = check_channel(answers, self.n_sites).holds
         if not holds or is_covered(answers) or self.masked:
             return holds
         return check_channel(self.agreement(patterns, quality, True), self.n_sites).holds
-
-    def _repeats(self) -> float:
-        """How many rows of all clients equal an earlier one of the same (sent with agreements)."""
-        for c in range(len(self.clients)):
-            self.traffic.sent(c, {"repeats": _form((1,), np.int32)})
-        return sum(repeats(op) for op in self.clients)
 
     def agreement(
         self, patterns: np.ndarray, quality: float | None = None, pooled: bool = False
@@ -286,9 +280,9 @@ class Federation:
             return []
         if self.masked or pooled:
             sums = {"sums": _form(patterns.shape, np.int32)}
-            self._exchange({**sums, "moments": _form((3,), np.float32)}, _packed(patterns))
+            self._exchange({**sums, "moments": _form((4,), np.float32)}, _packed(patterns))
             return [summed(patterns, *sum(found[1:], start=found[0]))]
-        moments = {"moments": _form((3 * len(patterns) + 3,), np.float32)}
+        moments = {"moments": _form((3 * len(patterns) + 4,), np.float32)}
         self._exchange(moments, _packed(patterns))
         return [summed(patterns, *part) for part in found]
 

@@ -34,12 +34,14 @@ class Agreement:
     first, second : (K,) over columns the sum of the agreements ``c_j``, and of their squares;
         ``c_j`` is the sum over those rows of ``x_j xi_j``.
     overlaps : (3,) number of rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``.
+    repeats : of how many rows an equal one came before.
     """
 
     counts: np.ndarray
     first: np.ndarray
     second: np.ndarray
     overlaps: np.ndarray
+    repeats: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,11 @@ def agreement(products: np.ndarray, rows: np.ndarray, patterns: np.ndarray) -> A
 
 
 def summed(
-    patterns: np.ndarray, moments: np.ndarray, counts: np.ndarray, sums: np.ndarray
+    patterns: np.ndarray,
+    moments: np.ndarray,
+    counts: np.ndarray,
+    sums: np.ndarray,
+    equal: np.ndarray | None = None,
 ) -> Agreement:
     """The answer of a client from its sums.
 
@@ -144,10 +150,12 @@ def summed(
     patterns : (K, N) of +-1.
     moments : (3,) number of rows, sum of their largest products, and of the squares.
     counts, sums : (K,) rows of each pattern, and (K, N) their sums.
+    equal : (2,) of how many rows an equal one came before, and how many have no equal.
     """
     overlaps = moments / patterns.shape[1] ** np.arange(3)
     along = np.einsum("kn,kn->k", sums, patterns)  # whole numbers, in any order
-    return Agreement(counts, along, np.einsum("kn,kn->k", sums, sums), overlaps)
+    repeats = 0.0 if equal is None else float(equal[0])
+    return Agreement(counts, along, np.einsum("kn,kn->k", sums, sums), overlaps, repeats)
 
 
 def _resembles(overlaps: np.ndarray, n_sites: int) -> bool:

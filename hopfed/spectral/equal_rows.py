@@ -7,15 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, like, to_host
-from hopfed._lib.random import stream
-from hopfed.kernels import MaskedBits
+from hopfed._lib.arrays import Array, like, namespace
+from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import with_gaps
 from hopfed.spectral.rows import Bits
 
+TOGETHER = 1 << 22  # words that are mixed at a time
+STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and factors of splitmix64
 
-def row_marks(rows: Bits | Array) -> np.ndarray:
-    """Return a number (M,) for each row, which equal rows share.
+
+def row_marks(rows: Bits | Array) -> Array:
+    """Return a number (M,) for each row, which equal rows share, where the rows are.
 
     Two rows that differ share one with a chance of about 2^-64.
 
@@ -29,18 +31,26 @@ def row_marks(rows: Bits | Array) -> np.ndarray:
     >>> bool(marks[0] == marks[2]), bool(marks[0] == marks[1])
     (True, False)
     """
-    gaps = with_gaps(rows if isinstance(rows, Bits) else kernels.pack_masked(rows, rows == 0))
-    found = np.zeros(rows.shape[0], np.uint64)
-    rng = stream(0, "equal rows")
-    for part in (gaps.signs, gaps.seen):
-        words = to_host(part.words)
-        drawn = rng.integers(1, 2**63, (words.shape[1],), dtype=np.uint64)
-        factors = np.asarray(drawn) * np.uint64(2) + np.uint64(1)
-        for j in range(words.shape[1]):
-            found ^= found >> np.uint64(29)
-            found += (words[:, j] ^ (words[:, j] >> np.uint64(31))) * factors[j]
-            found *= np.uint64(0x9E3779B97F4A7C15)
-    return found
+    held = rows if isinstance(rows, Bits) else kernels.pack_masked(rows, rows == 0)
+    whole = isinstance(held, PackedBits)  # then all rows have the same entries
+    signs, seen = (held if whole else held.signs).words, with_gaps(held[:1] if whole else held).seen
+    M, W = signs.shape
+    xp, step = namespace(signs), max(1, TOGETHER // max(W, 1))
+    factors = _mixed(xp.arange(1, 2 * W + 1, dtype=xp.uint64)) | np.uint64(1)
+
+    def summed(words: Array, by: Array) -> Array:
+        parts = [words[first : first + step] for first in range(0, max(len(words), 1), step)]
+        return xp.concat([xp.sum(_mixed(part) * by, axis=1, dtype=xp.uint64) for part in parts])
+
+    found = summed(signs, factors[:W])
+    return found + summed(seen.words, factors[W:]) if M else found
+
+
+def _mixed(words: Array) -> Array:
+    """Words, each turned into another one, all bits of which depend on all bits (splitmix64)."""
+    for shift, factor in STEPS:
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return words ^ (words >> np.uint64(31))
 
 
 def only(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
@@ -64,8 +74,8 @@ def only(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
     return MaskedBits(signs, seen)
 
 
-def occurrences(rows: Bits | Array) -> np.ndarray:
-    """Return how often each different row occurs, in no particular order.
+def equals(rows: Bits | Array) -> Array:
+    """Return of how many rows an equal one came before, and how many have no equal, (2,) float64.
 
     Parameters
     ----------
@@ -73,7 +83,12 @@ def occurrences(rows: Bits | Array) -> np.ndarray:
 
     Examples
     --------
-    >>> sorted(occurrences(np.array([[1, 0], [-1, 1], [1, 0]])).tolist())
-    [1, 2]
+    >>> equals(np.array([[1, 0], [-1, 1], [1, 0], [1, 0]])).tolist()
+    [2.0, 1.0]
     """
-    return np.asarray(np.unique(row_marks(rows), return_counts=True)[1])
+    marks = row_marks(rows)
+    xp = namespace(marks)
+    marks = xp.sort(marks)
+    same, none = marks[1:] == marks[:-1], marks[:1] != marks[:1]
+    alone = ~(xp.concat([none, same]) | xp.concat([same, none]))
+    return xp.stack([xp.sum(x, dtype=xp.float64) for x in (same, alone)])

@@ -23,7 +23,7 @@ from hopfed.archetypes.graded.verdict.rows_between import leaning
 from hopfed.archetypes.graded.verdict.unexplained import Unexplained
 from hopfed.archetypes.graded.verdict.weaker_rows import weaker
 from hopfed.federation.messages import Message
-from hopfed.spectral.equal_rows import occurrences, only
+from hopfed.spectral.equal_rows import equals, only
 from hopfed.spectral.rows import array_beside
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
@@ -162,9 +162,8 @@ def row_sums(owner: Owner, _: Message) -> Message:
     norms = xp.sqrt((seen[:, 3 * K :] * seen[:, 2 * K : 3 * K]).clip(1e-6, None))
     cosine = xp.astype(xp.max(signs[:, K:] / norms, axis=1), xp.float64)
     sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
-    often = occurrences(owner.rows if owner.free.all() else only(owner.rows, owner.free))
-    equal = np.array([(often - 1).sum(), (often == 1).sum()], float)
-    return {"sums": xp.concat([xp.stack([s.sum() for s in sums]), like(equal, z)])}
+    equal = equals(owner.rows if owner.free.all() else only(owner.rows, owner.free))
+    return {"sums": xp.concat([xp.stack([s.sum() for s in sums]), equal])}
 
 
 def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:
