@@ -32,8 +32,10 @@ def row_marks(rows: Bits | Array) -> Array:
     (True, False)
     """
     held = rows if isinstance(rows, Bits) else kernels.pack_masked(rows, rows == 0)
-    whole = isinstance(held, PackedBits)  # then all rows have the same entries
-    signs, seen = (held if whole else held.signs).words, with_gaps(held[:1] if whole else held).seen
+    if isinstance(held, PackedBits):  # all rows have the same entries
+        signs, seen = held.words, with_gaps(held[:1]).seen.words
+    else:
+        signs, seen = held.signs.words, held.seen.words
     M, W = signs.shape
     xp, step = namespace(signs), max(1, TOGETHER // max(W, 1))
     factors = _mixed(xp.arange(1, 2 * W + 1, dtype=xp.uint64)) | np.uint64(1)
@@ -43,7 +45,7 @@ def row_marks(rows: Bits | Array) -> Array:
         return xp.concat([xp.sum(_mixed(part) * by, axis=1, dtype=xp.uint64) for part in parts])
 
     found = summed(signs, factors[:W])
-    return found + summed(seen.words, factors[W:]) if M else found
+    return found + summed(seen, factors[W:]) if M else found
 
 
 def _mixed(words: Array) -> Array:
