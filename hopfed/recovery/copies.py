@@ -63,4 +63,4 @@ def are_copies(answers: Sequence[Agreement], patterns: np.ndarray) -> bool:
     rows = sum(float(answer.overlaps[0]) for answer in answers)
     expected = sum(equal_pairs(answer, patterns) for answer in answers)
     repeats = sum(answer.repeats for answer in answers)
-    return repeats > expected + max(DEVIATIONS * np.sqrt(expected), FEW * rows)
+    return bool(repeats > expected + max(DEVIATIONS * np.sqrt(expected), FEW * rows))
