@@ -145,7 +145,12 @@ def sweep(
     jobs = _begun(experiment, config, grid, cells, first, reasons)
     if jobs:
         folder.mkdir(exist_ok=True)
-    _carried_out(jobs, engine, workers, reasons, report or (lambda *_: None))
+    try:
+        _carried_out(jobs, engine, workers, reasons, report or (lambda *_: None))
+    except HopfedError:  # before the first cell, as a rule: no empty folder is left then
+        with suppress(OSError):
+            folder.rmdir()
+        raise
     found = [_found(cell, jobs.get(cell.path), reasons.get(cell.path)) for cell in cells]
     if all(cell.status != OK for cell in found):
         with suppress(OSError):  # there is something in it
