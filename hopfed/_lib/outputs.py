@@ -78,8 +78,8 @@ def check_outputs(
             if _same(path, other):
                 raise ArgumentError(option, f"another file than that of {other_option}", path)
         check_writable(path, option)
-        if suffixes == RUN and not _takes_a_run(path):
-            raise ArgumentError(option, "a new file, or a run file of hopfed", path)
+        if suffixes == RUN:
+            check_run(option, path)
         taken.append((option, path))
     for option, given, suffixes in outputs:
         if given is not None and suffixes == RUN and not again and _is_filled(Path(given)):
@@ -110,6 +110,30 @@ def check_suffix(argument: str, path: str | Path, suffixes: tuple[str, ...]) -> 
     if Path(path).suffix.lower() not in suffixes:
         kinds = " or ".join([*filter(None, [", ".join(suffixes[:-1])]), suffixes[-1]])
         raise ArgumentError(argument, f"a {kinds} file", path)
+
+
+def check_run(argument: str, path: str | Path) -> None:
+    """Refuse a path that a run may not take: of another ending, or of a file that is no run.
+
+    Parameters
+    ----------
+    argument : what the caller calls the path, for the message.
+    path : of the file.
+
+    Raises
+    ------
+    ArgumentError : as said.
+
+    Examples
+    --------
+    >>> check_run("path", "found.csv")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.ArgumentError: path must be a .h5 or .hdf5 file, got found.csv
+    """
+    check_suffix(argument, path, RUN)
+    if not _takes_a_run(Path(path)):
+        raise ArgumentError(argument, "a new file, or a run file of hopfed", path)
 
 
 def check_writable(path: str | Path, argument: str = "out") -> None:

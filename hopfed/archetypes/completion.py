@@ -128,7 +128,8 @@ class Filling:
         for given in self._source.given_blocks():
             cells = [Cells(array) for array in self._source.plain(given)]
             part = packing.packed(cells)
-            self.skipped = self.skipped or skipped(part, self.columns)
+            if not rows:  # the first block tells
+                self.skipped = skipped(part, self.columns)
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
             for held, code, j in zip(counts, codes, packing.places, strict=True):
                 if code.kind == "words" and j is not None:

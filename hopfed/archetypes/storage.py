@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopfed._lib.outputs import RUN, check_suffix, is_run
+from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.runs import FOUND, Run, blaming, plain
@@ -56,10 +56,7 @@ def save(found: Archetypes, path: str | Path) -> None:
     ...     load(f"{folder}/found.h5").status
     'ok'
     """
-    check_suffix("path", path, RUN)
-    there = Path(path)
-    if there.is_file() and there.stat().st_size and not is_run(there):
-        raise ArgumentError("path", "a new file, or a run file of hopfed", path)
+    check_run("path", path)
     as_run(found).save(path)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.outputs import RUN, check_suffix, is_run
+from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import from_plain, require, to_plain
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.memory.associative import AssociativeMemory
@@ -71,10 +71,7 @@ def save(memory: AssociativeMemory, path: str | Path, source: str = "") -> None:
     ...     load(f"{folder}/m.h5").patterns.tolist()
     [[1, -1, 1], [1, 1, 1]]
     """
-    check_suffix("path", path, RUN)
-    there = Path(path)
-    if there.is_file() and there.stat().st_size and not is_run(there):
-        raise ArgumentError("path", "a new file, or a run file of hopfed", path)
+    check_run("path", path)
     as_run(memory, source).save(path)
 
 

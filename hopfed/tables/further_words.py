@@ -11,12 +11,8 @@ from hopfed.tables.coding import Code, Coding
 from hopfed.tables.options import Choices
 from hopfed.tables.vocabulary import GONE
 
-NOTHING: dict[str, Any] = {
-    "id": None,
-    "ignore": (),
-    "binarize": None,
-    "kinds": {},
-}  # said beside words
+# What is said beside words where nothing else is.
+NOTHING: dict[str, Any] = {"id": None, "ignore": (), "binarize": None, "kinds": {}}
 
 
 def with_words(coding: Coding, given: Choices) -> Coding | None:

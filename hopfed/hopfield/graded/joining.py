@@ -16,8 +16,8 @@ from scipy.special import xlogy
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
-from hopfed.archetypes.graded.fitting.search import merge_gains
-from hopfed.hopfield.graded.memory import STRANGER, Memory, joining, pooled
+from hopfed.archetypes.graded.fitting.search import joining, merge_gains
+from hopfed.hopfield.graded.memory import STRANGER, Memory, pooled
 from hopfed.hopfield.graded.round_state import JOIN, UnderWay
 from hopfed.kernels.mixtures import spent
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
-from hopfed.archetypes.graded.fitting.search import merge_gains
+from hopfed.archetypes.graded.fitting.search import joining, merge_gains
 
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
 STRANGER = -1  # parent of a class that is not remembered yet
@@ -160,19 +160,6 @@ class Memory:
     def sums(self) -> ClassSums:
         """What is remembered, as the sums of one exchange."""
         return ClassSums(self.counts, self.signed, self.seen)
-
-
-def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
-    """Number that each of so many classes gets when two of them become one.
-
-    Examples
-    --------
-    >>> joining(4, (0, 2)).tolist()
-    [0, 1, 0, 2]
-    """
-    into = np.arange(size)
-    into[max(pair)] = min(pair)
-    return np.unique(into, return_inverse=True)[1]
 
 
 def rows_without(counts: np.ndarray, cut: int) -> np.ndarray:

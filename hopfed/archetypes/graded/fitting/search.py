@@ -95,7 +95,7 @@ def supported(owners: Owners, fit: Fit, search: Search) -> Fit:
         if counts.min() >= least:
             break
         _, pair = merge_gains(fit, int(counts.argmin()))
-        fit = iterate(owners, fit.sums.joined(_joining(fit.size, pair)), fit.prior, search.short)
+        fit = iterate(owners, fit.sums.joined(joining(fit.size, pair)), fit.prior, search.short)
     return fit
 
 
@@ -105,8 +105,19 @@ def has_support(fit: Fit, search: Search) -> bool:
     return bool(fit.sums.counts.sum(axis=0).min() >= least)
 
 
-def _joining(size: int, pair: tuple[int, int]) -> np.ndarray:
-    """Number that each class gets when two of them become one."""
+def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
+    """Number that each of so many classes gets when two of them become one.
+
+    Parameters
+    ----------
+    size : number of classes.
+    pair : the two.
+
+    Examples
+    --------
+    >>> joining(4, (0, 2)).tolist()
+    [0, 1, 0, 2]
+    """
     into = np.arange(size)
     into[max(pair)] = min(pair)
     return np.unique(into, return_inverse=True)[1]
@@ -160,7 +171,7 @@ def merged(owners: Owners, fit: Fit, search: Search) -> Fit:
         gains, pair = merge_gains(fit)
         if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
             break
-        trial = _persistent(owners, fit.sums.joined(_joining(fit.size, pair)), fit, search)
+        trial = _persistent(owners, fit.sums.joined(joining(fit.size, pair)), fit, search)
         if trial.evidence <= fit.evidence:
             break
         fit = trial
