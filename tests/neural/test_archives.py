@@ -258,3 +258,56 @@ def test_the_same_speech_a_million_times_does_not_fit(tmp_path):
     np.savez_compressed(tmp_path / "a.npz", text=np.zeros(length, np.uint8), **ends)
     with pytest.raises(DataError, match=r"speeches: needs .* of memory"):
         read_npz(tmp_path / "a.npz")
+
+
+PARTS = {"train": slice(0, 3), "val": slice(3, 4), "test": slice(4, 6)}
+
+
+@pytest.mark.parametrize(
+    "naming",
+    [
+        lambda array, part: f"{array}_{part}",
+        lambda array, part: f"{part}_{ {'x': 'images', 'y': 'labels'}[array] }",
+    ],
+)
+@pytest.mark.parametrize(
+    ("parts", "train"),
+    [
+        (("train", "test"), [1, 1, 1, 0, 0]),
+        (("train", "val"), [1, 1, 1, 0]),
+        (("train", "val", "test"), [1, 1, 1, 1, 0, 0]),
+    ],
+)
+def test_parts_of_a_split_may_be_arrays_of_their_own(tmp_path, naming, parts, train):
+    arrays = {naming("x", part): IMAGES[PARTS[part]] for part in parts}
+    arrays |= {naming("y", part): LABELS[PARTS[part], None] for part in parts}
+    np.savez(tmp_path / "own.npz", **arrays)
+    data = read_npz(tmp_path / "own.npz")
+    rows = np.concatenate([np.arange(6)[PARTS[part]] for part in parts])
+    np.testing.assert_array_equal(data.inputs, IMAGES[rows, None])
+    assert [data.class_names[k] for k in data.labels] == [str(k) for k in LABELS[rows]]
+    assert data.train.tolist() == [bool(t) for t in train]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y_test": None}, "y of test is missing, found x_train, y_train, x_test"),
+        ({"x_test": IMAGES[:2, 1:]}, r"parts of x differ in shape: \(4, .*\) and \(2, .*\)"),
+        ({"split": ["train"] * 6}, "split is said twice"),
+        ({"y_test": LABELS[:1]}, "6 inputs for 5 labels"),
+    ],
+)
+def test_parts_that_do_not_fit_get_one_line(tmp_path, change, message):
+    arrays = {"x_train": IMAGES[:4], "y_train": LABELS[:4]}
+    arrays |= {"x_test": IMAGES[4:], "y_test": LABELS[4:]} | change
+    np.savez(tmp_path / "own.npz", **{k: v for k, v in arrays.items() if v is not None})
+    with pytest.raises(DataError, match=message) as error:
+        read_npz(tmp_path / "own.npz")
+    assert one_line(error)
+
+
+def test_a_test_set_alone_is_no_split(tmp_path):
+    np.savez(tmp_path / "own.npz", x_test=IMAGES, y_test=LABELS)
+    with pytest.raises(DataError, match="are due, found x_test, y_test"):
+        read_npz(tmp_path / "own.npz")

@@ -19,12 +19,11 @@ from hopfed.neural.data import text
 from hopfed.neural.data.arrays import as_inputs, classes_of
 from hopfed.neural.data.dataset import Dataset, encode, superclasses, whole
 from hopfed.neural.data.files import picture
+from hopfed.neural.data.parts import INPUTS, LABELS, SPLIT, Joined
 
-LABELS = ("labels", "y", "Y")  # names of the arrays; the first, if it is there, is meant
-INPUTS = ("images", "features", "inputs", "x", "X")
 OTHERS = ("jpeg", "text")
 _PER_CHARACTER = 2 * text.LENGTH + 64  # bytes: two copies of its window, and its indices
-_TRAIN, _VALIDATION, _TEST = ("train", "training"), ("val", "valid", "validation"), ("test",)
+_TRAIN, _VALIDATION, _TEST = SPLIT["train"], SPLIT["validation"], SPLIT["test"]
 
 
 def read_npz(path: str | Path) -> Dataset:
@@ -47,14 +46,16 @@ def read_npz(path: str | Path) -> Dataset:
         of these. For pictures and features the file may also hold `coarse_labels`, `domain`,
         `domain_names`, `writer`, `writer_names`, and the published split: `train` (bool) or
         `split` (words). A validation set in `split` counts as training data if there is a test
-        set; otherwise it is the test set.
+        set; otherwise it is the test set. The parts of a split may also be arrays of their own:
+        `x_train`, `y_train`, `x_test` and `y_test`, or `train_images`, `train_labels` and so on.
 
     Raises
     ------
     DataError : one line that names the file and what is wrong with it.
     """
     path = Path(path)
-    with reading(path), Npz(path) as archive:
+    with reading(path), Npz(path) as file:
+        archive = Joined(file)
         label, held = _names(archive)
         if held == "text":
             return _speeches(path.stem, archive, label)
@@ -86,12 +87,13 @@ def npz_holds_features(path: str | Path) -> bool:
     ----------
     path : as of `read_npz`.
     """
-    with reading(path), Npz(path) as archive:
+    with reading(path), Npz(path) as file:
+        archive = Joined(file)
         held = _names(archive)[1]
         return held in INPUTS and len(archive.header(held).shape) == 2
 
 
-def _names(archive: Npz) -> tuple[str, str]:
+def _names(archive: Joined) -> tuple[str, str]:
     """Names of the arrays of labels and of examples."""
     labels, inputs = (_meant(archive, names) for names in (LABELS, INPUTS))
     inputs = next(([name] for name in reversed(OTHERS) if name in archive), inputs)
@@ -102,18 +104,18 @@ def _names(archive: Npz) -> tuple[str, str]:
     raise DataError(f"{archive.path}: {due} are due, found {found}")
 
 
-def _meant(archive: Npz, names: tuple[str, ...]) -> list[str]:
+def _meant(archive: Joined, names: tuple[str, ...]) -> list[str]:
     """Those of `names` that may be meant: the first one alone if it is there."""
     return [name for name in names if name in archive][: 1 if names[0] in archive else None]
 
 
-def _inputs(archive: Npz, name: str) -> np.ndarray:
+def _inputs(archive: Joined, name: str) -> np.ndarray:
     header = archive.header(name)  # read in the stored dtype, then copied to bytes or float32
     require_memory(header.nbytes + 4 * math.prod(header.shape), f"{archive.path}: {name}")
     return as_inputs(archive[name])
 
 
-def _sheets(archive: Npz, rows: int) -> np.ndarray:
+def _sheets(archive: Joined, rows: int) -> np.ndarray:
     """Decode JPEG sheets to (rows, channels, s, s)."""
     tile, offsets = whole(archive["tile"]), whole(archive["offsets"])
     data = archive["jpeg"]
@@ -141,7 +143,7 @@ def _cut(data: np.ndarray, grid: int, side: int) -> np.ndarray:
     return cut.transpose(0, 2, 4, 1, 3).reshape(grid * grid, -1, side, side)
 
 
-def _speeches(name: str, archive: Npz, label: str) -> Dataset:
+def _speeches(name: str, archive: Joined, label: str) -> Dataset:
     """Windows of all speeches; the speaker of each is its writer."""
     speaker, names = encode(archive[label], archive.get("class_names", ()))
     require_memory(3 * archive.header("text").nbytes, f"{archive.path}: text")  # it is copied

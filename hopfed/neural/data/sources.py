@@ -119,8 +119,8 @@ def load(
     spec : one of
 
         "digits" : the 1,797 digits of 8 x 8 that ship with scikit-learn.
-        "FILE.npz" : a file with `images` (or rows of features) and `labels`, or `x` and `y`, as
-            :func:`archives.read_npz` reads it.
+        "FILE.npz" : a file with `images` (or rows of features) and `labels`, or `x` and `y`, or
+            `x_train`, `y_train`, `x_test` and `y_test`, as :func:`archives.read_npz` reads it.
         "FILE.csv", "FILE.csv:COLUMN" : a table of features, with its column of labels, as
         :func:`features.read_features` reads it; also .tsv, .parquet and .feather.
         "mnist", "cifar10", "cifar100", "tiny-imagenet", "femnist", "shakespeare", "pacs",
