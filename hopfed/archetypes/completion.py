@@ -3,7 +3,8 @@
 Cells that are there stay as they are, to the letter, and of their type. A cell that is missing gets
 the commonest word of its column for the sign that is likelier; the likeliest level, in a column of
 categories; which side of the cut it is on, in a column of numbers. A row without any entry stays
-blank, and a column that had none where the archetypes come from: nothing says what it would be.
+blank, and a column that had none where the archetypes come from: nothing says what it would be. So
+does a question that was not asked, where another column's answer says that it is skipped.
 Decimal commas are points here; a .csv gets commas again.
 
 A table is read twice, a block at a time: for the words that its columns hold, and to fill it. So it
@@ -27,9 +28,9 @@ from hopfed.data.writers import Column
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import is_blank
+from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
-from hopfed.tables.odd_columns import skipped
 from hopfed.tables.packing import Packing
 from hopfed.tables.reading import read_table
 from hopfed.tables.vocabulary import spelt
@@ -50,6 +51,7 @@ class Filled(NamedTuple):
     filled : how many of them were filled.
     right : how many of those are expected to be right.
     blank : rows without any entry, which stay so.
+    left : cells that stay blank because their question was skipped.
     """
 
     columns: list[Column]
@@ -59,6 +61,7 @@ class Filled(NamedTuple):
     filled: int
     right: float
     blank: int
+    left: int
 
 
 class Filling:
@@ -68,6 +71,8 @@ class Filling:
     ----------
     found : the archetypes.
     source : as of `hopfed.read_table`.
+    skipped : whether to fill also columns that are blank wherever another one holds a value, as
+        questions are that only some are asked. At least 20 rows of the first block must show it.
 
     Attributes
     ----------
@@ -75,8 +80,7 @@ class Filling:
     columns : of +-1, as the archetypes have them.
     cut : names of columns of numbers with gaps, which are filled by the side of the cut.
     unknown : names of columns with gaps of which archetypes know nothing, and which are not filled.
-    skipped : a line for columns that are blank wherever another one holds a value: they may not
-        have been asked there.
+    skips : which columns are skipped, so that they stay blank.
     dialect : how the source is written, of a text file.
 
     Raises
@@ -93,7 +97,7 @@ class Filling:
     [['Yes', 'No', 'Yes']]
     """
 
-    def __init__(self, found: Archetypes, source: Any):
+    def __init__(self, found: Archetypes, source: Any, *, skipped: bool = False):
         import pyarrow as pa
 
         if not len(found):
@@ -109,9 +113,10 @@ class Filling:
         self.dialect = self._source.dialect
         self.cut: list[str] = []
         self.unknown: list[str] = []
-        self.skipped: list[str] = []
-        starts = np.cumsum([0, *(code.width for code in coding.codes)])[:-1]
-        self._void = unknown_columns(found)[starts]
+        self.skips: list[Skip] = []
+        self._fills_skipped = skipped
+        self._starts = np.cumsum([0, *(code.width for code in coding.codes)])[:-1]
+        self._void = unknown_columns(found)[self._starts]
         self.types = dict(zip(self._source.names, self._look(), strict=True))
         self._ids = self._source.ids
         if self._ids is not None:
@@ -128,20 +133,22 @@ class Filling:
         for given in self._source.given_blocks():
             cells = [Cells(array) for array in self._source.plain(given)]
             part = packing.packed(cells)
-            if not rows:  # the first block tells
-                self.skipped = skipped(part, self.columns)
+            if not rows and not self._fills_skipped:  # the first block tells
+                self.skips = [skip for skip in skips(part) if skip.always]
             seen, rows = seen + kernels.seen_counts(part), rows + len(part)
-            for held, code, j in zip(counts, codes, packing.places, strict=True):
+            if self.skips:
+                held = kernels.unpack(part)
+                seen += ((held == 0) & self._left(held)).sum(axis=0)
+            for count, code, j in zip(counts, codes, packing.places, strict=True):
                 if code.kind == "words" and j is not None:
-                    held.update(_counted(cells[j]))
+                    count.update(_counted(cells[j]))
             for j, array in enumerate(given):
                 types[j] = array.type if types[j] in (None, array.type) else pa.string()
         packing.judge()
         if not rows:
             raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
         self._words = list(map(_commonest, codes, counts))
-        starts = np.cumsum([0, *(code.width for code in codes)])
-        named = zip(starts[:-1], packing.places, codes, self._words, strict=True)
+        named = zip(self._starts, packing.places, codes, self._words, strict=True)
         for k, (start, j, code, words) in enumerate(named):
             if j is None or seen[start] == rows:
                 continue
@@ -167,7 +174,7 @@ class Filling:
         for given in self._source.given_blocks():
             rows = packing.packed([Cells(array) for array in self._source.plain(given)])
             whole, gaps, right = complete(self.found, rows), _gaps(rows), 0.0
-            told, filled = ~is_blank(rows), 0
+            told, left, filled = ~is_blank(rows), self._left(whole.values), 0
             arrays = [of_kind(array, kind) for array, kind in zip(given, kinds, strict=True)]
             start = 0
             each = zip(packing.places, self.coding.codes, self._words, self._void, strict=True)
@@ -176,7 +183,7 @@ class Filling:
                 start += code.width
                 if j is None or void:
                     continue
-                gap = gaps[:, span.start] & told
+                gap = gaps[:, span.start] & told & ~left[:, span.start]
                 if gap.any():
                     values = whole.values[:, span]
                     arrays[j] = _patched(arrays[j], gap, values, code, words)
@@ -188,7 +195,15 @@ class Filling:
             there = [j is not None for j in packing.places]
             cells = len(rows) * int((there & ~self._void).sum())
             columns = list(zip(self.types, arrays, strict=True))
-            yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()))
+            kept = int((left & gaps & told[:, None])[:, self._starts].sum())
+            yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()), kept)
+
+    def _left(self, values: np.ndarray) -> np.ndarray:
+        """(M, N) booleans: what is skipped in rows of these values, 0 where they are missing."""
+        left = np.zeros(values.shape, bool)
+        for skip in self.skips:
+            left[np.ix_(values[:, skip.column] == skip.sign, skip.blank)] = True
+        return left
 
 
 def filled(found: Archetypes, source: Any) -> Filled:
@@ -228,6 +243,7 @@ def filled(found: Archetypes, source: Any) -> Filled:
         filled=sum(part.filled for part in parts),
         right=sum(part.right for part in parts),
         blank=sum(part.blank for part in parts),
+        left=sum(part.left for part in parts),
     )
 
 

@@ -4,8 +4,9 @@ Where "do you smoke" comes before four questions to smokers, these are blank in 
 no. What is blank then says what the first column holds. Classes take gaps for chance, so whoever
 compares rows with rows of classes has to know such columns.
 
-They are seen in the rows themselves: of a set of columns that are blank together, the rows in which
-they are blank all have one value of another column, and the other rows do not.
+They are seen in the rows themselves. Of columns that are blank together, the rows in which they are
+blank all have one value of another column, and the other rows do not; or all rows with that value
+are blank, and others that lack an answer for other reasons are few.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import xlogy
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, to_host
@@ -21,9 +23,10 @@ from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.rows import Bits
 
 LOOKED_AT = 1 << 23  # entries, of the first rows
-TOGETHER = 64  # sets of columns that are blank together, the largest first
-LEAST = 20  # rows in which they are blank
-ALIKE = 0.98  # of these that have one value
+TOGETHER = 256  # sets of columns that are blank together, the largest first
+LEAST = 20  # rows that show it
+ALIKE = 0.98  # of these that do
+RARER = 0.05  # entries of such rows, of those of other rows, at most
 CLEAR = 20.0  # nats by which so many alike are less likely where others are blank by chance
 
 
@@ -35,11 +38,14 @@ class Skip(NamedTuple):
     column : that decides.
     sign : which it has where the others are blank, +1 or -1.
     blank : numbers of the others.
+    always : whether they are blank wherever it has that sign. Otherwise it has that sign wherever
+        they are blank, and some rows of that sign have entries.
     """
 
     column: int
     sign: int
     blank: np.ndarray
+    always: bool
 
 
 def skips(rows: Bits | Array) -> list[Skip]:
@@ -54,7 +60,7 @@ def skips(rows: Bits | Array) -> list[Skip]:
     >>> smokes = np.repeat([1, -1], 50)
     >>> many = np.where(smokes > 0, np.tile([1, -1], 50), 0)
     >>> skips(np.stack([smokes, many, np.tile([1, 1, -1, -1], 25)], axis=1))
-    [Skip(column=0, sign=-1, blank=array([1]))]
+    [Skip(column=0, sign=-1, blank=array([1]), always=True)]
     """
     few = rows[: max(1, LOOKED_AT // rows.shape[1])]
     if not isinstance(few, Bits):
@@ -68,19 +74,56 @@ def skips(rows: Bits | Array) -> list[Skip]:
     if not len(chosen):
         return []
     _, into, often = np.unique(row_marks(seen[chosen]), return_inverse=True, return_counts=True)
-    values = np.where(there, np.where(kernels.unpack(signs) > 0, 1, -1), 0).astype(np.float32)
-    held, plus = there.astype(np.float32), np.maximum(values, 0).sum(axis=1)
+    kinds = [chosen[into == kind] for kind in np.argsort(-often, kind="stable")[:TOGETHER]]
+    away = (~there[[blank[0] for blank in kinds]]).astype(np.float32)
+    plus = there & (kernels.unpack(signs) > 0)
     found = []
-    for kind in np.argsort(-often, kind="stable")[:TOGETHER]:
-        blank = chosen[into == kind]
-        away = (~there[blank[0]]).astype(np.float32)
-        known, total = held @ away, values @ away
-        share = np.where(total > 0, plus, counts - plus) / np.maximum(counts, 1)
-        decides = (known >= LEAST) & (np.abs(total) >= (2 * ALIKE - 1) * known)
-        decides &= -known * np.log(np.maximum(share, 1e-9)) >= CLEAR
-        for j in sorted(np.flatnonzero(decides).tolist(), key=share.tolist().__getitem__):
-            found.append(Skip(j, int(np.sign(total[j])), blank))
-    return found
+    for sign, held in ((1, plus), (-1, there & ~plus)):
+        a, b = (part.astype(np.float32) @ away.T for part in (held, there & ~held))
+        a, b, often_held = a.astype(float), b.astype(float), held.sum(axis=1)
+        explained = _explained(a, b, counts, often_held)
+        always = _always(a, b, often_held, counts - often_held)
+        share = often_held / np.maximum(counts, 1)
+        for j, k in np.argwhere(explained | always).tolist():
+            found.append((k, share[j], Skip(j, sign, kinds[k], bool(always[j, k]))))
+    return [skip for _, _, skip in sorted(found, key=lambda each: (*each[:2], each[2].column))]
+
+
+def _explained(a: np.ndarray, b: np.ndarray, counts: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """(N, K) booleans: whether rows in which K sets of columns are blank have one value of N.
+
+    Parameters
+    ----------
+    a, b : (N, K), rows in which they are blank with this value, and with the other one.
+    counts, held : (N,), rows with either value, and with this one.
+    """
+    share = held / np.maximum(counts, 1)
+    surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
+    alike: np.ndarray = (a + b >= LEAST) & (a >= ALIKE * (a + b)) & (surprise >= CLEAR)
+    return alike
+
+
+def _always(a: np.ndarray, b: np.ndarray, held: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """(N, K) booleans: whether rows with one value of N are those in which sets are blank.
+
+    Parameters
+    ----------
+    a, b : (N, K), rows in which they are blank with this value, and with the other one.
+    held, other : (N,), rows with this value, and with the other one.
+    """
+    held, other = np.maximum(held, 1)[:, None], np.maximum(other, 1)[:, None]
+    entries = 1 - a / held, 1 - b / other
+    surprise = _spent(a, held) + _spent(b, other) - _spent(a + b, held + other)
+    few = (entries[0] <= 1 - ALIKE) & (entries[0] <= RARER * entries[1])
+    clear: np.ndarray = (a >= LEAST) & few & (surprise >= CLEAR)
+    return clear
+
+
+def _spent(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Log-likelihood of `part` of `whole` rows at their own rate."""
+    rest = whole - part
+    spent: np.ndarray = xlogy(part, part / whole) + xlogy(rest, rest / whole)
+    return spent
 
 
 def _held(plane: PackedBits) -> PackedBits:

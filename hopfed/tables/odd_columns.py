@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.random import stream
+from hopfed.errors import shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.one_hot import one_hot
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
-from hopfed.spectral.skips import skips
+from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Coding
 from hopfed.tables.table import listed
 
@@ -55,30 +56,47 @@ def oddities(rows: PackedBits | MaskedBits | Reread, coding: Coding) -> list[str
         f"one of {listed([columns[j] for j in levels])} is +1 in every row, as levels are"
         for levels in one_hot([rows], coding.alone)[:5]
     ]
-    return lines + skipped(rows, columns)
+    return lines + ([] if isinstance(rows, Reread) else skipped(skips(rows), coding))
 
 
-def skipped(rows: PackedBits | MaskedBits | Reread, columns: Sequence[str]) -> list[str]:
-    """Return a line for columns that are blank wherever another one holds a value.
+def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
+    """Return a line for each set of columns that are blank wherever another one holds a value.
 
     Parameters
     ----------
-    rows : (M, N), packed; of those that are not held nothing is said.
-    columns : N names.
+    found : such columns; of several that decide about the same ones the first is told.
+    coding : of all columns.
 
     Examples
     --------
     >>> smokes = np.repeat([1, -1], 50)
     >>> rows = np.stack([smokes, np.where(smokes > 0, np.tile([1, -1], 50), 0)], axis=1)
-    >>> skipped(kernels.pack_masked(rows), ["smokes", "many"])
+    >>> coding = Coding.of_bits(("smokes", "many"), minus=True)
+    >>> skipped(skips(rows), coding)
     ["blank wherever 'smokes' is -1: 'many'"]
     """
-    found: dict[tuple[int, ...], str] = {}
-    for skip in [] if isinstance(rows, Reread) else skips(rows):
-        named = f"blank wherever {listed([columns[skip.column]])} is {skip.sign:+d}"
-        blank = listed([columns[j] for j in skip.blank])
-        found.setdefault(tuple(skip.blank.tolist()), f"{named}: {blank}")
-    return list(found.values())
+    of = np.repeat(np.arange(len(coding.codes)), [code.width for code in coding.codes])
+    lines: dict[tuple[str, ...], str] = {}
+    for skip in found:
+        blank = tuple(dict.fromkeys(coding.names[k] for k in of[skip.blank].tolist()))
+        k = int(of[skip.column])
+        value = _value(coding, k, skip.column - int((of < k).sum()), skip.sign)
+        line = f"blank wherever {listed([coding.names[k]])} {value}: {listed(blank)}"
+        lines.setdefault(blank, line)
+    return list(lines.values())
+
+
+def _value(coding: Coding, k: int, place: int, sign: int) -> str:
+    """What a column holds whose column `place` of +-1 has a sign: "is no"."""
+    code = coding.codes[k]
+    if code.kind == "number":
+        return f"is {'>' if sign > 0 else '<='} {code.threshold:g}"
+    if code.kind == "words":
+        return f"is {shown(next((w for w, s in code.words if s == sign), f'{sign:+d}'), 60)}"
+    verb = {"answers": ("holds", "does not hold")}.get(code.kind, ("is", "is not"))
+    if code.kind == "category" and code.width == 1:
+        return f"is {shown(code.levels[sign > 0], 60)}"
+    return f"{verb[sign < 0]} {shown(code.levels[place], 60)}"
 
 
 def blank_rows(rows: PackedBits | MaskedBits | Reread) -> tuple[int, int]:

@@ -1,11 +1,13 @@
 """Columns that decide which others are blank, and what they mean for copies of rows."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed import kernels, recover
+from hopfed import kernels, read_table, recover
+from hopfed.archetypes.completion import Filling, joined
 from hopfed.spectral.equal_rows import only, row_marks
 from hopfed.spectral.skips import skips
 
@@ -25,6 +27,26 @@ def questionnaire(seed, rows=1500):
 def test_a_question_after_which_some_are_asked_more_is_found():
     (skip,) = skips(questionnaire(41))
     assert (skip.column, skip.sign, skip.blank.tolist()) == (10, -1, [11, 12, 13, 14])
+    assert skip.always
+
+
+def test_a_value_that_goes_with_gaps_only_sometimes_does_not_explain_them_all():
+    """Of those who say no half are asked all the same."""
+    rows = questionnaire(49)
+    often = np.random.default_rng(2).random(len(rows)) < 0.5
+    rows[often & (rows[:, 10] < 0), 11:] = 1
+    (skip,) = skips(rows)
+    assert (skip.column, skip.sign, skip.blank.tolist()) == (10, -1, [11, 12, 13, 14])
+    assert not skip.always
+
+
+def test_skipped_questions_that_lack_answers_otherwise_are_found():
+    """A third of those who were asked did not answer each."""
+    rows = questionnaire(50)
+    rows[:, 11:] *= np.random.default_rng(3).random((len(rows), 4)) < 2 / 3
+    found = skips(rows)
+    assert {(skip.column, skip.sign, skip.always) for skip in found} == {(10, -1, True)}
+    assert sorted(np.concatenate([skip.blank for skip in found]).tolist()) == [11, 12, 13, 14]
 
 
 @pytest.mark.parametrize("seed", [42, 43, 44])
@@ -62,15 +84,61 @@ def test_rows_without_some_columns_are_equal_where_the_others_are(seed):
     assert np.array_equal(row_marks(packed), row_marks(only(rows, kept)))
 
 
-def test_complete_says_which_gaps_are_of_questions_that_were_skipped(hopfed, tmp_path):
-    rows, table = questionnaire(46), tmp_path / "asked.csv"
+def asked(rows, path):
+    """Write a questionnaire as a table of words; its lines are returned."""
     words = {1: "yes", -1: "no", 0: ""}
     names = [*(f"q{j}" for j in range(10)), "smokes", *(f"s{j}" for j in range(4))]
     lines = [",".join(names), *(",".join(words[int(x)] for x in row) for row in rows)]
-    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return lines
+
+
+def test_complete_leaves_questions_blank_that_were_skipped(hopfed, tmp_path):
+    rows, table = questionnaire(46), tmp_path / "asked.csv"
+    rows[:60, 0] = 0  # gaps by chance
+    rows[60:80, 10] = 0  # whether the question was skipped is missing, too
+    rows[rows[:, 10] > 0, 12] *= np.random.default_rng(1).random((rows[:, 10] > 0).sum()) < 0.9
+    asked(rows, table)
     status, _, errors = hopfed("recover", table, "--out", tmp_path / "run.h5")
     assert status == 0
-    assert "blank wherever 'smokes' is -1: 's0', 's1', 's2', 's3'" in errors
-    status, text, _ = hopfed("complete", tmp_path / "run.h5", table, "--out", tmp_path / "all.csv")
+    assert "blank wherever 'smokes' is no: 's0', 's2', 's3'" in errors
+    assert "blank wherever 'smokes' is no: 's1'" in errors
+    command = "complete", tmp_path / "run.h5", table
+    status, text, _ = hopfed(*command, "--out", tmp_path / "some.csv")
     assert status == 0
-    assert "blank wherever 'smokes' is -1" in " ".join(text.split())
+    assert "blank wherever 'smokes' is no: 's0', 's2', 's3'" in " ".join(text.split())
+    lines = (tmp_path / "some.csv").read_text(encoding="utf-8").splitlines()[1:]
+    some = np.array([line.split(",") for line in lines])
+    blank = some == ""
+    assert np.array_equal(blank.any(axis=0).nonzero()[0], [11, 12, 13, 14])
+    known = rows[:, 10] != 0
+    assert np.array_equal(blank[known, 12], some[known, 10] == "no")
+    assert f"{blank.sum():,} cells stay blank" in text
+    status, text, _ = hopfed(*command, "--out", tmp_path / "all.csv", "--skipped")
+    assert status == 0
+    assert "blank" not in text
+    assert ",," not in (tmp_path / "all.csv").read_text(encoding="utf-8")
+
+
+def test_numbers_stay_numbers_where_all_gaps_are_skipped_questions(tmp_path):
+    rng = np.random.default_rng(48)
+    rows = questionnaire(47)
+    table = {f"q{j}": rows[:, j] for j in range(10)} | {"smokes": rows[:, 10]}
+    table["a day"] = [float(rng.integers(1, 30)) if x > 0 else None for x in rows[:, 10]]
+    lost = rng.random(len(rows)) < 0.1
+    table["lost"] = np.ma.masked_array(rng.integers(1, 30, len(rows)).astype(float), lost)
+    table = pa.table(table)
+    found = recover(read_table(table, binarize="median"))
+    filling = Filling(found, table)
+    assert filling.cut == ["lost"]
+    assert filling.types["a day"] == pa.float64()
+    columns = dict(joined_columns(filling))
+    assert columns["a day"].to_pylist() == table["a day"].to_pylist()
+    assert columns["lost"].null_count == 0
+
+
+def joined_columns(filling):
+    """All blocks of a filling, a column below its name."""
+    parts = list(filling.blocks())
+    for j, name in enumerate(filling.types):
+        yield name, joined([part.columns[j][1] for part in parts])

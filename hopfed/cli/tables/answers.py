@@ -108,29 +108,34 @@ def assign_command(
 @_FILES
 @table_options
 @_out("The rows without gaps")
+@click.option(
+    "--skipped", is_flag=True, help="Fill questions, too, that another column says were skipped."
+)
 def complete_command(
-    run_file: Path, files: tuple[Path, ...], out_file: Path, **options: Any
+    run_file: Path, files: tuple[Path, ...], out_file: Path, skipped: bool, **options: Any
 ) -> None:
     """Fill the gaps of FILEs with what archetypes make likelier.
 
     RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
     get the likelier word of their column. A row without any entry stays blank, and a column that
-    had none in the rows that RUN comes from. A .h5 file holds the rows as +-1 (values) and how
-    probable they are (probability).
+    had none in the rows that RUN comes from; so do questions that were skipped: columns that are
+    blank in all rows in which another column holds a certain value. A .h5 file holds all rows as
+    +-1 (values) and how probable they are (probability).
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
     files = _check(run_file, files, out_file)
     from hopfed.archetypes.completion import Filling
+    from hopfed.tables.odd_columns import skipped as lines_of
     from hopfed.tables.table import check_columns, listed
 
     found = found_for(run_file, files, options)
     with err.status("filling gaps"):
-        fillings = [Filling(found, path) for path in files]
+        fillings = [Filling(found, path, skipped=skipped) for path in files]
         first = list(fillings[0].types)
         for path, filling in zip(files, fillings, strict=True):
             check_columns(list(filling.types), first, str(path), str(files[0]))
-        cells, filled, right, blank = _write_filled(fillings, files, out_file)
+        cells, filled, right, blank, left = _write_filled(fillings, files, out_file)
     out.print(f"filled {filled:,} of {cells:,} cells")
     if filled and found.signs_only:
         out.print(f"how many are right is not known: {shown(run_file)} holds signs, and no rates")
@@ -139,8 +144,11 @@ def complete_command(
     if blank:
         rows = "row without any entry stays" if blank == 1 else "rows without any entry stay"
         out.print(f"{blank:,} {rows} blank")
-    for line in dict.fromkeys(line for filling in fillings for line in filling.skipped):
-        out.print(f"{line}; these gaps are filled as if it had been asked there")
+    if left:
+        out.print(f"{left:,} cells stay blank, as skipped questions (--skipped fills them):")
+    told = [lines_of(filling.skips, filling.coding) for filling in fillings] if left else []
+    for line in dict.fromkeys(line for lines in told for line in lines):
+        out.print(f"- {line}")
     void = list(dict.fromkeys(name for filling in fillings for name in filling.unknown))
     if void:
         out.print(
@@ -279,19 +287,19 @@ def _print_counts(counts: np.ndarray) -> None:
 
 def _write_filled(
     fillings: list[Any], files: tuple[Path, ...], out_file: Path
-) -> tuple[int, int, float, int]:
+) -> tuple[int, int, float, int, int]:
     """Write completed tables one below the other; columns in the order of the first one's.
 
     Returns the number of cells, how many of them were filled, how many of these are expected to be
-    right, and the number of rows that stay blank. A .csv and a .parquet are written as they are
-    read; others hold all rows at once.
+    right, the number of rows that stay blank, and that of other cells that do. A .csv and a
+    .parquet are written as they are read; others hold all rows at once.
     """
     import pyarrow as pa
 
     from hopfed.archetypes.completion import of_kind
     from hopfed.data.writers import STREAMED, writing
 
-    cells, filled, right, blank = 0, 0, 0.0, 0
+    cells, filled, right, blank, left = 0, 0, 0.0, 0, 0
     streamed = out_file.suffix.lower() in STREAMED
     held: list[tuple[Any, Any]] = []
     dialect = fillings[0].dialect
@@ -303,7 +311,7 @@ def _write_filled(
         for path, filling in zip(files, fillings, strict=True):
             for part in filling.blocks():
                 cells, filled = cells + part.cells, filled + part.filled
-                right, blank = right + part.right, blank + part.blank
+                right, blank, left = right + part.right, blank + part.blank, left + part.left
                 arrays = dict(part.columns)
                 columns: list[Any] = [(name, of_kind(arrays[name], k)) for name, k in types.items()]
                 if len(files) > 1:
@@ -314,7 +322,7 @@ def _write_filled(
                     held.append((columns, part.completion))
     if not streamed:
         _write_held(held, fillings[0].columns, files, out_file)
-    return cells, filled, right, blank
+    return cells, filled, right, blank, left
 
 
 def _common_types(fillings: list[Any]) -> dict[str, Any]:
