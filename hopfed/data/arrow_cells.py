@@ -153,7 +153,7 @@ def as_numbers(
     Parameters
     ----------
     array : of numbers or of text.
-    missing : words, in lower case, that stand for none, beside nan.
+    missing : words, in lower case, that stand for none, beside nan; a number however it is written.
     sides : whether a word may say which side of a number it is on, as of `measured`.
 
     Examples
@@ -161,6 +161,8 @@ def as_numbers(
     >>> import pyarrow as pa
     >>> as_numbers(pa.array([" 1", "?", "2.5"]), frozenset("?")).tolist()
     [1.0, nan, 2.5]
+    >>> as_numbers(pa.array([30.0, -99.0]), frozenset(["-99"])).tolist()
+    [30.0, nan]
     >>> as_numbers(pa.array(["1", "?"])) is None
     True
     """
@@ -184,5 +186,8 @@ def as_numbers(
         found = [np.nan if word.lower() == "nan" else read(word) for word in words]
         if any(value is None for value in found):
             return None
-        return np.array([*found, np.nan], float)[places]
-    return numbers.fill_null(np.nan).to_numpy(zero_copy_only=False)
+        values = np.array([*found, np.nan], float)[places]
+    else:
+        values = numbers.fill_null(np.nan).to_numpy(zero_copy_only=False)
+    gone = [value for word in missing if (value := number(word)) is not None]
+    return np.where(np.isin(values, gone), np.nan, values) if gone else values

@@ -102,9 +102,17 @@ class Contents:
 
     def _numbers(self) -> np.ndarray:
         """The numbers among the words, each as often as it occurs."""
-        values = [(self.number(w), n) for w, n in self.words.items()]
-        both = [(v, n) for v, n in values if v is not None]
-        return np.repeat([v for v, _ in both], [n for _, n in both])
+        counts = self._counts()
+        return np.repeat(np.array([*counts], float), np.array([*counts.values()], int))
+
+    def _counts(self) -> Counter[float]:
+        """How often each number occurs among the words; one that stands for no entry is none."""
+        found: Counter[float] = Counter()
+        for word, count in self.words.items():
+            value = self.number(word)
+            if value is not None and canonical(word) not in self.missing:
+                found[value] += count
+        return found
 
     def _add_numbers(self, array: Any) -> None:
         if not self.numeric:
@@ -152,11 +160,7 @@ class Contents:
         """Return the numbers that it holds, ascending, and how often each occurs."""
         if self.many and self.kept is not None:
             return np.unique(np.concatenate(self.kept), return_counts=True)
-        found: Counter[float] = Counter()
-        for word, count in self.words.items():
-            value = self.number(word)
-            if value is not None:
-                found[value] += count
+        found = self._counts()
         values = np.array(sorted(found), float)
         return values, np.array([found[v] for v in values], int)
 

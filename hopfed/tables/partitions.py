@@ -255,6 +255,7 @@ def _coded(parts: Sequence[_Part], choices: Choices, coding: Coding | None) -> T
 
 def _looked(given: Any, what: str, choices: Choices) -> _Looked:
     source = _opened(given, what, choices)
+    choices = choices.among(source.names)
     held = [Contents.of(choices, name, source.dialect) for name in source.names]
     for block in source.blocks():
         for contents, array in zip(held, block, strict=True):

@@ -174,6 +174,7 @@ def _decided(
     on the way, and the second reading is spared where that was right.
     """
     names = sources[0].names
+    choices = choices.among(names)
     places = [places_of(s.names, names, s.what, sources[0].what) for s in sources]
     parts = [[Contents.of(choices, name, s.dialect) for name in names] for s in sources]
 

@@ -3,6 +3,8 @@
 import re
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hopfed
@@ -170,6 +172,48 @@ def test_codes_of_no_answer_are_not_cut_in_silence(tmp_path):
     assert (unpack(table.rows)[:, 0] == 0).sum() == 2
     (note,) = (line for line in table.notes if "far from" in line)
     assert note.startswith("'age' holds -99 and 999, far from its other numbers")
+
+
+@pytest.mark.parametrize("how", ["frame", "parquet", "csv"])
+@pytest.mark.parametrize("written", ["-99", "-99.0", " -99"])
+@pytest.mark.parametrize("distinct", [8, 5_000])
+def test_a_number_that_stands_for_no_answer_is_neither_cut_nor_coded(
+    tmp_path, how, written, distinct
+):
+    """It moved the median of 52 to 30, and was -1, in the very words that a hint gave."""
+    rng = np.random.default_rng(7)
+    ages = rng.integers(distinct, size=6_000) * 60 / distinct + 20
+    gone = rng.random(6_000) < 0.4
+    table = pa.table({"age": np.where(gone, -99, ages), "q": rng.integers(2, size=6_000)})
+    if how == "csv":
+        cells = [written if g else f"{age:.17g}" for g, age in zip(gone, ages, strict=True)]
+        lines = [f"{a},{q}" for a, q in zip(cells, table["q"].to_pylist(), strict=True)]
+        (tmp_path / "a.csv").write_text("\n".join(["age,q", *lines]))
+    elif how == "parquet":
+        pq.write_table(table, tmp_path / "a.parquet")
+    source = table if how == "frame" else tmp_path / f"a.{how}"
+    for cut in ("median", "mean", "quantile:0.5", 40):
+        read = hopfed.read_table(source, words={"age": {written: None}}, binarize={"age": cut})
+        wanted = {"mean": ages[~gone].mean(), 40: 40}.get(cut, np.median(ages[~gone]))
+        if distinct > 8 or cut in ("mean", 40):
+            assert read.coding.codes[0].threshold == pytest.approx(wanted)
+        held = unpack(read.rows)[:, 0]
+        assert np.array_equal(held == 0, gone)
+        assert not any("far from" in note for note in read.notes)
+
+
+def test_the_hint_about_a_number_far_from_others_is_one_to_follow(hopfed, tmp_path):
+    path, rng = tmp_path / "a.csv", np.random.default_rng(8)
+    ages = np.where(rng.random(500) < 0.4, -99, 20 + 60 * rng.random(500))
+    lines = [f"{age:.6g}.0" if age == -99 else f"{age:.6g}" for age in ages]
+    path.write_text("\n".join(["age,q", *(f"{line},{k % 2}" for k, line in enumerate(lines))]))
+    command = "recover", path, "--binarize", "age=median", "--dry-run"
+    _, text, _ = hopfed(*command)
+    (hint,) = re.findall(r"--words \S*-99=missing", text)
+    status, text, _ = hopfed(*command, *hint.split())
+    assert status == 0
+    assert f"+1 above {np.median(ages[ages > 0]):.4g}" in text
+    assert "far from" not in text
 
 
 def test_a_word_of_one_column_is_told_on_the_command_line(hopfed, tmp_path):
