@@ -24,24 +24,54 @@ def _blas() -> Any:
     return ThreadpoolController()  # finding the libraries takes milliseconds: once
 
 
-_limited = threading.local()  # whether this thread has set a limit: setting it again takes long
+class _Limits:
+    """Limits that threads of this process have set; the one that was set last holds for all.
 
+    BLAS knows one number for the process. It gets its own back when no limit is left, whatever the
+    order in which threads leave.
+    """
 
-@contextmanager
-def _limit(limit: int) -> Iterator[None]:
-    before, _limited.now = getattr(_limited, "now", None), limit
-    try:
-        with _blas().limit(limits=limit, user_api="blas"):
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[object, int] = {}  # in the order in which they were set
+        self._now = 0
+        self._first: Any = None
+
+    @contextmanager
+    def at(self, limit: int) -> Iterator[None]:
+        mine = object()
+        with self._lock:
+            if not self._held:
+                self._first, self._now = self._set(limit), limit
+            self._held[mine] = limit
+            self._follow()
+        try:
             yield
-    finally:
-        _limited.now = before
+        finally:
+            with self._lock:
+                del self._held[mine]
+                self._follow()
+
+    def _follow(self) -> None:
+        if not self._held:
+            self._first.restore_original_limits()
+            return
+        last = next(reversed(self._held.values()))
+        if last != self._now:  # setting takes long
+            self._set(last)
+            self._now = last
+
+    @staticmethod
+    def _set(limit: int) -> Any:
+        return _blas().limit(limits=limit, user_api="blas")
+
+
+_limits = _Limits()
 
 
 def blas_threads(limit: int | None) -> Any:
     """Return a context in which BLAS uses at most `limit` threads; None sets no limit."""
-    if not limit or getattr(_limited, "now", None) == limit:
-        return nullcontext()
-    return _limit(limit)
+    return _limits.at(limit) if limit else nullcontext()
 
 
 Array = Any  # an array of NumPy, CuPy or torch; the array API has no runtime type of its own

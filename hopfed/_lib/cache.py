@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from operator import attrgetter
@@ -29,13 +30,19 @@ class Recent:
     def __init__(self, room: int, size: Callable[[Any], int] = attrgetter("nbytes")):
         self.room, self.size, self.used = room, size, 0
         self.held: OrderedDict[Hashable, Any] = OrderedDict()
+        self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the result kept under `key`; make it by `make` and keep it if there is none."""
-        if key not in self.held:
-            self.held[key] = make()
-            self.used += self.size(self.held[key])
-        self.held.move_to_end(key)
-        while self.used > self.room and len(self.held) > 1:
-            self.used -= self.size(self.held.popitem(last=False)[1])
-        return self.held[key]
+        with self._lock:
+            if key in self.held:
+                self.held.move_to_end(key)
+                return self.held[key]
+        made = make()  # which may ask this cache, or take long: others need not wait
+        with self._lock:
+            if key not in self.held:
+                self.held[key] = made
+                self.used += self.size(made)
+            while self.used > self.room and len(self.held) > 1:
+                self.used -= self.size(self.held.popitem(last=False)[1])
+        return made

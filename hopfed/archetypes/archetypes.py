@@ -95,7 +95,8 @@ class Archetypes:
         shares = ", ".join(f"{share:.1%}" for share in self.shares[:8])
         more = ", ..." if len(self) > 8 else ""
         columns = f"{self.patterns.shape[1]:,} columns"
-        found = f"<{len(self)} archetypes of {columns}, {shown(self.status)}"
+        number = "1 archetype" if len(self) == 1 else f"{len(self)} archetypes"
+        found = f"<{number} of {columns}, {shown(self.status)}"
         known = bool(np.isfinite(self.shares).all())
         return f"{found}: {shares}{more} of the rows>" if shares and known else f"{found}>"
 

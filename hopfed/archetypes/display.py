@@ -36,7 +36,7 @@ class Telling(NamedTuple):
     column : its number, from 0.
     name : its name, made harmless.
     rate : share of +1 among the rows of the archetype.
-    other : the same of all other rows.
+    other : the same of all other rows; None where there are none.
 
     Examples
     --------
@@ -47,11 +47,13 @@ class Telling(NamedTuple):
     column: int
     name: str
     rate: float
-    other: float
+    other: float | None
 
 
 def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling], list[Telling]]:
     """Columns in which archetype k differs most from the other rows: more often +1, and less.
+
+    One that is alone is compared with a half.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
                 int(j),
                 shown(names[j], LONGEST),
                 float((1 + found.means[k, j]) / 2),
-                float((1 + rest[j]) / 2),
+                float((1 + rest[j]) / 2) if len(others) else None,
             ),
         )
         for j in order[clear[order]]
@@ -105,7 +107,7 @@ def summary(found: Archetypes) -> str:
     Parameters
     ----------
     found : the archetypes. A column is named with its rate of +1 in the archetype and, after
-        "against", in all other rows.
+        "against", in all other rows, if there are any.
 
     Examples
     --------
@@ -167,15 +169,41 @@ def described(found: Archetypes, k: int) -> list[str]:
     lines = [f"archetype {k + 1}{share}{spread}:"]
     plus = pluses(found)
     sign = " +1" if plus is None else ""
-    for word, columns in zip(("more often", "less often"), sides, strict=True):
+    for word, columns in zip(sides_of(found), sides, strict=True):
         if columns:
-            rates = (f" ({t.rate:.0%} against {t.other:.0%})" for t in columns)
+            rates = (f" ({_against(t)})" for t in columns)
             known = repeat("") if found.signs_only else rates
             named = (_worded(t, plus) + r for t, r in zip(columns, known, strict=False))
             lines.append(f"    {word}{sign}: {', '.join(named)}")
     if len(lines) == 1:
-        lines[0] += " no column tells it from the rest by itself"
+        lines[0] += f" {none_told(found)}"
     return lines
+
+
+def sides_of(found: Archetypes) -> tuple[str, str]:
+    """What is said of columns that are +1 more often in an archetype than elsewhere, and less.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    """
+    return ("more often", "less often") if len(found) > 1 else ("mostly", "seldom")
+
+
+def none_told(found: Archetypes) -> str:
+    """What is said of an archetype that no column tells apart.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    """
+    rest = "the rest by itself" if len(found) > 1 else "a coin"
+    return f"no column tells it from {rest}"
+
+
+def _against(column: Telling) -> str:
+    other = "" if column.other is None else f" against {column.other:.0%}"
+    return f"{column.rate:.0%}{other}"
 
 
 def _widest(found: Archetypes, k: int, columns: list[int]) -> float:
@@ -230,7 +258,9 @@ def html(found: Archetypes) -> str:
     """
     plus = pluses(found)
     sign = " +1" if plus is None else ""
-    head = ("archetype", "share", f"more often{sign} than in the other rows", "less often")
+    more, less = sides_of(found)
+    than = " than in the other rows" if len(found) > 1 else ""
+    head = ("archetype", "share", f"{more}{sign}{than}", less)
     rows = [
         (
             str(k + 1),

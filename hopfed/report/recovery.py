@@ -31,7 +31,8 @@ RATES = {
     "explains the rows as well, so rates have no intervals of their own.",
 }
 
-DRAWN = "The dot is the rate of +1 in the archetype, the stroke that of the other rows."
+DRAWN = "The dot is the rate of +1 in the archetype"
+OTHERS = ", the stroke that of the other rows"
 SIGNS = "Only signs are known: how often a column agrees with its archetype was not measured."
 
 MEANINGS = {
@@ -169,10 +170,12 @@ def _archetypes(found: Archetypes) -> str:
         return ""
     intervals = "The interval holds the true rate in 95 of 100 cases." * _has_intervals(found)
     sure = RATES.get(found.channel, intervals)
-    sure = SIGNS if found.signs_only else f"{sure} {DRAWN}"
+    sure = SIGNS if found.signs_only else f"{sure} {DRAWN}{OTHERS * (len(found) > 1)}."
+    more, less = display.sides_of(found)
+    by = "it differs most from the other rows" if len(found) > 1 else "its rates are far from half"
     parts = [
-        "<h3>Archetypes</h3><p>Each is shown by the columns in which it differs most from the "
-        f"other rows, at most {TOLD} that are +1 more often and {TOLD} less often. {sure}</p>"
+        f"<h3>Archetypes</h3><p>Each is shown by the columns in which {by}, at most {TOLD} that "
+        f"are +1 {more} and {TOLD} {less}. {sure}</p>"
     ]
     meanings = _meanings(found)
     parts += [_archetype(found, k, meanings) for k in range(min(len(found), LISTED))]
@@ -188,14 +191,16 @@ def _archetype(found: Archetypes, k: int, meanings: list[str] | None) -> str:
     title = f"<h4>Archetype {k + 1}{share}</h4>"
     told = [t for side in display.telling(found, k, most=TOLD) for t in side]
     if not told:
-        return f"{title}<p>No column tells it from the rest by itself.</p>"
-    heads = ["+1 here", "elsewhere", "0 to 100%"]
+        words = display.none_told(found)
+        return f"{title}<p>{words[0].upper()}{words[1:]}.</p>"
+    others = ["elsewhere"] if len(found) > 1 else []
+    heads = ["+1 here", *others, "0 to 100%"]
     if _has_intervals(found):
         heads.insert(1, "95% interval")
     if meanings is not None:
         heads.append("+1 stands for")
     if found.signs_only:
-        pairs = zip(display.telling(found, k, most=TOLD), ("more often", "less often"), strict=True)
+        pairs = zip(display.telling(found, k, most=TOLD), display.sides_of(found), strict=True)
         lines = [(t.name, word) for side, word in pairs for t in side]
         return title + grid("column", ["+1 here"], lines)
     rows = []
@@ -204,7 +209,8 @@ def _archetype(found: Archetypes, k: int, meanings: list[str] | None) -> str:
         row: list[object] = [t.name, f"{t.rate:.1%}"]
         if _has_intervals(found):
             row.append(f"{low:.1%} to {high:.1%}")
-        row += [f"{t.other:.1%}", _bar(t.rate, t.other, low, high)]
+        row += [] if t.other is None else [f"{t.other:.1%}"]
+        row.append(_bar(t.rate, t.other, low, high))
         if meanings is not None:
             row.append(meanings[t.column])
         rows.append(row)
@@ -224,14 +230,17 @@ def _interval(found: Archetypes, k: int, column: int, rate: float) -> tuple[floa
     return max(rate - margin, 0.0), min(rate + margin, 1.0)
 
 
-def _bar(rate: float, other: float, low: float, high: float) -> Markup:
+def _bar(rate: float, other: float | None, low: float, high: float) -> Markup:
     """Small picture of a rate with its interval, and of the rate elsewhere."""
-    at = {name: 4 + 92 * x for name, x in zip("roab", (rate, other, low, high), strict=True)}
+    at = {name: 4 + 92 * x for name, x in zip("rab", (rate, low, high), strict=True)}
+    mark = ""
+    if other is not None:
+        x = f"{4 + 92 * other:.1f}"
+        mark = f'<line class="other" x1="{x}" x2="{x}" y1="2" y2="12"/>'
     return Markup(
         '<svg class="bar" viewBox="0 0 100 14" aria-hidden="true">'
         '<line class="axis" x1="4" x2="96" y1="7" y2="7"/>'
-        f'<line class="other" x1="{at["o"]:.1f}" x2="{at["o"]:.1f}" y1="2" y2="12"/>'
-        f'<line class="sure" x1="{at["a"]:.1f}" x2="{at["b"]:.1f}" y1="7" y2="7"/>'
+        f'{mark}<line class="sure" x1="{at["a"]:.1f}" x2="{at["b"]:.1f}" y1="7" y2="7"/>'
         f'<circle cx="{at["r"]:.1f}" cy="7" r="3"/></svg>'
     )
 

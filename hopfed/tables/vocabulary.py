@@ -33,6 +33,7 @@ SUMS = frozenset({"total", "totals", "sum", "mean", "average", "gesamt", "summe"
 
 JOINING = (";", "|", ",", "/")  # what stands between several answers in one cell
 SHORT = 40  # characters of a word whose form is kept
+EXACT = 2.0**53  # from which several whole numbers are one float
 ZEROS = re.compile(r"0[0-9]+")
 
 
@@ -83,8 +84,17 @@ def canonical(word: str) -> str:
 
 
 def _canonical(word: str) -> str:
-    value = number(word)
+    value = _exact(word)
     return token(word) if value is None else spelt(value)
+
+
+def _exact(word: str) -> float | None:
+    """Return the number that a word is; None if it is none, or one of several words of one float.
+
+    Longer codes, of 17 digits and more, are names: as numbers many of them would be one.
+    """
+    value = number(word)
+    return value if value is not None and abs(value) < EXACT else None
 
 
 # The columns of a wide table hold the same few words; long ones would fill the memory.
@@ -174,7 +184,7 @@ def level(word: str) -> str:
     ('Oak', '2', '01234')
     """
     word = word.strip()
-    value = None if ZEROS.fullmatch(word) else number(word)
+    value = None if ZEROS.fullmatch(word) else _exact(word)
     return word if value is None else spelt(value)
 
 

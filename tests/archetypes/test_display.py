@@ -1,5 +1,6 @@
 """Archetypes in words, in notebooks and in pictures."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 
 import hopfed
 from hopfed.archetypes.display import telling
+from hopfed.archetypes.storage import as_run
 from hopfed.errors import ArgumentError
+from hopfed.report.recovery import sections
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J"
 
@@ -33,6 +36,25 @@ def test_the_columns_that_tell_are_those_that_were_planted(found):
     gaps = [t.other - t.rate for t in less]
     assert gaps == sorted(gaps, reverse=True)
     assert len(telling(found, 0, most=3)[0]) == 3
+
+
+def test_one_class_is_not_compared_with_rows_that_are_not_there():
+    """It was said to be 92% "against 50%" of rows that do not exist."""
+    rng = np.random.default_rng(1)
+    rates = np.array([0.9, 0.7, 0.5, 0.2, *[0.5] * 6])
+    found = hopfed.recover(rng.random((800, 10)) < rates, seed=0)
+    assert len(found) == 1
+    more, less = telling(found, 0)
+    assert [t.column for t in more + less] == [0, 1, 3]
+    assert {t.other for t in more + less} == {None}
+    words = found.summary()
+    assert re.search(r"mostly \+1: column 1 \(\d+%\), column 2 \(\d+%\)\n", words)
+    assert re.search(r"seldom \+1: column 4 \(\d+%\)", words)
+    assert "against" not in words
+    assert "mostly +1</th><th>seldom" in found._repr_html_()
+    page = "".join(sections("one.h5", as_run(found)))
+    assert "elsewhere" not in page
+    assert "other rows" not in page
 
 
 def test_words_name_them_and_nothing_steers_the_terminal(found):

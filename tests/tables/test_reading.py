@@ -1,6 +1,7 @@
 """Tables in text: what cells mean, what names rows and columns, and what is said of oddities."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hopfed
@@ -272,3 +273,13 @@ def test_each_owner_may_have_words_of_its_own(tmp_path, first, second):
     mixed = write(tmp_path / "c.csv", "tea,coffee\nja,ja\nno,no\n")
     with pytest.raises(DataError, match=r"row 1, column 'tea': 'ja' stands beside 'no'"):
         read_tables([mixed])
+
+
+@pytest.mark.parametrize("how", ["texts", "numbers"])
+def test_long_codes_are_different_levels(how):
+    """As floats, 12345678901234567 and ...568 are one."""
+    codes = [2**53, 2**53 + 1, 123456789012345678] * 40
+    cells = list(map(str, codes)) if how == "texts" else pa.array(codes, pa.int64())
+    table = hopfed.read_table({"code": cells, "q": [0, 1] * 60}, words={"code": "category"})
+    assert table.coding.codes[0].levels == tuple(map(str, sorted({*codes})))
+    assert np.array_equal((unpack(table.rows)[:, :3] > 0).sum(axis=0), [40, 40, 40])
