@@ -21,7 +21,7 @@ import numpy as np
 
 from hopfed._lib.guarded_reading import COPIES, in_child_process, raise_limits
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.files import reading
+from hopfed.data.files import pieces, reading
 from hopfed.data.hdf5 import check_stated, pick
 from hopfed.errors import BackendError, DataError
 
@@ -74,8 +74,7 @@ class Chunks:
         start, stop : rows that are read: all, when left out.
         """
         work = partial(self._rows, entries, start, self.shape[0] if stop is None else stop)
-        with self._reading(), closing(in_child_process(work, self.size)) as parts:
-            yield from parts
+        return pieces(in_child_process(work, self.size), self._reading)
 
     def _reading(self) -> Any:
         return reading(self.path, "cannot be read as zarr")

@@ -28,7 +28,7 @@ from hopfed.data._first_lines import (
     rows_of,
 )
 from hopfed.data.dialects import Dialect, columns_with_commas, with_points
-from hopfed.data.files import UNPACKED, opened, reading
+from hopfed.data.files import UNPACKED, opened, pieces, reading
 from hopfed.errors import DataError, shown
 
 BLOCK = 1 << 22  # bytes of text that are read at a time, or a few lines of them
@@ -133,7 +133,10 @@ class Delimited:
         DataError : one line: a row of another length, an empty row between others, bytes that are
             no UTF-8. Rows are counted from 1, without the header.
         """
-        with reading(self.path, "cannot be read as csv"), _bytes(self.path) as file:
+        return pieces(self._batches(watch), lambda: reading(self.path, "cannot be read as csv"))
+
+    def _batches(self, watch: Callable[[float], None] | None) -> Iterator[Any]:
+        with _bytes(self.path) as file:
             raw = _Raw(file, self.delimiter == " ", _most(self.path))
             for batch in _Parser(self).batches(raw):
                 if watch is not None:  # of a packed file the packed bytes count

@@ -9,12 +9,14 @@ import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from hopfed.errors import DataError, HopfedError, shown
+
+Piece = TypeVar("Piece")
 
 UNPACKED = 100  # bytes for each byte of a packed file; of honest tables mostly below 20
 # What damaged bytes make the libraries raise; a wrong name of ours is not among them.
@@ -110,6 +112,35 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
         raise DataError(f"{error.filename or path}: no such file") from error
     except BROKEN as error:
         raise DataError(f"{path}: {what}: {_reason(error)}") from error
+
+
+def pieces(made: Iterator[Piece], guard: Callable[[], Any]) -> Iterator[Piece]:
+    """Yield what is made of a file piece by piece, each of them made in a context of its own.
+
+    What the caller does between two pieces is outside of it: its warnings are shown.
+
+    Parameters
+    ----------
+    made : the pieces.
+    guard : makes a context, such as that of `reading`.
+
+    Examples
+    --------
+    >>> list(pieces(iter("abc"), lambda: reading("a.txt")))
+    ['a', 'b', 'c']
+    """
+    end = object()
+    try:
+        while True:
+            with guard():
+                piece = next(made, end)
+            if piece is end:
+                return
+            yield piece  # type: ignore[misc]
+    finally:
+        close = getattr(made, "close", None)  # of a generator
+        if close is not None:
+            close()
 
 
 def size_of(file: BinaryIO) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from hopfed._lib import hdf5_files
 from hopfed._lib.guarded_reading import COPIES, blocks, filled, in_child_process, raise_limits
 from hopfed._lib.memory_limits import SMALL, require_memory
-from hopfed.data.files import opened, reading, size_of
+from hopfed.data.files import opened, pieces, reading, size_of
 from hopfed.errors import DataError, shown
 
 DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
@@ -44,7 +44,7 @@ def read_table(path: str | Path, preferred: tuple[str, ...]) -> np.ndarray:
     ...     read_table(f"{folder}/a.h5", ("examples",)).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    with _in_child(path, preferred, lambda dataset: blocks(dataset, str(path))) as parts:
+    with closing(_in_child(path, preferred, lambda d: blocks(d, str(path)))) as parts:
         return filled(parts)
 
 
@@ -64,7 +64,7 @@ def table_form(path: str | Path, preferred: tuple[str, ...]) -> tuple[tuple[int,
     ...     table_form(f"{folder}/a.h5", ("examples",))
     ((3, 3), dtype('float64'))
     """
-    with _in_child(path, preferred, lambda d: iter([(d.shape, d.dtype)])) as parts:
+    with closing(_in_child(path, preferred, lambda d: iter([(d.shape, d.dtype)]))) as parts:
         shape, dtype = next(parts)
     return tuple(shape), dtype
 
@@ -98,15 +98,13 @@ def table_parts(path: str | Path, preferred: tuple[str, ...], rows: int) -> Iter
         for start in range(0, len(dataset), size):
             yield np.asarray(dataset[start : start + size], native)
 
-    with _in_child(path, preferred, slices) as parts:
-        yield from parts
+    return _in_child(path, preferred, slices)
 
 
-@contextmanager
 def _in_child(
     path: str | Path, preferred: tuple[str, ...], read: Callable[[Any], Iterator[Any]]
-) -> Iterator[Iterator[Any]]:
-    """Yield what a child process reads of the table of a file."""
+) -> Any:
+    """Generator of what a child process reads of the table of a file."""
     import h5py
 
     def found() -> Iterator[Any]:
@@ -122,10 +120,10 @@ def _in_child(
             _check(path, dataset, size)
             yield from read(dataset)
 
-    with opened(path) as raw, reading(path, f"cannot be read as {Path(path).suffix[1:]}"):
+    with opened(path) as raw:
         size = size_of(raw)
-        with closing(in_child_process(found, size)) as parts:
-            yield parts
+    what = f"cannot be read as {Path(path).suffix[1:]}"
+    return pieces(in_child_process(found, size), lambda: reading(path, what))
 
 
 def pick(path: str | Path, names: list[str], preferred: tuple[str, ...]) -> str:

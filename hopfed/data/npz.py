@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.files import UNPACKED, opened, reading, size_of
+from hopfed.data.files import UNPACKED, opened, pieces, reading, size_of
 
 KINDS = "biufUS"  # truth values, numbers and words
 EXPANSION = 1032  # bytes that one byte of deflate can stand for, at most
@@ -116,11 +116,15 @@ def npy_rows(path: str | Path, rows: int) -> Iterator[np.ndarray]:
     ...     [part.shape for part in npy_rows(f"{folder}/a.npy", 2)]
     [(2, 3), (1, 3)]
     """
-    with opened(path) as file, reading(path, "cannot be read as npy"):
-        header = _whole_header(file)
-        for start in range(0, header.shape[0], rows):
-            few = min(rows, header.shape[0] - start)
-            yield _values(file, Header((few, *header.shape[1:]), header.dtype, header.fortran))
+
+    def parts() -> Iterator[np.ndarray]:
+        with opened(path) as file:
+            header = _whole_header(file)
+            for start in range(0, header.shape[0], rows):
+                few = min(rows, header.shape[0] - start)
+                yield _values(file, Header((few, *header.shape[1:]), header.dtype, header.fortran))
+
+    return pieces(parts(), lambda: reading(path, "cannot be read as npy"))
 
 
 def _whole_header(file: BinaryIO) -> Header:
@@ -209,7 +213,10 @@ class Npz(Mapping[str, np.ndarray]):
         name : of the array.
         rows : at a time.
         """
-        with reading(f"{self.path}: {name}"), self._archive.open(self._members[name]) as member:
+        return pieces(self._parts(name, rows), lambda: reading(f"{self.path}: {name}"))
+
+    def _parts(self, name: str, rows: int) -> Iterator[np.ndarray]:
+        with self._archive.open(self._members[name]) as member:
             header = _header(member)
             self._check_length(member, name, header)
             for start in range(0, header.shape[0], rows):

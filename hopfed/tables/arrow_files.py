@@ -15,7 +15,7 @@ from typing import Any
 from hopfed._lib.guarded_reading import in_child_process, raise_limits
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.data.delimited import ROOM
-from hopfed.data.files import UNPACKED, opened, reading, size_of
+from hopfed.data.files import UNPACKED, opened, pieces, reading, size_of
 
 Batches = Callable[[], Iterator[Any]]
 
@@ -114,9 +114,13 @@ def _bounded(path: Path, size: int, batches: Batches) -> Iterator[Any]:
             raise ValueError(str(error)) from None
 
     most, what = max(UNPACKED * size, ROOM), f"cannot be read as {path.suffix[1:]}"
-    with arrow_errors(path, what), closing(in_child_process(work, size)) as parts:
-        for part in parts:
-            yield pa.ipc.open_stream(part).read_next_batch()
+
+    def unpacked() -> Iterator[Any]:
+        with closing(in_child_process(work, size)) as parts:
+            for part in parts:
+                yield pa.ipc.open_stream(part).read_next_batch()
+
+    return pieces(unpacked(), lambda: arrow_errors(path, what))
 
 
 def _sent(batch: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
@@ -94,7 +95,8 @@ def _exact(word: str) -> float | None:
     Longer codes, of 17 digits and more, are names: as numbers many of them would be one.
     """
     value = number(word)
-    return value if value is not None and abs(value) < EXACT else None
+    exact = value is not None and (abs(value) < EXACT or math.isinf(value))
+    return value if exact else None
 
 
 # The columns of a wide table hold the same few words; long ones would fill the memory.

@@ -67,7 +67,7 @@ def test_words_name_them_and_nothing_steers_the_terminal(found):
     assert "\\x1b[2J" in hostile
     one = replace(found, patterns=found.patterns[:1], graded_means=found.means[:1] * 0)
     one = replace(one, exposures=found.shares[:1], own_errors=None)
-    assert one.summary().endswith("rows: no column tells it from the rest by itself")
+    assert one.summary().endswith("rows: no column tells it from a coin")
 
 
 def test_a_share_that_is_not_known_is_said_to_be_so(found):
