@@ -3,6 +3,7 @@ import pytest
 from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
+from hopfed._lib.random import stream
 from hopfed.archetypes.graded.fitting.channel import QUALITIES, choose, pattern_gains
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
@@ -103,8 +104,9 @@ def test_a_sketch_holds_no_centre_of_few_rows():
     _, _, x = classes(3, 40, 300, 13)
     owner = Owners.of([x], 0).members[0]
     basis = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
-    told = {"basis": basis, "centres": np.int32(200), "draw": 0}
-    answer = sketch(owner, told)
+    told = {"basis": basis, "centres": np.int32(200)}
+    answer, other = (sketch(owner, told, stream(seed, "sketch")) for seed in (0, 1))
+    assert not np.array_equal(answer["centres"], other["centres"])
     assert (answer["counts"] >= 5).all()
     assert answer["centres"].shape == (len(answer["counts"]), 3)
 

@@ -41,7 +41,7 @@ LOST = 0.1  # part of a direction that an owner's columns must hold, or it is ta
 
 
 def joint_start(
-    owners: Owners, V: np.ndarray, unwhiten: np.ndarray, prior: Prior, draw: int = 0
+    owners: Owners, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
 ) -> Mixture | None:
     """Classes from the differences between random groups of rows; None where they show none.
 
@@ -49,7 +49,6 @@ def joint_start(
     ----------
     V : (N, K) whitened basis ``diag(v)^-1/2 U``.
     unwhiten : (N, K) what brings coefficients back to columns, ``diag(v)^1/2 U``.
-    draw : number of the start.
     """
     each = max(2, -(-GROUPS // len(owners.members)))
 
@@ -57,8 +56,7 @@ def joint_start(
 
     def projected(owner: Owner, told: Message) -> Message:
         basis = like(told["basis"], array_beside(owner.rows))
-        seed = owners.seed + draw
-        sums, counts = group_projections(owner.rows, basis, each, seed, client=owner.index)
+        sums, counts = group_projections(owner.rows, basis, each, owners.seed, client=owner.index)
         mean = to_host(owner.times(basis)).sum(axis=0)
         return {"sums": sums.astype(np.float32), "counts": counts.astype(np.int32), "mean": mean}
 
@@ -74,7 +72,7 @@ def joint_start(
     values = np.maximum(values, 1e-3 * values[-1])
     W, B = E / np.sqrt(values), E * np.sqrt(values)
     A = (W.T @ A @ W - np.eye(len(values))) * np.sqrt(counts)[:, None, None]
-    S = B @ joint_eigenbasis(A, stream(owners.seed, "graded joint", draw), NEWTON)
+    S = B @ joint_eigenbasis(A, stream(owners.seed, "graded joint", 0), NEWTON)
     roots = np.linalg.lstsq(S, total(answers, "mean") / counts.sum(), rcond=None)[0]
     if (np.abs(roots) < 1e-9).any():
         return None
@@ -116,11 +114,16 @@ def kmeans_start(
 
     Parameters
     ----------
-    V, unwhiten, draw : as in `joint_start`.
+    V, unwhiten : as in `joint_start`.
+    draw : number of the start.
     """
     (shared, own), _ = own_bases(owners, V, unwhiten, prior)
-    wanted = {"centres": np.array(4 * size + 8, np.int32), "draw": np.array(draw, np.int32)}
-    crowds = owners.ask(sketch, {**shared, **wanted}, own)
+
+    def sketched(owner: Owner, told: Message) -> Message:
+        return sketch(owner, told, stream(owners.seed, "sketch", owner.index, draw))
+
+    wanted = {"centres": np.array(4 * size + 8, np.int32)}
+    crowds = owners.ask(sketched, {**shared, **wanted}, own)
     points = np.concatenate([a["centres"] for a in crowds]).astype(np.float64)
     weights = np.concatenate([a["counts"] for a in crowds]).astype(np.float64)
     seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
@@ -129,10 +132,9 @@ def kmeans_start(
     return prior.collect(owners.ask(nearest_sums, told, own))
 
 
-def sketch(owner: Owner, told: Message) -> Message:
+def sketch(owner: Owner, told: Message, rng: np.random.Generator) -> Message:
     """Sum up an owner's projections as centres of at least CROWD rows each, (k, K), and counts."""
     Z = _projections(owner, told["basis"])
-    rng = stream(int(told["draw"]), "sketch", owner.index)
     if len(Z) > SKETCHED:
         Z = Z[rng.choice(len(Z), SKETCHED, replace=False)]
     most = max(1, min(int(told["centres"]), len(Z) // (2 * CROWD)))
