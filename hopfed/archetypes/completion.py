@@ -24,7 +24,7 @@ from hopfed.archetypes.assignment import Completion, complete
 from hopfed.archetypes.rows import coded_as, unknown_columns
 from hopfed.data.arrow_cells import Cells
 from hopfed.data.arrow_kinds import as_text
-from hopfed.data.writers import Column
+from hopfed.data.writers import Column, text_cell
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import is_blank
@@ -130,6 +130,7 @@ class Filling:
         counts: list[Counter[str]] = [Counter() for _ in codes]
         seen, rows = np.zeros(len(self.coding), np.int64), 0
         types: list[Any] = [None] * len(self._source.names)
+        own: list[set[str]] = [set()]
         for given in self._source.given_blocks():
             cells = [Cells(array) for array in self._source.plain(given)]
             part = packing.packed(cells)
@@ -142,12 +143,15 @@ class Filling:
             for count, code, j in zip(counts, codes, packing.places, strict=True):
                 if code.kind == "words" and j is not None:
                     count.update(_counted(cells[j]))
+                if code.levels and j is not None:
+                    own.append({word for word in cells[j].words if text_cell(word) != word})
             for j, array in enumerate(given):
                 types[j] = array.type if types[j] in (None, array.type) else pa.string()
         packing.judge()
         if not rows:
             raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
         self._words = list(map(_commonest, codes, counts))
+        self._own = frozenset().union(*own)
         named = zip(self._starts, packing.places, codes, self._words, strict=True)
         for k, (start, j, code, words) in enumerate(named):
             if j is None or seen[start] == rows:
@@ -186,7 +190,7 @@ class Filling:
                 gap = gaps[:, span.start] & told & ~left[:, span.start]
                 if gap.any():
                     values = whole.values[:, span]
-                    arrays[j] = _patched(arrays[j], gap, values, code, words)
+                    arrays[j] = _patched(arrays[j], gap, self._fill(values, code, words))
                     filled += int(gap.sum())
                     right += _right(values[gap], whole.probability[gap, span])
             if self._ids is not None:
@@ -197,6 +201,20 @@ class Filling:
             columns = list(zip(self.types, arrays, strict=True))
             kept = int((left & gaps & told[:, None])[:, self._starts].sum())
             yield Filled(columns, whole, gaps, cells, filled, right, int((~told).sum()), kept)
+
+    def _fill(self, values: np.ndarray, code: Code, words: dict[int, str]) -> np.ndarray:
+        """(M,) texts that stand for values (M, width) of +-1.
+
+        What the archetypes' file says, and this one does not, is no formula for a spreadsheet.
+        """
+        if code.kind == "answers":
+            fill = [code.joined(row) for row in values > 0]
+        elif code.kind == "category":
+            chosen = values.argmax(axis=1) if code.width > 1 else values[:, 0] > 0
+            fill = [code.levels[k] for k in chosen.astype(int).tolist()]
+        else:
+            return np.where(values[:, 0] > 0, words[1], words[-1]).astype(object)
+        return np.array([w if w in self._own else text_cell(w) for w in fill], dtype=object)
 
     def _left(self, values: np.ndarray) -> np.ndarray:
         """(M, N) booleans: what is skipped in rows of these values, 0 where they are missing."""
@@ -288,21 +306,11 @@ def joined(parts: list[Any]) -> Any:
     return pa.chunked_array(parts).combine_chunks() if parts else pa.array([], pa.string())
 
 
-def _patched(
-    cells: Any, gap: np.ndarray, values: np.ndarray, code: Code, words: dict[int, str]
-) -> Any:
-    """Cells (M,) with words in the gaps, for values (M, width) of +-1."""
+def _patched(cells: Any, gap: np.ndarray, fill: np.ndarray) -> Any:
+    """Cells (M,) with words (M,) in the gaps."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if code.kind == "answers":
-        fill = np.array([code.joined(row) for row in values > 0], dtype=object)
-    elif code.kind == "category":
-        levels = np.array(code.levels, dtype=object)
-        fill = levels[values.argmax(axis=1) if code.width > 1 else (values[:, 0] > 0).astype(int)]
-    else:
-        fill = np.where(values[:, 0] > 0, words[1], words[-1])
-    fill = fill.astype(object)
     fill[~gap] = None  # which need be no value of the column's type
     texts = pa.array(fill.tolist(), pa.string())
     return pc.if_else(pa.array(gap), texts.cast(cells.type), cells)
@@ -342,7 +350,8 @@ def _commonest(code: Code, counts: Counter[str]) -> dict[int, str]:
     if code.kind == "number":
         cut = spelt(code.threshold)  # in full: it is read again
         return {-1: f"<= {cut}", 1: f"> {cut}"}
-    found = {sign: next((w for w, s in code.words if s == sign), f"{sign:+d}") for sign in (-1, 1)}
+    told = {sign: next((w for w, s in code.words if s == sign), f"{sign:+d}") for sign in (-1, 1)}
+    found = {sign: text_cell(word) for sign, word in told.items()}
     words = [word for word, _ in counts.most_common()][::-1]
     found.update((sign, word) for word, sign in zip(words, code.codes(words).tolist(), strict=True))
     return found

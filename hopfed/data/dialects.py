@@ -30,6 +30,7 @@ class Dialect:
     sides : names of columns where only what says a side of a cut (<= 2,5) gets a decimal comma.
     mark : whether the file begins with the mark of UTF-8, as spreadsheets ask for.
     end : of a line.
+    verbatim : whether texts are cells of a file of one's own that is written again, as they are.
 
     Examples
     --------
@@ -42,6 +43,7 @@ class Dialect:
     mark: bool = False
     end: str = "\n"
     sides: frozenset[str] = frozenset()
+    verbatim: bool = False
 
     def cell(self, column: str, value: Any) -> Any:
         """Return a value as this dialect writes it in a column."""

@@ -2,10 +2,12 @@
 
 A file is written whole or not at all. In a .csv, a text that a spreadsheet would take for a formula
 is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
-a tab or a carriage return and is not a number, as names of columns and rows of strangers may, also
+a tab or a carriage return and is neither a number nor nothing but such signs, as "+" and "-" for
+yes and no; names of columns and rows of strangers may be such texts. So it is with texts that begin
 with a sign of full width, or behind characters that have no width; or that has such a piece after a
 semicolon or a tab, at which many a spreadsheet splits the line, or after the end of a line in the
-text. A carriage return in a text is written as a line feed, which is quoted.
+text. A carriage return in a text is written as a line feed, which is quoted. Cells of a file that
+is written again, with some of them filled, are as they were (`Dialect.verbatim`).
 Elsewhere texts are as they are; nothing there calculates.
 """
 
@@ -42,6 +44,7 @@ _NO_WIDTH = (
 )
 _FORMULA = re.compile(rf"[\s\x00-\x1f{_NO_WIDTH}]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _SPLIT = re.compile(r"([;\t\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
+_SIGNS = re.compile(r"[\s+-]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -193,8 +196,8 @@ def text_cell(text: str) -> str:
 
     Examples
     --------
-    >>> [text_cell(t) for t in ("=cmd()", "-5", "@home", "tea", "a;=cmd()", "a; b")]
-    ["'=cmd()", '-5', "'@home", 'tea', "a;'=cmd()", 'a; b']
+    >>> [text_cell(t) for t in ("=cmd()", "-5", "@home", "tea", "a;=cmd()", "a; b", "+")]
+    ["'=cmd()", '-5', "'@home", 'tea', "a;'=cmd()", 'a; b', '+']
     >>> text_cell("tea\\r=cmd()")
     "tea\\n'=cmd()"
     """
@@ -209,7 +212,9 @@ def text_cell(text: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    return bool(_FORMULA.match(text)) and not _NUMBER.fullmatch(text.strip()) and text != "\t"
+    if _SIGNS.fullmatch(text) or _NUMBER.fullmatch(text.strip()):
+        return False
+    return bool(_FORMULA.match(text))
 
 
 def _csv(
@@ -222,26 +227,32 @@ def _csv(
         out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
         if dialect.mark and not append:
             file.write("\ufeff")
+        cell = _quotable if dialect.verbatim else text_cell
         if not append:
-            out.writerow(text_cell(name) for name, _ in columns)
+            out.writerow(cell(name) for name, _ in columns)
         for start in range(0, length, BLOCK):
-            lines = (
-                [dialect.cell(name, value) for value in _plain(values[start : start + BLOCK])]
-                if name in dialect.commas | dialect.sides
-                else _plain(values[start : start + BLOCK])
-                for name, values in columns
-            )
+            lines = []
+            for name, values in columns:
+                line = _plain(values[start : start + BLOCK], cell)
+                if name in dialect.commas | dialect.sides:
+                    line = [dialect.cell(name, value) for value in line]
+                lines.append(line)
             out.writerows(zip(*lines, strict=True))
 
 
-def _plain(values: Any) -> list[Any]:
-    """A piece of a column as Python's numbers and harmless texts; None for what is not finite."""
+def _quotable(text: str) -> str:
+    """A text as it is; `csv` quotes it if it holds the end of a line, but a carriage return."""
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+def _plain(values: Any, cell: Callable[[str], str]) -> list[Any]:
+    """A piece of a column as Python's numbers and texts; None for what is not finite."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
         found: list[Any] = values.tolist()
         return found
     if hasattr(values, "to_pylist") and "decimal" in str(values.type):  # to the last digit
         values = as_text(values)
-    return [_cell(value) for value in _listed(values)]
+    return [_cell(value, cell) for value in _listed(values)]
 
 
 def _listed(values: Any) -> list[Any]:
@@ -264,9 +275,9 @@ def _told(array: Any) -> Any:
     return as_text(array) if unfit(array.type) else array
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: Any, cell: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return text_cell(value)
+        return cell(value)
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 

@@ -65,7 +65,7 @@ def test_no_text_begins_as_a_formula_unless_it_is_a_number(text):
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     assert cell.replace("'", "") == lines.replace("'", "")
     for part in re.split("[;\t]", cell):  # where a spreadsheet may split a line
-        if part.strip()[:1] in tuple("=+-@") and part.strip():
+        if part.strip()[:1] in tuple("=+-@") and part.strip(" +-\r\n\x0b\x0c"):
             float(part)
 
 

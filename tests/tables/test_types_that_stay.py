@@ -117,3 +117,44 @@ def test_the_index_of_a_frame_is_no_column(name, repeats, tmp_path):
     table = read_table(path)
     assert table.columns == tuple(f"q{j}" for j in range(12))
     assert recover(str(tmp_path)).columns == table.columns
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_cells_that_look_like_formulas_stay_what_they_are(hopfed, tmp_path, end):
+    """+ and - became '+ and '-, and phone numbers of an ignored column were led by apostrophes."""
+    rng = np.random.default_rng(5)
+    signs = np.where(rng.random((90, 6)) < [[0.9], [0.2], [0.5]] * 30, "+", "-").astype(object)
+    signs[3, 2] = signs[40, 5] = ""
+    texts = ["=1+1", "+41 79 1", "-abc", "@user", "--", "a;=cmd", "\t=x", "'=q"]
+    head = ["id", "=phone", *(f"q{j}" for j in range(6))]
+    ids = [f"{texts[k % 8]} {k}" for k in range(90)]
+    rows = [[ids[k], texts[-k % 8], *signs[k]] for k in range(90)]
+    with open(tmp_path / "a.csv", "w", newline="") as file:
+        csv.writer(file, lineterminator=end).writerows([head, *rows])
+    given = "recover", tmp_path / "a.csv", "--id", "id", "--ignore", "=phone"
+    assert hopfed(*given, "--out", tmp_path / "run.h5")[0] == 0
+    made = "complete", tmp_path / "run.h5", tmp_path / "a.csv", "--out", tmp_path / "b.csv"
+    assert hopfed(*made)[0] == 0
+    before, after = ((tmp_path / name).read_bytes().decode() for name in ("a.csv", "b.csv"))
+    pairs = list(zip(before.split(end), after.split(end), strict=True))
+    assert [k for k, (a, b) in enumerate(pairs) if a != b] == [4, 41]
+    (old, new) = pairs[4]
+    assert new.replace("+", "").replace("-", "") == old.replace("+", "").replace("-", "")
+
+
+def test_words_of_somebody_elses_archetypes_are_no_formulas(tmp_path):
+    """Levels that a run file tells, and the table does not hold."""
+    rng = np.random.default_rng(6)
+    kinds = rng.integers(2, size=400)
+    table = {
+        f"q{j}": np.where(rng.random(400) < [0.9, 0.2][j % 2], kinds, 1 - kinds) for j in range(8)
+    }
+    table["tool"] = np.where(kinds > 0, "=cmd()", "saw").tolist()
+    found = recover(table)
+    asked = {name: values[:5].tolist() for name, values in table.items() if name != "tool"}
+    asked["tool"] = ["saw", "", "", "", ""]
+    words = set(dict(filled(found, asked).columns)["tool"].to_pylist())
+    assert words == {"saw", "'=cmd()"}
+    asked["tool"][1:3] = ["=cmd()", "saw"]
+    words = set(dict(filled(found, asked).columns)["tool"].to_pylist())
+    assert words == {"saw", "=cmd()"}

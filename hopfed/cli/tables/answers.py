@@ -297,12 +297,12 @@ def _write_filled(
     import pyarrow as pa
 
     from hopfed.archetypes.completion import of_kind
-    from hopfed.data.writers import STREAMED, writing
+    from hopfed.data.writers import STREAMED, text_cell, writing
 
     cells, filled, right, blank, left = 0, 0, 0.0, 0, 0
     streamed = out_file.suffix.lower() in STREAMED
     held: list[tuple[Any, Any]] = []
-    dialect = fillings[0].dialect
+    dialect = replace(fillings[0].dialect, verbatim=True)
     if dialect.commas:
         cut = frozenset(name for filling in fillings for name in filling.cut)
         dialect = replace(dialect, sides=cut - dialect.commas)
@@ -315,7 +315,7 @@ def _write_filled(
                 arrays = dict(part.columns)
                 columns: list[Any] = [(name, of_kind(arrays[name], k)) for name, k in types.items()]
                 if len(files) > 1:
-                    columns.insert(0, ("file", pa.array([str(path)] * len(part.gaps))))
+                    columns.insert(0, ("file", pa.array([text_cell(str(path))] * len(part.gaps))))
                 if add is not None:
                     add(columns)
                 else:
