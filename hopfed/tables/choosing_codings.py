@@ -32,6 +32,7 @@ from hopfed.tables.vocabulary import (
     spelt,
 )
 
+RARE = 4  # columns with a -1 for each of 0 and 1, from which 0 is missing in all of them
 TRIED = 3  # columns in which a row of totals is looked for: each reads the table again
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
 
@@ -109,7 +110,11 @@ class Decider(Looked):
         return codes
 
     def _look_at_zeros(self, used: Sequence[int]) -> None:
-        """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table."""
+        """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table.
+
+        Where -1 occurs, 0 is missing; but where many named columns of 0 and 1 stand beside those
+        with a -1, these are variables of another kind, and columns of all three are numbers.
+        """
         held = []
         for contents in self.parts:
             columns = (self._numbers(j, contents[j]) for j in used)
@@ -118,6 +123,12 @@ class Decider(Looked):
         low = set[float]().union(*signs)
         self.ones = low <= {1.0} and any(TWO in columns for columns in held)
         self.minus = any(BINARY - {1.0} <= values for values in signs)
+        whole = [] if self._made_up else [self._numbers(j) for j in used]
+        plain = sum(values == BINARY - {-1.0} for values in whole)
+        lower = sum(-1.0 in values and values <= BINARY for values in whole)
+        self.mixed = self.minus and RARE * plain > lower
+        if self.mixed:
+            self.minus = False
         for what, values in zip(self.whats, signs, strict=True):
             if self.minus and 0.0 in values and -1.0 not in values:
                 raise DataError(
@@ -225,8 +236,9 @@ class Decider(Looked):
         if not self.contents[j].many and not self.choices.of(name):
             if values <= TWO and (2.0 in values or self.ones):
                 return Code("words", (("1", -1), ("2", 1), *gone))
-            if values <= BINARY:
-                low = {"-1": -1, "0": GONE if self.minus else -1}
+            if values <= BINARY and not (self.mixed and values >= {-1.0, 0.0}):
+                gone_too = self.minus or (self.mixed and -1.0 in values)
+                low = {"-1": -1, "0": GONE if gone_too else -1}
                 given = self.choices.signs(name)
                 return Code("words", tuple({**low, "1": 1, **given}.items()))
         self._refuse_points(j)
@@ -310,6 +322,8 @@ class Decider(Looked):
         named = [self.names[k] for k in self.uncut]
         error = refusal(self.what, refused, named, shows, self.choices)
         way = no_answers(values, self.choices) or self._of_totals()
+        if set(values) == BINARY:
+            way += f"; or if 0 means no answer: {self.choices.meaning({'0': GONE}, named[0])}"
         if held.different or NAMING.fullmatch(named[0]):
             way += f"; or if it names the rows: {self.choices.naming(named[0])}"
         raise DataError(f"{error}{way}")

@@ -54,7 +54,7 @@ def notes_of(columns: Sequence[Decided], choices: Choices, minus: bool) -> list[
         *_unheld(columns, choices),
         *_ticked(columns, choices),
         *_twos(columns),
-        *(_zeros(columns) if minus else []),
+        *(_zeros(columns, choices) if minus else []),
         *_far(columns, choices),
     ]
 
@@ -145,9 +145,14 @@ def _twos(columns: Sequence[Decided]) -> list[str]:
     return [f"2 is +1 and 1 is -1 in {listed(two)}"] if two else []
 
 
-def _zeros(columns: Sequence[Decided]) -> list[str]:
+def _zeros(columns: Sequence[Decided], choices: Choices) -> list[str]:
     never = [c.name for c in columns if c.numbers == {0.0, 1.0}]
-    return [f"0 is missing, as -1 occurs in others, in {listed(never)}"] if never else []
+    if not never:
+        return []
+    way = choices.meaning({"0": -1}, never[0])
+    return [
+        f"0 is missing, as -1 occurs in others, in {listed(never)}; where 0 means no, say so: {way}"
+    ]
 
 
 def _far(columns: Sequence[Decided], choices: Choices) -> list[str]:

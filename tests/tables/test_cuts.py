@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hopfed
+from hopfed.errors import DataError
 from hopfed.kernels import unpack
 from hopfed.sklearn import ArchetypeMixture
 
@@ -61,3 +62,36 @@ def test_a_majority_of_fives_is_not_lost(tmp_path, hopfed):
     assert status == 0
     assert "> 4" in text or "above 4" in text
     assert "of one value" not in text + errors
+
+
+def dummies(columns, rows=60, seed=0, low=0):
+    return np.random.default_rng(seed).integers(low, 2, (rows, columns))
+
+
+def test_a_column_with_minus_one_does_not_make_zeros_of_dummies_missing():
+    """`complete` wrote 1 over every 0 of them, and one with a -1 was never cut."""
+    table = {f"d{j}": column.tolist() for j, column in enumerate(dummies(4).T)}
+    table["change"] = dummies(1, seed=1, low=-1)[:, 0].tolist()
+    with pytest.raises(DataError, match=r"column 'change' holds numbers \(-1, 0, 1\)") as caught:
+        hopfed.read_table(table)
+    assert "words={'change': {'0': 'missing'}}" in str(caught.value)
+    read = hopfed.read_table(table, binarize={"change": "median"})
+    assert np.array_equal(unpack(read.rows)[:, :4], 2 * dummies(4) - 1)
+    assert np.array_equal(unpack(read.rows)[:, 4] > 0, np.array(table["change"]) > 0)
+    read = hopfed.read_table(table, words={"change": {"0": None}})
+    assert np.array_equal(unpack(read.rows)[:, :4], 2 * dummies(4) - 1)
+    assert np.array_equal(unpack(read.rows)[:, 4], table["change"])
+    table["change"] = (2 * dummies(1, seed=2)[:, 0] - 1).tolist()  # signs without a 0
+    read = hopfed.read_table(table)
+    assert np.array_equal(unpack(read.rows)[:, :4], 2 * dummies(4) - 1)
+
+
+def test_a_zero_is_missing_where_nearly_all_columns_have_a_minus_one():
+    rows = np.hstack([dummies(8, low=-1), dummies(1, seed=1)])
+    table = {f"q{j}": column.tolist() for j, column in enumerate(rows.T)}
+    read = hopfed.read_table(table)
+    assert np.array_equal(unpack(read.rows), rows)
+    assert "where 0 means no, say so: words={'q8': {'0': -1}}" in read.notes[0]
+    read = hopfed.read_table(table, words={"q8": {"0": -1}})
+    assert np.array_equal(unpack(read.rows), np.hstack([rows[:, :8], 2 * rows[:, 8:] - 1]))
+    assert np.array_equal(unpack(hopfed.read_table(rows).rows), rows)  # without names
