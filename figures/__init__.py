@@ -1,14 +1,13 @@
 """Figures: one ``draw(run) -> Figure`` per module, in one style, saved completely or not at all.
 
 ``draw`` shows what a reader needs first, in at most six panels. Modules that have more show all of
-it by ``draw_whole``; those of many methods draw sections by name, ``draw_sections``. Pictures are
-at most as wide as a page, 180 mm, and their text has at least 7 pt there.
+it by ``draw_whole``; those of many methods draw sections by name, ``draw_sections``. All are
+``styled``. Pictures are at most as wide as a page, 180 mm, and their text has at least 7 pt there.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hopfed._lib.outputs import replacing
+from hopfed.figures.style import StyledFigure, styled
 from hopfed.runs import Run
+
+__all__ = [
+    "drawer",
+    "has_more_sections",
+    "literal",
+    "new_figure",
+    "save",
+    "sections_drawer",
+    "spread",
+    "styled",
+]
 
 _NAMES = {"recover": "recovery"}  # kind of run -> module, if the names differ
 
@@ -26,11 +37,7 @@ MM = 1 / 25.4  # inches; sizes in this package are in millimetres
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of `width` x `height` mm, without pyplot's global state."""
-    import matplotlib.style
-
-    with as_file(files("hopfed.figures") / "hopfed.mplstyle") as style:
-        matplotlib.style.use(str(style))
-    return Figure(figsize=(width * MM, height * MM), layout="constrained")
+    return StyledFigure(figsize=(width * MM, height * MM), layout="constrained")
 
 
 def literal(text: str) -> str:

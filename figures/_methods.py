@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from hopfed._lib.settings import require
 from hopfed.errors import shown
-from hopfed.figures import _planes, new_figure
+from hopfed.figures import _planes, new_figure, styled
 from hopfed.runs import Run
 
 TABLE = "methods"
@@ -107,6 +107,7 @@ def styles(rows: Sequence[str], reference: str) -> dict[str, dict[str, str]]:
     return {reference: {"color": "0.6", "ls": "-"}} | made
 
 
+@styled()
 def draw(run: Run, reference: str = "standalone", labels: Mapping[str, str] = NO_LABELS) -> Figure:
     """Draw curves, costs, gains over `reference` and clients; without a table the first sections.
 
@@ -121,6 +122,7 @@ def draw(run: Run, reference: str = "standalone", labels: Mapping[str, str] = NO
     return _draw(cells, _table_of(cells), sections, [], reference, labels)
 
 
+@styled()
 def draw_whole(
     run: Run, reference: str = "standalone", labels: Mapping[str, str] = NO_LABELS
 ) -> Figure:
@@ -130,6 +132,7 @@ def draw_whole(
     return _draw(cells, table, _sections_of(cells), planes_of(table), reference, labels)
 
 
+@styled()
 def draw_sections(
     run: Run,
     names: Sequence[str],

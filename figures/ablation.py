@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 # Row -> its variants and their labels.
@@ -30,6 +30,7 @@ LABELS, AXIS = 21, 10  # mm: width of the names of rows and variants, and of the
 LINE = 10  # points from one line of text to the next
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw the rows whose ingredients cost most where they are left out, as `draw_whole`."""
     costs = {row: _cost(run, list(variants)) for row, variants in ROWS.items()}
@@ -37,6 +38,7 @@ def draw(run: Run) -> Figure:
     return _grid(run, [row for row in ROWS if row in first], 150, 95)
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw parts of K over r for every row and setting: retrieved upward, false downward."""
     return _grid(run, list(ROWS), 90, 198)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, shown
-from hopfed.figures import literal, new_figure
+from hopfed.figures import literal, new_figure, styled
 from hopfed.runs import Run
 
 LINES = 50  # columns in the heat map: those that differ most between archetypes
@@ -18,6 +18,7 @@ LONGEST = 32  # characters of a name
 ACROSS = 10  # pictures in a row
 
 
+@styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     """Draw the means of archetypes from their run.
 

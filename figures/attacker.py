@@ -7,18 +7,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 RULES = ("entropy", "agreement", "structure")
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw the scenario with most attackers, as a row of `draw_whole`."""
     attackers = _attackers(run)
     return _grid(run, [max(attackers, key=attackers.__getitem__)])
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw one row for each scenario: weights under each rule, and the lowest magnetisation."""
     return _grid(run, list(_attackers(run)))

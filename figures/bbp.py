@@ -8,18 +8,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure, spread
+from hopfed.figures import new_figure, spread, styled
 from hopfed.runs import Run
 
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")  # one per M
 PREDICTIONS = (("plain", "plain formula"), ("finite_size", "finite size"))
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw as `draw_whole`, with the spectra of the fewest and of the most examples."""
     return _panels(run, spread(len(run.config["M"]), 2))
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw the leading eigenvalues, and the plain and finite-size predictions side by side."""
     return _panels(run, spread(len(run.config["M"]), 3))

@@ -8,12 +8,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 MARKERS = "osD^v"
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw a row of panels for each benchmark, a panel for each size that varies.
 

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 # Defence -> line: solid for defences by clients, dashed for defences by entries.
@@ -28,6 +28,7 @@ LEVEL = 3.0  # standard score from which a round supports a pattern
 FALSE_BELOW = 0.9
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw what most liars reach, what defences cost a rare archetype, theory, and one ROC."""
     figure = new_figure(180, 104)
@@ -44,6 +45,7 @@ def draw(run: Run) -> Figure:
     return figure
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw false discoveries over rounds, theory and costs, and ROC curves at most liars."""
     figure = new_figure(180, 128)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 from hopfed.theory import dense_storage, storage
 
@@ -19,6 +19,7 @@ FIRST = ("random", "pictures", "table", "correlated")  # the first three that we
 REACHED = 0.95
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Above: laws of the rules, by load. Below: basins, for kinds of data that differ."""
     figure = new_figure(180, 118)
@@ -32,6 +33,7 @@ def draw(run: Run) -> Figure:
     return figure
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Above: laws, lines theory and points measured. Below: basins by kind of data."""
     figure = new_figure(180, 120)

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 RULES = ("hebb", "dreamed", "projector", "dense", "exponential")
@@ -14,6 +14,7 @@ METHODS = ("commoner value", "projector", "dense", "nearest row", "graded", "tru
 COLOURS = ("0.6", "C2", "C3", "C4", "C5", "0.2")
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Left and middle: stored patterns. Right: rows of a table that were not stored."""
     figure = new_figure(180, 80)

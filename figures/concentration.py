@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 BOUNDS = (
@@ -16,6 +16,7 @@ BOUNDS = (
 )
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw measured deviations (all draws and their mean) below the bounds, for each quality."""
     qualities = run.config["qualities"]

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 LABELS = ("magnetisation", "false discoveries", "weight")
@@ -17,6 +17,7 @@ TOGETHER = {"fixed": ("C0", "-", "together"), "structure": ("C2", "--", "structu
 FIRST = 3  # federations in the first picture
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw a column for each of the federations that see least: magnetisation, and false ones."""
     names = _names(run)[-FIRST:]
@@ -41,6 +42,7 @@ def _names(run: Run) -> list[str]:
     return sorted(found, key=lambda n: -float(run.arrays[f"{n}/foreseen/margin"][0, 0, 0]))
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw a column for each federation: magnetisation, false discoveries, weights."""
     names = _names(run)

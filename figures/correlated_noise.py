@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 from hopfed.theory.covariance import Population
 from hopfed.theory.density import density
@@ -16,6 +16,7 @@ from hopfed.theory.density import density
 METHODS = (("classical", "C1", "s"), ("generalised", "C0", "o"), ("whitened", "C2", "^"))
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw the spectrum under each noise, and the counts over the quality below it."""
     noises = _noises(run)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure, SubFigure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 COUPLINGS = ("linear", "quadratic")
@@ -25,6 +25,7 @@ OWN, AUTHORS = slice(0, 3), slice(3, None)  # of the schedules
 BARS = ("noise, site by site", "authors' annealing, and changed")
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Where mixtures come apart on the projector, by load, temperature and layers; the rest."""
     figure = new_figure(180, 112)
@@ -40,6 +41,7 @@ def draw(run: Run) -> Figure:
     return figure
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Where mixtures come apart: by load, by temperature, by layers; then annealing and graphs."""
     figure = new_figure(180, 165)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 VARIANTS = ("w = 0", "w = 1", "entropy", "structure", "kept apart")
@@ -16,6 +16,7 @@ HELD = {"w = 0": "o", "entropy": "-", "kept apart": "--"}  # mixtures drawn on t
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]])
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw the exposures and m under each variant, where the variants end most differently."""
     at = max(_rows(run), key=lambda row: float(np.ptp(_kept(run, row))))
@@ -33,6 +34,7 @@ def draw(run: Run) -> Figure:
     return figure
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw a row for each schedule and quality: exposures, weights, and m under each variant.
 

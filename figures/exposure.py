@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Overlap over exposure for each number of examples; estimated exposures; retrieval by Gini."""
     figure = new_figure(180, 62)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hopfed.figures import _planes, new_figure
+from hopfed.figures import _planes, new_figure, styled
 from hopfed.figures._methods import TABLE, Cell, cells_of, planes_of, styles
 from hopfed.runs import Run
 
@@ -16,6 +16,7 @@ MARKS = ("o", "^", "v")
 FIRST = 2  # sections in the first picture of a run without the table
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw ACC over rounds, node by domain, and ACC with WDP and CDP of the methods."""
     cells = _trained(run)
@@ -23,6 +24,7 @@ def draw(run: Run) -> Figure:
     return _panels(cells, [TABLE] if TABLE in sections else sections[:FIRST], [])
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw ACC over rounds, node by domain, ACC with WDP and CDP, and features (Fig. 1)."""
     cells = _trained(run)

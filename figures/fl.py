@@ -9,10 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import literal, new_figure
+from hopfed.figures import literal, new_figure, styled
 from hopfed.runs import Run
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw validation and test accuracy of a run over rounds and costs, and over its clients."""
     config = run.config
@@ -21,6 +22,7 @@ def draw(run: Run) -> Figure:
     )
 
 
+@styled()
 def draw_several(runs: Sequence[Run]) -> Figure:
     """Draw the test accuracy of several runs, one colour each."""
     lines = {label: (run, "test") for label, run in zip(labels(runs), runs, strict=True)}

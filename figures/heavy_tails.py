@@ -8,13 +8,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 METHODS = (("sample covariance", "C1", "s"), ("Tyler's shape", "C0", "o"))
 LINES = ("-", "--", ":", "-.")  # one per aspect ratio
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw one spectrum of each matrix above, counts and overlaps over nu below."""
     figure = new_figure(90, 112)

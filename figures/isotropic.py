@@ -6,12 +6,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 PLACES = ("z above the support", "z below it", "z over its middle")
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Errors over N and over the overlap, and how far the bulk leaves its edges."""
     figure = new_figure(180, 110)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from hopfed.figures import _methods
+from hopfed.figures import _methods, styled
 from hopfed.figures._methods import has_more_sections
 from hopfed.runs import Run
 
@@ -31,16 +31,19 @@ VALUES = {
 }
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw the methods; gains are over FedAvg."""
     return _marked(run, _methods.draw(run, REFERENCE, VALUES))
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw the methods and sweeps."""
     return _marked(run, _methods.draw_whole(run, REFERENCE, VALUES))
 
 
+@styled()
 def draw_sections(run: Run, names: Sequence[str]) -> Figure:
     """Draw the sweeps `names`, at most six."""
     return _marked(run, _methods.draw_sections(run, names, REFERENCE, VALUES))

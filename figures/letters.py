@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 
 COLUMNS = 13
 
 
+@styled()
 def draw(examples: Sequence[np.ndarray], patterns: np.ndarray, size: int) -> Figure:
     """Draw 26 `examples` above and the recovered `patterns` below, in the order given.
 

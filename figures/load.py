@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hopfed.figures import new_figure, spread
+from hopfed.figures import new_figure, spread, styled
 from hopfed.runs import Run
 
 MODES = (
@@ -27,11 +27,13 @@ MARKS = ("v", "s", "X", "o")
 FIRST = 3  # sizes in the first picture
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw as `draw_whole`, at most three sizes."""
     return _panels(run, spread(len(run.config["N"]), FIRST))
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw, by N, the part found (mean, range over seeds) and the seconds over K / N."""
     return _panels(run, list(range(len(run.config["N"]))))

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure, spread
+from hopfed.figures import new_figure, spread, styled
 from hopfed.runs import Run
 from hopfed.theory import marchenko_pastur
 
@@ -26,11 +26,13 @@ RULES = (
 FIRST = 3  # densities in the first picture
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw as `draw_whole`, with the densities of three aspect ratios."""
     return _panels(run, spread(len(run.config["ratios"]), FIRST))
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw the spectral densities, and the rate of every rule over the aspect ratio."""
     return _panels(run, list(range(len(run.config["ratios"]))))

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 COLOURS = {"fresh": "C1", "carried": "C0", "paper": "C2"}
@@ -20,6 +20,7 @@ FOUND = 0.95  # magnetisation from which an archetype is remembered
 LATEST = 4  # this latency and longer ones share a bar
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw counts, and when new archetypes are remembered, a column for each scenario."""
     figure = new_figure(170, 96)
@@ -36,6 +37,7 @@ def draw(run: Run) -> Figure:
     return figure
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw a row for each scenario."""
     figure = new_figure(180, 128)

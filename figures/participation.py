@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 FOUND = 0.95  # magnetisation from which an archetype is found
@@ -21,6 +21,7 @@ EDGES = np.arange(-3.5, 5.01, 0.5)
 Styles = dict[str, dict[str, Any]]
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw detection over its prediction, rounds until then, archetypes over rounds and bytes."""
     styles = _styles(run.config)

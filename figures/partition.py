@@ -10,13 +10,14 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hopfed.figures import literal, new_figure
+from hopfed.figures import literal, new_figure, styled
 
 PARTS = ("training", "validation", "test")
 COLOURS = ("C0", "C4", "C1")
 NAMED = 20  # largest number of classes or clients with names; more of them get numbers
 
 
+@styled()
 def draw(partition: Any) -> Figure:
     """Draw the sizes of the clients above and their classes below.
 

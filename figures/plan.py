@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 TITLES = ("each is seen", "all are counted", "all are resolved")
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """A panel for each promise: kinds of study from top to bottom, two errors as a band."""
     names = ["N = {:.0f}, K = {:.0f}, r = {:g}".format(*kind) for kind in run.summary["kinds"]]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 from hopfed.theory import general_spikes, private
 from hopfed.theory.covariance import Population
@@ -18,6 +18,7 @@ GRID = 30  # budgets between the least and the largest finite one at which theor
 RECOVERED = 0.9  # magnetisation from which an archetype counts as recovered
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw what was counted and recovered above, and each archetype below; lines are theory."""
     figure = new_figure(90, 115)

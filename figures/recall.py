@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hopfed.errors import ArgumentError
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.figures.recovery import _rectangle
 from hopfed.runs import Run
 
@@ -14,6 +14,7 @@ SIDE = 22  # side of a picture in mm
 SHOWN = 6  # number of cues
 
 
+@styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     """Draw a recall from its run.
 

@@ -10,13 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from hopfed.errors import ArgumentError
-from hopfed.figures import archetypes, new_figure
+from hopfed.figures import archetypes, new_figure, styled
 from hopfed.runs import Run
 
 SHOWN = 40  # largest number of patterns in the figure
 FEW = 50  # eigenvalues up to which ranks are drawn one like the other
 
 
+@styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     """Draw a recovery from its run.
 

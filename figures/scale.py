@@ -6,10 +6,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw each quantity over max(N, M); a line joins points of the same min(N, M)."""
     N, M = np.array(run.config["N"]), np.array(run.config["M"])

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure, SubFigure
 
-from hopfed.figures import new_figure, spread
+from hopfed.figures import new_figure, spread, styled
 from hopfed.runs import Run
 
 # Colours: paper, ink, wrong pixel of a reconstruction, space between the pictures.
@@ -24,6 +24,7 @@ LARGEST, CURVES = 30, 46  # mm: side of a mosaic, width of the curves
 PAPER = {0.8: 0.9}  # quality -> magnetisation that the paper reports to exceed
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Draw at the lowest quality rows of pictures of unchanged sets, and magnetisations."""
     sets = _sets(run)
@@ -33,6 +34,7 @@ def draw(run: Run) -> Figure:
     return _panels(run, shown, qualities[:1], qualities[:2])
 
 
+@styled()
 def draw_whole(run: Run) -> Figure:
     """Draw a row of pictures for each set, and the magnetisations over rounds at each quality."""
     return _panels(run, _sets(run), run.config["qualities"], run.config["qualities"])

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from hopfed.figures import literal, new_figure
+from hopfed.figures import literal, new_figure, styled
 
 LINES = 20  # beyond which a legend says no more
 
 
+@styled()
 def draw_sweep(
     keys: Sequence[str],
     values: Mapping[tuple[str, ...], tuple[float, float] | None],

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 COLOURS = ("C0", "C2", "0.6", "C1", "C3", "C4", "C5")
@@ -14,6 +14,7 @@ MARKS = ("o", "D", "|", "s", "v", "^", "x")
 REFERENCES = ("stepmix", "one class")  # the first that was run is what likelihoods are compared to
 
 
+@styled()
 def draw(run: Run) -> Figure:
     """Real tables from top to bottom, methods as marks; bars are standard errors over the seeds."""
     names = np.array(run.summary["tables"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from hopfed.figures import new_figure
+from hopfed.figures import new_figure, styled
 from hopfed.theory import (
     concentration,
     marchenko_pastur,
@@ -21,6 +21,7 @@ from hopfed.theory import (
 WIDTH, HEIGHT = 90, 65  # mm, one column
 
 
+@styled()
 def mp(q: np.ndarray, variance: float) -> Figure:
     """Density of the bulk for every aspect ratio."""
     figure = new_figure(WIDTH, HEIGHT)
@@ -39,6 +40,7 @@ def mp(q: np.ndarray, variance: float) -> Figure:
     return figure
 
 
+@styled()
 def tw(beta: int) -> Figure:
     """Density, and the upper tail on a logarithmic scale."""
     figure = new_figure(WIDTH, HEIGHT)
@@ -51,6 +53,7 @@ def tw(beta: int) -> Figure:
     return figure
 
 
+@styled()
 def bounds(
     N: int,
     M: np.ndarray,
@@ -84,6 +87,7 @@ def bounds(
     return figure
 
 
+@styled()
 def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
     """Eigenvalue and overlap over the strength, with the given strengths marked."""
     figure = new_figure(WIDTH, HEIGHT)
@@ -107,6 +111,7 @@ def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
     return figure
 
 
+@styled()
 def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
     """Predicted overlap over quality and exposure, with the boundary and the test's reach."""
     figure = new_figure(WIDTH, HEIGHT)
@@ -128,6 +133,7 @@ def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
     return figure
 
 
+@styled()
 def plan(
     r: float,
     exposure: np.ndarray,
@@ -154,6 +160,7 @@ def plan(
     return figure
 
 
+@styled()
 def capacity(t: np.ndarray, points: Sequence[tuple[float, float, float, float]]) -> Figure:
     """Magnetisation over the load for every dreaming time, and the phase line of Hebb's rule.
 

@@ -40,12 +40,14 @@ def test_workers_import_nothing_from_the_current_folder(tmp_path, engine):
 
 def test_no_typesetter_is_started_for_a_figure():
     import matplotlib
+    from matplotlib.text import Text
 
-    from hopfed.figures import new_figure
+    from hopfed.figures import theory
 
     with matplotlib.rc_context({"text.usetex": True}):  # as a matplotlibrc in the folder may say
-        new_figure(80, 60)
-        assert not matplotlib.rcParams["text.usetex"]
+        figure = theory.tw(1)
+        figure.draw_without_rendering()
+    assert not any(text.get_usetex() for text in figure.findobj(Text))
 
 
 class Planted:
