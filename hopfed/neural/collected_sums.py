@@ -5,6 +5,10 @@ subtracted and deleted; the file then has the same bytes as if the client had ne
 requires bits that do not depend on the clients (``bits=public``); with pooled bits the filters and
 thresholds still depend on the client that left, see `Collected.exact`. The server cannot remove
 copies that others made, nor read-outs that clients computed before.
+
+Where the method has an epsilon, what the file holds of a client has noise from a secret, which is
+not in the file, and not from the seed, which is. The same examples on the same terms get the same
+noise under the same secret, so that a client that leaves and comes back tells nothing new.
 """
 
 from __future__ import annotations
@@ -20,11 +24,13 @@ import numpy as np
 from hopfed._lib.settings import from_plain, require, to_plain
 from hopfed.errors import RunFileError
 from hopfed.federation.contract import Context, State
-from hopfed.federation.messages import malformed
+from hopfed.federation.messages import Message, malformed
+from hopfed.hopfield.site.row_marks import keyed
 from hopfed.neural.methods.hebbian import Hebbian
 from hopfed.neural.readouts.contributions import added, broadcast, forgotten, gave
 from hopfed.neural.training.evaluation import accuracies
 from hopfed.neural.training.task import TaskSpec
+from hopfed.privacy.discrete_gaussian import Coins
 from hopfed.runs import Run, blaming
 
 KIND = "collected"
@@ -62,13 +68,23 @@ class Collected:
         require(own, "choose", "own, as a choice of all outlives who leaves", self.method.choose)
 
     @classmethod
-    def of(cls, method: Hebbian, clients: Iterable[int]) -> Self:
-        """Play the exchanges of a round with some of the clients."""
+    def of(cls, method: Hebbian, clients: Iterable[int], secret: bytes = b"") -> Self:
+        """Play the exchanges of a round with some of the clients.
+
+        Parameters
+        ----------
+        method, clients : which of its clients take part.
+        secret : of the noise, 32 bytes; wanted where the method has an epsilon, and not else.
+
+        Raises
+        ------
+        ArgumentError : a method that does otherwise, no such client, or no secret.
+        """
         state: State = {}
         chosen = _known(method, clients)
         for exchange in range(method.agreeing):
             state = _exchange(method, state, chosen, exchange)
-        return cls(method, _exchange(method, state, chosen, method.agreeing))
+        return cls(method, _summed(method, state, chosen, secret))
 
     @property
     def members(self) -> list[int]:
@@ -89,11 +105,21 @@ class Collected:
         """Return what would be there if a client had never taken part."""
         return replace(self, state=forgotten(self.state, client))
 
-    def admit(self, client: int) -> Self:
-        """Return what would be there if a client had taken part from the beginning."""
+    def admit(self, client: int, secret: bytes = b"") -> Self:
+        """Return what would be there if a client had taken part from the beginning.
+
+        Parameters
+        ----------
+        client : that is not in the sums.
+        secret : as for `of`.
+
+        Raises
+        ------
+        ArgumentError : no such client, or no secret.
+        """
         chosen = _known(self.method, [client])
         require(client not in self.members, "client", "one that is not in the sums", client)
-        state = _exchange(self.method, self.state, chosen, self.method.agreeing)
+        state = _summed(self.method, self.state, chosen, secret)
         return replace(self, state=state)
 
     def accuracy(self) -> np.ndarray:
@@ -170,6 +196,27 @@ def _exchange(method: Hebbian, state: State, clients: list[int], exchange: int) 
     for c in clients:
         messages[c] = method.client_step({}, down, Context(seed, 0, exchange, c))[1]
     return method.server_step(state, messages, Context(seed, 0, exchange))[0]
+
+
+def _summed(method: Hebbian, state: State, clients: list[int], secret: bytes) -> State:
+    """Add the operators and class sums of clients of which none is in the sums."""
+    if not method.epsilon:
+        return _exchange(method, state, clients, method.agreeing)
+    rule = "32 bytes that nobody else knows, as whoever has the seed takes its noise off"
+    require(len(secret) == 32, "secret", rule, f"{len(secret)} bytes")  # never the secret
+    down = broadcast(state)
+    messages = {c: _with_noise(method, down, c, secret) for c in clients}
+    return method.server_step(state, messages, Context(method.task.seed, 0, method.agreeing))[0]
+
+
+def _with_noise(method: Hebbian, down: Message, client: int, secret: bytes) -> Message:
+    """Release what a client has, with noise that its examples, the terms and the secret decide."""
+    bits, labels = method.bits_of(down, client, "train")
+    rows = np.column_stack([bits.astype(np.int64), labels.astype(np.int64)])
+    terms = f"{float(method.epsilon).hex()} {float(method.delta).hex()} {method.loaded.classes}"
+    said = f"noise of client {client}, {terms}, of {rows.shape[1]} numbers ".encode()
+    key = keyed(secret, said + b"".join(sorted(row.tobytes() for row in rows)), 32)
+    return method.private.release(bits, labels, Coins(key))
 
 
 def _method(config: dict[str, Any]) -> Hebbian:

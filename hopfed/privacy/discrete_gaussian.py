@@ -18,6 +18,7 @@ from functools import cached_property
 from math import isqrt
 
 import numpy as np
+from scipy.special import ndtri
 
 from hopfed._lib.settings import require
 from hopfed.theory.discrete_gaussian import LEAST, MOST, least_variance
@@ -167,6 +168,21 @@ class Coins:
         while len(again := np.flatnonzero(drawn > most)):
             drawn[again] = self.words(len(again))
         return (drawn % m).astype(np.int64)
+
+    def standard_normal(self, n: int) -> np.ndarray:
+        """Draw n numbers of the standard normal law by its quantiles, each from 53 uniform bits.
+
+        Parameters
+        ----------
+        n : how many, at least 0.
+
+        Examples
+        --------
+        >>> Coins(b"key").standard_normal(3).round(3).tolist()
+        [-1.821, -1.699, 0.044]
+        """
+        uniform = ((self.words(n) >> np.uint64(11)).astype(np.float64) + 0.5) / 2**53
+        return np.asarray(ndtri(uniform))
 
     def exp(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Toss coins that show True with probability ``exp(-a / b)``; int64, a >= 0, b > 0."""

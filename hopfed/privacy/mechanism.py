@@ -33,6 +33,7 @@ import numpy as np
 from hopfed._lib.arrays import Array, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.errors import BackendError
+from hopfed.privacy.discrete_gaussian import Coins
 from hopfed.spectral.operators import DenseOperator, FactorOperator
 from hopfed.spectral.sketch import SketchOperator, sketch_matrix
 from hopfed.theory import private
@@ -202,7 +203,7 @@ def clipped_operator(rows: Array, clip: float) -> DenseOperator:
 def noisy(
     operator: DenseOperator,
     mechanism: GaussianMechanism,
-    rng: np.random.Generator,
+    rng: np.random.Generator | Coins,
     nominal: float | None = None,
 ) -> PrivateOperator:
     """Release a client's operator: symmetric Gaussian noise on its sums of products.

@@ -4,6 +4,9 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
+from hopfed.federation.contract import Context
+from hopfed.neural.collected_sums import Collected
+
 SMALL = ("--clients", "3", "--set", "filters=4", "--set", "fields=1")
 
 
@@ -20,6 +23,51 @@ def test_who_is_forgotten_was_never_there(hopfed, tmp_path):
     assert hopfed("fl", "admit", other, "1")[0] == 0
     assert other.read_bytes() == before
     assert hopfed("show", one)[0] == 0
+
+
+NOISY = (*SMALL, "--set", "epsilon=30")
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+
+
+def test_noise_is_not_that_of_the_seed_in_the_file(hopfed, tmp_path, home):
+    file = tmp_path / "private.h5"
+    assert hopfed("fl", "collect", file, *NOISY)[0] == 0
+    held = Collected.load(file)
+    for client in held.members:
+        bits, labels = held.method.bits_of(held.state, client, "train")
+        for exchange in range(4):
+            seeded = Context(held.method.task.seed, 0, exchange, client).rng("noise")
+            guess = held.method.private.release(bits, labels, seeded)
+            equal = (held.state[f"sent/{client}/counts"] == guess["counts"]).mean()
+            assert equal < 0.9
+
+
+def test_the_secret_of_the_noise_is_in_the_home_alone(hopfed, tmp_path, monkeypatch):
+    files = [tmp_path / f"{i}.h5" for i in range(3)]
+    for file, home in zip(files, ("one", "one", "other"), strict=True):
+        monkeypatch.setenv("HOPFED_HOME", str(tmp_path / home))
+        assert hopfed("fl", "collect", file, *NOISY)[0] == 0
+    first, again, other = (file.read_bytes() for file in files)
+    assert again == first
+    assert other != first
+    secret = (tmp_path / "one" / "privacy" / "secret").read_text().strip()
+    assert bytes.fromhex(secret) not in first
+    assert secret.encode() not in first
+
+
+def test_noisy_sums_are_forgotten_and_admitted_to_the_bit(hopfed, tmp_path, home):
+    one, other = tmp_path / "one.h5", tmp_path / "other.h5"
+    assert hopfed("fl", "collect", one, *NOISY)[0] == 0
+    assert hopfed("fl", "collect", other, *NOISY, "--without", "1")[0] == 0
+    before = one.read_bytes()
+    assert hopfed("fl", "forget", one, "1")[0] == 0
+    assert one.read_bytes() == other.read_bytes()
+    assert hopfed("fl", "admit", one, "1")[0] == 0
+    assert one.read_bytes() == before
 
 
 def test_a_trace_that_stays_is_told_in_one_line(hopfed, tmp_path):

@@ -57,6 +57,13 @@ def test_moments_and_tails_of_wide_noise(variance):
     assert set((discrete_gaussian(variance, 2000, b"last bits") % 4).tolist()) == {0, 1, 2, 3}
 
 
+def test_normal_numbers_have_the_normal_law():
+    drawn = Coins(b"normal").standard_normal(DRAWS)
+    assert stats.kstest(drawn, "norm").pvalue > 1e-3
+    assert np.isfinite(drawn).all()
+    np.testing.assert_array_equal(Coins(b"normal").standard_normal(DRAWS), drawn)
+
+
 @pytest.mark.parametrize(("a", "b"), [(0, 7), (1, 3), (7, 7), (5, 2), (9, 2), (10**14, 10**14 - 1)])
 def test_coins_of_exact_probability(a, b):
     heads = Coins(b"coins").exp(np.full(DRAWS, a), np.full(DRAWS, b)).sum()

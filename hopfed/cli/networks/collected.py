@@ -14,6 +14,7 @@ from hopfed.errors import ArgumentError, BackendError
 
 if TYPE_CHECKING:
     from hopfed.neural.collected_sums import Collected
+    from hopfed.neural.methods.hebbian import Hebbian
 
 CLIENT = Whole(0)
 FILE = click.Path(path_type=Path)
@@ -40,7 +41,9 @@ def collect_command(
 ) -> None:
     """Collect the operators and class sums of clients in FILE, by one exchange.
 
-    Bits are public and every client chooses its settings, so that one can be forgotten.
+    Bits are public and every client chooses its settings, so that one can be forgotten. With --set
+    epsilon=E the noise is drawn from the secret in HOPFED_HOME, which is not in FILE: collected
+    under another home, the same clients give other sums.
 
     Example: hopfed fl collect sums.h5 --clients 5 --without 3
     """
@@ -56,7 +59,8 @@ def collect_command(
     # No network is trained: the smallest one is not in the way.
     method = Hebbian(TaskSpec(models=("mlp",), **task), bits="public", choose="own", keep=True)
     method = with_settings(method, settings)
-    held = Collected.of(method, set(range(task["clients"])) - set(without))
+    clients = set(range(task["clients"])) - set(without)
+    held = Collected.of(method, clients, _secret(method))
     held.save(file)
     _tell(held)
 
@@ -82,9 +86,12 @@ def forget_command(file: Path, client: int, data: str) -> None:
 def admit_command(file: Path, client: int, data: str) -> None:
     """Add CLIENT to the sums in FILE: as if it had taken part from the beginning, to the bit.
 
+    Where sums have noise, that of CLIENT is drawn from the secret in HOPFED_HOME.
+
     Example: hopfed fl admit sums.h5 3
     """
-    held = _load(file, data).admit(client)
+    held = _load(file, data)
+    held = held.admit(client, _secret(held.method))
     held.save(file)
     _tell(held)
 
@@ -97,6 +104,14 @@ def _load(file: Path, data: str) -> Collected:
     from hopfed.neural.collected_sums import Collected
 
     return Collected.load(file, data)
+
+
+def _secret(method: Hebbian) -> bytes:
+    """Secret of the noise, which stays in the home folder; none where sums have no noise."""
+    from hopfed._lib.home_folder import home
+    from hopfed.hopfield.site.budget import Ledger
+
+    return Ledger(home() / "privacy").key(b"sums of bits") if method.epsilon else b""
 
 
 def _torch() -> None:

@@ -270,6 +270,20 @@ class Ledger:
             held[at] = replace(held[at], spent=whole)
             self._write(secret, held)
 
+    def key(self, purpose: bytes) -> bytes:
+        """Return 32 bytes for a purpose, the same each time, which only the secret gives.
+
+        Parameters
+        ----------
+        purpose : what they are for; other purposes have other keys.
+
+        Raises
+        ------
+        LocalError : a ledger or a secret that is not whole.
+        """
+        with self._locked():
+            return keyed(self._read()[0], b"key for " + purpose, 32)
+
     def _released(self, rows: Rows, elsewhere: bool) -> np.ndarray:
         """Which rows (M,) were released; with `elsewhere`, as part of another data set."""
         if not self._ledger.exists():

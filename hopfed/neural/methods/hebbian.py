@@ -100,7 +100,8 @@ class Hebbian(OnBits):
     pooling : "equal", all examples count alike; "resembling", those of clients with other class
         means count less. For this the server must see the sums of each client.
     epsilon, delta : with epsilon above 0 counts get noise that makes them (epsilon, delta)-private
-        for each example. It is drawn from the seed of the run, so this is a simulation.
+        for each example. A round draws it from the seed of the run, with which it comes off again:
+        a simulation. What `Collected` keeps has noise from a secret.
 
     Raises
     ------

@@ -25,6 +25,7 @@ from scipy.special import ndtr
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES, lower, symmetric
 from hopfed.neural.readouts.ridge import Spectrum, Sums
+from hopfed.privacy.discrete_gaussian import Coins
 from hopfed.privacy.mechanism import GaussianMechanism, noisy
 from hopfed.spectral.operators import DenseOperator
 
@@ -85,7 +86,9 @@ class PrivateSums:
         """Norm of the noise on the sum of the operators of so many releases: a semicircle's."""
         return 2 * self.scale * sqrt(releases * self.n_bits)
 
-    def release(self, bits: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> Message:
+    def release(
+        self, bits: np.ndarray, labels: np.ndarray, rng: np.random.Generator | Coins
+    ) -> Message:
         """Release bits (n, D) and labels (n,) with noise from `rng`, which must be secret."""
         D, n = self.n_bits, len(labels)
         label = self.weight * np.eye(self.classes)[labels]

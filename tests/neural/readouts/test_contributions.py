@@ -151,6 +151,27 @@ def test_methods_that_cannot_forget_are_refused(own, words):
         Collected.of(method(**own), [0])
 
 
+def test_noise_is_drawn_from_a_secret_for_each_client(one_thread):
+    private = method(epsilon=30.0)
+    one, same, other = (Collected.of(private, [0, 1], bytes([k]) * 32).state for k in (1, 1, 2))
+    equal(one, same)
+    for name in ("sent/0/counts", "sent/0/by_class", "sent/1/counts"):
+        assert not np.array_equal(one[name], other[name])
+    exact = Collected.of(method(), [0, 1]).state
+    noise = [one[f"sent/{c}/counts"] - exact[f"sent/{c}/counts"] for c in (0, 1)]
+    assert abs(np.corrcoef(*noise)[0, 1]) < 0.1
+    assert abs(np.std(noise) / private.private.scale - 1) < 0.1
+
+
+@pytest.mark.parametrize("secret", [b"", b"short"])
+def test_noise_without_a_secret_is_refused(secret, one_thread):
+    private = method(epsilon=30.0)
+    with pytest.raises(ArgumentError, match="secret must be 32 bytes"):
+        Collected.of(private, [0], secret)
+    with pytest.raises(ArgumentError, match="secret must be 32 bytes"):
+        Collected.of(private, [0], bytes(32)).admit(1, secret)
+
+
 def test_files_that_do_not_add_up_are_refused(tmp_path, one_thread):
     held = Collected.of(method(), [0, 1])
     held.save(tmp_path / "a")
