@@ -18,7 +18,6 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
-from hopfed._lib.memory_limits import require_memory
 from hopfed.spectral.reread_rows import Bits, Reread, Summed, Totals, packed_columns
 
 FAN = 8  # answers that one task adds up
@@ -90,15 +89,12 @@ class Partitioned(Reread):
             self._asked(_Fitting(fits), ((b, ()) for b in self.blocks)), self.made
         )
 
-    def __getitem__(self, which: slice | np.ndarray) -> Bits:
-        """Rows that are brought here: a slice, or ascending numbers."""
-        index = np.arange(self.shape[0])[which] if isinstance(which, slice) else np.asarray(which)
-        require_memory(len(index) * self.shape[1] // 4, "rows")
+    def _held(self, index: np.ndarray) -> Bits:
         found: Bits = kernels.concatenate(list(dask_itself().compute(*self._taken(index))))
         return found
 
-    def chosen(self, which: np.ndarray) -> Partitioned:  # noqa: D102
-        return Partitioned.of(self._taken(which), self.made)
+    def chosen(self, which: slice | np.ndarray) -> Partitioned:  # noqa: D102
+        return Partitioned.of(self._taken(self._numbers(which)), self.made)
 
     def columns(self, which: np.ndarray) -> Partitioned:  # noqa: D102
         dask = dask_itself()

@@ -29,6 +29,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import like
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import stream
+from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 
@@ -150,9 +151,28 @@ class Reread:
         return self.chosen(np.flatnonzero(np.concatenate([fits(part) for part in self.parts()])))
 
     def __getitem__(self, which: slice | np.ndarray) -> Bits:
-        """Rows that are held from then on: a slice, or ascending numbers."""
-        index = np.arange(self.shape[0])[which] if isinstance(which, slice) else np.asarray(which)
+        """Rows that are held from then on: a slice, a mask, or ascending numbers."""
+        index = self._numbers(which)
         require_memory(len(index) * self.shape[1] // 4, "rows")
+        if not len(index):
+            pack = kernels.pack_masked if self.gaps else kernels.pack
+            return pack(np.empty((0, self.shape[1]), np.int8))
+        return self._held(index)
+
+    def _numbers(self, which: slice | np.ndarray) -> np.ndarray:
+        """Numbers of the rows that a slice, a mask or ascending numbers choose."""
+        m = len(self)
+        index = np.arange(*which.indices(m)) if isinstance(which, slice) else np.asarray(which)
+        if index.dtype == bool:
+            require(index.shape == (m,), "rows", f"a mask of {m} rows", index.shape)
+            index = np.flatnonzero(index)
+        ordered = not len(index) or (index[0] >= 0 and index[-1] < m)
+        ordered = ordered and not (np.diff(index) < 0).any()
+        require(ordered, "rows", f"a slice, a mask, or numbers below {m} that ascend", which)
+        return index
+
+    def _held(self, index: np.ndarray) -> Bits:
+        """Rows of ascending numbers, at least one."""
         found, before = [], 0
         for part in self.parts():
             first, last = np.searchsorted(index, [before, before + len(part)])
@@ -161,18 +181,19 @@ class Reread:
             before += len(part)
         return kernels.concatenate(found)
 
-    def chosen(self, which: np.ndarray) -> Reread:
-        """Some of the rows, by ascending numbers, that are not held either."""
+    def chosen(self, which: slice | np.ndarray) -> Reread:
+        """Some of the rows, as a slice, a mask or ascending numbers, that are not held either."""
+        index = self._numbers(which)
 
         def read() -> Iterator[Bits]:
             before = 0
             for part in self.parts():
-                first, last = np.searchsorted(which, [before, before + len(part)])
+                first, last = np.searchsorted(index, [before, before + len(part)])
                 if last > first:
-                    yield part[which[first:last] - before]
+                    yield part[index[first:last] - before]
                 before += len(part)
 
-        return self._other((len(which), self.shape[1]), read)
+        return self._other((len(index), self.shape[1]), read)
 
     def columns(self, which: np.ndarray) -> Reread:
         """Some of the columns, or all in another order."""

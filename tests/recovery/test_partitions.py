@@ -13,7 +13,7 @@ import hopfed
 from hopfed.archetypes.graded.fitting.mixture import class_sums
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.errors import ArgumentError, DataError
-from hopfed.kernels import unpack
+from hopfed.kernels import pack, unpack
 from hopfed.recovery import sampled
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
@@ -102,6 +102,17 @@ def test_every_channel_and_method_gives_what_rows_that_are_held_give(kind, optio
     x = rows(kind)
     apart = run_recovery(spread(x), **options)
     check_alike(run_recovery(hopfed.read_table(x), **options), apart, apart.graded is None)
+
+
+def test_rows_are_brought_by_masks_and_none_may_be():
+    x = rows("symmetric")
+    apart = Partitioned.of([dask.delayed(pack)(x[:900]), dask.delayed(pack)(x[900:])])
+    mask = np.isin(np.arange(len(x)), [3, 1_200])
+    assert np.array_equal(unpack(apart[mask]), x[mask])
+    assert np.array_equal(unpack(apart.chosen(mask)[:]), x[mask])
+    assert apart[np.zeros(len(x), bool)].shape == (0, x.shape[1])
+    with pytest.raises(ArgumentError, match="a mask of 1600 rows"):
+        apart[mask[1:]]
 
 
 def test_layers_are_peeled_where_the_rows_are(threads):

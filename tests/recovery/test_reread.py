@@ -9,7 +9,7 @@ import pytest
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
-from hopfed.kernels import MaskedBits, pack, unpack
+from hopfed.kernels import MaskedBits, pack, pack_masked, unpack
 from hopfed.recovery import sampled
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.reread_rows import Gathered, Reread
@@ -252,6 +252,41 @@ def test_rows_are_held_while_they_fit():
     assert columns.totals.sums.tolist() == unpack(x)[:, [69, 3]].sum(axis=0).tolist()
     y = unpack(x).astype(float)
     assert np.array_equal(found.totals.products, y.T @ y)
+
+
+def in_parts(kind):
+    """Entries of rows with or without gaps, and what stands for the rows."""
+    entries = rows(kind)[:300]
+    packed = (pack_masked if kind == "gaps" else pack)(np.nan_to_num(entries))
+    gathered = Gathered("rows", most=0)
+    for part in (packed[:100], packed[100:]):
+        gathered.add(part)
+    return unpack(packed), gathered.rows(lambda: iter((packed[:100], packed[100:])))
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "gaps"])
+def test_rows_are_chosen_by_masks_slices_and_numbers(kind):
+    entries, found = in_parts(kind)
+    mask = np.isin(np.arange(300), [3, 250])
+    for which in (mask, slice(90, 120, 7), np.array([0, 0, 299])):
+        assert np.array_equal(unpack(found[which]), entries[which])
+        assert np.array_equal(unpack(found.chosen(which)[:]), entries[which])
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "gaps"])
+def test_no_rows_may_be_chosen(kind):
+    entries, found = in_parts(kind)
+    for which in (np.zeros(300, bool), slice(5, 5), np.array([], int), []):
+        assert unpack(found[which]).shape == (0, entries.shape[1])
+    assert found.chosen([])[:].shape == (0, entries.shape[1])
+
+
+@pytest.mark.parametrize(
+    "which", [np.ones(299, bool), np.array([2, 1]), slice(None, None, -1), [-1, 3], [300]]
+)
+def test_rows_that_cannot_be_chosen_in_one_reading_are_refused(which):
+    with pytest.raises(ArgumentError, match="rows must be"):
+        in_parts("symmetric")[1][which]
 
 
 def test_the_command_says_how_often_the_file_was_read(hopfed, tmp_path):
