@@ -83,7 +83,7 @@ def current_name(name: str) -> str:
 
 
 def current_names(values: Mapping[str, V], known: Mapping[str, Any] | None = None) -> dict[str, V]:
-    """Return `values` under the present names.
+    """Return `values` under the present names; one whose present name is there too keeps its own.
 
     Parameters
     ----------
@@ -94,9 +94,29 @@ def current_names(values: Mapping[str, V], known: Mapping[str, Any] | None = Non
     --------
     >>> current_names({"carry": 0.5, "N": 400})
     {'discount': 0.5, 'N': 400}
+    >>> current_names({"head": 1, "header": 2})
+    {'head': 1, 'header': 2}
     """
-    kept = known or {}
-    return {name if name in kept else current_name(name): value for name, value in values.items()}
+    new = {name: current_name(name) for name in values if name not in (known or {})}
+    return {
+        name if new.get(name) in values else new.get(name, name): value
+        for name, value in values.items()
+    }
+
+
+def has_former_names(version: str | None) -> bool:
+    """Whether what this version of hopfed wrote, None if that is not known, has former names.
+
+    Parameters
+    ----------
+    version : such as "0.1.0".
+
+    Examples
+    --------
+    >>> has_former_names("0.1.0"), has_former_names(None), has_former_names("0.2.0")
+    (True, True, False)
+    """
+    return version is None or version.startswith(("0.0.", "0.1."))
 
 
 def current_class(name: str) -> str:

@@ -41,12 +41,34 @@ def test_a_name_of_today_is_left_alone():
     }
 
 
-def test_run_files_of_earlier_versions_read(tmp_path):
-    arrays = {"a/khat": np.arange(3), "header/weight": np.ones(2)}
-    Run("recover", {"threshold": "tw"}, arrays, {"khat": 2, "fit": 0.5}).save(tmp_path / "old.h5")
-    run = Run.load(tmp_path / "old.h5")
-    assert sorted(run.arrays) == ["a/n_detected", "head/weight"]
-    assert run.summary == {"n_detected": 2, "explained": 0.5}
+def saved_by(version, path, names, summary):
+    """Save and load a run of arrays as `version` wrote it."""
+    made = {} if version is None else {"hopfed": version}
+    Run("recover", {}, {name: np.full(2, name, "S16") for name in names}, summary, made).save(path)
+    run = Run.load(path)
+    return {name: str(array[0], "ascii") for name, array in run.arrays.items()}, run.summary
+
+
+@pytest.mark.parametrize("version", ["0.1.0", None])
+def test_run_files_of_earlier_versions_read(tmp_path, version):
+    names, summary = ["a/khat", "header/weight"], {"khat": 2, "fit": 0.5}
+    arrays, summary = saved_by(version, tmp_path / "old.h5", names, summary)
+    assert arrays == {"a/n_detected": "a/khat", "head/weight": "header/weight"}
+    assert summary == {"n_detected": 2, "explained": 0.5}
+
+
+@pytest.mark.parametrize("version", ["0.2.0", "0.2.1.dev3", "1.0.0"])
+def test_run_files_of_today_keep_their_names(tmp_path, version):
+    names, summary = ["header", "khat"], {"khat": 2, "fit": 0.5}
+    found = saved_by(version, tmp_path / "new.h5", names, summary)
+    assert found == ({name: name for name in names}, summary)
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
+def test_no_array_takes_the_place_of_another(tmp_path, version):
+    names, summary = ["head", "header"], {"khat": 2, "n_detected": 3}
+    found = saved_by(version, tmp_path / "both.h5", names, summary)
+    assert found == ({name: name for name in names}, summary)
 
 
 def test_settings_of_earlier_versions_read():
