@@ -121,7 +121,7 @@ def test_a_damaged_record_is_named_to_its_owner(tmp_path, answers):
     assert ask(site(tmp_path), method()).reason == (
         "this client cannot answer, and has told its owner why"
     )
-    with pytest.raises(LocalError, match="put back a copy"):
+    with pytest.raises(LocalError, match="copy that was made after the last release"):
         Released(path).rounds  # noqa: B018
 
 

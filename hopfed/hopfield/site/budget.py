@@ -346,7 +346,8 @@ class Ledger:
             raise LocalError(f"{self._ledger}: cannot be read: {error.strerror}") from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             raise LocalError(
-                f"{self._ledger}: damaged, so nobody knows what was released: put back a copy"
+                f"{self._ledger}: damaged, so nobody knows what was released: put back the copy "
+                "that was made after the last release; an older one forgets what left since"
             ) from None
 
     def _write(self, secret: bytes, held: list[Released]) -> None:

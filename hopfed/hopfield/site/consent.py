@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from math import prod
 
 import numpy as np
@@ -24,7 +25,7 @@ from hopfed.hopfield.method import HopfieldFederation
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Fixed
 from hopfed.hopfield.site.agreed import AgreedMethod
-from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.site.budget import Ledger, R, Terms
 from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Allowance, Question, Released
 from hopfed.kernels import MaskedBits, PackedBits
@@ -93,6 +94,17 @@ class Owner:
             )
         return self._operators(method, source, self.rows)
 
+    def require_no_budget(self) -> None:
+        """Fail where some of the rows left with noise: they do not leave without it.
+
+        Raises
+        ------
+        DataError : as said, by the ledger or by the record.
+        """
+        left = self.ledger is not None and self.ledger.released(self.rows)
+        if left or self.released.terms is not None:
+            raise DataError("these examples have a privacy budget: join --epsilon")
+
     def _operators(
         self, method: HopfieldFederation | PrivateFederation, source: Batches, rows: PackedBits
     ) -> Agreed:
@@ -102,8 +114,7 @@ class Owner:
             return self._noisy(method, source, rows)
         if self.epsilon is not None:
             raise DataError("this client releases operators with noise only: serve --epsilon")
-        if self.ledger is not None and self.ledger.released(rows):
-            raise DataError("these examples have a privacy budget: join --epsilon")
+        self.require_no_budget()
         if not (isinstance(method.rule, Fixed) or self.limits.weight):
             asked = type(method.rule).__name__
             raise DataError(f"this client weighs its examples by Fixed, not by {asked}")
@@ -121,8 +132,7 @@ class Owner:
         """Answer about classes, if so many exchanges are agreed to."""
         if self.epsilon is not None:
             raise DataError("this client answers with noise only: serve --graded --epsilon")
-        if self.ledger is not None and self.ledger.released(self.rows):
-            raise DataError("these examples have a privacy budget: join --epsilon")
+        self.require_no_budget()
         self._check_exchanges(method)
         if not self.limits.trust_server:
             raise DataError(NO_TRUST)
@@ -136,7 +146,7 @@ class Owner:
         if self.ledger is None:
             raise DataError("this client keeps no ledger, without which no question is counted")
         terms = Terms(method.epsilon, method.delta, source.rounds, method.units)
-        rows, secret = self.ledger.charge(self.rows, terms)
+        rows, secret = self._charged(self.rows, terms)
         source = Batches((rows,), source.rounds)
         mine = replace(method, source=source, secret=secret)
         return AgreedNoise(
@@ -159,12 +169,23 @@ class Owner:
 
     def _noisy(self, method: PrivateFederation, source: Batches, rows: PackedBits) -> Agreed:
         """Charge the budget; rows come back in the order in which they were released first."""
-        secret = self.secret
-        if self.ledger is not None:
-            terms = Terms(method.epsilon, method.delta, source.rounds)
-            rows, secret = self.ledger.charge(rows, terms)
+        rows, secret = self._charged(rows, Terms(method.epsilon, method.delta, source.rounds))
         source = Batches((rows,), source.rounds)
         return self._agreed(replace(method, source=source, secret=secret), source)
+
+    def _charged(self, rows: R, terms: Terms) -> tuple[R, int]:
+        """Charge the budget, and record the noise a second time; return what the ledger does.
+
+        Before the charge the record is asked: a ledger that is older than the last release would
+        charge other terms, which no release could follow.
+        """
+        self.released.require_noise(str(terms))
+        secret = self.secret
+        if self.ledger is not None:
+            rows, secret = self.ledger.charge(rows, terms)
+        mark = blake2b(f"noise {secret}".encode(), digest_size=16).hexdigest()
+        self.released.promise(str(terms), mark, terms.rounds)
+        return rows, secret
 
     def _dealt(self, rounds: int) -> Batches:
         """Deal the examples out, if no batch gets too small."""

@@ -124,8 +124,7 @@ class NamedOwner:
                 raise DataError(f"{len(places):,} columns, where {method.n_sites:,} are asked for")
             own = replace(method, n_sites=self.owner.rows.shape[1])
             return InOrder(self.owner.adapt(own), by_name, method, places)
-        if self.owner.ledger is not None and self.owner.ledger.released(self.owner.rows):
-            raise DataError("these examples have a privacy budget: join --epsilon")
+        self.owner.require_no_budget()
         return InOrder(replace(self.owner, rows=self._laid_out(places)).adapt(method), by_name)
 
     def _may_lack(self, method: Method) -> bool:

@@ -7,6 +7,9 @@ each of its batches, and how many numbers that was, whatever federation asked.
 A data set is known by a digest of its rows as they lie in the file. One with a row more, a row
 less, or the same rows in another order is another data set, with a record of its own: whoever
 sends both tells their difference.
+
+With which noise rows left stands in the ledger (`hopfed.hopfield.site.budget`), and here a second
+time: under an older ledger, or under none, they would get fresh noise.
 """
 
 from __future__ import annotations
@@ -114,6 +117,44 @@ class Released:
             for t, batch in sorted(self._read().get("batches", {}).items())
         }
 
+    @property
+    def terms(self) -> str | None:
+        """Terms of the noise with which the rows left, in words; None where they never did."""
+        noise = self._read().get("noise")
+        return None if noise is None else str(noise[0])
+
+    def require_noise(self, terms: str, mark: str | None = None) -> None:
+        """Fail where the rows left with other noise.
+
+        Parameters
+        ----------
+        terms : of the noise, in words.
+        mark : tells this noise from any other on the same terms; None looks at the terms alone.
+
+        Raises
+        ------
+        DataError : as said; in words for a server, too.
+        """
+        _require_noise(self._read(), terms, mark)
+
+    def promise(self, terms: str, mark: str, rounds: int) -> None:
+        """Record with which noise the rows leave, before any do.
+
+        Parameters
+        ----------
+        terms, mark : as for `require_noise`.
+        rounds : of the terms, over which the rows are dealt out where they were not before.
+
+        Raises
+        ------
+        DataError : they left with other noise.
+        """
+        with self._locked():
+            held = self._read()
+            _require_noise(held, terms, mark)
+            if "noise" not in held:
+                self._write({"rounds": rounds, "batches": {}, **held, "noise": [terms, mark]})
+
     def deal(self, rounds: int, own: bool = False) -> None:
         """Fix how the rows are dealt out, before it is looked whether they may be answered about.
 
@@ -131,10 +172,10 @@ class Released:
         with self._locked():
             held = self._read()
             if own and not held.get("batches"):
-                held = {}
+                held = {name: held[name] for name in ("noise",) if name in held}
             _require_dealing(held, rounds)
             if "rounds" not in held:
-                self._write({"rounds": rounds, "batches": {}})
+                self._write({**held, "rounds": rounds, "batches": {}})
 
     def check(self, question: Question, allowance: Allowance) -> None:
         """Fail unless the question may be answered.
@@ -175,7 +216,7 @@ class Released:
                 "answers": [*batch["answers"], entry],
             }
             batches = {**held.get("batches", {}), str(question.batch): changed}
-            self._write({"rounds": question.rounds, "batches": batches})
+            self._write({**held, "rounds": question.rounds, "batches": batches})
 
     def _read(self) -> dict[str, Any]:
         if self.path is None or not self.path.is_file():
@@ -186,13 +227,15 @@ class Released:
                 type(held["rounds"]) is int
                 and held["rounds"] > 0
                 and all(map(_is_batch, held["batches"].items()))
+                and _is_noise(held.get("noise", ["", ""]))
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
             sound = False
         if not sound:  # for the owner alone: by its name a guess of the rows could be confirmed
             raise LocalError(
-                f"{self.path}: damaged, so nobody knows what left about these rows: put back a "
-                "copy; who removes it releases these rows anew"
+                f"{self.path}: damaged, so nobody knows what left about these rows: put back the "
+                "copy that was made after the last release; an older one forgets what left since, "
+                "and who removes it releases these rows anew"
             )
         return dict(held)
 
@@ -223,6 +266,11 @@ def _is_batch(entry: tuple[str, Any]) -> bool:
     )
 
 
+def _is_noise(noise: Any) -> bool:
+    """Whether this is what a record holds of the noise of its rows."""
+    return type(noise) is list and len(noise) == 2 and all(type(word) is str for word in noise)
+
+
 def _planes(rows: MaskedBits) -> dict[str, np.ndarray]:
     return {"rows": rows.signs.words, "seen": rows.seen.words}
 
@@ -231,6 +279,20 @@ def _batch(held: dict[str, Any], question: Question) -> dict[str, Any]:
     """Return what the record holds of the batch of a question."""
     empty = {"numbers": 0, "answers": []}
     return dict(held.get("batches", {}).get(str(question.batch), empty))
+
+
+def _require_noise(held: dict[str, Any], terms: str, mark: str | None) -> None:
+    """Fail where the rows left with other noise."""
+    before, known = held.get("noise", (terms, mark))
+    if before != terms:
+        raise DataError(
+            f"these examples were released with {before}, and are not released on other terms: "
+            f"{terms}"
+        )
+    if mark not in (None, known):
+        raise DataError(
+            "these examples were released with noise of another secret, and get no fresh noise"
+        )
 
 
 def _require_dealing(held: dict[str, Any], rounds: int) -> None:
