@@ -10,16 +10,21 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import Parameter, signature
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from torch import nn
 
 from hopfed.errors import ArgumentError, BackendError, HopfedError
 from hopfed.neural.models.base import Shape
+
+_IMPORTING = RLock()  # the folders that modules are looked for in are those of the process
 
 # Names of a constructor's parameters for the shape of the inputs and the number of classes.
 CHANNELS = ("channels", "in_channels", "in_chans", "in_features", "inputs", "input_dim")
@@ -130,18 +135,28 @@ def _module(source: str) -> Any:
 def _of_file(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
-    label = f"hopfed_foreign_{path.stem}"
+    path = path.resolve()
+    # Files of one name in two folders are two modules: what is pickled names its own.
+    label = f"hopfed_foreign_{path.stem}_{sha256(os.fsencode(path)).hexdigest()[:12]}"
     spec = spec_from_file_location(label, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path}: no Python")
     module = module_from_spec(spec)
-    sys.modules[label] = module
-    sys.path.insert(0, str(path.resolve().parent))  # as `python FILE.py` does, for its neighbours
-    try:
+    with _IMPORTING, _neighbours(str(path.parent)):
+        sys.modules[label] = module
         spec.loader.exec_module(module)
-    finally:
-        sys.path.pop(0)
     return module
+
+
+@contextmanager
+def _neighbours(folder: str) -> Iterator[None]:
+    """Find modules in `folder` first, as `python FILE.py` does; what is added beside it stays."""
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # the file took it out itself
+            sys.path.remove(folder)
 
 
 def _called(factory: Any, name: str, shape: Shape) -> Any:
