@@ -91,14 +91,32 @@ def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
     return [row or [""] for row in rows]
 
 
-def names_in(row: list[str], words: frozenset[str]) -> tuple[str, ...] | None:
-    """Return a row if it is one of names: no number in it, and few words that are cells."""
+def names_in(rows: list[list[str]], words: frozenset[str]) -> tuple[str, ...] | None:
+    """Return the first row if it is one of names: no number in it, and few words that are cells.
+
+    Above nothing but numbers, inf and words that are cells elsewhere are names beside one that is
+    none.
+    """
+    row = rows[0]
     named = [cell for cell in row if cell]
-    numbers = [cell for cell in named if any(p.fullmatch(cell) for p in _NUMBERS)]
-    if not named or (numbers and not _counted(row)):
+    plain = not any(NUMBER.fullmatch(cell) or _COMMA.fullmatch(cell) for cell in named)
+    below = [[r[j] for r in rows[1:] if j < len(r)] for j in range(len(row))]
+    if plain and any(_is_name(*pair, words) for pair in zip(row, below, strict=True)):
+        return tuple(row)
+    if not named or (any(map(_is_number, named)) and not _counted(row)):
         return None
     known = sum(cell.lower() in words for cell in named)
     return None if 2 * known > len(named) else tuple(row)
+
+
+def _is_number(cell: str) -> bool:
+    return any(p.fullmatch(cell) for p in _NUMBERS)
+
+
+def _is_name(cell: str, below: list[str], words: frozenset[str]) -> bool:
+    """Whether a cell is a word of no meaning above numbers."""
+    word = bool(cell) and cell.lower() not in words and not NO_NUMBER.fullmatch(cell)
+    return word and bool(below) and all(map(_is_number, below))
 
 
 def doubtful_names(

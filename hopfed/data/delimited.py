@@ -99,7 +99,7 @@ class Delimited:
         longest = max(map(len, lines))
         require_memory(PER_CELL * max(lines[0].count(d) for d in DELIMITERS), str(path))
         delimiter, rows = rows_of(lines, ".tsv" in (suffix.lower() for suffix in path.suffixes))
-        header = names_in(rows[0], words)
+        header = names_in(rows, words)
         if header is not None and len(rows) == 1:
             raise DataError(f"{path}: only a header line, no examples")
         if header is not None and len(rows[1]) == len(header) + 1:

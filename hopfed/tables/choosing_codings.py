@@ -16,7 +16,14 @@ from hopfed.errors import DataError
 from hopfed.tables.coding import EMPTY, Code, Coding
 from hopfed.tables.coding_notes import Decided, notes_of
 from hopfed.tables.looking import DRESSED, FEW, FULL, LEVELS, MOSTLY, NAMING, Looked
-from hopfed.tables.refusals import RefusedColumnError, no_answers, no_columns, refusal
+from hopfed.tables.refusals import (
+    MixedColumnError,
+    RefusedColumnError,
+    mixture,
+    no_answers,
+    no_columns,
+    refusal,
+)
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.thousands import doubtful, why_doubtful
 from hopfed.tables.vocabulary import (
@@ -73,12 +80,13 @@ class Decider(Looked):
         unknown = [name for name in self.choices.named() if name not in self.names]
         if unknown:
             raise no_columns(self.what, sorted(unknown), self.names)
-        place = self._id()
+        place = self.named_by = self._id()
         used = [j for j, name in enumerate(self.names) if j != place and self._is_used(j)]
         self._look_at_zeros(used)
         codes = self._codes(used)
         if not used:
-            raise DataError(f"{self.what}: no column is left to use")
+            why = f": '{self._name(place)}' names the rows" if place is not None else ""
+            raise DataError(f"{self.what}: no column is left to use{why}")
         names = tuple(self.names[j] for j in used)
         ids = () if place is None else (self.names[place],)
         kept = {*used, place}
@@ -93,7 +101,8 @@ class Decider(Looked):
 
     def _codes(self, used: Sequence[int]) -> list[Code]:
         """How columns are coded; what is in the way is said of all of them at once."""
-        codes, refused, mixed = [], [], []
+        codes: list[Code] = []
+        refused, mixed, others = [], [], []
         kinds: dict[Code, Code] = {}  # columns that are coded alike share one
         for j in used:
             try:
@@ -101,12 +110,16 @@ class Decider(Looked):
                 codes.append(kinds.setdefault(code, code))
             except RefusedColumnError as error:
                 refused.append(error)
-            except DataError as error:
+            except MixedColumnError as error:
                 mixed.append(error)
+            except DataError as error:
+                others.append(error)
+        if others and not refused:
+            raise others[0]
         if mixed and not refused:
-            raise mixed[0]
+            raise mixture(mixed, self.choices)
         if refused or self.uncut:
-            self._refuse(refused)
+            self._refuse(refused, len(refused) + len(self.uncut) == len(used))
         return codes
 
     def _look_at_zeros(self, used: Sequence[int]) -> None:
@@ -272,12 +285,12 @@ class Decider(Looked):
 
     def _refuse_no_answers(self, j: int, values: set[float]) -> None:
         """Refuse codes of no answer beside 1 and 2 where a cut is said for all columns at once."""
-        way = "" if self.contents[j].many else no_answers(values, self.choices)
+        way = "" if self.contents[j].many else no_answers(values, self.choices, self.names[j])
         if way and self.choices.cuts_all(self.names[j]):
             shows = ", ".join(map(spelt, sorted(values)))
             raise DataError(
-                f"{self.what}: column '{self._name(j)}' holds {shows}, which no cut of all columns "
-                f"divides{way}; or say where this one is cut: {self.choices.cutting(self.names[j])}"
+                f"{self.what}: column '{self._name(j)}' holds {shows}: {way}; if these are "
+                f"numbers, say where this column is cut: {self.choices.cutting(self.names[j])}"
             )
 
     def _category(self, j: int, gone: tuple[tuple[str, int], ...]) -> Code:
@@ -304,10 +317,10 @@ class Decider(Looked):
             raise self._refusal(j, f"holds {len(answers):,} or more different answers")
         return Code("answers", tuple(whole.items()), levels=answers, mark=mark)
 
-    def _refuse(self, refused: Sequence[RefusedColumnError]) -> None:
+    def _refuse(self, refused: Sequence[RefusedColumnError], all_of_them: bool) -> None:
         """Refuse columns to be left out, and numbers of which nobody said where they are cut."""
         if not self.uncut:
-            raise refusal(self.what, refused, [], "", self.choices)
+            raise refusal(self.what, refused, [], "", self.choices, all_of_them)
         j = self.uncut[0]
         held = self.contents[j]
         values = sorted(v for v in map(number, held.words) if v is not None)
@@ -320,13 +333,13 @@ class Decider(Looked):
                 f"are cut ({self.choices.called('binarize')}): {self.choices.cuts}"
             )
         named = [self.names[k] for k in self.uncut]
-        error = refusal(self.what, refused, named, shows, self.choices)
-        way = no_answers(values, self.choices) or self._of_totals()
+        error = refusal(self.what, refused, named, shows, self.choices, all_of_them)
+        ways = [no_answers(values, self.choices, named[0]) or self._of_totals()]
         if set(values) == BINARY:
-            way += f"; or if 0 means no answer: {self.choices.meaning({'0': GONE}, named[0])}"
-        if held.different or NAMING.fullmatch(named[0]):
-            way += f"; or if it names the rows: {self.choices.naming(named[0])}"
-        raise DataError(f"{error}{way}")
+            ways.append(f"if 0 means no answer: {self.choices.meaning({'0': GONE}, named[0])}")
+        if self._may_name(j):
+            ways.append(f"if '{self._name(j)}' names the rows: {self.choices.naming(named[0])}")
+        raise DataError("; or ".join([str(error), *filter(None, ways)]))
 
     def _of_totals(self) -> str:
         """What to do where one row holds the only numbers that are none of 0 and 1, or 1 and 2."""
@@ -342,4 +355,4 @@ class Decider(Looked):
         if len(rows) != 1:
             return ""
         what, row = rows.pop()
-        return f"; or if row {row} of {what} sums up the others, remove it"
+        return f"if row {row} of {what} sums up the others, remove it"

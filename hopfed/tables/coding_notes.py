@@ -15,6 +15,7 @@ from hopfed.tables.table import listed
 from hopfed.tables.vocabulary import MISSING, canonical, several_answers, spelt
 
 MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
+HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 
 
@@ -76,7 +77,7 @@ def _categories(made: Sequence[Decided], choices: Choices) -> list[str]:
             lines.append(
                 f"'{shown(c.name, 60)}' holds {levels} combinations of {len(answers)} answers "
                 f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
-                f"yes and no for each answer: {choices.calling(c.name, 'answers')}"
+                f"yes and no for each answer: {choices.calling('answers', c.name)}"
             )
         if levels > MANY and levels > OFTEN * rows and c.free:
             lines.append(
@@ -129,15 +130,16 @@ def _unheld(columns: Sequence[Decided], choices: Choices) -> list[str]:
 
 def _ticked(columns: Sequence[Decided], choices: Choices) -> list[str]:
     """Columns that hold one word where they are not blank, as of boxes that are ticked."""
-    alone = [
-        c.name
+    held = {
+        c.name: c.code.levels[0]
         for c in columns
         if c.code.kind == "category" and len(c.code.levels) == 1 and c.contents.words.get("", 0)
-    ]
-    if not alone:
+    }
+    if not held:
         return []
-    way = "(--words x=+1 --words =-1)" if choices.options else "(words: x=+1, =-1)"
-    return [f"one word and blanks in {listed(alone)}: if blanks mean no, say so {way}"]
+    alone, word = list(held), next(iter(held.values()))
+    way = choices.meaning({word: 1, "": -1}, alone[0])
+    return [f"one word and blanks in {listed(alone)}: if blanks mean no, say so: {way}"]
 
 
 def _twos(columns: Sequence[Decided]) -> list[str]:
@@ -160,11 +162,14 @@ def _far(columns: Sequence[Decided], choices: Choices) -> list[str]:
     lines = []
     for c in columns:
         codes = far_codes(c.numbers) if c.code.kind == "number" and not c.contents.many else []
+        numbers, counts = c.contents.values()
+        often = dict(zip(numbers.tolist(), counts / max(counts.sum(), 1), strict=True))
+        codes = [v for v in codes if not 0 < v < HUNDRED or often.get(v, 0) <= SELDOM]
         if codes:
             way = choices.meaning({spelt(v): 0 for v in codes}, c.name)
             lines.append(
                 f"'{shown(c.name, 60)}' holds {' and '.join(map(spelt, codes))}, far from its "
-                f"other numbers: if there is no answer, say so ({way})"
+                f"other numbers: if that stands for no answer, say so ({way})"
             )
     return lines
 

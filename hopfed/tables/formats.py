@@ -29,6 +29,7 @@ from hopfed.tables.vocabulary import KNOWN
 
 TEXT = (".csv", ".tsv")
 BOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+ANY_TEXT = (".txt", ".dat", ".tab", ".asc", ".data")
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5")
 ARROW = (".parquet", ".feather", ".arrow")
 
@@ -110,6 +111,9 @@ def _of_path(path: Path, words: frozenset[str]) -> Source:
     with opened(path):  # that there is no such file is said first
         if suffix in BOOKS:
             raise DataError(f"{path}: a workbook; save its sheet as CSV (UTF-8)")
+        if suffix in ANY_TEXT:
+            way = "name it .csv, or .tsv if tabs are between its cells"
+            raise DataError(f"{path}: {suffix} may be any text; if it is a table, {way}")
         known = ", ".join((*ARRAYS[:3], *TEXT, *ARROW, ".zarr"))
         raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {known}")
 

@@ -10,11 +10,12 @@ from hopfed.data.arrow_cells import number
 from hopfed.errors import DataError, shown
 from hopfed.tables.contents import Contents
 from hopfed.tables.options import Choices
-from hopfed.tables.refusals import NO_ANSWERS, RefusedColumnError
+from hopfed.tables.refusals import NO_ANSWERS, MixedColumnError, RefusedColumnError
 from hopfed.tables.table import is_made_up, listed
 from hopfed.tables.vocabulary import (
     FAMILIES,
     GONE,
+    KNOWN,
     MISSING,
     canonical,
     meanings,
@@ -23,11 +24,13 @@ from hopfed.tables.vocabulary import (
     spelt,
 )
 
+OTHERS = 3  # words beside which rarer ones of yes and no are names of something
 LEVELS = 100  # categories of a column, at most
 FEW = 10  # different words below which a first column is no list of names unless all differ
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 NAMING = re.compile(
-    r"(.*[ ._-])?(id|ids|name|names|key|index|row)|unnamed: 0|__index_level_0__|"
+    r"(.*[ ._-])?(id|ids|name|names|key|index|row|rownames?|rowid)|unnamed: 0|__index_level_0__|"
+    r"seqn|idno|patid|patnr|"
     r"__null_dask_index__|",
     re.IGNORECASE,
 )
@@ -52,6 +55,7 @@ class Looked:
     choices : what was told.
     where : source, and row from 1, in which a column (by its place) first holds a word.
     unfit : why a column, by its place, cannot be used.
+    named_by : the column that names the rows, once that is known.
     """
 
     whats: Sequence[str]
@@ -60,6 +64,7 @@ class Looked:
     choices: Choices
     where: Callable[[int, str], tuple[str, int]]
     unfit: Mapping[int, str] = field(default_factory=dict)
+    named_by: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.what = self.whats[0]
@@ -98,14 +103,18 @@ class Looked:
         if numbers:
             rest = tokens - numbers
             if self._rows_of(j, numbers) < self._rows_of(j, rest):  # as of a row of totals
-                why = f"is a number beside {listed(sorted(rest)[:5])}: remove a row of totals"
-                raise self._mixed(j, numbers, why)
+                why = f"is a number beside {listed(sorted(rest)[:5])}"
+                raise self._mixed(j, numbers, why, total=True)
             raise self._mixed(j, rest, "is not a number")
         if all(DATE.fullmatch(word) for word in levels):
             raise self._refusal(j, "holds dates")
-        if tokens & FULL and len(tokens) > 1:
+        known, strange = tokens & FULL, tokens - KNOWN
+        rare = self._rows_of(j, tokens & KNOWN) < self._rows_of(j, strange)
+        if rare and len(strange) >= OTHERS:
+            return  # as SI and NO among other countries
+        if known and len(tokens) > 1:
             odd = outsiders(tokens) or tokens - FULL or tokens
-            raise self._mixed(j, odd, beside=tokens & FULL)
+            raise self._mixed(j, odd, beside=known)
 
     def _refuse_codes(self, j: int) -> None:
         """Refuse 1 and 2 at one owner where others have words of a known meaning."""
@@ -149,25 +158,37 @@ class Looked:
         return sum(count for word, count in counts if canonical(word) in words)
 
     def _mixed(
-        self, j: int, odd: set[str], why: str = "", beside: Collection[str] = ()
-    ) -> DataError:
+        self,
+        j: int,
+        odd: set[str],
+        why: str = "",
+        beside: Collection[str] = (),
+        total: bool = False,
+    ) -> MixedColumnError:
         """Error that names the first of some words with its row, and why it does not fit."""
         (what, row), word = min((self.where(j, word), word) for word in sorted(odd)[:5])
         why = why or f"stands beside {listed(sorted(set(beside) - {word}))}"
         words = next(w for w in self.contents[j].words if canonical(w) == word).strip()
-        where = (
-            f"row {row}, column {j + 1}"
-            if self._made_up
-            else f"row {row}, column '{self._name(j)}'"
-        )
-        named = not self._made_up and (
-            self.contents[j].different or NAMING.fullmatch(self.names[j])
-        )
-        ids = f"; or if it names the rows: {self.choices.naming(self.names[j])}" if named else ""
-        return DataError(
-            f"{what}: {where}: '{shown(words, 40)}' {why}; say what it stands for, such as "
-            f"{self.choices.telling(words)}, or that the column is one of categories{ids}"
-        )
+        column = f"column {j + 1}" if self._made_up else f"column '{self._name(j)}'"
+        gone = self.choices.meaning({words: GONE}, self.names[j])
+        sums = total and self._rows_of(j, {word}) == 1
+        ways = [f"if row {row} sums up others, remove it"] * sums
+        ways.append(f"if there is no answer: {gone}")
+        if self._may_name(j):
+            way = self.choices.naming(self.names[j])
+            ways.append(f"if '{self._name(j)}' names the rows: {way}")
+        place = f"{what}: row {row}, {column}: '{shown(words, 40)}' {why}"
+        return MixedColumnError(place, self.names[j], ways)
+
+    def _may_name(self, j: int) -> bool:
+        """Whether a column may name the rows, as none does that was found or told."""
+        held = self.contents[j]
+        if self.named_by is not None or self._made_up:
+            return False
+        if NAMING.fullmatch(self.names[j]):
+            return True
+        whole = all(v is None or v.is_integer() for v in map(number, held.words))
+        return held.different and whole
 
     def _many_words(self, j: int, count: str) -> RefusedColumnError:
         """Error about too many categories, which may be names of rows that come more than once."""
@@ -178,14 +199,15 @@ class Looked:
         if several is not None:
             mark, answers = several
             why += f", combinations of {len(answers)} answers with '{mark}' between them"
-            return RefusedColumnError(name, f"{why} ({self.choices.calling(name, 'answers')})")
+            return RefusedColumnError(name, f"{why} ({self.choices.calling('answers', name)})")
         if held.different or (j > 0 and not NAMING.fullmatch(name)):
             return self._refusal(j, why)
         return RefusedColumnError(name, f"{why}, which repeat in its {held.rows:,} rows", True)
 
     def _refusal(self, j: int, why: str) -> RefusedColumnError:
         held = self.contents[j]
-        return RefusedColumnError(self.names[j], why, held.different and not held.numeric)
+        rows = held.different and not held.numeric and self.named_by is None
+        return RefusedColumnError(self.names[j], why, rows)
 
     def _name(self, j: int) -> str:
         return shown(self.names[j], 60)

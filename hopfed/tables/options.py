@@ -111,19 +111,6 @@ class Choices:
         text = shown(name, 200)
         return f"--id {shlex.quote(text)}" if self.options else f"id={text!r}"
 
-    def telling(self, word: str) -> str:
-        """Return what the caller writes to say that a word stands for no entry.
-
-        Examples
-        --------
-        >>> Choices(options=True).telling("not sure"), Choices().telling("unsure")
-        ("--words 'not sure=missing'", "words={'unsure': 'missing'}")
-        """
-        text = shown(word, 200)
-        if self.options:
-            return f"--words {shlex.quote(f'{text}=missing')}"
-        return f"words={{{text!r}: 'missing'}}"
-
     def meaning(self, signs: Mapping[str, int], column: str = "") -> str:
         """Return what the caller writes to say what words stand for.
 
@@ -147,23 +134,25 @@ class Choices:
         text = ",".join(f"{lead}{shown(word, 200)}={sign}" for word, sign in told.items())
         return f"--words{'=' if text.startswith('-') else ' '}{shlex.quote(text)}"
 
-    def calling(self, name: str, kind: str) -> str:
-        """Return what the caller writes to say what a column is one of.
+    def calling(self, kind: str, *names: str) -> str:
+        """Return what the caller writes to say what columns are made of.
 
         Parameters
         ----------
-        name : of the column.
         kind : "category" or "answers".
+        names : of the columns.
 
         Examples
         --------
-        >>> Choices(options=True).calling("way", "answers"), Choices().calling("way", "answers")
+        >>> Choices(options=True).calling("answers", "way"), Choices().calling("answers", "way")
         ('--words way=answers', "words={'way': 'answers'}")
+        >>> Choices(options=True).calling("category", "a", "b")
+        '--words a=category,b=category'
         """
-        text = shown(name, 200)
-        if self.options:
-            return f"--words {shlex.quote(f'{text}={kind}')}"
-        return f"words={{{text!r}: {kind!r}}}"
+        held = {shown(name, 200): kind for name in names[:NAMED]}
+        if not self.options:
+            return f"words={held}"
+        return f"--words {shlex.quote(','.join(f'{name}={kind}' for name in held))}"
 
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.

@@ -37,12 +37,53 @@ class RefusedColumnError(DataError):
         self.name, self.why, self.names_rows = name, why, names_rows
 
 
+class MixedColumnError(DataError):
+    """A column whose words are of two kinds.
+
+    Attributes
+    ----------
+    where : table, row, column and word, and why it does not fit.
+    name : of the column.
+    ways : what else may be said of it, beside that it is one of categories.
+    """
+
+    def __init__(self, where: str, name: str, ways: Sequence[str]):
+        super().__init__(where)
+        self.where, self.name, self.ways = where, name, ways
+
+
+def mixture(mixed: Sequence[MixedColumnError], choices: Choices) -> DataError:
+    """Return the error about all columns whose words are of two kinds, with what to say of them.
+
+    Parameters
+    ----------
+    mixed : what is in the way in each of them.
+    choices : what was told of the table.
+
+    Examples
+    --------
+    >>> where = "a.csv: row 8, column 'drv': '4' is a number beside 'f'"
+    >>> one = MixedColumnError(where, "drv", ["if there is no answer: --words drv=4=missing"])
+    >>> print(mixture([one], Choices(options=True)))  # doctest: +ELLIPSIS
+    a.csv: row 8, column 'drv': '4' is a number beside 'f'; if these are categories: --words \
+drv=category; if there is no answer: --words drv=4=missing
+    """
+    names = [each.name for each in mixed]
+    first = mixed[0]
+    also = f" (and so in {listed(names[1:])})" if len(names) > 1 else ""
+    kinds = f"if these are categories: {choices.calling('category', *names)}"
+    at = int(first.ways[0].endswith("remove it"))
+    ways = [*first.ways[:at], kinds, *first.ways[at:]]
+    return DataError("; ".join([f"{first.where}{also}", *ways]))
+
+
 def refusal(
     what: str,
     refused: Sequence[RefusedColumnError],
     uncut: Sequence[str],
     shows: str,
     choices: Choices,
+    all_of_them: bool = False,
 ) -> DataError:
     """Return the error about all columns that cannot be used.
 
@@ -53,6 +94,7 @@ def refusal(
     uncut : names of columns of numbers of which it is not said where they are cut.
     shows : some of these numbers.
     choices : what was told of the table.
+    all_of_them : whether these are all columns, so that none is left without them.
 
     Examples
     --------
@@ -72,14 +114,16 @@ def refusal(
         plural, cut = "s" * (len(uncut) > 1), choices.called("binarize")
         parts.append(
             f"column{plural} {listed(uncut)} {held} numbers ({shows}); say where they are cut "
-            f"({cut}): {choices.cuts}; or"
+            f"({cut}): {choices.cuts}"
         )
     names = [each.name for each in refused] + list(uncut)
     rows = next((each.name for each in refused if each.names_rows), None)
     ids = f"; or if '{rows}' names the rows: {choices.naming(rows)}" if rows is not None else ""
-    joined = "; ".join(parts) + (" " if uncut else "; ")
     them = "it" if one else "them"
-    return DataError(f"{what}: {joined}leave {them} out: {choices.leaving(names)}{ids}")
+    way = f"{'or ' * bool(uncut)}leave {them} out: {choices.leaving(names)}"
+    if all_of_them:
+        way = "and there is no other column" if not uncut else ""
+    return DataError(f"{what}: {'; '.join([*parts, *filter(None, [way])])}{ids}")
 
 
 @dataclass(frozen=True)
@@ -168,30 +212,28 @@ def _place(each: Unknown) -> str:
     return f"row {each.row}, column '{shown(each.name, LONGEST)}': '{shown(each.words[0], 40)}'"
 
 
-def no_answers(values: Collection[float], choices: Choices) -> str:
+def no_answers(values: Collection[float], choices: Choices, name: str) -> str:
     """Return what to do where numbers are two and a code of those who gave no answer, or nothing.
 
     Parameters
     ----------
     values : of a column.
     choices : what was told of the table.
+    name : of the column.
 
     Examples
     --------
-    >>> no_answers({1.0, 2.0, 9.0}, Choices(options=True))
-    '; or if 9 means that there is no answer: --words 9=missing'
-    >>> no_answers({1.0, 2.0, 3.0, 9.0}, Choices(options=True))
+    >>> no_answers({1.0, 2.0, 9.0}, Choices(options=True), "tea")
+    'if 9 means that there is no answer: --words tea=9=missing'
+    >>> no_answers({1.0, 2.0, 3.0, 9.0}, Choices(options=True), "tea")
     ''
     """
     codes = sorted(v for v in values if abs(v) in NO_ANSWERS)
     if not codes or set(values) - set(codes) not in ({0.0, 1.0}, {1.0, 2.0}):
         return ""
-    said = ",".join(f"{code:g}=missing" for code in codes)
-    way = (
-        f"--words {said}" if choices.options else f"words={{{said.replace('=missing', ': None')}}}"
-    )
+    way = choices.meaning({f"{code:g}": GONE for code in codes}, name)
     mean = "mean" if len(codes) > 1 else "means"
-    return f"; or if {' and '.join(f'{c:g}' for c in codes)} {mean} that there is no answer: {way}"
+    return f"if {' and '.join(f'{c:g}' for c in codes)} {mean} that there is no answer: {way}"
 
 
 def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from contextlib import suppress
 
 import numpy as np
@@ -222,7 +223,7 @@ def test_no_row_decides_which_entries_of_others_are_missing(
             accepted.append(taken[-1])
             continue
         said = capsys.readouterr().err
-        assert "decides how column" in said or "say what it stands for" in said
+        assert re.search("decides how column|if there is no answer|if 0 means no answer", said)
     if len(accepted) == 2:
         np.testing.assert_array_equal(*accepted)
 

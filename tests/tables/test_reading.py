@@ -283,3 +283,20 @@ def test_long_codes_are_different_levels(how):
     table = hopfed.read_table({"code": cells, "q": [0, 1] * 60}, words={"code": "category"})
     assert table.coding.codes[0].levels == tuple(map(str, sorted({*codes})))
     assert np.array_equal((unpack(table.rows)[:, :3] > 0).sum(axis=0), [40, 40, 40])
+
+
+@pytest.mark.parametrize("head", ["inf,year", "nan,inf,gnp", "y,n,c"])
+def test_a_word_above_numbers_is_a_name_whatever_stands_beside_it(tmp_path, head):
+    """A column called inf made the header a row."""
+    width = head.count(",") + 1
+    body = [",".join(map(str, [(k >> j) % 2 for j in range(width)])) for k in range(12)]
+    table = hopfed.read_table(write(tmp_path / "a.csv", "\n".join([head, *body])), id="")
+    assert table.columns == tuple(head.split(","))
+    assert len(table) == 12
+
+
+@pytest.mark.parametrize("first", ["0,?", "1,NA", "y,n", "0,1"])
+def test_a_first_row_of_entries_is_no_header(tmp_path, first):
+    low, high = ("n", "y") if "y" in first else "01"
+    rows = "\n".join([first, f"{low},{high}", f"{high},{low}", f"{high},{high}"])
+    assert len(hopfed.read_table(write(tmp_path / "a.csv", rows))) == 4

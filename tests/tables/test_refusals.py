@@ -89,7 +89,8 @@ def test_the_few_words_of_another_kind_are_named(tmp_path, hopfed):
     answers = "".join(f"P{k},{'yn'[k % 2]},{'ny'[k % 3 == 0]}\n" for k in range(50))
     path.write_text("person,tea,milk\n" + answers + "Total,25,17\n")
     _, _, errors = hopfed("recover", path)
-    assert "row 51, column 'tea': '25' is a number beside 'n', 'y': remove a row of" in errors
+    assert "row 51, column 'tea': '25' is a number beside 'n', 'y' (and so in 'milk')" in errors
+    assert "; if row 51 sums up others, remove it; if these are categories: --words tea=" in errors
     _, _, errors = hopfed("recover", path, "--words", "n=-1,y=+1")
     assert "row 51, column 'tea': '25' is not among the words that were given" in errors
     path.write_text("person,tea,milk\n" + answers + "Total,25,17\n" * 200)
@@ -103,7 +104,7 @@ def test_codes_of_no_answer_are_told_by_an_option_that_works(tmp_path, hopfed):
     path.write_text("person,tea,milk\n" + rows)
     _, _, errors = hopfed("recover", path)
     way = errors.partition("if 9 means that there is no answer: ")[2].split()
-    assert way == ["--words", "9=missing"]
+    assert way == ["--words", "milk=9=missing"]
     status, text, errors = hopfed("recover", path, *way, "--dry-run")
     assert status == 0, errors
     assert "10.0% of the entries missing" in text

@@ -143,7 +143,11 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
         return
     if (np.abs(sums) < seen).sum() < 2:
         ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
-        raise DataError("; ".join(["fewer than two columns hold both values", *ticked]))
+        from hopfed.tables.table import listed
+
+        alike = [str(tables[0].columns[j]) for j in np.flatnonzero(np.abs(sums) >= seen).tolist()]
+        few = f"fewer than two columns hold both values: {listed(alike)} hold one, or none"
+        raise DataError("; ".join([few, *ticked]))
 
 
 def _moments(tables: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
