@@ -12,6 +12,7 @@ import faulthandler
 import gc
 import math
 import os
+import re
 import signal
 import sys
 import time
@@ -158,12 +159,13 @@ def _fork() -> int | None:
     """Fork: return 0 in the child, its id in the parent, and None where no fork is possible."""
     if not hasattr(os, "fork"):
         return None
-    with warnings.catch_warnings():  # of other threads, which the child does not need
-        warnings.simplefilter("ignore", DeprecationWarning)
-        try:
-            return os.fork()
-        except OSError:  # as where a second process of this size might not fit
-            return None
+    # The child does not need the other threads that Python warns of. The filter is for this module
+    # alone and stays: what two threads put back, each for itself, could be that of the other.
+    warnings.filterwarnings("ignore", category=DeprecationWarning, module=re.escape(__name__))
+    try:
+        return os.fork()
+    except OSError:  # as where a second process of this size might not fit
+        return None
 
 
 def _received(pipe: Any, process: int) -> Iterator[Any]:

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 
 import h5py
 import numpy as np
@@ -110,6 +111,34 @@ def test_a_reader_that_works_for_longer_than_it_may_stand_still_is_not_ended(mon
     monkeypatch.setattr(module, "SECONDS", 10)
     monkeypatch.setattr(module, "STILL", 1.0)
     assert list(in_child_process(working, 0)) == [1]
+
+
+def test_threads_that_read_at_once_silence_no_warnings(monkeypatch):
+    first, second = threading.Event(), threading.Event()
+
+    def fork():
+        """Fail once the other has begun; the thread that began first ends first."""
+        if first.is_set():
+            second.set()
+            one.join(10)
+        else:
+            first.set()
+            second.wait(10)
+        raise OSError
+
+    monkeypatch.setattr(os, "fork", fork)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        one, two = (
+            threading.Thread(target=list, args=(in_child_process(lambda: iter([1]), 0),))
+            for _ in range(2)
+        )
+        one.start()
+        first.wait(10)
+        two.start()
+        two.join(10)
+        with pytest.raises(DeprecationWarning, match="of others"):
+            warnings.warn("of others", DeprecationWarning, stacklevel=1)
 
 
 def test_nobody_stays_behind(monkeypatch):
