@@ -10,8 +10,6 @@ paper".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hopfed._lib.arrays import to_host
@@ -22,59 +20,29 @@ from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
 
 
-@dataclass(frozen=True)
-class Published:
-    """Settings of the algorithm, as its authors have them.
-
-    Attributes
-    ----------
-    tau : sharpened eigenvalue above which an eigenvector counts.
-    score : tau_2, part of an accepted pattern that lies in the subspace.
-    overlap : delta, below which two patterns are different, of either sign.
-    eps, steps : of the sharpening.
-    layers, repulsion, field, beta, updates, noise : of the layered memory; the amplitude of the
-        noise falls from and to these, over beta.
-
-    Examples
-    --------
-    >>> Published(overlap=0.5).layers
-    5
-    """
-
-    tau: float = 0.5
-    score: float = 0.6
-    overlap: float = 0.4
-    eps: float = 0.01
-    steps: int = 200
-    layers: int = 5
-    repulsion: float = 0.2
-    field: float = 0.1
-    beta: float = 2.5
-    updates: int = 50
-    noise: tuple[float, float] = (0.3, 0.02)
-
-    def __post_init__(self) -> None:
-        for name in ("tau", "score", "overlap"):
-            require(0 < getattr(self, name) < 1, name, "in (0, 1)", getattr(self, name))
-
-    @property
-    def memory(self) -> LayeredMemory:
-        """The memory: synchronous, a clamped cue, the self-field kept."""
-        return LayeredMemory(
-            layers=self.layers,
-            repulsion=self.repulsion,
-            field=self.field,
-            noise=self.noise,
-            noise_over_beta=True,
-            self_field=True,
-        )
+# Settings of the algorithm, as its authors have them.
+TAU = 0.5  # sharpened eigenvalue above which an eigenvector counts
+SCORE = 0.6  # tau_2, part of an accepted pattern that lies in the subspace
+OVERLAP = 0.4  # delta, below which two patterns are different, of either sign
+EPS, STEPS = 0.01, 200  # of the sharpening
+LAYERS = 5
+BETA, UPDATES = 2.5, 50  # of the layered memory
+# It is synchronous, its cue is clamped, and the self-field is kept; the amplitude of the noise falls
+# from and to these, over beta.
+MEMORY = LayeredMemory(
+    layers=LAYERS,
+    repulsion=0.2,
+    field=0.1,
+    noise=(0.3, 0.02),
+    noise_over_beta=True,
+    self_field=True,
+)
 
 
 def published_patterns(
     spectrum: Spectrum,
     rank: RankEstimate,
     seed: int,
-    settings: Published | None = None,
     mixtures: np.ndarray | None = None,
 ) -> np.ndarray:
     """Patterns (C, N) that Algorithms 1 and 2 accept, in their order.
@@ -102,37 +70,36 @@ def published_patterns(
     >>> float(np.abs(found @ xi.T.astype(float) / 300).max(axis=1).min().round(2)) > 0.6
     True
     """
-    chosen = settings or Published()
     k = rank.n_detected
     N = spectrum.n_sites
     values = k * spectrum.values[:k] / N
-    for n in range(chosen.steps):  # each eigenvalue by itself: the iteration keeps the vectors
-        values = values + chosen.eps / (1 + chosen.eps * n) * (values - values**2)
-    V = to_host(spectrum.vectors)[:, :k][:, values > chosen.tau].astype(np.float64)
-    values = values[values > chosen.tau]
+    for n in range(STEPS):  # each eigenvalue by itself: the iteration keeps the vectors
+        values = values + EPS / (1 + EPS * n) * (values - values**2)
+    V = to_host(spectrum.vectors)[:, :k][:, values > TAU].astype(np.float64)
+    values = values[values > TAU]
     if not len(values):
         return np.zeros((0, N), np.int8)
     if mixtures is None:
-        count = max(1, 10 * int(len(values) / chosen.layers * np.log(len(values) / 0.01)))
+        count = max(1, 10 * int(len(values) / LAYERS * np.log(len(values) / 0.01)))
         combined = stream(seed, "published").standard_normal((count, len(values))) @ V.T
         mixtures = np.where(combined >= 0, 1, -1)
     require(mixtures.ndim == 2 and mixtures.shape[1] == N, "mixtures", f"of {N} columns", "others")
-    relaxed = chosen.memory.relax(
+    relaxed = MEMORY.relax(
         mixtures.astype(np.int8),
         V * np.sqrt(values),
-        beta=chosen.beta,
-        updates=chosen.updates,
+        beta=BETA,
+        updates=UPDATES,
         seed=derive(seed, "published"),
     )
-    return _accepted(relaxed.state.reshape(-1, N), V, chosen)
+    return _accepted(relaxed.state.reshape(-1, N), V)
 
 
-def _accepted(states: np.ndarray, V: np.ndarray, settings: Published) -> np.ndarray:
+def _accepted(states: np.ndarray, V: np.ndarray) -> np.ndarray:
     """States above tau_2 (18), in their order, each unlike those before it (14), (19)."""
     x = states.astype(np.float64)
-    good = ((x @ V) ** 2).sum(axis=1) / x.shape[1] > settings.score
+    good = ((x @ V) ** 2).sum(axis=1) / x.shape[1] > SCORE
     kept: list[int] = []
     for i in np.flatnonzero(good):
-        if not kept or np.abs(x[kept] @ x[i]).max() / x.shape[1] < settings.overlap:
+        if not kept or np.abs(x[kept] @ x[i]).max() / x.shape[1] < OVERLAP:
             kept.append(int(i))
     return states[kept].astype(np.int8)

@@ -5,8 +5,9 @@ import pytest
 from helpers import sample
 
 import hopfed
+from hopfed.archetypes import published
 from hopfed.archetypes.overlap import retrieval
-from hopfed.archetypes.published import Published, published_patterns
+from hopfed.archetypes.published import published_patterns
 from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import eigenpairs
@@ -21,7 +22,7 @@ def counted(eta):
     return spectrum, TracyWidom()(Sample(spectrum.values, eta.shape[1], len(eta)))
 
 
-def test_what_it_accepts_scores_and_differs():
+def test_what_it_accepts_scores_and_differs(monkeypatch):
     xi, eta = sample(4, 200, 1600, 0.8, 100)
     spectrum, rank = counted(eta)
     found = published_patterns(spectrum, rank, seed=0)
@@ -31,20 +32,21 @@ def test_what_it_accepts_scores_and_differs():
     overlaps = np.abs(found @ found.T.astype(float)) / 200 - np.eye(len(found))
     assert overlaps.max() < 0.4
     np.testing.assert_array_equal(found, published_patterns(spectrum, rank, seed=0))
-    strict = published_patterns(spectrum, rank, 0, Published(score=0.99))
+    monkeypatch.setattr(published, "SCORE", 0.99)
+    strict = published_patterns(spectrum, rank, 0)
     assert (((strict @ V) ** 2).sum(axis=1) / 200 > 0.99).all()
     assert ((found @ V) ** 2).sum(axis=1).min() / 200 < 0.99
 
 
-def test_sharpened_eigenvalues_are_those_of_the_dense_iteration():
+def test_sharpened_eigenvalues_are_those_of_the_dense_iteration(monkeypatch):
     """With tau just above and below a dense eigenvalue the thin form counts as the dense one."""
     _, eta = sample(3, 100, 400, 0.8, 101)
     spectrum, rank = counted(eta)
     C = eta.T.astype(float) @ eta / len(eta)
     dense = np.linalg.eigvalsh(iterate(rank.n_detected * C / 100, eps=0.01, steps=200))[::-1]
     for shift, empty in ((1e-6, True), (-1e-6, False)):
-        tau = float(dense[0]) + shift
-        assert (len(published_patterns(spectrum, rank, 0, Published(tau=tau))) == 0) == empty
+        monkeypatch.setattr(published, "TAU", float(dense[0]) + shift)
+        assert (len(published_patterns(spectrum, rank, 0)) == 0) == empty
 
 
 def test_given_mixtures_take_the_place_of_random_ones():
@@ -81,9 +83,7 @@ def test_the_papers_own_federation():
         hopfed.simulate(source, factoriser="papers")
 
 
-def test_limits_of_the_settings():
-    with pytest.raises(ArgumentError, match="tau"):
-        Published(tau=1.0)
+def test_where_nothing_is_counted_nothing_is_accepted():
     _, eta = sample(3, 100, 400, 0.05, 104)
     spectrum, rank = counted(eta)
     assert rank.n_detected == 0
