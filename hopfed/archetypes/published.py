@@ -19,7 +19,6 @@ from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
 
-
 # Settings of the algorithm, as its authors have them.
 TAU = 0.5  # sharpened eigenvalue above which an eigenvector counts
 SCORE = 0.6  # tau_2, part of an accepted pattern that lies in the subspace
@@ -27,8 +26,8 @@ OVERLAP = 0.4  # delta, below which two patterns are different, of either sign
 EPS, STEPS = 0.01, 200  # of the sharpening
 LAYERS = 5
 BETA, UPDATES = 2.5, 50  # of the layered memory
-# It is synchronous, its cue is clamped, and the self-field is kept; the amplitude of the noise falls
-# from and to these, over beta.
+# It is synchronous, its cue is clamped, and the self-field is kept; the amplitude of the noise
+# falls from and to these, over beta.
 MEMORY = LayeredMemory(
     layers=LAYERS,
     repulsion=0.2,
