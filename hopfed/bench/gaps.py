@@ -13,7 +13,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed.archetypes.graded.verdict.judging import Judging
+from hopfed.archetypes.graded.verdict.judging import REPLICAS
 from hopfed.archetypes.overlap import retrieval
 from hopfed.bench.common import (
     examples,
@@ -96,7 +96,7 @@ def _recovery(M: int, N: int, K: int) -> tuple[Way, ...]:
     # Beside it three spectra of two blocks each; and in the part that is searched, for the rows and
     # each replica, three exchanges over the classes and twenty products of residuals.
     part = min(M * N, SEARCHED)
-    worlds = 1 + Judging().replicas
+    worlds = 1 + REPLICAS
     more = 3 * 2 * 4 * M * N * (K + BESIDE) + worlds * part * (3 * 4 * K + 20 * 4)
     two = Cost(one.bytes + M * N // 4, {**one.operations, "float32": more})
 

@@ -34,7 +34,7 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict.information import lost
-from hopfed.archetypes.graded.verdict.judging import Judging, Residual, judge
+from hopfed.archetypes.graded.verdict.judging import Residual, judge
 from hopfed.archetypes.graded.verdict.resolution import unresolved
 from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
@@ -160,7 +160,6 @@ def recover_graded(
     whitened: Whitened,
     patterns: np.ndarray | None = None,
     search: Search | None = None,
-    judging: Judging | None = None,
     groups: Sequence[Sequence[int]] = (),
     names: Sequence[str] | None = None,
 ) -> GradedArchetypes:
@@ -173,7 +172,7 @@ def recover_graded(
     whitened : the count of the pooled operator in whitened coordinates: where the search starts.
     patterns : (C, N) of +-1 that `hopfed.recover` found in the same rows: one more start, which
         goes further where classes are many and every column has the same noise.
-    search, judging : settings; their defaults when left out.
+    search : settings; their defaults when left out.
     groups : numbers of the columns that are levels of one variable, of which a row has one.
     names : of the columns, for what is said of them; their numbers, from 1, when left out.
 
@@ -211,7 +210,7 @@ def recover_graded(
     there = slice(None) if part.columns is None else part.columns
     known = None if patterns is None else patterns[:, there]
     fit = find_classes(part.owners, U[there], variances[there], search, known)
-    verdict = judge(part.owners, fit, judging or Judging(), U.shape[1], names)
+    verdict = judge(part.owners, fit, U.shape[1], names)
     fit = on_the_whole(owners, part, fit)
     channel = choose(fit, lost(fit, seed))
     error = channel.quality_error

@@ -8,7 +8,8 @@ from hopfed import kernels
 from hopfed.archetypes.graded.fitting.mixture import Prior
 from hopfed.archetypes.graded.fitting.search import single
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.judging import Judging, judge
+from hopfed.archetypes.graded.verdict import judging
+from hopfed.archetypes.graded.verdict.judging import judge
 from hopfed.recovery import sampled
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.rows import columns_of
@@ -60,14 +61,15 @@ def test_what_counts_is_observed(small, observed, rows):
     assert sampled.searched(Owners.of([x], 0), directions=2).whole
 
 
-def test_columns_that_depend_on_each_other_are_named_by_their_place_in_the_table(small):
+def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monkeypatch):
+    monkeypatch.setattr(judging, "REPLICAS", 5)
     rng = np.random.default_rng(5)
     z = rng.standard_normal((400, 1000))
     z[:, 500:] += 2 * rng.standard_normal((400, 1))
     table = Owners.of([np.where(z > 0, 1, -1)], 0)
     part = sampled.searched(table, directions=1)
     fit = single(part.owners, Prior.of(part.owners))
-    verdict = judge(part.owners, fit, Judging(replicas=5))
+    verdict = judge(part.owners, fit)
     assert verdict.status == "structure, but not classes"
     assert len(verdict.residual.columns) > 100
     assert set(verdict.residual.columns) <= set(part.columns[part.columns >= 500])

@@ -14,7 +14,7 @@ import numpy as np
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, expect, improve
 from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.judging import Judging, judge
+from hopfed.archetypes.graded.verdict.judging import judge
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.recovery.sampled import searched
 
@@ -70,7 +70,7 @@ def own_verdict(
     shares = np.full((1, K), 1 / K)
     fit = improve(part.owners, expect(part.owners, Mixture(classes, shares), prior), STEPS)
     fit = _without_absent(part.owners, fit)
-    verdict = judge(part.owners, fit, Judging(), names=names)
+    verdict = judge(part.owners, fit, names=names)
     return verdict.status, verdict.advice
 
 

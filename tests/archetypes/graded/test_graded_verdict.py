@@ -8,9 +8,8 @@ from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict import judging as verdict_module
 from hopfed.archetypes.graded.verdict.differences import carrying
-from hopfed.archetypes.graded.verdict.judging import Judging, dependent_columns, judge
+from hopfed.archetypes.graded.verdict.judging import dependent_columns, judge
 from hopfed.archetypes.graded.verdict.replicas import STEPS, UNSURE_STEPS, drawn
-from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits, pack, unpack
 
 M, N = 1000, 120
@@ -19,7 +18,7 @@ M, N = 1000, 120
 def verdict(x):
     white, owners = whiten([x]), Owners.of([x[:400], x[400:]], 0)
     fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    return judge(owners, fit, Judging()), fit
+    return judge(owners, fit), fit
 
 
 def signs(p, rng):
@@ -156,12 +155,13 @@ def test_replicas_of_a_large_table_are_drawn_few_at_a_time(monkeypatch):
     _, _, x = classes(2, 40, 300, 26)
     white = whiten([x])
     found = []
+    monkeypatch.setattr(verdict_module, "REPLICAS", 6)
     for held in (1 << 28, 1):
         monkeypatch.setattr("hopfed.archetypes.graded.verdict.replicas.HELD", held)
         owners = Owners.of([x], 0)
         fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
         before = owners.exchanges
-        found.append((judge(owners, fit, Judging(replicas=6)), owners.exchanges - before))
+        found.append((judge(owners, fit), owners.exchanges - before))
     (at_once, few), (one_by_one, many) = found
     assert at_once.status == one_by_one.status == "ok"
     assert at_once.residual.ratio == pytest.approx(one_by_one.residual.ratio)
@@ -174,14 +174,9 @@ def test_too_few_rows_are_told_from_another_structure():
     white, owners = whiten([x]), Owners.of([x], 0)
     assert white.spectrum.vectors.shape[1] > 1
     fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    found = judge(owners, fit, Judging(), white.spectrum.vectors.shape[1])
+    found = judge(owners, fit, white.spectrum.vectors.shape[1])
     assert found.status != "ok"
     assert found.advice.endswith("give more rows.")
-
-
-def test_settings_are_checked():
-    with pytest.raises(ArgumentError, match="replicas"):
-        Judging(replicas=2)
 
 
 def test_replicas_of_unsure_rows_settle_for_longer(monkeypatch):
@@ -193,11 +188,12 @@ def test_replicas_of_unsure_rows_settle_for_longer(monkeypatch):
         return settle(worlds, prior, steps)
 
     monkeypatch.setattr(verdict_module, "settle", counted)
+    monkeypatch.setattr(verdict_module, "REPLICAS", 5)
     for shape, missing in ((1, 1), 0.0), ((3, 3), 0.5):
         _, _, x = classes(2, 40, 800, 30, shape=shape, missing=missing)
         owners, white = Owners.of([x], 0), whiten([x])
         fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-        judge(owners, fit, Judging(replicas=5))
+        judge(owners, fit)
     assert asked == [STEPS, UNSURE_STEPS]
 
 

@@ -11,7 +11,7 @@ from hopfed.archetypes.graded.fitting.mixture import ClassSums, weighted_sums
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.graded.owners.variables import Variables
-from hopfed.archetypes.graded.verdict.judging import Judging, judge
+from hopfed.archetypes.graded.verdict.judging import judge
 from hopfed.archetypes.graded.verdict.rows_between import WIDTH, axes, leaning, points_between
 from hopfed.federation.messages import Traffic
 
@@ -140,7 +140,7 @@ def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
 def judged(x):
     white, owners = whiten([x]), Owners.of([x[: len(x) // 2], x[len(x) // 2 :]], 0)
     fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    return judge(owners, fit, Judging())
+    return judge(owners, fit)
 
 
 @pytest.mark.parametrize(("M", "alpha"), [(3000, 0.3), (3000, 0.7), (1000, 0.3)])

@@ -9,7 +9,7 @@ from graded_tables import classes, whiten
 from hopfed import kernels
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.verdict.judging import Judging, judge
+from hopfed.archetypes.graded.verdict.judging import judge
 from hopfed.archetypes.graded.verdict.weaker_rows import NEARER, QUALITIES, weaker_points
 
 K, N = 3, 9
@@ -68,7 +68,7 @@ def test_rows_of_one_class_may_be_weaker_too():
 def judged(x):
     white, owners = whiten([x]), Owners.of([x[: len(x) // 2], x[len(x) // 2 :]], 0)
     fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    return judge(owners, fit, Judging())
+    return judge(owners, fit)
 
 
 def of_two_qualities(seed, M=3000, n=50, low=0.3, part=0.2):

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remind
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
 from hopfed.archetypes.graded.owners.asking import Owners
@@ -45,6 +44,8 @@ from hopfed.archetypes.graded.verdict.row_quality import (
 from hopfed.errors import shown
 from hopfed.theory import tracy_widom
 
+REPLICAS = 20  # tables drawn from the fitted classes
+DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
@@ -74,26 +75,6 @@ ROW_TESTS = (
 )
 
 BETWEEN = ("certainty", "leaning", "weaker")  # that say that rows do not lie in the classes
-
-
-@dataclass(frozen=True)
-class Judging:
-    """How the tests are made.
-
-    Attributes
-    ----------
-    replicas : tables drawn from the fitted classes.
-    deviations : standard deviations of the replicas beyond which a statistic speaks against
-        classes.
-    """
-
-    replicas: int = 20
-    deviations: float = 4.0
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.replicas >= 5, "replicas", "at least 5", self.replicas)
-        require(self.deviations > 0, "deviations", "above 0", self.deviations)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +122,6 @@ class Verdict:
 def judge(
     owners: Owners,
     fit: Fit,
-    judging: Judging,
     n_detected: int = 0,
     names: Sequence[str] | None = None,
 ) -> Verdict:
@@ -150,7 +130,6 @@ def judge(
     Parameters
     ----------
     fit : the classes.
-    judging : how.
     n_detected : directions that the spectrum showed; more than classes hint at classes that the
         entries do not tell apart.
     names : of the columns; their numbers, from 1 as files call them, are said when left out.
@@ -159,7 +138,7 @@ def judge(
     values, vectors, squares, found = _measured([owners], [fit.sums])
     edge = _edge(owners)
     steps = STEPS if found["certainty"][0] > SETTLED else UNSURE_STEPS
-    for batch in _batches(judging.replicas, at_a_time(owners)):
+    for batch in _batches(REPLICAS, at_a_time(owners)):
         worlds = replicas(owners, fit, batch)
         more, _, _, drawn = _measured(worlds, settle(worlds, fit.prior, steps))
         values = np.vstack([values, more])
@@ -169,7 +148,7 @@ def judge(
             break
     ratios = values / edge
     expected, error = _usual(ratios[1:, 0], 1e-3)
-    limit = expected + judging.deviations * error
+    limit = expected + DEVIATIONS * error
     loud = vectors[0][ratios[0] > limit]
     numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
     residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
@@ -180,8 +159,8 @@ def judge(
         deviation = float((column[0] - usual) / spread)
         rows[name] = deviation * (above if deviation > 0 else below)
     within = float(squares[0].sum() / max(_whole(fit), 1e-12))
-    status, advice = _words(fit, residual, rows, within, judging, names)
-    if rows["repeats"] > judging.deviations and found["single"][0] == 0:
+    status, advice = _words(fit, residual, rows, within, names)
+    if rows["repeats"] > DEVIATIONS and found["single"][0] == 0:
         status, advice = "copies", _all_repeated(found["repeats"])
     directions, columns = spanned(fit, squares[0]), carrying(fit, squares[0])
     if status == "ok" and worth(columns, fit.prior.variables) < needed(fit.size):
@@ -195,7 +174,7 @@ def judge(
         advice += in_words(faded(fit)) + _single_rows(fit)
     unseen = (
         status == "structure, but not classes"
-        and all(abs(rows[name]) <= judging.deviations for name in BETWEEN)
+        and all(abs(rows[name]) <= DEVIATIONS for name in BETWEEN)
         and as_little(residual.ratio, len(residual.columns), owners)
     )
     if status not in ("ok", "copies") and (max(fit.size, 1) < n_detected or unseen):
@@ -304,7 +283,6 @@ def _words(
     residual: Residual,
     rows: dict[str, float],
     within: float,
-    judging: Judging,
     names: Sequence[str] | None,
 ) -> tuple[str, str]:
     K = fit.size
@@ -313,7 +291,7 @@ def _words(
             f"The table is explained by {K} rows that come back: within classes the entries vary "
             f"by {within:.1%} of what they vary in all. These are copies of rows, not kinds."
         )
-    if residual.deviation > judging.deviations:
+    if residual.deviation > DEVIATIONS:
         classes = "one class" if K == 1 else f"each of {K} classes"
         named = _named(residual.columns, names)
         return "structure, but not classes", (
@@ -322,7 +300,7 @@ def _words(
             f"{residual.error:.2f} is expected. Merge or leave out such columns, or take the "
             "classes as a summary only."
         )
-    odd = {name: z for name, z in rows.items() if abs(z) > judging.deviations}
+    odd = {name: z for name, z in rows.items() if abs(z) > DEVIATIONS}
     if odd:
         return "structure, but not classes", _odd_rows(K, odd)
     if K == 1:
