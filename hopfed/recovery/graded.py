@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -39,26 +38,7 @@ from hopfed.archetypes.graded.verdict.resolution import unresolved
 from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
 from hopfed.recovery.sampled import on_the_whole, searched
-
-
-class Spectral(Protocol):
-    """What a spectrum must have: leading eigenvectors."""
-
-    @property
-    def vectors(self) -> Array:
-        """(N, K)."""
-
-
-class Whitened(Protocol):
-    """What is needed of a count in whitened coordinates."""
-
-    @property
-    def variances(self) -> np.ndarray:
-        """(N,) noise variance of each zero-filled column."""
-
-    @property
-    def spectrum(self) -> Spectral:
-        """Counted eigenpairs of the whitened second moment."""
+from hopfed.spectral.whitening import Whitened
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +173,10 @@ def recover_graded(
     >>> T = rng.uniform(-1, 1, (3, 60))
     >>> x = np.where(rng.random((900, 60)) < (1 + T[rng.integers(3, size=900)]) / 2, 1, -1)
     >>> x[rng.random(x.shape) < 0.1] = 0
-    >>> from types import SimpleNamespace
-    >>> v = np.full(60, 0.6)
-    >>> U = np.linalg.eigh(x.T @ x / 900)[1][:, -3:]
-    >>> white = SimpleNamespace(variances=v, spectrum=SimpleNamespace(vectors=U))
+    >>> from hopfed.spectral.operators import FactorOperator
+    >>> from hopfed.spectral.rank import TracyWidom
+    >>> from hopfed.spectral.whitening import whitened
+    >>> white = whitened(FactorOperator.from_examples(x), TracyWidom())
     >>> found = recover_graded([x[:300], x[300:]], seed=0, whitened=white)
     >>> found.size, found.status, found.channel, found.responsibilities(x[:5]).shape
     (3, 'ok', 'graded', (5, 3))
