@@ -13,11 +13,23 @@ HOME = "HOPFED_HOME"  # the variable that names it
 
 
 def home() -> Path:
-    """Return the folder for what is kept: `HOPFED_HOME`, or `.hopfed` in the home folder."""
+    """Return the folder for what is kept: `HOPFED_HOME`, or `.hopfed` in the home folder.
+
+    A `~` at its beginning stands for the home folder, as services and files of settings pass it on.
+
+    Raises
+    ------
+    ArgumentError : there is no home folder, or the path is not absolute: such a folder would be
+        another one wherever a command is started, with another secret and no record of the rest.
+    """
+    given = os.environ.get(HOME)
     try:
-        return Path(os.environ.get(HOME) or Path.home() / ".hopfed")
+        found = Path(given).expanduser() if given else Path.home() / ".hopfed"
     except RuntimeError:  # whoever has no home folder
-        raise ArgumentError(HOME, "given: this user has no home folder", "none") from None
+        raise ArgumentError(HOME, "given: this user has no home folder", given or "none") from None
+    if not found.is_absolute():
+        raise ArgumentError(HOME, "an absolute path, the same wherever you are", given or found)
+    return found
 
 
 def require_no_lost_link(folder: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from asking import ask, method, signs, site
 from flwr.supercore.primitives.asymmetric import generate_key_pairs
 
+from hopfed._lib.home_folder import home
 from hopfed._lib.other_accounts import own_folder
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, LocalError
@@ -123,6 +124,34 @@ def test_a_damaged_record_is_named_to_its_owner(tmp_path, answers):
     )
     with pytest.raises(LocalError, match="copy that was made after the last release"):
         Released(path).rounds  # noqa: B018
+
+
+@pytest.mark.parametrize("given", ["rel", ".", "../keep", "a/~", "~nobody-of-this-name/x"])
+def test_a_home_that_depends_on_the_working_folder_is_refused(monkeypatch, given):
+    """Each working folder had a secret and a budget of its own."""
+    monkeypatch.setenv("HOPFED_HOME", given)
+    with pytest.raises(ArgumentError, match=r"HOPFED_HOME must be .*, got ") as told:
+        home()
+    assert str(told.value).endswith(given)
+    assert "\n" not in str(told.value)
+
+
+def test_a_home_beside_a_home_folder_that_is_not_absolute_is_refused(monkeypatch):
+    monkeypatch.setenv("HOME", "here")
+    for given in ("", "~/keep"):
+        monkeypatch.setenv("HOPFED_HOME", given)
+        with pytest.raises(ArgumentError, match="must be an absolute path"):
+            home()
+
+
+def test_a_tilde_in_the_name_of_a_home_is_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HOPFED_HOME", "~/keep")
+    assert home() == tmp_path / "keep"
+    monkeypatch.setenv("HOPFED_HOME", "~")
+    assert home() == tmp_path
+    monkeypatch.delenv("HOPFED_HOME")
+    assert home() == tmp_path / ".hopfed"
 
 
 def test_a_home_is_for_its_owner_alone_whatever_the_umask(tmp_path):
