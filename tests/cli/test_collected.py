@@ -1,5 +1,8 @@
 """`hopfed fl collect`, `forget` and `admit` as a user runs them."""
 
+import subprocess
+import sys
+
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -68,6 +71,32 @@ def test_noisy_sums_are_forgotten_and_admitted_to_the_bit(hopfed, tmp_path, home
     assert one.read_bytes() == other.read_bytes()
     assert hopfed("fl", "admit", one, "1")[0] == 0
     assert one.read_bytes() == before
+
+
+SLOW = """
+import sys, time
+from hopfed.cli import main
+from hopfed.neural.collected_sums import Collected
+load = Collected.load
+def waits(*arguments):
+    held = load(*arguments)
+    time.sleep(1)  # so that others load before this one saves
+    return held
+Collected.load = waits
+main(sys.argv[1:])
+"""
+
+
+def test_of_two_that_change_a_file_at_once_neither_is_lost(hopfed, tmp_path):
+    """Each saved what it had loaded, and so brought back whom the other had forgotten."""
+    file = tmp_path / "sums.h5"
+    hopfed("fl", "collect", file, *SMALL)
+    words = (("forget", "1"), ("forget", "2"))
+    command = [sys.executable, "-c", SLOW, "fl"]
+    both = [subprocess.Popen([*command, act, str(file), who]) for act, who in words]
+    assert [process.wait() for process in both] == [0, 0]
+    assert Collected.load(file).members == [0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["sums.h5"]
 
 
 def test_a_trace_that_stays_is_told_in_one_line(hopfed, tmp_path):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hopfed._lib.other_accounts import locked_itself
 from hopfed._lib.outputs import RUN, check_outputs
 from hopfed.cli.numbers import COUNT, Whole
 from hopfed.cli.printing import out
@@ -74,8 +75,9 @@ def forget_command(file: Path, client: int, data: str) -> None:
 
     Example: hopfed fl forget sums.h5 2
     """
-    held = _load(file, data).forget(client)
-    held.save(file)
+    with locked_itself(file):
+        held = _load(file, data).forget(client)
+        held.save(file)
     _tell(held)
 
 
@@ -90,9 +92,10 @@ def admit_command(file: Path, client: int, data: str) -> None:
 
     Example: hopfed fl admit sums.h5 3
     """
-    held = _load(file, data)
-    held = held.admit(client, _secret(held.method))
-    held.save(file)
+    with locked_itself(file):
+        held = _load(file, data)
+        held = held.admit(client, _secret(held.method))
+        held.save(file)
     _tell(held)
 
 
