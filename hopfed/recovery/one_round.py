@@ -263,10 +263,10 @@ class Federation:
         answers = self.agreement(patterns, quality)
         if not answers or are_copies(answers, patterns):
             return False  # no row is explained, or more of them than there are
-        holds = check_channel(answers, self.n_sites).holds
+        holds = check_channel(answers, self.n_sites)
         if not holds or is_covered(answers) or self.masked:
             return holds
-        return check_channel(self.agreement(patterns, quality, True), self.n_sites).holds
+        return check_channel(self.agreement(patterns, quality, True), self.n_sites)
 
     def agreement(
         self, patterns: np.ndarray, quality: float | None = None, pooled: bool = False

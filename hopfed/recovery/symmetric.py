@@ -44,31 +44,8 @@ class Agreement:
     repeats: float = 0.0
 
 
-@dataclass(frozen=True)
-class Channel:
-    """What the rows say of the symmetric channel.
-
-    Attributes
-    ----------
-    breadth : variance of the overlaps over what flips alone make of it, the largest of any client.
-    broad : whether that of any client is too large, or too small, for flips alone.
-    spread : standard deviation over columns of the agreement, beyond chance.
-    uneven : whether that is more than chance allows.
-    """
-
-    breadth: float
-    broad: bool
-    spread: float
-    uneven: bool
-
-    @property
-    def holds(self) -> bool:
-        """Whether nothing speaks against the symmetric channel."""
-        return not (self.broad or self.uneven)
-
-
-def check_channel(answers: list[Agreement], n_sites: int) -> Channel:
-    """Compare the agreement of rows and patterns with that of the symmetric channel.
+def check_channel(answers: list[Agreement], n_sites: int) -> bool:
+    """Whether nothing in the agreement of rows and patterns speaks against the symmetric channel.
 
     The overlaps of each client are compared with its own mean, so each may have a quality r of its
     own, and then those of all together, since a small client says little; one whose rows are noise
@@ -83,23 +60,21 @@ def check_channel(answers: list[Agreement], n_sites: int) -> Channel:
     --------
     >>> rng = np.random.default_rng(0)
     >>> xi = np.where(rng.random(300) < 0.5, 1, -1)
-    >>> noisy = xi * np.where(rng.random((500, 300)) < 0.9, 1, -1)
-    >>> check_channel([agreement(noisy @ xi[:, None], noisy, xi[None])], 300).holds
+    >>> def answer(rates):
+    ...     rows = xi * np.where(rng.random((500, 300)) < rates, 1, -1)
+    ...     moments = [((rows @ xi) ** i).sum() for i in range(3)]
+    ...     return summed(xi[None], np.array(moments), np.array([500]), rows.sum(axis=0)[None])
+    >>> check_channel([answer(0.9)], 300)
     True
-    >>> rates = rng.random(300)  # flips of another rate in every column
-    >>> other = xi * np.where(rng.random((500, 300)) < rates, 1, -1)
-    >>> check_channel([agreement(other @ xi[:, None], other, xi[None])], 300).holds
+    >>> check_channel([answer(rng.random(300))], 300)  # flips of another rate in every column
     False
     """
     resembling = [a for a in answers if _resembles(a.overlaps, n_sites)] or answers
     breadths = [_breadth(a.overlaps, n_sites) for a in resembling]
+    broad = any(b.off for b in breadths) or _together(breadths).off
     excess, error = _excess(answers, n_sites)
-    return Channel(
-        breadth=max((b.ratio for b in breadths), default=1.0),
-        broad=any(b.off for b in breadths) or _together(breadths).off,
-        spread=float(np.sqrt(max(excess, 0.0))),
-        uneven=excess > max(UNEVEN**2, DEVIATIONS * error),
-    )
+    uneven = excess > max(UNEVEN**2, DEVIATIONS * error)
+    return not (broad or uneven)
 
 
 def is_covered(answers: list[Agreement]) -> bool:
@@ -118,22 +93,6 @@ def is_covered(answers: list[Agreement]) -> bool:
     """
     counts = np.concatenate([a.counts for a in answers])
     return bool(counts[counts >= FEW].sum() >= counts.sum() / 2)
-
-
-def agreement(products: np.ndarray, rows: np.ndarray, patterns: np.ndarray) -> Agreement:
-    """Sums of one client in memory, as plain arrays.
-
-    Parameters
-    ----------
-    products : (M, K) ``rows @ patterns^T``.
-    rows : (M, N) of +-1.
-    patterns : (K, N) of +-1.
-    """
-    choice = products.argmax(axis=1)
-    own = np.eye(len(patterns))[choice]
-    best = products.max(axis=1)
-    moments = np.array([len(best), best.sum(), (best**2).sum()])
-    return summed(patterns, moments, own.sum(axis=0), own.T @ rows)
 
 
 def summed(
