@@ -81,15 +81,20 @@ class Run:
         """Whether nothing is missing."""
         return self.committed == self.planned
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, private: bool = False) -> None:
         """Write the run to `path`, whole or not at all.
+
+        Parameters
+        ----------
+        path : of the file.
+        private : nobody but its owner may read it (0600), whatever was there.
 
         Raises
         ------
         RunFileError : the file cannot be written; what stood there before is untouched.
         """
         data = self._image()
-        with replacing(path, durable=True) as temporary:
+        with replacing(path, private=private, durable=True) as temporary:
             temporary.write_bytes(data)
 
     def _image(self) -> memoryview:

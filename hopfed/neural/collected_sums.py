@@ -129,13 +129,13 @@ class Collected:
         return accuracies(made, task.tensors, [task.split.test])[0]
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all; equal states give equal bytes."""
+        """Write the file for its owner alone, whole or not at all; equal states, equal bytes."""
         arrays = {name: np.asarray(array) for name, array in self.state.items()}
         own = {f.name for f in fields(self.method)} - {"task", "training"}
         options = {n: v for n, v in to_plain(self.method).items() if n in own}
         config = {"task": to_plain(self.method.task), "options": options}
         summary = {"members": self.members, "examples": self.examples}
-        Run(KIND, config, arrays, summary).save(path)
+        Run(KIND, config, arrays, summary).save(path, private=True)
 
     @classmethod
     def load(cls, path: str | Path, data: str | None = None) -> Self:

@@ -1,5 +1,6 @@
 """`hopfed fl collect`, `forget` and `admit` as a user runs them."""
 
+import os
 import subprocess
 import sys
 
@@ -71,6 +72,19 @@ def test_noisy_sums_are_forgotten_and_admitted_to_the_bit(hopfed, tmp_path, home
     assert one.read_bytes() == other.read_bytes()
     assert hopfed("fl", "admit", one, "1")[0] == 0
     assert one.read_bytes() == before
+
+
+def test_what_each_client_gave_is_for_the_owner_of_the_file_alone(hopfed, tmp_path):
+    file = tmp_path / "sums.h5"
+    before = os.umask(0o022)
+    try:
+        assert hopfed("fl", "collect", file, *SMALL)[0] == 0
+        assert file.stat().st_mode & 0o777 == 0o600
+        file.chmod(0o644)  # as it was made before
+        assert hopfed("fl", "forget", file, "1")[0] == 0
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 SLOW = """
