@@ -149,3 +149,19 @@ def test_who_is_sending_is_not_asked_again_however_long_it_takes(machines, serve
     assert found[0].fault == Fault.NONE, found[0].reason
     assert pushes[0] > 4, "more than two seconds of sending"
     assert len(pushes) == 2, "the answer, and that to the last word"
+
+
+def test_a_key_that_another_process_uses_is_said_to_be_in_use(machines, server):
+    """As with another home, or on another machine, whose lock this one does not see."""
+    first, second = site(machines, server, 0), site(machines, server, 1, key=0)
+    told = []
+    second.patience, second.say = 0.5, told.append
+    thread = threading.Thread(target=first.run)
+    thread.start()
+    server.wait(1, 30.0)
+    with pytest.raises(HopfedError, match="this key is in use by another process") as end:
+        second.run()
+    first.finished.set()
+    thread.join()
+    assert "412" not in str(end.value)
+    assert "this key is in use by another process" in told[0]

@@ -73,6 +73,13 @@ class GarbledError(Exception):
     """What the server sent is not what a server of hopfed sends."""
 
 
+class KeyInUseError(Exception):
+    """Whoever has this key is at the server already, or was until moments ago."""
+
+    def __str__(self) -> str:
+        return "this key is in use by another process, here or on another machine"
+
+
 @dataclass
 class ClientProcess:
     """A client and its way to the server.
@@ -142,6 +149,8 @@ class ClientProcess:
         try:
             node: int = client.ActivateNode(request).node_id
         except httpx.HTTPStatusError as error:
+            if error.response.status_code == httpx.codes.PRECONDITION_FAILED:
+                raise KeyInUseError from None
             if error.response.status_code != httpx.codes.UNAUTHORIZED:
                 raise
             raise HopfedError(
@@ -258,7 +267,7 @@ class ClientProcess:
 def _words(error: Exception) -> str:
     """What went wrong, in one line of which the server chose nothing that steers a terminal."""
     first = next(iter(str(error).splitlines()), "")
-    if isinstance(error, (httpx.HTTPError, GarbledError)):
+    if isinstance(error, (httpx.HTTPError, GarbledError, KeyInUseError)):
         return shown(first.rstrip(".") or "no connection")
     return shown(f"what it sends makes no sense ({type(error).__name__}: {first})")
 
