@@ -48,7 +48,7 @@ def save(found: Archetypes, path: str | Path) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> from hopfed import recover
+    >>> from hopfed import load, recover
     >>> from hopfed.data.channel import small_sample
     >>> found = recover(small_sample()[1])
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -58,27 +58,6 @@ def save(found: Archetypes, path: str | Path) -> None:
     """
     check_run("path", path)
     as_run(found).save(path)
-
-
-def load(path: str | Path) -> Archetypes:
-    """Read archetypes that `save`, or `--out` of `hopfed recover`, `serve` or `join` wrote.
-
-    Parameters
-    ----------
-    path : of the run file.
-
-    Raises
-    ------
-    RunFileError : there is no such file, it is damaged, or it holds something else.
-
-    Examples
-    --------
-    >>> load("lost.h5")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.RunFileError: lost.h5: no such run file
-    """
-    return loaded(Run.load(path, complete=True), path)
 
 
 def loaded(run: Run, path: str | Path) -> Archetypes:

@@ -10,6 +10,7 @@ import pytest
 
 import hopfed
 from hopfed.archetypes import storage
+from hopfed.archetypes.loading import load
 from hopfed.archetypes.export import report_of, table_of
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, BackendError, RunFileError
@@ -53,7 +54,7 @@ def test_what_the_command_writes_is_read(hopfed, graded, tmp_path):
     np.save(tmp_path / "x.npy", x)
     status, text, _ = hopfed("recover", tmp_path / "x.npy", "--json", "--out", tmp_path / "r.h5")
     said = json.loads(text)
-    found = storage.load(tmp_path / "r.h5")
+    found = load(tmp_path / "r.h5")
     assert (status, found.status, len(found)) == (0, said["status"], said["n_archetypes"])
     assert found.columns == found.coding.columns == tuple(f"column {j}" for j in range(1, 10))
     assert len(found.assign(x).archetype) == 300
@@ -67,7 +68,7 @@ def test_files_of_before_there_were_graded_means_are_read(symmetric, tmp_path):
     made = {"hopfed": "0.1.0"}
     old = replace(run, arrays=arrays, summary=words | {"fit": 0.5}, provenance=made)
     old.save(tmp_path / "old.h5")
-    back = storage.load(tmp_path / "old.h5")
+    back = hopfed.load(tmp_path / "old.h5")
     assert (back.channel, back.explained, back.graded_means) == ("symmetric", 0.5, None)
     np.testing.assert_array_equal(back.patterns, symmetric.patterns)
     np.testing.assert_allclose(back.means, symmetric.means)
@@ -90,7 +91,7 @@ def test_files_whose_arrays_do_not_fit_are_refused(symmetric, tmp_path, name, ar
     run = storage.as_run(symmetric)
     replace(run, arrays=run.arrays | {name: array}).save(tmp_path / "a.h5")
     with pytest.raises(RunFileError, match=words) as caught:
-        storage.load(tmp_path / "a.h5")
+        hopfed.load(tmp_path / "a.h5")
     assert "\n" not in str(caught.value)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import DATA
 
-from hopfed.archetypes.storage import load
+from hopfed.archetypes.loading import load
 from hopfed.runs import Run
 from hopfed.tables.coding import Coding
 

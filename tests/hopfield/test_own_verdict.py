@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hopfed.archetypes.storage import load
+from hopfed.archetypes.loading import load
 from hopfed.cli.machines.join import _finish
 from hopfed.data.readers import as_examples
 from hopfed.hopfield.site import own_verdict as site
