@@ -55,6 +55,13 @@ out = Screen(soft_wrap=True)
 err = Screen(stderr=True)
 
 
+def progress_bar(*columns: Any) -> Any:
+    """Return a bar of rich on standard error, gone in the end, and none where no terminal is."""
+    from rich.progress import Progress
+
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+
+
 def named(name: str, words: str) -> Text:
     """Return a text of a bold name, a colon, and words."""
     return Text.assemble((shown(name), "bold"), f": {shown(words)}")

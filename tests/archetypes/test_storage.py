@@ -10,8 +10,8 @@ import pytest
 
 import hopfed
 from hopfed.archetypes import storage
-from hopfed.archetypes.loading import load
 from hopfed.archetypes.export import report_of, table_of
+from hopfed.archetypes.loading import load
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, BackendError, RunFileError
 from hopfed.runs import Run

@@ -14,7 +14,7 @@ import click
 from hopfed.bench import NAMES, PAIRS, check_name, load
 from hopfed.cli.device import device_option, on_the_processor
 from hopfed.cli.numbers import Whole
-from hopfed.cli.printing import Screen, err, human_bytes, named, out, shown, table
+from hopfed.cli.printing import Screen, human_bytes, named, out, progress_bar, shown, table
 from hopfed.errors import ArgumentError
 from hopfed.kernels.place import place
 
@@ -139,17 +139,11 @@ def _steps(name: str, pairs: list[str], options: dict[str, Any]) -> int:
 @contextmanager
 def _progress(steps: int) -> Iterator[Callable[[str], None]]:
     """Progress bar on standard error; yields the function that announces each step."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     text = TextColumn("{task.description}", markup=False)
     columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), text)
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+    with progress_bar(*columns) as bar:
         task = bar.add_task("loading", total=steps, completed=-1)
         yield lambda words: bar.update(task, advance=1, description=words)
 

@@ -17,7 +17,7 @@ from hopfed._lib.cluster import cluster
 from hopfed._lib.outputs import RUN, check_folder, check_outputs
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, SEEDS
-from hopfed.cli.printing import err, named, out, shown, table
+from hopfed.cli.printing import named, out, progress_bar, shown, table
 from hopfed.cli.runs.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, PRESET_NAMES, find
@@ -228,10 +228,10 @@ def _says(named: Iterable[tuple[str, str, str]], setting: str, value: str) -> bo
 @contextmanager
 def progress(name: str) -> Any:
     """Progress bar on standard error, by seed, or by seed and round."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
     columns = (name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+    with progress_bar(*columns) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, planned: bar.update(task, completed=done, total=planned)
 
