@@ -19,6 +19,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import Place, place
+from hopfed.recovery.cautions import with_cautions, with_open_rates
 from hopfed.recovery.columns import left_out, on_all_columns
 from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
@@ -175,6 +176,9 @@ def run_recovery(
         # Beside a device the host solves small problems, for which threads wait for each other.
         with blas_threads(1 if any(map(_is_there, clients)) else None):
             recovery = _recovered(clients, rule, settings, seed, coding)
+            found = with_open_rates(recovery.archetypes, clients)
+            found = with_cautions(found, clients)
+            recovery = replace(recovery, archetypes=found)
     if tables is None:
         return recovery
     found = replace(recovery.archetypes, columns=tables[0].columns, coding=coding)
