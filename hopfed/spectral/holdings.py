@@ -28,6 +28,7 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.errors import ArgumentError
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
 from hopfed.spectral.row_energy import diagonal_and_mean
+from hopfed.spectral.scaling import DerivedOperator
 from hopfed.theory import held_columns
 
 KINDS = 64  # of columns from which the edge is computed, the most numerous ones
@@ -142,7 +143,7 @@ class Holdings:
 
 
 @dataclass(frozen=True)
-class MatchedOperator(HebbianOperator):
+class MatchedOperator(DerivedOperator):
     """``F * (S - taken) + diag + mass m m^T`` as products with `base`, * entry by entry.
 
     Attributes
@@ -154,7 +155,7 @@ class MatchedOperator(HebbianOperator):
     mean : (N,) m.
     """
 
-    base: HebbianOperator = field(repr=False)
+    made = "matched"
     taken: Array = field(repr=False)
     label: np.ndarray = field(repr=False)
     factors: np.ndarray = field(repr=False)
@@ -191,20 +192,5 @@ class MatchedOperator(HebbianOperator):
         return DenseOperator(self.n_sites, self.mass, self.sum_sq_weights, matrix)
 
     @property
-    def home(self) -> Array:  # noqa: D102
-        return self.base.home
-
-    @property
-    def trace(self) -> float:  # noqa: D102
-        raise ArgumentError("operator", "one whose diagonal is known", "a matched operator")
-
-    @property
     def nbytes(self) -> int:  # noqa: D102
         return int(self.base.nbytes + 8 * self.n_sites * (2 + self.taken.shape[1] // 2))
-
-    def _added(self, other: Self) -> Self:
-        got = f"{type(self).__name__} and {type(other).__name__}"
-        raise ArgumentError("operators", "added before they are matched", got)
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(self, base=self.base * weight, **self._scaled(weight))

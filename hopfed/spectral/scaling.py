@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -13,7 +13,30 @@ from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOper
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledOperator(HebbianOperator):
+class DerivedOperator(HebbianOperator):
+    """Products with `base` and with what is made of them: neither added nor of a known diagonal."""
+
+    base: HebbianOperator = field(repr=False)
+    made: ClassVar[str]  # what was done to the base
+
+    @property
+    def home(self) -> Array:  # noqa: D102
+        return self.base.home
+
+    @property
+    def trace(self) -> float:  # noqa: D102
+        raise ArgumentError("operator", "one whose diagonal is known", f"a {self.made} operator")
+
+    def _added(self, other: Self) -> Self:
+        got = f"{type(self).__name__} and {type(other).__name__}"
+        raise ArgumentError("operators", f"added before they are {self.made}", got)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(self, base=self.base * weight, **self._scaled(weight))
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledOperator(DerivedOperator):
     """``diag(s) (S - mass m m^T) diag(s)`` as products with `base`; s and m (N,) where it lives.
 
     Examples
@@ -24,7 +47,7 @@ class ScaledOperator(HebbianOperator):
     [[1.0, -2.0], [-2.0, 4.0]]
     """
 
-    base: HebbianOperator = field(repr=False)
+    made = "scaled"
     scale: Array = field(repr=False)
     mean: Array = field(repr=False)
 
@@ -35,23 +58,8 @@ class ScaledOperator(HebbianOperator):
         return s * (self.base.matmat(inner) - m * (m.T @ inner))
 
     @property
-    def home(self) -> Array:  # noqa: D102
-        return self.base.home
-
-    @property
-    def trace(self) -> float:  # noqa: D102
-        raise ArgumentError("operator", "one whose diagonal is known", "a scaled operator")
-
-    @property
     def nbytes(self) -> int:  # noqa: D102
         return self.base.nbytes + 4 * self.n_sites
-
-    def _added(self, other: Self) -> Self:
-        got = f"{type(self).__name__} and {type(other).__name__}"
-        raise ArgumentError("operators", "added before they are scaled", got)
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(self, base=self.base * weight, **self._scaled(weight))
 
 
 def centred(operator: HebbianOperator, mean: np.ndarray) -> HebbianOperator:
