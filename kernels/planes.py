@@ -233,15 +233,13 @@ def _product(
     multiply: Callable, signs: PackedBits, seen: PackedBits, X: np.ndarray, rows: int
 ) -> np.ndarray:
     """Pad X to whole groups of columns, and share the rows of the result out."""
-    from hopfed.kernels.cpu.products import PIECE, columns_together
+    from hopfed.kernels.cpu.products import PIECE, in_groups
 
     n, k = X.shape
     out = np.zeros((rows, k), X.dtype)
     if out.size == 0 or n == 0:
         return out
-    width = columns_together(X.dtype, k)
-    padded = np.zeros((n, -(-k // width) * width), X.dtype)
-    padded[:, :k] = X
+    padded, width = in_groups(X)
     signed = signs is not seen
     groups = n_words(rows)
     size = max(1, min(GROUPS, groups // (2 * thread_count())), 4 * LEAST // (WORD * n * k))

@@ -84,15 +84,13 @@ def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
 
 def _product(multiply: Callable, p: PackedBits, X: np.ndarray, rows: int) -> np.ndarray:
     """Pad X to whole groups of columns, sum its pieces, and share the rows of the result out."""
-    from hopfed.kernels.cpu.products import PIECE, columns_together, reversed_rows
+    from hopfed.kernels.cpu.products import PIECE, in_groups, reversed_rows
 
     n, k = X.shape
     out = np.zeros((rows, k), X.dtype)
     if out.size == 0 or n == 0:
         return out
-    width = columns_together(X.dtype, k)
-    padded = np.zeros((n, -(-k // width) * width), X.dtype)
-    padded[:, :k] = X
+    padded, width = in_groups(X)
     padded[reversed_rows(n)] *= -1
     totals = np.add.reduceat(padded, np.arange(0, n, PIECE), axis=0)
     groups = n_words(rows)

@@ -43,9 +43,13 @@ def _reverse(block, count, first):
             block[j] = ~block[j]
 
 
-def columns_together(dtype: np.dtype, k: int) -> int:
-    """Number of columns that `multiply` takes together for a matrix of k columns."""
-    return COLUMNS[types.float32 if dtype == np.float32 else types.float64] if k > 2 else 1
+def in_groups(X: np.ndarray) -> tuple[np.ndarray, int]:
+    """X (n, k) with columns of 0 up to whole groups, and the columns that are taken together."""
+    (n, k), kind = X.shape, types.float32 if X.dtype == np.float32 else types.float64
+    width = COLUMNS[kind] if k > 2 else 1
+    padded = np.zeros((n, -(-k // width) * width), X.dtype)
+    padded[:, :k] = X
+    return padded, width
 
 
 def _summing(columns_of):
@@ -89,7 +93,7 @@ selected_sums = _summing(dict.fromkeys(WIDE, 1))
 def _add_piece(words, count, x, first, width, totals, piece, sums, out, row):
     """Add to 64 rows of `out`, from `row`, the products of `count` words with rows of x.
 
-    The columns of x, from row `first`, are taken `width` at a time (`columns_together`), and are
+    The columns of x, from row `first`, are taken `width` at a time (`in_groups`), and are
     padded to a multiple of it; totals[piece] holds their sums over the rows of this piece.
     """
     lanes = min(WORD, len(out) - row)
