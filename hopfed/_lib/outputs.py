@@ -25,7 +25,6 @@ from hopfed.errors import ArgumentError, RunFileError
 RUN = (".h5", ".hdf5")
 FIGURE = (".png", ".pdf", ".svg")
 PAGE = (".html", ".htm")
-ARRAY = (".npy",)
 
 _PROBE = 1 << 16  # bytes written to see whether a folder takes any
 _MARK = 8  # random letters in the name of a temporary file
@@ -59,8 +58,8 @@ def check_outputs(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     data = Path(folder, "rows.npy")
     ...     data.touch()
-    ...     check_outputs(("--out", f"{folder}/found.npy", ARRAY), inputs=[data])
-    ...     check_outputs(("--out", data, ARRAY), inputs=[data])  # doctest: +ELLIPSIS
+    ...     check_outputs(("--out", f"{folder}/found.h5", RUN), inputs=[data])
+    ...     check_outputs(("--out", data, (".npy",)), inputs=[data])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     hopfed.errors.ArgumentError: --out must be another file than the input, got /.../rows.npy
