@@ -17,6 +17,8 @@ from hopfed._lib.outputs import check_outputs, check_writable, remove_leftovers,
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.runs import Run
 
+ARRAY = (".npy",)
+
 
 @pytest.fixture
 def path(tmp_path):
@@ -45,13 +47,13 @@ def test_an_output_is_no_input_by_any_name(tmp_path, link):
     if link is not None:
         out = tmp_path / "link.npy"
         link(data, out)
-    refused("another file than the input", ("--out", out, outputs.ARRAY), inputs=[data])
+    refused("another file than the input", ("--out", out, ARRAY), inputs=[data])
     refused(
         "another file than the input",
-        ("--out", f"{tmp_path}/../{tmp_path.name}/{out.name}", outputs.ARRAY),
+        ("--out", f"{tmp_path}/../{tmp_path.name}/{out.name}", ARRAY),
         inputs=["lost.npy", data],
     )
-    check_outputs(("--out", tmp_path / "other.npy", outputs.ARRAY), inputs=[data])
+    check_outputs(("--out", tmp_path / "other.npy", ARRAY), inputs=[data])
 
 
 def test_two_outputs_are_two_files(tmp_path):
