@@ -160,11 +160,12 @@ def described(found: Archetypes, k: int) -> list[str]:
     >>> rng = np.random.default_rng(0)
     >>> heads = np.where(rng.random((500, 1)) < 0.5, 0.9, 0.4)  # of all 20 coins of a row
     >>> described(recover(rng.random((500, 20)) < heads), 0)[0]
-    'archetype 1, 55% of the rows, rates +- 5.8% at most (95% interval):'
+    'archetype 1, 55% of the rows, each rate known within 5.8 points (95% interval):'
     """
     sides = telling(found, k)
     error = _widest(found, k, [t.column for side in sides for t in side])
-    spread = f", rates +- {error:.1%} at most (95% interval)" if error >= 0.0005 else ""
+    within = f", each rate known within {100 * error:.1f} points (95% interval)"
+    spread = within if error >= 0.0005 else ""
     share = f", {found.shares[k]:.0%} of the rows" if np.isfinite(found.shares[k]) else ""
     lines = [f"archetype {k + 1}{share}{spread}:"]
     plus = pluses(found)
@@ -186,6 +187,13 @@ def sides_of(found: Archetypes) -> tuple[str, str]:
     Parameters
     ----------
     found : the archetypes.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import small_sample
+    >>> sides_of(recover(small_sample()[1]))
+    ('more often', 'less often')
     """
     return ("more often", "less often") if len(found) > 1 else ("mostly", "seldom")
 
@@ -196,6 +204,13 @@ def none_told(found: Archetypes) -> str:
     Parameters
     ----------
     found : the archetypes.
+
+    Examples
+    --------
+    >>> from hopfed import recover
+    >>> from hopfed.data.channel import small_sample
+    >>> none_told(recover(small_sample()[1]))
+    'no column tells it from the rest by itself'
     """
     rest = "the rest by itself" if len(found) > 1 else "a coin"
     return f"no column tells it from {rest}"

@@ -64,11 +64,19 @@ def _categories(made: Sequence[Decided], choices: Choices) -> list[str]:
     """Which columns became categories, and which may rather name persons or places."""
     if not made:
         return []
-    width = sum(c.code.width for c in made)
-    lines = [
-        f"{len(made)} column(s) of categories became {width} of +-1, one for each category: "
-        f"{listed([c.name for c in made])}"
-    ]
+    two = [c for c in made if len(c.code.levels) == 2]
+    more = [c for c in made if c.code.width > 1]
+    lines = []
+    if more:
+        width = sum(c.code.width for c in more)
+        lines.append(
+            f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
+            f"{listed([c.name for c in more])}"
+        )
+    if two:
+        lines.append(
+            f"two categories each, of which the second is +1: {listed([c.name for c in two])}"
+        )
     for c in made:
         levels, rows = len(c.code.levels), c.contents.rows
         several = several_answers(c.code.levels) if c.free else None

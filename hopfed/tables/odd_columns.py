@@ -35,7 +35,7 @@ def oddities(rows: PackedBits | MaskedBits | Reread, coding: Coding) -> list[str
     --------
     >>> rows = kernels.pack(np.array([[1, -1, 1, 1], [-1, 1, 1, 1], [1, -1, 1, -1]]))
     >>> oddities(rows, Coding.of_bits(("a", "b", "c", "d"), minus=True))
-    ["of one value: 'c'", "the same or the opposite: 'a' and 'b'"]
+    ["the same in every row, and of no use: 'c'", "equal or opposite in every row: 'a' and 'b'"]
     """
     columns = coding.columns
     sums, seen = column_moments(rows)
@@ -44,14 +44,17 @@ def oddities(rows: PackedBits | MaskedBits | Reread, coding: Coding) -> list[str
     none, first = blank_rows(rows)
     if none:
         lines.append(f"without any entry: {none:,} row(s), the first of them row {first + 1:,}")
-    for what, which in (("without any entry", empty), ("of one value", constant)):
+    for what, which in (
+        ("without any entry", empty),
+        ("the same in every row, and of no use", constant),
+    ):
         if which.any():
             lines.append(f"{what}: {listed([columns[j] for j in np.flatnonzero(which).tolist()])}")
     alike = copies(rows, np.flatnonzero(~empty & ~constant))
     if alike:
         pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
         more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
-        lines.append(f"the same or the opposite: {'; '.join(pairs[:5])}{more}")
+        lines.append(f"equal or opposite in every row: {'; '.join(pairs[:5])}{more}")
     lines += [
         f"one of {listed([columns[j] for j in levels])} is +1 in every row, as levels are"
         for levels in one_hot([rows], coding.alone)[:5]

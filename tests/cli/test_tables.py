@@ -36,7 +36,10 @@ def test_names_are_in_every_output(hopfed, tmp_path):
     run = tmp_path / "run.h5"
     status, text, error = hopfed("recover", path, "--ignore", "party", "--out", run)
     assert status == 0
-    assert error.splitlines() == ["column 'id' names the rows", "of one value: 'always'"]
+    assert error.splitlines() == [
+        "column 'id' names the rows",
+        "the same in every row, and of no use: 'always'",
+    ]
     assert "q" in text.split("classes")[0] or "columns above" in text
     assert "1 column(s) hold a single value: always" in text
     held = Run.load(run)
@@ -112,7 +115,7 @@ def test_nothing_is_said_before_an_error(hopfed, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,a,b,c\nx,1,,1\ny,1,0,1\nz,1,0,\n")
     status, text, error = hopfed("recover", path)
-    assert (status, text, error) == (2, "", "error: fewer than two columns hold both values\n")
+    assert (status, text, error) == (2, "", "error: fewer than two columns hold both values: 'a', 'b', 'c' do not\n")
 
 
 def test_a_site_and_a_memory_read_tables(hopfed, tmp_path, monkeypatch):

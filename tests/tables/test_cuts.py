@@ -28,7 +28,7 @@ def test_a_median_halves_the_rows_as_well_as_any_value(counts, cut):
     table = hopfed.read_table({"a": x, "b": x % 2}, binarize={"a": "median"})
     assert table.coding.codes[0].threshold == cut
     assert (unpack(table.rows)[:, 0] > 0).tolist() == (x > cut).tolist()
-    assert not any(line.startswith("of one value") for line in table.notes)
+    assert not any(line.startswith("the same in every row") for line in table.notes)
     mine = ArchetypeMixture().fit(np.stack([x, x % 2], axis=1))
     assert ((x > mine.thresholds_[0]) == (x > cut)).all()
 
@@ -45,7 +45,7 @@ def test_a_quantile_leaves_something_above():
     table = hopfed.read_table({"a": x, "b": x % 2}, binarize={"a": "quantile:0.9"})
     assert table.coding.codes[0].threshold == 4
     only = hopfed.read_table({"a": [7, 7, 7], "b": [0, 1, 1]}, binarize={"a": "median"})
-    assert "of one value: 'a'" in only.notes
+    assert "the same in every row, and of no use: 'a'" in only.notes
 
 
 def test_a_majority_of_fives_is_not_lost(tmp_path, hopfed):
@@ -61,7 +61,7 @@ def test_a_majority_of_fives_is_not_lost(tmp_path, hopfed):
     status, text, errors = hopfed("recover", path, "--binarize", "median", "--dry-run")
     assert status == 0
     assert "> 4" in text or "above 4" in text
-    assert "of one value" not in text + errors
+    assert "the same in every row" not in text + errors
 
 
 def dummies(columns, rows=60, seed=0, low=0):

@@ -192,8 +192,8 @@ def test_oddities_are_named(tmp_path):
     table = hopfed.read_table(write(tmp_path / "a.csv", text))
     assert table.notes == (
         "without any entry: 'd'",
-        "of one value: 'c'",
-        "the same or the opposite: 'a' and 'b'",
+        "the same in every row, and of no use: 'c'",
+        "equal or opposite in every row: 'a' and 'b'",
     )
 
 

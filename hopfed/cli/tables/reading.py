@@ -146,7 +146,8 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
         from hopfed.tables.table import listed
 
         alike = [str(tables[0].columns[j]) for j in np.flatnonzero(np.abs(sums) >= seen).tolist()]
-        few = f"fewer than two columns hold both values: {listed(alike)} hold one, or none"
+        few = "fewer than two columns hold both values"
+        few += f": {listed(alike)} {'do' if len(alike) > 1 else 'does'} not" if alike else ""
         raise DataError("; ".join([few, *ticked]))
 
 

@@ -207,11 +207,10 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     out.print(
         f"{m:,} examples{owners}; spectrum shows {found.n_detected} ({recovery.rule}); {measured}"
     )
-    if recovery.graded is not None and len(found) > found.n_detected:
+    if recovery.graded is not None and len(found) > max(found.n_detected, 1):
         out.print(
-            f"the spectrum counts directions in which rows differ from their mean, and "
-            f"{len(found)} classes may lie in {found.n_detected}: how many classes there are is "
-            "decided by how well they explain the rows"
+            f"the spectrum counts directions in which rows differ from their mean; that "
+            f"{len(found)} classes explain the rows best is decided by their likelihood"
         )
     void = unknown_columns(found)
     constant = [j for j in recovery.constant_columns.tolist() if not void[j]]

@@ -274,7 +274,7 @@ def _all_repeated(repeats: np.ndarray) -> str:
     return (
         f"Every row occurs at least twice: {repeats[0]:.0%} of the rows equal an earlier one, "
         f"where {np.median(repeats[1:]):.0%} are expected of rows of the classes. These are "
-        "copies of rows: give each row once."
+        "copies of rows: if the same cases are in it several times, give each once."
     )
 
 
