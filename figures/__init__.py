@@ -75,7 +75,7 @@ def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
     --------
     >>> drawer("bbp").__module__, drawer("dance")
     ('hopfed.figures.bbp', None)
-    >>> drawer("bbp", whole=True).__name__, drawer("plan", whole=True).__name__
+    >>> drawer("drift", whole=True).__name__, drawer("plan", whole=True).__name__
     ('draw_whole', 'draw')
     """
     if several:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,19 +13,6 @@ from hopfed.figures import new_figure, styled
 from hopfed.runs import Run
 
 RULES = ("entropy", "agreement", "structure")
-
-
-@styled()
-def draw(run: Run) -> Figure:
-    """Draw the scenario with most attackers, as a row of `draw_whole`."""
-    attackers = _attackers(run)
-    return _grid(run, [max(attackers, key=attackers.__getitem__)])
-
-
-@styled()
-def draw_whole(run: Run) -> Figure:
-    """Draw one row for each scenario: weights under each rule, and the lowest magnetisation."""
-    return _grid(run, list(_attackers(run)))
 
 
 def has_more_sections(run: Run) -> bool:
@@ -37,11 +26,15 @@ def _attackers(run: Run) -> dict[str, int]:
     return {f"{n} of r={r:g}": n for n, r in zip(c["attackers"], c["noise"], strict=True)}
 
 
-def _grid(run: Run, scenarios: list[str]) -> Figure:
+@styled()
+def draw(run: Run, *, whole: bool = False) -> Figure:
+    """Draw weights and magnetisation, a row a scenario; of the most attackers unless `whole`."""
+    attackers = _attackers(run)
+    scenarios = list(attackers) if whole else [max(attackers, key=attackers.__getitem__)]
     figure = new_figure(170, 40 * len(scenarios) + 14)
     grid = figure.subplots(len(scenarios), 4, sharex=True, sharey="col", squeeze=False)
     for row, scenario in zip(grid, scenarios, strict=True):
-        good = run.config["clients"] - _attackers(run)[scenario]
+        good = run.config["clients"] - attackers[scenario]
         for axes, rule in zip(row, RULES, strict=False):
             _weights(axes, run.arrays[f"{scenario}/{rule}/client/weight"], good)
         _magnetisation(row[3], run, scenario)
@@ -56,6 +49,9 @@ def _grid(run: Run, scenarios: list[str]) -> Figure:
         axes.set_xlabel("round")
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     return figure
+
+
+draw_whole = partial(draw, whole=True)
 
 
 def _weights(axes: Axes, weights: np.ndarray, good: int) -> None:

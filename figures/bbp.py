@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,24 +16,15 @@ MARKERS = ("o", "s", "^", "v", "D", "P", "X")  # one per M
 PREDICTIONS = (("plain", "plain formula"), ("finite_size", "finite size"))
 
 
-@styled()
-def draw(run: Run) -> Figure:
-    """Draw as `draw_whole`, with the spectra of the fewest and of the most examples."""
-    return _panels(run, spread(len(run.config["M"]), 2))
-
-
-@styled()
-def draw_whole(run: Run) -> Figure:
-    """Draw the leading eigenvalues, and the plain and finite-size predictions side by side."""
-    return _panels(run, spread(len(run.config["M"]), 3))
-
-
 def has_more_sections(run: Run) -> bool:
     """Whether there are further spectra."""
     return len(run.config["M"]) > 2
 
 
-def _panels(run: Run, shown: list[int]) -> Figure:
+@styled()
+def draw(run: Run, *, whole: bool = False) -> Figure:
+    """Draw the leading eigenvalues, at two M unless `whole`, and both predictions side by side."""
+    shown = spread(len(run.config["M"]), 3 if whole else 2)
     strong = len(run.config["exposures"])
     figure = new_figure(90, 150)
     grid = figure.add_gridspec(3, 6)
@@ -49,6 +41,9 @@ def _panels(run: Run, shown: list[int]) -> Figure:
     measured = run.arrays["overlaps/measured"]
     _against(_row(figure, [grid[2, h] for h in halves]), run, "overlaps", measured)
     return figure
+
+
+draw_whole = partial(draw, whole=True)
 
 
 def _row(figure: Figure, places: list) -> list[Axes]:

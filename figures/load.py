@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -27,25 +29,16 @@ MARKS = ("v", "s", "X", "o")
 FIRST = 3  # sizes in the first picture
 
 
-@styled()
-def draw(run: Run) -> Figure:
-    """Draw as `draw_whole`, at most three sizes."""
-    return _panels(run, spread(len(run.config["N"]), FIRST))
-
-
-@styled()
-def draw_whole(run: Run) -> Figure:
-    """Draw, by N, the part found (mean, range over seeds) and the seconds over K / N."""
-    return _panels(run, list(range(len(run.config["N"]))))
-
-
 def has_more_sections(run: Run) -> bool:
     """Whether there are further sizes."""
     return len(run.config["N"]) > FIRST
 
 
-def _panels(run: Run, shown: list[int]) -> Figure:
-    loads = np.array(run.config["loads"])
+@styled()
+def draw(run: Run, *, whole: bool = False) -> Figure:
+    """Draw, by N (three unless `whole`), the part found (mean, range over seeds), and seconds."""
+    sizes, loads = len(run.config["N"]), np.array(run.config["loads"])
+    shown = spread(sizes, sizes if whole else FIRST)
     figure = new_figure(min(max(50 * len(shown), 110), 180), 110)
     grid = figure.subplots(2, len(shown), sharex=True, sharey="row", squeeze=False)
     for top, bottom, j in zip(*grid, shown, strict=True):
@@ -67,6 +60,9 @@ def _panels(run: Run, shown: list[int]) -> Figure:
     columns = 3 if len(shown) < 3 else 4
     figure.legend(handles=[*lines, *marks], loc="outside upper center", ncols=columns)
     return figure
+
+
+draw_whole = partial(draw, whole=True)
 
 
 def _lines(top: Axes, bottom: Axes, loads: np.ndarray, a: dict[str, np.ndarray], i: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,24 +27,16 @@ RULES = (
 FIRST = 3  # densities in the first picture
 
 
-@styled()
-def draw(run: Run) -> Figure:
-    """Draw as `draw_whole`, with the densities of three aspect ratios."""
-    return _panels(run, spread(len(run.config["ratios"]), FIRST))
-
-
-@styled()
-def draw_whole(run: Run) -> Figure:
-    """Draw the spectral densities, and the rate of every rule over the aspect ratio."""
-    return _panels(run, list(range(len(run.config["ratios"]))))
-
-
 def has_more_sections(run: Run) -> bool:
     """Whether there are further aspect ratios."""
     return len(run.config["ratios"]) > FIRST
 
 
-def _panels(run: Run, shown: list[int]) -> Figure:
+@styled()
+def draw(run: Run, *, whole: bool = False) -> Figure:
+    """Draw densities, three unless `whole`, and the rate of every rule over the aspect ratio."""
+    ratios = len(run.config["ratios"])
+    shown = spread(ratios, ratios if whole else FIRST)
     columns = 2 if len(shown) == 4 else min(len(shown), FIRST)
     rows = -(-len(shown) // columns)
     figure = new_figure(150, 42 * rows + 60)
@@ -64,6 +57,9 @@ def _panels(run: Run, shown: list[int]) -> Figure:
     left.set_ylabel("false-alarm rate (%)")
     bottom.legend(*middle.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
+
+
+draw_whole = partial(draw, whole=True)
 
 
 def _density(axes: Axes, run: Run, i: int) -> None:
