@@ -1,0 +1,35 @@
+"""Settings that a run, its task and its training share are of one kind and have one default."""
+
+from dataclasses import fields
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra neural")
+
+from hopfed.experiments import fl
+from hopfed.experiments.shared.cells import Bench
+from hopfed.neural.training.task import TaskSpec
+from hopfed.neural.training.training import Training
+
+PART = {"rounds", "seed"}  # which a run sets for its parts
+
+
+def declared(cls):
+    """Kind and default of each setting, by name."""
+    return {f.name: (f.type, f.default) for f in fields(cls) if f.name not in PART}
+
+
+@pytest.mark.parametrize("part", [TaskSpec, Training])
+def test_a_run_has_every_setting_of_its_parts(part):
+    assert declared(part).items() <= declared(fl.Config).items()
+
+
+def test_cells_are_trained_as_a_run_is():
+    training = declared(Training)
+    assert {name: declared(Bench)[name] for name in training} == training
+
+
+def test_settings_of_cells_are_of_the_kind_of_a_run():
+    kinds = {name: kind for name, (kind, _) in declared(fl.Config).items()}
+    shared = {name: kind for name, (kind, _) in declared(Bench).items() if name in kinds}
+    assert shared.items() <= kinds.items()
