@@ -34,7 +34,17 @@ def test_every_refusal_is_a_line_in_the_owners_log(tmp_path, monkeypatch, capsys
         assert words in line
 
 
-def joined_in_two_rounds(tmp_path, monkeypatch, hopfed, *tricks):
+def test_no_log_names_the_record_of_the_rows(tmp_path, monkeypatch, hopfed):
+    """Who knows all rows but one could confirm a guess of that by a digest of them."""
+    stopped = request(last=True, down={"stopped": np.ones(())})
+    said = joined_in_two_rounds(tmp_path, monkeypatch, hopfed, stopped, whole=True)
+    records = tmp_path / "home" / "released"
+    assert f"what leaves is recorded in the folder {records}" in said.replace("\n", "")
+    (record,) = {path.stem for path in records.iterdir()}
+    assert record not in said.replace("\n", "")
+
+
+def joined_in_two_rounds(tmp_path, monkeypatch, hopfed, *tricks, whole=False):
     """Join a server that asks for one round, and then plays tricks, with rows dealt over two."""
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     make_keys(tmp_path, 1, ["127.0.0.1"])
@@ -46,7 +56,7 @@ def joined_in_two_rounds(tmp_path, monkeypatch, hopfed, *tricks):
         out = "--server", server.address, "--patience", "2", "--out", "a.h5"
         status, _, said = hopfed("join", *given, *out)
     assert (status, (tmp_path / "a.h5").exists()) == (2, False)
-    return said.splitlines()[-1]
+    return said if whole else said.splitlines()[-1]
 
 
 def test_a_client_whose_server_left_says_what_it_did_not_answer(tmp_path, monkeypatch, hopfed):

@@ -246,12 +246,14 @@ def _join(
     ledger = Ledger(home() / "privacy", others=others)
     if epsilon is not None:
         ledger.check(rows)  # before the server is asked anything
-    released = Released.of(home() / "released", rows)
+    records = home() / "released"
+    released = Released.of(records, rows)
     owner = Owner(rows, _secret(folder), epsilon, delta, ledger, limits, released)
     joined = Joined(NamedOwner(owner, names, filed), say)
     node = Node(KeptStates(folder / "states"), joined.adapt, trusted=ALLOWED, private=True)
     process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
-    say(f"what leaves is recorded in {released.path}")
+    # Not in which file: by its name, a digest, who reads this could confirm a guess of the rows.
+    say(f"what leaves is recorded in the folder {records}")
 
     node.say = Sparing(say)
     node.watch = watching = Watching(joined, process.finished, node.say)
