@@ -234,3 +234,36 @@ def test_a_dry_run_says_what_left_before_and_writes_nothing(tmp_path, hopfed, mo
     assert "300 of these 300 rows, row 1 first, equal rows that were released before" in text
     (home / "privacy" / "ledger").write_text("damaged")
     assert str(home) in dry("--epsilon", "1")[1], "the owner is told which file"
+
+
+def test_a_dry_run_opens_with_what_left_without_noise(tmp_path, hopfed, monkeypatch):
+    """Its first lines promised what epsilon says, of rows that had left exactly."""
+    home, path = tmp_path / "home", tmp_path / "d.npy"
+    monkeypatch.setenv("HOPFED_HOME", str(home))
+    np.save(path, rows := signs(400))
+
+    def opening():
+        status, text, error = hopfed("join", "--data", path, "--dry-run", "--epsilon", "4")
+        assert status == 0, error
+        return " ".join(text.partition("other clients only")[0].split())
+
+    words = "but for what left without noise before"
+    assert words not in opening()
+    record = Released.of(home / "released", as_examples(rows))
+    assert not ask(site(tmp_path, rows, record), method()).fault
+    assert words in opening()
+    ledger = Ledger(home / "privacy")
+    noisy = site(tmp_path / "b", rows, record, epsilon=4.0, ledger=ledger)
+    assert not ask(noisy, PrivateFederation(Elsewhere(1), N, 4.0)).fault
+    assert words in opening(), "nor is it forgotten once noise was promised"
+
+
+def test_a_dry_run_after_noise_alone_says_nothing_of_exact_answers(tmp_path, hopfed, monkeypatch):
+    home, path = tmp_path / "home", tmp_path / "d.npy"
+    monkeypatch.setenv("HOPFED_HOME", str(home))
+    np.save(path, rows := signs(400))
+    record = Released.of(home / "released", as_examples(rows))
+    noisy = site(tmp_path, rows, record, epsilon=4.0, ledger=Ledger(home / "privacy"))
+    assert not ask(noisy, PrivateFederation(Elsewhere(1), N, 4.0)).fault
+    text = hopfed("join", "--data", path, "--dry-run", "--epsilon", "4")[1]
+    assert "without noise before" not in " ".join(text.split())

@@ -55,15 +55,18 @@ def show(
     from hopfed.hopfield.site.consent import Owner
     from hopfed.hopfield.site.released import Released
 
-    _print_summary(rows.shape, limits, epsilon)
-    _print_reading(held)
     ledger = Ledger(home() / "privacy", look=True, others=others)
-    if epsilon is not None:
-        ledger.check(rows)
     released = Released.of(home() / "released", rows, look=True)
     terms, dealt = ledger.terms(rows), released.rounds
-    past = released if dealt is not None else Released.of(home() / "released", lying, look=True)
-    _print_past(rows, limits, epsilon, ledger, past)
+    filed = Released.of(home() / "released", lying, look=True)
+    past = released if dealt is not None else filed
+    noted = terms is None or released.terms is not None  # else by a version that noted no noise
+    exact = (noted and released.exact) or (filed != released and filed.exact)
+    _print_summary(rows.shape, limits, epsilon, exact)
+    _print_reading(held)
+    if epsilon is not None:
+        ledger.check(rows)
+    _print_past(rows, limits, epsilon, ledger, past, exact)
     own = [f"columns={rows.shape[1]}"]
     if epsilon is not None:
         own += [f"epsilon={epsilon if terms is None else terms.epsilon}"]
@@ -81,8 +84,13 @@ def show(
     _print_worst(rows.shape, limits, None if epsilon is None else (epsilon, delta))
 
 
-def _print_summary(shape: tuple[int, int], limits: Any, epsilon: float | None) -> None:
-    """Print in three lines what would leave, how many numbers, and who could learn something."""
+def _print_summary(
+    shape: tuple[int, int], limits: Any, epsilon: float | None, exact: bool = False
+) -> None:
+    """Print in three lines what would leave, how many numbers, and who could learn something.
+
+    exact : whether the rows left without noise before.
+    """
     rounds = limits.most_rounds(*shape)
     if not rounds:
         return
@@ -104,6 +112,8 @@ def _print_summary(shape: tuple[int, int], limits: Any, epsilon: float | None) -
     who = f"of sums over {shape[0] // rounds:,} rows or more"
     if noisy:
         who = f"of a single row no more than epsilon {epsilon:g} says"
+        if exact:
+            who += ", but for what left without noise before, which noise takes nothing back of"
     elif limits.sets or limits.classes:
         who = "of single rows, if it wants to (--trust-server)"
     out.print(
@@ -112,7 +122,9 @@ def _print_summary(shape: tuple[int, int], limits: Any, epsilon: float | None) -
     )
 
 
-def _print_past(rows: Any, limits: Any, epsilon: float | None, ledger: Any, released: Any) -> None:
+def _print_past(
+    rows: Any, limits: Any, epsilon: float | None, ledger: Any, released: Any, exact: bool
+) -> None:
     """Print what left about these rows before, what was promised, and what that rules out."""
     terms, dealt, sent = ledger.terms(rows), released.rounds, released.sent
     if dealt is None and terms is None:
@@ -140,7 +152,7 @@ def _print_past(rows: Any, limits: Any, epsilon: float | None, ledger: Any, rele
             f"By the ledger in HOPFED_HOME they are released with {terms}: the same is answered "
             "with the same bits, and refused are any other terms."
         )
-    elif epsilon is not None and sent:
+    if epsilon is not None and exact:
         out.print("They left without noise before, and noise takes nothing of that back.")
     if epsilon is None and ledger.released(rows):
         out.print("They have a privacy budget: refused is every request, join --epsilon.")

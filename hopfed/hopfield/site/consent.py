@@ -180,11 +180,12 @@ class Owner:
         charge other terms, which no release could follow.
         """
         self.released.require_noise(str(terms))
-        secret = self.secret
+        secret, first = self.secret, True
         if self.ledger is not None:
+            first = self.released.terms is not None or self.ledger.terms(rows) is None
             rows, secret = self.ledger.charge(rows, terms)
         mark = blake2b(f"noise {secret}".encode(), digest_size=16).hexdigest()
-        self.released.promise(str(terms), mark, terms.rounds)
+        self.released.promise(str(terms), mark, terms.rounds, first)
         return rows, secret
 
     def _dealt(self, rounds: int) -> Batches:

@@ -123,6 +123,12 @@ class Released:
         noise = self._read().get("noise")
         return None if noise is None else str(noise[0])
 
+    @property
+    def exact(self) -> bool:
+        """Whether answers without noise left, before any with noise or instead of them."""
+        held = self._read()
+        return bool(held.get("exact", held.get("batches") and "noise" not in held))
+
     def require_noise(self, terms: str, mark: str | None = None) -> None:
         """Fail where the rows left with other noise.
 
@@ -137,13 +143,14 @@ class Released:
         """
         _require_noise(self._read(), terms, mark)
 
-    def promise(self, terms: str, mark: str, rounds: int) -> None:
+    def promise(self, terms: str, mark: str, rounds: int, first: bool = True) -> None:
         """Record with which noise the rows leave, before any do.
 
         Parameters
         ----------
         terms, mark : as for `require_noise`.
         rounds : of the terms, over which the rows are dealt out where they were not before.
+        first : whether no noise was charged before, so that what left until now had none.
 
         Raises
         ------
@@ -153,7 +160,8 @@ class Released:
             held = self._read()
             _require_noise(held, terms, mark)
             if "noise" not in held:
-                self._write({"rounds": rounds, "batches": {}, **held, "noise": [terms, mark]})
+                known = {"noise": [terms, mark], "exact": first and bool(held.get("batches"))}
+                self._write({"rounds": rounds, "batches": {}, **held, **known})
 
     def deal(self, rounds: int, own: bool = False) -> None:
         """Fix how the rows are dealt out, before it is looked whether they may be answered about.
@@ -228,6 +236,7 @@ class Released:
                 and held["rounds"] > 0
                 and all(map(_is_batch, held["batches"].items()))
                 and _is_noise(held.get("noise", ["", ""]))
+                and type(held.get("exact", False)) is bool
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
             sound = False
