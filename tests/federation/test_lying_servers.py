@@ -100,7 +100,7 @@ def test_with_noise_there_is_one_dealing_too(tmp_path):
     node = site(tmp_path, rows, epsilon=1.0)
     assert not ask(node, PrivateFederation(Elsewhere(2), N, 1.0)).fault
     other = ask(site(tmp_path, rows, epsilon=1.0), PrivateFederation(Elsewhere(3), N, 1.0))
-    refused(other, "dealt over 2 round(s)")
+    refused(other, "2 round(s), and are not released on other terms")
 
 
 def test_a_group_of_one_row_is_not_answered(tmp_path):
