@@ -5,11 +5,16 @@ import stat
 
 import numpy as np
 import pytest
+from asking import N, ask, known, method, signs, site
 from hypothesis import given
 from hypothesis import strategies as st
+from rogue import Raw, Rogue, request
 
 from hopfed.errors import DataError, LocalError
 from hopfed.federation.engines.flower.kept_states import KEPT, RUNS, KeptStates
+from hopfed.federation.engines.flower.keys import make_keys
+from hopfed.federation.packing import unpack
+from hopfed.federation.recipes import describe
 
 STATE = {"rows": np.arange(50)}
 AWAY = [
@@ -106,6 +111,63 @@ def test_states_are_for_their_owner_alone_whatever_the_umask(tmp_path):
     assert modes == {0o600}
     modes = {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.rglob("*") if p.is_dir()}
     assert modes == {0o700}
+
+
+def test_rows_of_a_round_go_when_the_next_begins(tmp_path):
+    node = site(tmp_path)
+    first = ask(node, method(2), base=b"")
+    basis = {"basis": np.eye(N, 2, dtype="f4")}
+    second = ask(node, method(2), 0, 1, first.state, basis)
+    assert not second.fault
+    assert len(held(tmp_path)) == 2
+    assert not ask(site(tmp_path), method(2), 0, 1, first.state, basis).fault, "asked again"
+    third = ask(node, method(2), 0, 2, second.state, known(signs()[:2]))
+    assert not ask(node, method(2), 1, 0, third.state).fault
+    assert len(held(tmp_path)) == 1, "of the round that has begun"
+
+
+def held(folder):
+    """States with rows in them."""
+    found = [path.read_bytes() for path in folder.rglob("*.state")]
+    return [state for state in found if "rows" in unpack(np.frombuffer(state, np.uint8))]
+
+
+def test_a_state_that_the_next_round_starts_from_is_kept(tmp_path):
+    """As of a server that did not hear the last answer of a round."""
+    kept = KeptStates(tmp_path / "states")
+    first = kept.put("run", 0, 0, 0, STATE, over=False)
+    kept.put("run", 0, 0, 1, {}, base=first)
+    kept.put("run", 0, 1, 0, STATE | {"n": np.array(1)}, over=False, base=first)
+    assert KeptStates(tmp_path / "states").get("run", 0, first).keys() == STATE.keys()
+
+
+def test_what_a_round_ended_with_is_kept_by_who_gives_up(tmp_path):
+    kept = KeptStates(tmp_path / "states")
+    over = kept.put("run", 0, 0, 1, {"n": np.array(1)})
+    within = kept.put("run", 0, 1, 0, STATE, over=False, base=over)
+    kept.close()
+    again = KeptStates(tmp_path / "states")
+    assert again.get("run", 0, over)["n"] == 1
+    with pytest.raises(DataError, match="no longer has the state"):
+        again.get("run", 0, within)
+
+
+@pytest.mark.parametrize("end", ["gone", "stopped"])
+def test_rows_of_a_round_go_when_the_client_gives_up(tmp_path, monkeypatch, hopfed, end):
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    make_keys(tmp_path, 1, ["127.0.0.1"])
+    np.save("a.npy", signs(900))
+    told = {"stopped": np.ones(())}
+    last = [Raw(b"")] * 100 if end == "gone" else [request(run="other", last=True, down=told)]
+    asked = request(recipe=describe(method())[0])
+    files = ("--data", "a.npy", "--ca", "ca.pem", "--key", "client-0.key", "--patience", "2")
+    with Rogue(tmp_path, [asked, *last]) as server:
+        join = ("join", *files, "--server", server.address, "--questions", "1", "--trust-server")
+        status, _, said = hopfed(*join)
+    assert status == 2
+    assert "sending" in said
+    assert not held(tmp_path)
 
 
 @pytest.mark.parametrize("place", ["states", "states/run", "states/run/0"])

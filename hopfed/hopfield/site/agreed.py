@@ -34,6 +34,11 @@ class AgreedMethod:
     released: Released
     secret: int = field(repr=False)
 
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of a round that are answered."""
+        return int(self.method.exchanges)
+
     def client_start(self, client: int, seed: int) -> State:
         """State of a client before its first round.
 
@@ -46,7 +51,7 @@ class AgreedMethod:
     def check_exchange(self, context: Context) -> int:
         """Return the exchange that is asked for; fail where the round has no such one."""
         exchange = context.exchange
-        require(0 <= exchange < self.method.exchanges, "exchange", "one of the round", exchange)
+        require(0 <= exchange < self.exchanges, "exchange", "one of the round", exchange)
         return exchange
 
     def deal(self) -> None:

@@ -170,6 +170,11 @@ class InOrder:
     noisy: Noisy | None = None
     places: np.ndarray | None = field(default=None, repr=False)
 
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of a round that are answered."""
+        return int(self.client.exchanges)
+
     def client_start(self, client: int, seed: int) -> State:
         """State of the client before its first round."""
         state: State = self.client.client_start(client, seed)

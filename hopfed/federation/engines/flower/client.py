@@ -119,15 +119,24 @@ class ClientProcess:
         """
         self.node.say = self.say
         with _alone(self.folder), self._client() as client:
-            app = self.node.app()
-            self._heard = time.monotonic()
-            while not self.finished.is_set():
-                try:
-                    self._listen(client, app, self._activate(client))
-                except HopfedError:
-                    raise
-                except Exception as error:  # a server that was restarted knows no nodes
-                    self._bear(error)
+            try:
+                self._stay(client)
+            except HopfedError:  # and not where it is stopped, to go on when it is started again
+                self.node.kept.close()
+                raise
+            self.node.kept.close()
+
+    def _stay(self, client: FleetHttpClient) -> None:
+        """Come back to the server until the federation is over."""
+        app = self.node.app()
+        self._heard = time.monotonic()
+        while not self.finished.is_set():
+            try:
+                self._listen(client, app, self._activate(client))
+            except HopfedError:
+                raise
+            except Exception as error:  # a server that was restarted knows no nodes
+                self._bear(error)
 
     def _client(self) -> FleetHttpClient:
         try:

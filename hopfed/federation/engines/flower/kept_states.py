@@ -3,6 +3,10 @@
 The server knows a state by its name, a digest of its arrays, and chooses the names of runs and the
 numbers of clients. What it chooses cannot lead out of the folder, and cannot fill the disk: the
 last states of a client and the last few clients and runs are kept.
+
+A state in the middle of a round may hold examples. It is removed when the next round begins, and
+when the client ends or gives up; what a round ends with is kept, as a server that is resumed goes
+on from it.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from hopfed.federation.messages import as_message, digest
 from hopfed.federation.packing import chunks, unpack
 
 KEPT = 8  # states of a client that are kept: those of two rounds and more
+OPEN = "open.state"  # ending of a state in the middle of a round
 RUNS = 4  # runs of which states are kept, and clients of each
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")  # not hidden, and no way up
@@ -40,19 +45,41 @@ class KeptStates:
     folder: Path | None = None
     _held: OrderedDict[tuple[str, int, bytes], State] = field(default_factory=OrderedDict)
 
-    def put(self, run: str, client: int, t: int, exchange: int, state: State) -> bytes:
-        """Keep a state, and return its name."""
+    def put(
+        self,
+        run: str,
+        client: int,
+        t: int,
+        exchange: int,
+        state: State,
+        *,
+        over: bool = True,
+        base: bytes = b"",
+    ) -> bytes:
+        """Keep a state, and return its name.
+
+        Parameters
+        ----------
+        run, client, t, exchange : where in which federation the state was reached.
+        state : arrays by name.
+        over : whether the round is over with it.
+        base : name of the state that it was reached from, which is kept for who asks again.
+        """
         state = as_message(state)
         name = digest(state)
         if self.folder is None:
             self._held[run, client, name] = state
             return name
         folder = self._made(run, client)
-        path = folder / f"{t:08d}-{exchange:02d}-{name.hex()}.state"
+        ending = "state" if over else OPEN
+        path = folder / f"{t:08d}-{exchange:02d}-{name.hex()}.{ending}"
         with replacing_private(path) as temporary, open(temporary, "wb") as file:
             file.writelines(chunks(state))
-        for old in sorted(folder.glob("*.state"))[:-KEPT]:
-            old.unlink(missing_ok=True)
+        old = sorted(folder.glob("*.state"))[:-KEPT]
+        old += [each for each in folder.glob(f"*.{OPEN}") if each.name < f"{t:08d}"]
+        for each in old:
+            if not base or base.hex() not in each.name:
+                each.unlink(missing_ok=True)
         self._held[run, client, name] = state
         for key in [key for key in self._held if key[:2] != (run, client)]:
             del self._held[key]  # it is in its file
@@ -65,7 +92,7 @@ class KeptStates:
         found = self._held.get((run, client, name))
         if found is not None:
             return found
-        for path in self._folder(run, client).glob(f"*-{name.hex()}.state") if self.folder else ():
+        for path in self._folder(run, client).glob(f"*-{name.hex()}.*state") if self.folder else ():
             try:
                 found = unpack(np.fromfile(path, dtype=np.uint8))
             except (OSError, DataError):  # somebody was at the file
@@ -77,6 +104,13 @@ class KeptStates:
     def clear(self) -> None:
         """Forget what is in memory."""
         self._held.clear()
+
+    def close(self) -> None:
+        """Remove the states of all rounds that are not over, as their client ends or gives up."""
+        self.clear()
+        for path in self.folder.glob(f"*/*/*.{OPEN}") if self.folder is not None else ():
+            if not any(each.is_symlink() for each in (path.parent, path.parent.parent)):
+                path.unlink(missing_ok=True)
 
     def drop(self, run: str, client: int) -> None:
         """Remove the states of a run that is over."""

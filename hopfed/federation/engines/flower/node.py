@@ -134,7 +134,10 @@ class Node:
             state = method.client_start(client, c.seed)
         with blas_threads(1):  # the order of summation depends on the number of threads
             after, up, metrics = method.client_step(state, request.down, c)
-        name = self.kept.put(request.run, client, c.round, c.exchange, after)
+        over = c.exchange + 1 >= getattr(method, "exchanges", 1)
+        name = self.kept.put(
+            request.run, client, c.round, c.exchange, after, over=over, base=request.base
+        )
         reply = Reply(name, as_message(up), metrics)
         if self.kept.folder is not None:  # in one process no request is ever repeated
             self._answered = {key: reply}
