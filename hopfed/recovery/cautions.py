@@ -19,18 +19,20 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import like, to_host
+from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import assign
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.rows import array_beside, column_moments
+from hopfed.spectral.rows import column_moments
 
-LOOKED_AT = 20_000  # first rows of an owner whose order is looked at
+LOOKED_AT = 20_000  # first rows of an owner that are looked at
 DEVIATIONS = 4.0  # standard deviations below the changes of class that chance would make
 SHARE = 0.7  # of these changes, at most
 SCARCE = 3.0  # rows of the rarer value, below which a rate is near 0 or 1
 CERTAIN = 1.96  # standard errors to each side of an interval of 95%
+WIDE = 100  # columns, in which few that differ are no matter of chance
+MOSTLY = 0.75  # of the columns, that may differ
 FEW = 10  # different columns, from which on copies among them make no classes
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 
@@ -107,7 +109,10 @@ def with_cautions(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
     held = [rows for rows in clients if isinstance(rows, (PackedBits, MaskedBits))]
     if found.status != "ok" or len(found) < 2 or len(held) < len(clients):
         return found
-    lines = [line for line in (_order(found, held), _copies(held)) if line]
+    few = [_on_host(rows[:LOOKED_AT]) for rows in held]
+    narrow = found.patterns.shape[1] <= WIDE
+    lines = [_order(found, few), _copies(few) if narrow else ""]
+    lines = [line for line in lines if line]
     return replace(found, advice=" ".join([found.advice, *lines])) if lines else found
 
 
@@ -115,29 +120,36 @@ def _order(found: Archetypes, held: Sequence[Any]) -> str:
     """A sentence about rows that are mostly of the class of the row before."""
     sums = np.zeros(3)
     for rows in held:
-        labels = assign(found, rows[:LOOKED_AT], alpha=0).archetype
+        labels = assign(found, rows, alpha=0).archetype
         sums += runs(labels[labels >= 0])
     changes, expected, variance = sums.tolist()
+    times = "change" if changes == 1 else "changes"
     if changes > SHARE * expected or changes > expected - DEVIATIONS * variance**0.5:
         return ""
     return (
-        f"Rows next to each other are mostly of one class ({changes:,.0f} changes where "
+        f"Rows next to each other are mostly of one class ({changes:,.0f} {times} where "
         f"{expected:,.0f} are expected): the table is sorted, or a series, whose classes are times."
     )
 
 
+def _on_host(rows: Any) -> Any:
+    """Packed rows on the host."""
+    if isinstance(rows, MaskedBits):
+        return MaskedBits(_on_host(rows.signs), _on_host(rows.seen))
+    return PackedBits(np.asarray(to_host(rows.words)), rows.shape[1])
+
+
 def _copies(held: Sequence[Any]) -> str:
     """A sentence about columns that are the same or the opposite, where few others are."""
-    moments = [[to_host(a).astype(np.int64) for a in column_moments(rows)] for rows in held]
-    sums, seen = np.sum(moments, axis=0)
+    sums, seen = np.sum([column_moments(rows) for rows in held], axis=0)
     varies = np.abs(sums) < seen
     marks = np.zeros(len(varies))
     for index, rows in enumerate(held):
         drawn = stream(index, "copies of columns").standard_normal(len(rows))
-        marks += to_host(kernels.rmatmat(rows, like(drawn, array_beside(rows))))
+        marks += kernels.rmatmat(rows, drawn)
     apart = np.diff(np.sort(np.abs(marks[varies]))) > ROUNDING * np.sqrt(sum(map(len, held)))
     count, different = int(varies.sum()), int(apart.sum()) + 1
-    if different >= min(count, FEW):
+    if different >= FEW or different > MOSTLY * count:
         return ""
     return (
         f"Only {different} of {count} columns differ, the others are the same or the opposite: "

@@ -23,6 +23,7 @@ from hopfed.recovery.cautions import with_cautions, with_open_rates
 from hopfed.recovery.columns import left_out, on_all_columns
 from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
+from hopfed.recovery.one_trait import with_trait
 from hopfed.recovery.routes import Recovery, graded_recovery, judged, symmetric_recovery
 from hopfed.recovery.settings import Settings, named_rule
 from hopfed.spectral.one_hot import one_hot
@@ -177,7 +178,7 @@ def run_recovery(
         with blas_threads(1 if any(map(_is_there, clients)) else None):
             recovery = _recovered(clients, rule, settings, seed, coding)
             found = with_open_rates(recovery.archetypes, clients)
-            found = with_cautions(found, clients)
+            found = with_cautions(with_trait(found, clients), clients)
             recovery = replace(recovery, archetypes=found)
     if tables is None:
         return recovery

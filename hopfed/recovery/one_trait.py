@@ -1,0 +1,153 @@
+"""Do degrees of one trait explain a narrow table as well as its classes do?
+
+Where rows have more or less of one thing, as in a test of ability, columns depend on each other
+too, and in few columns two or three classes describe that nearly as well. What the residuals of the
+classes leave then shows nothing. So the model of the trait is fitted as well: the log-odds of
+column j in a row are ``b_j + a_j t``, t being normal over the rows, and both are compared by what
+they explain less what their numbers cost. Classes are "ok" only if they are clearly better.
+
+Source: Birnbaum's two-parameter model (Lord and Novick, "Statistical Theories of Mental Test
+Scores", 1968, chapter 17), fitted as Bock and Aitkin do, "Marginal maximum likelihood estimation of
+item parameters", Psychometrika 46 (1981), 443-459; the comparison is proposed here
+(theory/NOTES.md, "Tests of local independence").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from hopfed import kernels
+from hopfed._lib.arrays import to_host
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.kernels import MaskedBits, PackedBits
+
+WIDEST = 50  # columns; in more of them the residuals of classes show a trait
+ROWS = 5_000  # that are looked at, evenly from all
+NODES = 15  # degrees of the trait, as Gauss and Hermite place them
+STEPS, ENOUGH = 200, 1e-3  # of the fit, and nats by which the last one must better it
+RIDGES = np.array([0.05, 0.01])  # on slopes and intercepts: columns of one value have no end
+NEWTON = 3  # steps for the columns in each step of the fit
+CLEAR = 2.0  # nats by which classes must be better
+CLOSE = 1e-4  # of a rate to 0 and 1
+
+
+def with_trait(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
+    """Take the "ok" from classes of a narrow table that one trait explains as well.
+
+    Where it explains them better, nor are they classes that more rows would resolve.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    clients : rows of each owner, packed; of those that are not held nothing is said.
+    """
+    held = [rows for rows in clients if isinstance(rows, (PackedBits, MaskedBits))]
+    narrow = found.patterns.shape[1] <= WIDEST and len(held) == len(clients)
+    told = found.status in ("ok", "detected, not resolved") and not found.signs_only
+    if not told or not narrow or len(found) < 2:
+        return found
+    step = -(-sum(map(len, held)) // ROWS)
+    x = np.concatenate([to_host(kernels.unpack(rows[::step])) for rows in held])
+    varies = (x > 0).any(axis=0) & (x < 0).any(axis=0)
+    gain = class_evidence(found, x, varies) - trait_evidence(x[:, varies])
+    if gain >= (CLEAR if found.status == "ok" else -CLEAR):
+        return found
+    better = "better than" if gain <= -CLEAR else "about as well as"
+    size = f"{int(varies.sum())} columns of {sum(map(len, held)):,} rows"
+    advice = (
+        f"Degrees of one trait, of which a row has more or less, explain these {size} {better} "
+        f"{len(found)} classes ({-gain:+.1f} nats), so they may be no kinds. Take the classes as a "
+        "summary only, or give more columns."
+    )
+    return replace(found, status="structure, but not classes", advice=advice)
+
+
+def class_evidence(found: Archetypes, x: np.ndarray, varies: np.ndarray) -> float:
+    """Log-likelihood of rows as the classes have them, less the cost of what was fitted.
+
+    Half the logarithm of the rows is the cost of a rate, and of a share; log 2 that of a sign.
+
+    Parameters
+    ----------
+    found : the archetypes.
+    x : (M, N) of -1, 0 (missing) and +1.
+    varies : (N,) which columns hold both values.
+    """
+    rates = np.clip((1 + found.means[:, varies]) / 2, CLOSE, 1 - CLOSE)
+    up, down = _sides(x[:, varies])
+    logs = up @ np.log(rates).T + down @ np.log1p(-rates).T
+    likelihood = logsumexp(logs + np.log(np.maximum(found.shares, 1e-300)), axis=1).sum()
+    K, N = rates.shape
+    rates_of = {"symmetric": 1, "by column": N}.get(found.channel, K * N)
+    signs = 0.0 if found.channel == "graded" else K * N * np.log(2)
+    return float(likelihood - (rates_of + K - 1) * np.log(len(x)) / 2 - signs)
+
+
+def trait_evidence(x: np.ndarray) -> float:
+    """Log-likelihood of rows as one trait has them, less the cost of two numbers for each column.
+
+    Parameters
+    ----------
+    x : (M, N) of -1, 0 (missing) and +1; every column holds both values.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> degree = rng.standard_normal((500, 1))
+    >>> odds = 2 * (degree - rng.normal(0, 0.5, 6))
+    >>> x = np.where(rng.random(odds.shape) < expit(odds), 1, -1)
+    >>> kinds = np.where(rng.random((500, 6)) < 0.9, np.sign(degree), -np.sign(degree))
+    >>> trait_evidence(x) > trait_evidence(rng.permuted(x, axis=0))
+    True
+    """
+    up, down = _sides(x)
+    degrees, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    weights = np.log(weights / weights.sum())
+    intercepts, slopes = _start(x)
+    last = -np.inf
+    for _ in range(STEPS):
+        odds = intercepts + degrees[:, None] * slopes
+        logs = up @ -np.logaddexp(0, -odds).T + down @ -np.logaddexp(0, odds).T + weights
+        total = logsumexp(logs, axis=1)
+        likelihood = float(total.sum())
+        if likelihood - last < ENOUGH:
+            break
+        last = likelihood
+        shares = np.exp(logs - total[:, None])
+        plus, seen = shares.T @ up, shares.T @ (up + down)
+        for _ in range(NEWTON):
+            intercepts, slopes = _bettered(intercepts, slopes, degrees[:, None], plus, seen)
+    return max(likelihood, last) - x.shape[1] * float(np.log(len(x)))
+
+
+def _sides(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return (x > 0).astype(np.float64), (x < 0).astype(np.float64)
+
+
+def _start(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log-odds of columns, and slopes along the direction in which rows differ most."""
+    seen = np.abs(x).sum(axis=0)
+    means = x.sum(axis=0) / seen
+    apart = (x - means) * (x != 0)
+    direction = np.linalg.eigh(apart.T @ apart)[1][:, -1]
+    rates = np.clip((1 + means) / 2, 0.01, 0.99)
+    return np.log(rates / (1 - rates)), 1.5 * direction / np.abs(direction).max() + 1e-3
+
+
+def _bettered(
+    b: np.ndarray, a: np.ndarray, t: np.ndarray, plus: np.ndarray, seen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One step of Newton for the intercepts and slopes of all columns, of bounded length."""
+    rates = expit(b + t * a)
+    rest, spread = plus - seen * rates, seen * rates * (1 - rates)
+    slope, level = (t * rest).sum(axis=0) - RIDGES[0] * a, rest.sum(axis=0) - RIDGES[1] * b
+    aa, bb = (t**2 * spread).sum(axis=0) + RIDGES[0], spread.sum(axis=0) + RIDGES[1]
+    ab = (t * spread).sum(axis=0)
+    whole = aa * bb - ab**2
+    a = a + np.clip((bb * slope - ab * level) / whole, -1, 1)
+    return b + np.clip((aa * level - ab * slope) / whole, -1, 1), a

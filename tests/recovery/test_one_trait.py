@@ -1,0 +1,71 @@
+"""Degrees of one trait in narrow tables are no classes, and classes there are."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import hopfed
+from hopfed.recovery.one_trait import trait_evidence
+
+
+def degrees(rows, columns, slope, seed):
+    """A test of ability: rows of more or less of it, columns harder and easier."""
+    rng = np.random.default_rng(seed)
+    ability = rng.standard_normal((rows, 1))
+    return rng.random((rows, columns)) < expit(slope * (ability - rng.normal(0, 0.7, columns)))
+
+
+def kinds(rows, columns, K, seed):
+    rng = np.random.default_rng(seed)
+    rates = np.where(rng.random((K, columns)) < 0.5, 0.15, 0.85)
+    return rng.random((rows, columns)) < rates[rng.integers(K, size=rows)]
+
+
+@pytest.mark.parametrize("seed", [800, 801, 802, 803])
+@pytest.mark.parametrize(
+    "shape", [(1000, 4, 1.5), (200, 4, 3), (200, 6, 3), (1000, 6, 3), (60, 6, 3)]
+)
+def test_one_trait_of_few_columns_is_not_called_classes(shape, seed):
+    """Of Rasch's tables of four to eight columns up to all were "ok: 2 classes"."""
+    found = hopfed.recover(degrees(*shape, seed), seed=seed)
+    assert found.status != "ok" or len(found) < 2
+
+
+@pytest.mark.parametrize("seed", [810, 811, 812])
+@pytest.mark.parametrize("shape", [(200, 12, 3), (1000, 12, 2), (1000, 10, 3), (60, 24, 2)])
+def test_classes_of_few_columns_stay_classes(shape, seed):
+    rows, columns, K = shape
+    found = hopfed.recover(kinds(rows, columns, K, seed), seed=seed)
+    assert found.status == "ok", found.advice
+    assert len(found) == K
+
+
+def test_missing_entries_and_owners_change_nothing_of_it():
+    x = np.where(degrees(1500, 6, 3, 820), 1.0, -1.0)
+    x[np.random.default_rng(1).random(x.shape) < 0.15] = np.nan
+    found = hopfed.recover([x[:500], x[500:]], seed=0)
+    if len(found) > 1:
+        assert found.status != "ok"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_evidence_is_that_of_the_integral_over_the_trait(seed):
+    """Two columns: against the sum over a fine grid of degrees, at what generated the rows."""
+    rng = np.random.default_rng(seed)
+    a, b = np.array([1.5, 0.8]), np.array([0.3, -0.4])
+    t = rng.standard_normal((4000, 1))
+    x = np.where(rng.random((4000, 2)) < expit(b + a * t), 1, -1)
+    grid = np.linspace(-6, 6, 801)
+    weights = np.exp(-(grid**2) / 2)
+    weights /= weights.sum()
+    up = expit(b + a * grid[:, None])
+    chance = [np.where(x[:, [j]] > 0, up[:, j], 1 - up[:, j]) for j in range(2)]
+    truth = np.log((chance[0] * chance[1]) @ weights).sum()
+    fitted = trait_evidence(x) + 2 * np.log(4000)  # without what four numbers cost
+    assert fitted >= truth - 0.05  # the ridges cost a little
+    assert fitted <= truth + 12  # four numbers explain no more of noise
+
+
+def test_columns_that_copy_each_other_have_an_end():
+    x = np.repeat(np.where(np.arange(40) % 2, 1, -1)[:, None], 5, axis=1)
+    assert np.isfinite(trait_evidence(x))
