@@ -115,7 +115,8 @@ def test_nothing_is_said_before_an_error(hopfed, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,a,b,c\nx,1,,1\ny,1,0,1\nz,1,0,\n")
     status, text, error = hopfed("recover", path)
-    assert (status, text, error) == (2, "", "error: fewer than two columns hold both values: 'a', 'b', 'c' do not\n")
+    said = "error: fewer than two columns hold both values: 'a', 'b', 'c' do not\n"
+    assert (status, text, error) == (2, "", said)
 
 
 def test_a_site_and_a_memory_read_tables(hopfed, tmp_path, monkeypatch):
