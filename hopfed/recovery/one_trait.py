@@ -53,7 +53,7 @@ def with_trait(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
         return found
     step = -(-sum(map(len, held)) // ROWS)
     x = np.concatenate([to_host(kernels.unpack(rows[::step])) for rows in held])
-    varies: np.ndarray = (x > 0).any(axis=0) & (x < 0).any(axis=0)
+    varies = (x.max(axis=0) > 0) & (x.min(axis=0) < 0)
     gain = class_evidence(found, x, varies) - trait_evidence(x[:, varies])
     if gain >= (CLEAR if found.status == "ok" else -CLEAR):
         return found
