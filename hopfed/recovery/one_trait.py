@@ -122,7 +122,7 @@ def trait_evidence(x: np.ndarray) -> float:
         plus, seen = shares.T @ up, shares.T @ (up + down)
         for _ in range(NEWTON):
             intercepts, slopes = _bettered(intercepts, slopes, degrees[:, None], plus, seen)
-    return max(likelihood, last) - x.shape[1] * float(np.log(len(x)))
+    return float(max(likelihood, last) - x.shape[1] * np.log(len(x)))
 
 
 def _sides(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
