@@ -4,7 +4,8 @@ Where rows have more or less of one thing, as in a test of ability, columns depe
 too, and in few columns two or three classes describe that nearly as well. What the residuals of the
 classes leave then shows nothing. So the model of the trait is fitted as well: the log-odds of
 column j in a row are ``b_j + a_j t``, t being normal over the rows, and both are compared by what
-they explain less what their numbers cost. Classes are "ok" only if they are clearly better.
+they explain less what their numbers cost. Classes are "ok" only if they are clearly better. Levels
+of one variable depend on each other in either model: tables with such columns are not asked.
 
 Source: Birnbaum's two-parameter model (Lord and Novick, "Statistical Theories of Mental Test
 Scores", 1968, chapter 17), fitted as Bock and Aitkin do, "Marginal maximum likelihood estimation of
@@ -101,7 +102,6 @@ def trait_evidence(x: np.ndarray) -> float:
     >>> degree = rng.standard_normal((500, 1))
     >>> odds = 2 * (degree - rng.normal(0, 0.5, 6))
     >>> x = np.where(rng.random(odds.shape) < expit(odds), 1, -1)
-    >>> kinds = np.where(rng.random((500, 6)) < 0.9, np.sign(degree), -np.sign(degree))
     >>> trait_evidence(x) > trait_evidence(rng.permuted(x, axis=0))
     True
     """

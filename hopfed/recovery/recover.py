@@ -178,7 +178,9 @@ def run_recovery(
         with blas_threads(1 if any(map(_is_there, clients)) else None):
             recovery = _recovered(clients, rule, settings, seed, coding)
             found = with_open_rates(recovery.archetypes, clients)
-            found = with_cautions(with_trait(found, clients), clients)
+            if coding is None or not coding.groups:
+                found = with_trait(found, clients)
+            found = with_cautions(found, clients)
             recovery = replace(recovery, archetypes=found)
     if tables is None:
         return recovery

@@ -119,38 +119,59 @@ def read_tables(
     if any(is_partitioned(source) for source in sources):
         read = [read_partitions(source, choices=choices, coding=coding) for source in sources]
         return matched(read, [f"examples[{i}]" for i in range(len(read))])
-    least = least or (2 if coding is None else 1)
+    most = None if memory is None else memory // len(sources)
     words = choices.entries() if coding is None else coding.entries()
-    opened = [
-        source_of(source, "examples" if len(sources) == 1 else f"examples[{i}]", words)
-        for i, source in enumerate(sources)
-    ]
-    names = [source.names for source in opened]
-    opened = aligned_sources(opened, columns)
-    whats = [source.what for source in opened]
-    most = None if memory is None else memory // len(opened)
+    names, opened = _opened(sources, words, columns)
     for source in opened:
         source.watch = None if watch is None else partial(watch, source.what)
         source.most = source.most if most is None else min(source.most, most)
-    if coding is None and all(s.numbers is not None or is_made_up(s.names) for s in opened):
-        alone = [_alone(source, choices, most, least) for source in opened]
-        if all(code.kind == "words" for table in alone for code in table.coding.codes):
-            return matched(alone, whats)  # each has its own values for yes and no
     if coding is not None:
+        least = least or 1
         return [_coded(source, coding, source.notes, most, least, True) for source in opened]
+    found = _each_alone(opened, choices, most, least or 2)
+    if found is None:
+        found = _together(opened, choices, most, least or 2)
+        if columns == "union":
+            used = set(found[0].coding.names)
+            whats = [source.what for source in opened]
+            check_joined([[n for n in held if n in used] for held in names], whats)
+            found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
+    return found
+
+
+def _opened(
+    sources: Sequence[Any], words: frozenset[str], columns: str
+) -> tuple[list[Sequence[str]], list[Source]]:
+    """Names of the columns of all sources, and the sources with their columns matched."""
+    whats = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
+    opened = [source_of(source, what, words) for source, what in zip(sources, whats, strict=True)]
+    return [source.names for source in opened], aligned_sources(opened, columns)
+
+
+def _each_alone(
+    opened: Sequence[Source], choices: Choices, most: int | None, least: int
+) -> list[Table] | None:
+    """Tables without names, each of which has its own values for yes and no; None of others."""
+    if not all(s.numbers is not None or is_made_up(s.names) for s in opened):
+        return None
+    alone = [_alone(source, choices, most, least) for source in opened]
+    if any(code.kind != "words" for table in alone for code in table.coding.codes):
+        return None
+    return matched(alone, [source.what for source in opened])
+
+
+def _together(
+    opened: Sequence[Source], choices: Choices, most: int | None, least: int
+) -> list[Table]:
+    """Tables with names: what a column holds is looked at in all of them."""
     decision, packings = _decided(opened, choices, most)
-    pairs = zip(opened, packings, strict=True)
-    notes = [[*source.notes, *decision.notes] for source in opened]
-    found = [
-        _coded(source, decision.coding, said, most, least)
-        if packing is None
-        else _table(packing, said, least)
-        for (source, packing), said in zip(pairs, notes, strict=True)
-    ]
-    if columns == "union":
-        used = set(decision.coding.names)
-        check_joined([[n for n in held if n in used] for held in names], whats)
-        found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
+    found = []
+    for source, packing in zip(opened, packings, strict=True):
+        notes = [*source.notes, *decision.notes]
+        if packing is None:
+            found.append(_coded(source, decision.coding, notes, most, least))
+        else:
+            found.append(_table(packing, notes, least))
     return found
 
 
