@@ -11,6 +11,7 @@ are blank, and others that lack an answer for other reasons are few.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,14 +39,15 @@ class Skip(NamedTuple):
     column : that decides.
     sign : which it has where the others are blank, +1 or -1.
     blank : numbers of the others.
-    always : whether they are blank wherever it has that sign. Otherwise it has that sign wherever
-        they are blank, and some rows of that sign have entries.
+    always : whether they are blank wherever it has that sign.
+    only : whether it has that sign wherever they are blank. One of the two holds at least.
     """
 
     column: int
     sign: int
     blank: np.ndarray
     always: bool
+    only: bool
 
 
 def skips(rows: Bits | Array) -> list[Skip]:
@@ -60,7 +62,7 @@ def skips(rows: Bits | Array) -> list[Skip]:
     >>> smokes = np.repeat([1, -1], 50)
     >>> many = np.where(smokes > 0, np.tile([1, -1], 50), 0)
     >>> skips(np.stack([smokes, many, np.tile([1, 1, -1, -1], 25)], axis=1))
-    [Skip(column=0, sign=-1, blank=array([1]), always=True)]
+    [Skip(column=0, sign=-1, blank=array([1]), always=True, only=True)]
     """
     few = rows[: max(1, LOOKED_AT // rows.shape[1])]
     if not isinstance(few, Bits):
@@ -85,8 +87,27 @@ def skips(rows: Bits | Array) -> list[Skip]:
         always = _always(a, b, often_held, counts - often_held)
         share = often_held / np.maximum(counts, 1)
         for j, k in np.argwhere(explained | always).tolist():
-            found.append((k, share[j], Skip(j, sign, kinds[k], bool(always[j, k]))))
+            both = bool(always[j, k]), bool(explained[j, k])
+            found.append((k, share[j], Skip(j, sign, kinds[k], *both)))
     return [skip for _, _, skip in sorted(found, key=lambda each: (*each[:2], each[2].column))]
+
+
+def deciding(found: Sequence[Skip]) -> np.ndarray:
+    """Columns that tell which others are blank: those that tell it of all their gaps, if there are.
+
+    Parameters
+    ----------
+    found : what columns decide.
+
+    Examples
+    --------
+    >>> blank = np.array([5])
+    >>> deciding([Skip(0, 1, blank, True, False), Skip(3, -1, blank, False, True)]).tolist()
+    [3]
+    """
+    told = {tuple(skip.blank.tolist()) for skip in found if skip.only}
+    chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in told}
+    return np.array(sorted(chosen), int)
 
 
 def _explained(a: np.ndarray, b: np.ndarray, counts: np.ndarray, held: np.ndarray) -> np.ndarray:

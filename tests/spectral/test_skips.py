@@ -40,6 +40,15 @@ def test_a_value_that_goes_with_gaps_only_sometimes_does_not_explain_them_all():
     assert not skip.always
 
 
+@pytest.mark.parametrize("seed", [51, 52, 53])
+def test_skipped_questions_that_lack_answers_otherwise_are_no_copies(seed):
+    rows = questionnaire(seed)
+    rows[:, 11:] *= np.random.default_rng(seed).random((len(rows), 4)) < 2 / 3
+    found = recover(np.where(rows, rows, np.nan), seed=1)
+    assert found.status == "ok", found.advice
+    assert len(found) == 3
+
+
 def test_skipped_questions_that_lack_answers_otherwise_are_found():
     """A third of those who were asked did not answer each."""
     rows = questionnaire(50)

@@ -23,7 +23,7 @@ from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels.mixtures import responsibilities
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside, seen_times, times
-from hopfed.spectral.skips import skips
+from hopfed.spectral.skips import deciding, skips
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
 
@@ -66,7 +66,7 @@ class Owner:
     def free(self) -> np.ndarray:
         """(N,) columns that no gap of another one tells."""
         if self.deciding is None:
-            self.deciding = np.array(sorted({skip.column for skip in skips(self.rows)}), int)
+            self.deciding = deciding(skips(self.rows))
         found = np.ones(self.rows.shape[1], bool)
         found[self.deciding] = False
         return found
