@@ -13,7 +13,7 @@ from hopfed._lib.arrays import blas_threads
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.owners.small_tables import SMALL
+from hopfed.archetypes.graded.owners.small_tables import ONE_THREAD
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
@@ -228,7 +228,7 @@ def _recovered(
         recovery, final = _symmetric(federation, mean, rule, settings, seed)
         if final:
             return replace(recovery, exchanges=federation.exchanges)
-    small = federation.n_rows * federation.n_sites <= SMALL  # threads would wait for each other
+    small = federation.n_rows * federation.n_sites <= ONE_THREAD
     with blas_threads(1 if small else None):
         return graded_recovery(federation, mean, rule, recovery, settings.support, seed, coding)
 

@@ -1,6 +1,6 @@
 """Rows of a small table as numbers: products with them are what BLAS is fastest at.
 
-In a table of some hundred rows the products of a step of expectation maximisation take less time
+In a table of some hundred or thousand rows the products of a step of expectation maximisation take less time
 than it takes to ask for them. So there are few of them, each over all that is known of the rows.
 """
 
@@ -15,7 +15,8 @@ from hopfed._lib.arrays import Array
 from hopfed.kernels import MaskedBits
 from hopfed.spectral.rows import Bits, array_beside
 
-SMALL = 1 << 18  # entries of a table that is held as numbers
+SMALL = 1 << 21  # entries of a table that is held as numbers
+ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each other
 
 
 @dataclass(frozen=True, eq=False)
