@@ -1,7 +1,8 @@
 """Rows of a small table as numbers: products with them are what BLAS is fastest at.
 
-In a table of some hundred or thousand rows the products of a step of expectation maximisation take less time
-than it takes to ask for them. So there are few of them, each over all that is known of the rows.
+In a table of some hundred or thousand rows the products of a step of expectation maximisation take
+less time than it takes to ask for them. So there are few of them, each over all that is known of
+the rows.
 """
 
 from __future__ import annotations
