@@ -14,7 +14,7 @@ may be larger than the memory.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -115,6 +115,7 @@ class Filling:
         self.unknown: list[str] = []
         self.skips: list[Skip] = []
         self._fills_skipped = skipped
+        self._own: set[str] = set()  # words of the source that look like formulas
         self._starts = np.cumsum([0, *(code.width for code in coding.codes)])[:-1]
         self._void = unknown_columns(found)[self._starts]
         self.types = dict(zip(self._source.names, self._look(), strict=True))
@@ -130,7 +131,6 @@ class Filling:
         counts: list[Counter[str]] = [Counter() for _ in codes]
         seen, rows = np.zeros(len(self.coding), np.int64), 0
         types: list[Any] = [None] * len(self._source.names)
-        own: list[set[str]] = [set()]
         for given in self._source.given_blocks():
             cells = [Cells(array) for array in self._source.plain(given)]
             part = packing.packed(cells)
@@ -144,14 +144,13 @@ class Filling:
                 if code.kind == "words" and j is not None:
                     count.update(_counted(cells[j]))
                 if code.levels and j is not None:
-                    own.append({word for word in cells[j].words if text_cell(word) != word})
+                    self._own.update(word for word in cells[j].words if text_cell(word) != word)
             for j, array in enumerate(given):
                 types[j] = array.type if types[j] in (None, array.type) else pa.string()
         packing.judge()
         if not rows:
             raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
         self._words = list(map(_commonest, codes, counts))
-        self._own = frozenset().union(*own)
         named = zip(self._starts, packing.places, codes, self._words, strict=True)
         for k, (start, j, code, words) in enumerate(named):
             if j is None or seen[start] == rows:
@@ -207,14 +206,16 @@ class Filling:
 
         What the archetypes' file says, and this one does not, is no formula for a spreadsheet.
         """
+
+        def harmless(texts: Iterable[str]) -> np.ndarray:
+            return np.array([w if w in self._own else text_cell(w) for w in texts], dtype=object)
+
         if code.kind == "answers":
-            fill = [code.joined(row) for row in values > 0]
-        elif code.kind == "category":
+            return harmless(code.joined(row) for row in values > 0)
+        if code.kind == "category":
             chosen = values.argmax(axis=1) if code.width > 1 else values[:, 0] > 0
-            fill = [code.levels[k] for k in chosen.astype(int).tolist()]
-        else:
-            return np.where(values[:, 0] > 0, words[1], words[-1]).astype(object)
-        return np.array([w if w in self._own else text_cell(w) for w in fill], dtype=object)
+            return harmless(code.levels)[chosen.astype(int)]
+        return np.where(values[:, 0] > 0, words[1], words[-1]).astype(object)
 
     def _left(self, values: np.ndarray) -> np.ndarray:
         """(M, N) booleans: what is skipped in rows of these values, 0 where they are missing."""

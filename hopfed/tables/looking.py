@@ -172,13 +172,13 @@ class Looked:
         column = f"column {j + 1}" if self._made_up else f"column '{self._name(j)}'"
         gone = self.choices.meaning({words: GONE}, self.names[j])
         sums = total and self._rows_of(j, {word}) == 1
-        ways = [f"if row {row} sums up others, remove it"] * sums
-        ways.append(f"if there is no answer: {gone}")
+        first = f"if row {row} sums up others, remove it" if sums else ""
+        ways = [f"if there is no answer: {gone}"]
         if self._may_name(j):
             way = self.choices.naming(self.names[j])
             ways.append(f"if '{self._name(j)}' names the rows: {way}")
         place = f"{what}: row {row}, {column}: '{shown(words, 40)}' {why}"
-        return MixedColumnError(place, self.names[j], ways)
+        return MixedColumnError(place, self.names[j], ways, first)
 
     def _may_name(self, j: int) -> bool:
         """Whether a column may name the rows, as none does that was found or told."""

@@ -45,11 +45,12 @@ class MixedColumnError(DataError):
     where : table, row, column and word, and why it does not fit.
     name : of the column.
     ways : what else may be said of it, beside that it is one of categories.
+    first : what is likelier than that; "" if nothing is.
     """
 
-    def __init__(self, where: str, name: str, ways: Sequence[str]):
+    def __init__(self, where: str, name: str, ways: Sequence[str], first: str = ""):
         super().__init__(where)
-        self.where, self.name, self.ways = where, name, ways
+        self.where, self.name, self.ways, self.first = where, name, ways, first
 
 
 def mixture(mixed: Sequence[MixedColumnError], choices: Choices) -> DataError:
@@ -69,12 +70,11 @@ def mixture(mixed: Sequence[MixedColumnError], choices: Choices) -> DataError:
 drv=category; if there is no answer: --words drv=4=missing
     """
     names = [each.name for each in mixed]
-    first = mixed[0]
+    one = mixed[0]
     also = f" (and so in {listed(names[1:])})" if len(names) > 1 else ""
     kinds = f"if these are categories: {choices.calling('category', *names)}"
-    at = int(first.ways[0].endswith("remove it"))
-    ways = [*first.ways[:at], kinds, *first.ways[at:]]
-    return DataError("; ".join([f"{first.where}{also}", *ways]))
+    ways = filter(None, [one.first, kinds, *one.ways])
+    return DataError("; ".join([f"{one.where}{also}", *ways]))
 
 
 def refusal(

@@ -8,8 +8,11 @@ import numpy as np
 
 from hopfed.data.npz import Header, Npz
 
-SPLIT = {"train": ("train", "training"), "validation": ("val", "valid", "validation")}
-SPLIT |= {"test": ("test",)}
+SPLIT = {  # part -> what it is called
+    "train": ("train", "training"),
+    "validation": ("val", "valid", "validation"),
+    "test": ("test",),
+}
 LABELS = ("labels", "y", "Y")  # names of the arrays; the first, if it is there, is meant
 INPUTS = ("images", "features", "inputs", "x", "X")
 _JOINED = {*LABELS, *INPUTS, "coarse_labels", "domain", "writer"}
