@@ -214,7 +214,8 @@ class Filling:
             return harmless(code.joined(row) for row in values > 0)
         if code.kind == "category":
             chosen = values.argmax(axis=1) if code.width > 1 else values[:, 0] > 0
-            return harmless(code.levels)[chosen.astype(int)]
+            told: np.ndarray = harmless(code.levels)[chosen.astype(int)]
+            return told
         return np.where(values[:, 0] > 0, words[1], words[-1]).astype(object)
 
     def _left(self, values: np.ndarray) -> np.ndarray:
