@@ -22,7 +22,7 @@ from . import _check
 from ._solve import increasing_root, maximise
 
 _LOWEST = 0.01  # the averages need a step of a quarter of T / sqrt(alpha r)
-_TURN, _MOST = 0.02287334, 0.13818851116541  # temperature and load where the line bends back
+_TURN, _MOST = 0.02287355, 0.13818851116466  # temperature and load where the line bends back
 _NO_FIELD = 1e-5  # a smaller beta m is the root 0
 _LARGEST_SPREAD = 0.6  # alpha r stays below 0.6^2 in the retrieval phase
 
@@ -145,7 +145,8 @@ def _averages(field: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.nda
     # The trapezoidal rule converges exponentially once its step is small against the distance
     # pi / (2 spread) of the poles from the real line.
     step = min(0.1, 0.25 / max(float(np.max(spread, initial=0.0)), 1e-9))
-    z = np.arange(-9.0, 9.0 + step, step)
+    ends = np.ceil(9 / step)
+    z = step * np.arange(-ends, ends + 1)  # from -9 upward, rounded sums would change the step
     weight = np.exp(-(z**2) / 2) * step / np.sqrt(2 * np.pi)
     value = np.tanh(field[..., None] + spread[..., None] * z)
     return value @ weight, value**2 @ weight
