@@ -17,6 +17,26 @@ test: check
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -o faulthandler_timeout=7200 -m "slow and not gpu"
 
+# The numerical tests as other processors would round, each way alone as `make test-haswell`. What
+# OpenBLAS, NumPy and Numba take of the processor is said before they are loaded.
+NUMERICAL := archetypes data hopfield kernels memory privacy recovery spectral theory
+ROUNDINGS := prescott haswell numpy numba one-thread \
+	$(if $(shell grep -m 1 avx512 /proc/cpuinfo),skylakex) # its loops end a program elsewhere
+.PHONY: test-processors $(ROUNDINGS:%=test-%)
+test-processors: $(ROUNDINGS:%=test-%)
+test-prescott: export OPENBLAS_CORETYPE = Prescott
+test-haswell: export OPENBLAS_CORETYPE = Haswell
+test-skylakex: export OPENBLAS_CORETYPE = SkylakeX
+test-numpy: export NPY_DISABLE_CPU_FEATURES = X86_V3,X86_V4,AVX512_ICL
+test-numba: export NUMBA_CPU_NAME = generic
+test-numba: export NUMBA_CACHE_DIR = $(CURDIR)/build/numba
+test-one-thread: export OMP_NUM_THREADS = 1
+test-one-thread: export OPENBLAS_NUM_THREADS = 1
+test-one-thread: export NUMBA_NUM_THREADS = 1
+$(ROUNDINGS:%=test-%): .venv/dev
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not gpu and not alone" \
+		$(addprefix tests/,$(NUMERICAL))
+
 # All that wants a GPU, the tests marked gpu among it, each part in a process with a time limit.
 # With HOPFED_REQUIRE=cupy a machine without CuPy or a device fails instead of skipping.
 test-gpu: .venv/dev

@@ -13,6 +13,8 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, namespace
 
+TIE = 1e-6  # field that is a sum of float32 of about 1 which cancel: a tie, and +1
+
 
 def polished(V: Array, states: Array, sweeps: int) -> Array:
     """Follow the dynamics of the projector ``V V^T``, self-field removed, to rest.
@@ -28,7 +30,7 @@ def polished(V: Array, states: Array, sweeps: int) -> Array:
     xp, own = namespace(V), (V * V).sum(axis=1)
     for _ in range(sweeps):
         fields = (states @ V) @ V.T - own * states
-        new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
+        new = xp.where(fields >= -TIE, np.float32(1), np.float32(-1))
         if _at_rest(new, states):
             break
         states = new

@@ -187,7 +187,7 @@ def rounded(x: float) -> str:
     if not np.isfinite(x):
         return "more than a million"
     unit = 10 ** max(len(str(int(x))) - 2, 0)
-    return f"{int(np.ceil(x / unit)) * unit:,}"
+    return f"{int(np.ceil(x / unit - 1e-9)) * unit:,}"
 
 
 def judge_layers(known: Known, more: int, left: float) -> Verdict:

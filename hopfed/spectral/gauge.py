@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hopfed._lib.arrays import Array, namespace
 
+TIE = 1e-6  # part by which entries of eigenvectors differ at least, or rounding orders them
+
 
 def canonical_gauge(vectors: Array) -> Array:
     """Fix the signs of eigenvectors so that gauge transforms of the sites carry through.
@@ -27,7 +29,8 @@ def canonical_gauge(vectors: Array) -> Array:
         return vectors
     xp = namespace(vectors)
     relative = vectors * site_gauge(vectors)[:, None]
-    largest = xp.argmax(xp.abs(relative), axis=0)
+    sizes = xp.abs(relative)
+    largest = xp.argmax(xp.astype(sizes >= (1 - TIE) * xp.max(sizes, axis=0), xp.int8), axis=0)
     entries = xp.take_along_axis(relative, largest[None, :], axis=0)[0, :]
     return vectors * _signs(entries)
 
@@ -41,7 +44,7 @@ def site_gauge(vectors: Array) -> Array:
     >>> site_gauge(np.array([[0.8, 0.6], [-0.6, 0.8]])).tolist()
     [1.0, -1.0]
     """
-    return _signs(vectors[:, 0])
+    return _signs(vectors[:, 0] + TIE / vectors.shape[0])  # 0 is known up to rounding
 
 
 def _signs(x: Array) -> Array:
