@@ -136,7 +136,8 @@ def _start(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     apart = (x - means) * (x != 0)
     direction = np.linalg.eigh(apart.T @ apart)[1][:, -1]
     rates = np.clip((1 + means) / 2, 0.01, 0.99)
-    return np.log(rates / (1 - rates)), 1.5 * direction / np.abs(direction).max() + 1e-3
+    longest = direction[np.abs(direction).argmax()]  # with its sign, which is free
+    return np.log(rates / (1 - rates)), 1.5 * direction / longest + 1e-3
 
 
 def _bettered(

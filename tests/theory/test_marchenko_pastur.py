@@ -13,6 +13,9 @@ variances = st.floats(1e-6, 1e6)
 levels = st.floats(1e-12, 1 - 1e-12)
 NODES = np.polynomial.legendre.leggauss(600)
 
+# Five terms of up to 1 / (pi rho), rounded; those of rho below 1/8 are summed as a series.
+ROUNDING = 5 * 8 * 2.2e-16
+
 # cdf at lower + (0.1, 0.5, 0.9) (upper - lower), and the median of the part off zero.
 REFERENCE = {
     0.1: (0.09621734554318429, 0.6291642114001258, 0.9685792877527585, 0.9665651474028224),
@@ -36,8 +39,8 @@ def integrate(q, variance, upper_angle, function):
 def test_reference_values(q):
     lower, upper = mp.edges(q)
     x = lower + np.array([0.1, 0.5, 0.9]) * (upper - lower)
-    np.testing.assert_allclose(mp.cdf(x, q), REFERENCE[q][:3], rtol=0, atol=2e-15)
-    np.testing.assert_allclose(mp.median_nonzero(q), REFERENCE[q][3], rtol=1e-14)
+    np.testing.assert_allclose(mp.cdf(x, q), REFERENCE[q][:3], rtol=0, atol=ROUNDING)
+    np.testing.assert_allclose(mp.median_nonzero(q), REFERENCE[q][3], rtol=1e-13)
 
 
 @given(
@@ -75,8 +78,8 @@ def test_cdf_rises_from_the_atom_to_one(q):
     lower, upper = mp.edges(q)
     p = mp.cdf(np.linspace(lower, upper, 500), q)
     assert p[0] == pytest.approx(mp.atom(q), abs=1e-12)
-    assert p[-1] == pytest.approx(1, abs=1e-15)
-    assert np.diff(p).min() > -2e-15
+    assert p[-1] == pytest.approx(1, abs=ROUNDING)
+    assert np.diff(p).min() > -ROUNDING
     assert mp.cdf(-1e-9, q) == 0
     assert mp.cdf(2 * upper, q) == 1
 

@@ -38,7 +38,8 @@ LINE = {0.01: 0.801018, 0.05: 0.542255, 0.1: 0.315432, 0.12: 0.215087}
 
 def test_capacities():
     np.testing.assert_allclose(storage.capacity(list(CAPACITY)), list(CAPACITY.values()), atol=6e-7)
-    assert storage.capacity() == pytest.approx(0.137905566494931738, rel=1e-14)
+    # A maximum, of a dozen roundings; it is flat, so its place has half of the digits.
+    assert storage.capacity() == pytest.approx(0.137905566494931738, rel=1e-13)
     assert storage.critical_magnetisation() == pytest.approx(0.967417115685291592, rel=1e-8)
 
 
