@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers import sample, subspace
@@ -86,6 +88,10 @@ def test_polish_rests_at_archetypes():
     noisy = np.where(np.random.default_rng(5).random(xi.shape) < 0.15, -xi, xi)
     np.testing.assert_array_equal(space.polish(noisy), xi)
     assert space.polish(xi).dtype == np.int8
+    for tiny in (1e-17, -1e-17):  # a column of which the eigenvectors say nothing
+        blind = replace(space, vectors=np.vstack([space.vectors, np.full((1, space.dim), tiny)]))
+        found = blind.polish(np.hstack([noisy, -np.ones((5, 1), np.int8)]))
+        np.testing.assert_array_equal(found, np.hstack([xi, np.ones((5, 1), np.int8)]))
 
 
 @settings(max_examples=20)

@@ -180,8 +180,8 @@ def test_the_phase_line_bends_back():
     turn, most = storage_thermal._TURN, storage_thermal._MOST
     T = np.array([0.95 * turn, turn, 1.05 * turn, 0.04])
     alpha = storage_thermal.thermal_capacity(T)
-    # The load is (s (T - (1 - q)))^2 / q: sums of n = 2,000 terms, and T - (1 - q) is .019.
-    assert alpha[1] == pytest.approx(most, rel=2 * 2000 * 1.1e-16 / 0.019)
+    # The load is (s (T - (1 - q)))^2 / q: sums of 2,000 terms of 1, and T - (1 - q) is .019.
+    assert alpha[1] == pytest.approx(most, rel=2 * 2000**0.5 * 2.2e-16 / 0.019)
     assert alpha.argmax() == 1
     np.testing.assert_allclose(storage_thermal.retrieval_temperature(alpha[2:]), T[2:], rtol=1e-6)
     warm = storage_thermal.retrieval_temperature(0.1381)
