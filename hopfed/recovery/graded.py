@@ -31,7 +31,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.fitting.channel import choose
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
-from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.graded.verdict.information import lost
 from hopfed.archetypes.graded.verdict.judging import Residual, judge
 from hopfed.archetypes.graded.verdict.resolution import unresolved
@@ -128,7 +128,7 @@ class GradedArchetypes:
         owner : whose shares to use; those of all owners together when None.
         """
         shares = self.shares if owner is None else self.owner_shares[owner]
-        place = Owners.of([rows], seed=0).members[0]
+        place = Owner(rows)
         place.learn(self.means, shares)
         return to_host(place.posterior)
 

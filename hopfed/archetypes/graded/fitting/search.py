@@ -20,7 +20,7 @@ QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
 STEP = 8  # part of the classes that are more from one such start to the next, at least one
 FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
-HOPE = 3.0  # a trial may still gain so many times what its last steps gained
+HOPE = 20.0  # a trial may still gain so many times what its steps promise
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def single(owners: Owners, prior: Prior) -> Fit:
 def begin(
     owners: Owners, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
 ) -> Fit:
-    """Best of all starts, by evidence, after a short fit each; that one is fitted on."""
-    fits = [single(owners, prior)]
+    """Best of all starts, by evidence, each fitted as long as it may still be the best."""
+    best = single(owners, prior)
     root = np.sqrt(variances)[:, None]
     V, unwhiten = U / root, U * root
     size = min(U.shape[1], search.most)
@@ -144,15 +144,16 @@ def begin(
         return iterate(owners, sums, prior, search.short)
 
     if size > 1:
-        fits += [of_means(size, draw) for draw in range(search.starts)]
+        fits = [of_means(size, draw) for draw in range(search.starts)]
         start = joint_start(owners, V, unwhiten, prior)
         if start is not None:
             fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
-    best = max(fits, key=lambda f: f.evidence)
+        for fit in sorted(fits, key=lambda f: -f.evidence):
+            best = max(best, _hopeful(owners, fit, best, search), key=lambda f: f.evidence)
     misses = 0
     while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
         size = min(size + max(1, size // STEP), search.most)
-        larger = of_means(size, search.starts + misses)
+        larger = _hopeful(owners, of_means(size, search.starts + misses), best, search)
         misses = 0 if larger.evidence > best.evidence else misses + 1
         best = max(best, larger, key=lambda f: f.evidence)
     return improve(owners, best, search.long) if best.size > 1 else best
@@ -253,12 +254,13 @@ def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:
 
 def _persistent(owners: Owners, sums: ClassSums, goal: Fit, search: Search) -> Fit:
     """Fit a trial as long as it may still pass the evidence of `goal`."""
-    fit = iterate(owners, sums, goal.prior, search.short)
+    return _hopeful(owners, iterate(owners, sums, goal.prior, search.short), goal, search)
+
+
+def _hopeful(owners: Owners, fit: Fit, goal: Fit, search: Search) -> Fit:
+    """Improve a fit as long as it may still pass the evidence of `goal`."""
     for _ in range(search.long // search.short):
-        before = fit.evidence
-        if fit.settled:
+        if fit.settled or fit.evidence + HOPE * fit.ahead < goal.evidence:
             break
         fit = improve(owners, fit, search.short)
-        if fit.evidence + HOPE * (fit.evidence - before) < goal.evidence:
-            break
     return fit

@@ -27,13 +27,7 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remin
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict.differences import carrying, needed, spanned, worth
-from hopfed.archetypes.graded.verdict.replicas import (
-    STEPS,
-    UNSURE_STEPS,
-    at_a_time,
-    replicas,
-    settle,
-)
+from hopfed.archetypes.graded.verdict.replicas import at_a_time, replicas, settle
 from hopfed.archetypes.graded.verdict.residuals import as_little, residual_edge, row_statistics
 from hopfed.archetypes.graded.verdict.row_quality import (
     faded,
@@ -52,7 +46,6 @@ LOADED = 0.15  # square of its largest entry from which the other entries of an 
 NAMED = 8  # columns that a sentence names
 LONGEST = 60  # characters of a name
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
-SETTLED = 0.98  # mean certainty from which a fit settles in a few steps
 CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
 FEW = 5  # replicas, then
 MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
@@ -137,10 +130,9 @@ def judge(
     remind(owners, fit)
     values, vectors, squares, found = _measured([owners], [fit.sums])
     edge = _edge(owners)
-    steps = STEPS if found["certainty"][0] > SETTLED else UNSURE_STEPS
     for batch in _batches(REPLICAS, at_a_time(owners)):
         worlds = replicas(owners, fit, batch)
-        more, _, _, drawn = _measured(worlds, settle(worlds, fit.prior, steps))
+        more, _, _, drawn = _measured(worlds, settle(worlds, fit.prior))
         values = np.vstack([values, more])
         found = {name: np.concatenate([a, drawn[name]]) for name, a in found.items()}
         owners.exchanges += worlds[0].exchanges
