@@ -18,6 +18,7 @@ from hopfed.archetypes.graded.owners.asking import Owners
 
 QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
+PAIRS = 3  # of classes that may be merged, of which merges are tried
 STEP = 8  # part of the classes that are more from one such start to the next, at least one
 FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
 HOPE = 20.0  # a trial may still gain so many times what its steps promise
@@ -40,8 +41,8 @@ class Search:
 
     starts: int = 2
     short: int = 6
-    long: int = 60
-    exchanges: int = 800
+    long: int = 300
+    exchanges: int = 3000
     most: int = 200
     influence: float = 1.0
     support: int = 5
@@ -94,7 +95,7 @@ def supported(owners: Owners, fit: Fit, search: Search) -> Fit:
             counts = resting(owners, fit)
         if counts.min() >= least:
             break
-        _, pair = merge_gains(fit, int(counts.argmin()))
+        pair = merge_gains(fit, int(counts.argmin()))[0][1]
         fit = iterate(owners, fit.sums.joined(joining(fit.size, pair)), fit.prior, search.short)
     return fit
 
@@ -169,13 +170,17 @@ def _of_patterns(owners: Owners, patterns: np.ndarray, prior: Prior, search: Sea
 def merged(owners: Owners, fit: Fit, search: Search) -> Fit:
     """Join classes while fewer of them have the higher evidence."""
     while fit.size > 1:
-        gains, pair = merge_gains(fit)
-        if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
+        better = None
+        for gains, pair in merge_gains(fit)[:PAIRS]:
+            if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
+                break
+            trial = _persistent(owners, fit.sums.joined(joining(fit.size, pair)), fit, search)
+            if trial.evidence > fit.evidence:
+                better = trial
+                break
+        if better is None:
             break
-        trial = _persistent(owners, fit.sums.joined(joining(fit.size, pair)), fit, search)
-        if trial.evidence <= fit.evidence:
-            break
-        fit = trial
+        fit = better
     return fit
 
 
@@ -184,10 +189,11 @@ def _doubt(fit: Fit) -> float:
     return 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
 
 
-def merge_gains(fit: Fit, one: int | None = None) -> tuple[float, tuple[int, int]]:
-    """Evidence that the best merge of two classes adds, were rows sure of theirs; and the pair.
+def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int, int]]]:
+    """Evidence that merges of two classes add, were rows sure of theirs, and the pairs: best first.
 
-    `one`, if given, is a class that must be among them.
+    Of all classes the best of the pairs with later ones is among them. `one`, if given, is a class
+    that must be in a pair.
     """
     prior, sums = fit.prior, fit.sums
     n = sums.counts.sum(axis=0)
@@ -196,7 +202,7 @@ def merge_gains(fit: Fit, one: int | None = None) -> tuple[float, tuple[int, int
     # What `label_gain` has more of K - 1 classes than of K, where the rows of two become those of
     # one, apart from these two themselves.
     fewer = gammaln(K - 1) - gammaln(n.sum() + K - 1) - gammaln(K) + gammaln(n.sum() + K)
-    best, pair = -np.inf, (0, 1)
+    found = []
     for k in range(K - 1):
         rest = slice(k + 1, None)
         both = ClassSums(
@@ -208,9 +214,8 @@ def merge_gains(fit: Fit, one: int | None = None) -> tuple[float, tuple[int, int
         if one is not None and one != k:
             gains[np.arange(k + 1, K) != one] = -np.inf
         j = int(gains.argmax())
-        if gains[j] > best:
-            best, pair = float(gains[j]), (k, k + 1 + j)
-    return best, pair
+        found.append((float(gains[j]), (k, k + 1 + j)))
+    return sorted(found, key=lambda each: -each[0])
 
 
 def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
