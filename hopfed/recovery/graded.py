@@ -215,7 +215,7 @@ def recover_graded(
         advice=advice,
         log_likelihood=fit.sums.log_likelihood / max(float(fit.sums.seen.sum()), 1.0),
         evidence=fit.evidence,
-        n_detected=U.shape[1],
+        n_detected=min(U.shape[1], fit.size) if verdict.status == "ok" else U.shape[1],
         n_examples=owners.sizes.tolist(),
         traffic=owners.traffic,
         exchanges=owners.exchanges,

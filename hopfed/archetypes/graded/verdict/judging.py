@@ -35,6 +35,7 @@ from hopfed.archetypes.graded.verdict.row_quality import (
     put_together,
     weak_rows_in_words,
 )
+from hopfed.archetypes.status import too_little
 from hopfed.errors import shown
 from hopfed.theory import tracy_widom
 
@@ -99,7 +100,7 @@ class Verdict:
 
     Attributes
     ----------
-    status : "ok", "one class", "structure, but not classes", "copies".
+    status : "ok", "one class", "structure, but not classes", "copies", "too little data".
     advice : the sentence that explains it.
     residual : of the columns.
     rows : deviation of each row statistic from that of replicas, by name, in standard deviations
@@ -171,6 +172,11 @@ def judge(
     )
     if status not in ("ok", "copies") and (max(fit.size, 1) < n_detected or unseen):
         advice += " Or there are classes that so few entries cannot tell apart: give more rows."
+    if status in ("one class", "structure, but not classes"):
+        varies = fit.prior.varies
+        observed = fit.prior.observed if varies is None else fit.prior.observed[varies]
+        little = too_little(float(owners.sizes.sum()), observed)
+        status, advice = (status, advice) if little is None else (little.status, little.advice)
     return Verdict(status, advice, residual, rows)
 
 
