@@ -37,8 +37,8 @@ LEVEL = 1e-3  # false-alarm rate of an eigenvalue
 
 TOO_MANY = "{} patterns were accepted where the spectrum shows {}: some of them are false."
 TOO_LITTLE = (
-    "{rows:,.0f} examples of {columns} columns that vary say nothing about kinds, neither that there "
-    "are any nor that there are none: give more rows."
+    "{rows:,.0f} examples of {columns} columns that vary say nothing about kinds, neither that "
+    "there are any nor that there are none: give more rows."
 )
 FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
@@ -135,12 +135,14 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
     [False, True]
     """
     columns = len(observed)
-    both = rows * float(observed.mean()) ** 2 if columns else 0.0  # that have two of the columns
+    both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
     few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
     if not few:
         centre, scale = tracy_widom.wishart_scaling(both, columns)
         few = centre + scale * tracy_widom.critical_value(LEVEL) >= columns * both
-    return Verdict("too little data", TOO_LITTLE.format(rows=rows, columns=columns)) if few else None
+    return (
+        Verdict("too little data", TOO_LITTLE.format(rows=rows, columns=columns)) if few else None
+    )
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,9 @@ def class_evidence(
     return float(likelihood - (rates_of + K - 1) * np.log(often.sum()) / 2 - signs)
 
 
-def trait_evidence(x: np.ndarray, often: np.ndarray | None = None, enough: float = -np.inf) -> float:
+def trait_evidence(
+    x: np.ndarray, often: np.ndarray | None = None, enough: float = -np.inf
+) -> float:
     """Log-likelihood of rows as one trait has them, less the cost of two numbers for each column.
 
     Parameters

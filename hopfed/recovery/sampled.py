@@ -84,8 +84,10 @@ def searched(
         rng = stream(table.seed, "searched rows", place.index)
         held = Rows(place.rows, place.counts)
         if few < size:
-            held = held.thinned(few / size, rng) if place.counts is not None else Rows(
-                place.rows[np.sort(rng.permutation(size)[:few])]
+            held = (
+                held.thinned(few / size, rng)
+                if place.counts is not None
+                else Rows(place.rows[np.sort(rng.permutation(size)[:few])])
             )
         part = held.entries if columns is None else columns_of(held.entries, columns)
         parts.append(Rows(part[:] if isinstance(part, Reread) else part, held.counts))

@@ -160,7 +160,10 @@ def drawn_often(
             higher = x[chosen]
             higher[:, j] = 1
             left = np.concatenate([0 * left[chosen], (left - rates[label, j])[others]])
-            x, n = np.concatenate([higher, x[others]]), np.concatenate([up[chosen], (n - up)[others]])
+            x, n = (
+                np.concatenate([higher, x[others]]),
+                np.concatenate([up[chosen], (n - up)[others]]),
+            )
             kind = np.concatenate([kind[chosen], kind[others]])
             label = np.concatenate([label[chosen], label[others]])
     return Rows(_like_rows(x, rows.entries), n.astype(np.float64)).merged()
