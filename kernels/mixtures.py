@@ -15,7 +15,7 @@ def responsibilities(
 
     Parameters
     ----------
-    logs : (K, M) float32.
+    logs : (K, M) float32 or float64.
     shifts : (K,) float64.
 
     Returns
@@ -41,7 +41,7 @@ def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: floa
 
     Parameters
     ----------
-    logs : (S, K, M) float32.
+    logs : (S, K, M) float32 or float64.
     shifts : (S, K) float64.
     parts : (K, M) float64.
     highest : argument of exp at most; 700 or less.

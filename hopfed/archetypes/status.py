@@ -10,6 +10,7 @@ from hopfed.archetypes.bulk import bulk_distance, replica_distance
 from hopfed.archetypes.selection import ExposureFit
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
+from hopfed.theory import tracy_widom
 from hopfed.theory.resolution import (
     RESOLVED,
     expected_overlap,
@@ -31,8 +32,14 @@ CROWDED = 0.2  # archetypes per site from which that is all one spectrum can say
 
 LEAST_SIDE = 3  # examples, and columns that vary
 LEAST_ENTRIES = 36  # below, the edge of the noise is not known to first order
+LEAST_ROWS = 10  # of two kinds, which must have five each to be shown
+LEVEL = 1e-3  # false-alarm rate of an eigenvalue
 
 TOO_MANY = "{} patterns were accepted where the spectrum shows {}: some of them are false."
+TOO_LITTLE = (
+    "{rows:,.0f} examples of {columns} columns that vary say nothing about kinds, neither that "
+    "there are any nor that there are none: give more rows."
+)
 FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
 
@@ -68,18 +75,14 @@ def judge(
     if spectrum.status != "converged":
         return Verdict("not converged", f"The eigenpairs did not converge: {spectrum.status}.")
     if rank.n_detected == 0:
-        return Verdict(
+        return too_little(M, np.ones(N)) or Verdict(
             "no signal",
             rank.none
             or "No eigenvalue stands above the noise: no archetype is detectable with these "
             "examples; more of them, or cleaner ones, would lower the threshold.",
         )
     if min(N, M) < LEAST_SIDE or N * M < LEAST_ENTRIES:
-        return Verdict(
-            "too little data",
-            f"{M:,.0f} examples of {N} columns that vary say nothing about archetypes: at least "
-            f"{LEAST_SIDE} of each are needed, and {LEAST_ENTRIES} entries.",
-        )
+        return Verdict("too little data", TOO_LITTLE.format(rows=M, columns=N))
     unlike = found < rank.n_detected / 2
     limit = STRAY_BULK + PUSHED * (rank.n_detected / N) ** 2 + 3 / len(spectrum.values)
     stray = bulk_distance(spectrum, rank)
@@ -112,6 +115,33 @@ def judge(
     known = Known(gamma, fit.weights / max(rank.quality**2, 1e-12) * M, rank.quality, N, M)
     return _unresolved(known) or Verdict(
         "ok", f"All {found} archetypes that the spectrum shows were found."
+    )
+
+
+def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
+    """Verdict on tables in which no kinds could be seen, however clear they are; None of others.
+
+    If all entries agree, the largest eigenvalue of the second moment is the number of columns.
+
+    Parameters
+    ----------
+    rows : M.
+    observed : (N,) part of the entries of each column that is there, of columns that hold both
+        values.
+
+    Examples
+    --------
+    >>> [too_little(rows, np.ones(3)) is None for rows in (6, 60)]
+    [False, True]
+    """
+    columns = len(observed)
+    both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
+    few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
+    if not few:
+        centre, scale = tracy_widom.wishart_scaling(both, columns)
+        few = centre + scale * tracy_widom.critical_value(LEVEL) >= columns * both
+    return (
+        Verdict("too little data", TOO_LITTLE.format(rows=rows, columns=columns)) if few else None
     )
 
 

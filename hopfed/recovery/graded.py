@@ -31,7 +31,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.fitting.channel import choose
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
-from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.graded.verdict.information import lost
 from hopfed.archetypes.graded.verdict.judging import Residual, judge
 from hopfed.archetypes.graded.verdict.resolution import unresolved
@@ -128,7 +128,7 @@ class GradedArchetypes:
         owner : whose shares to use; those of all owners together when None.
         """
         shares = self.shares if owner is None else self.owner_shares[owner]
-        place = Owners.of([rows], seed=0).members[0]
+        place = Owner(rows)
         place.learn(self.means, shares)
         return to_host(place.posterior)
 
@@ -215,7 +215,7 @@ def recover_graded(
         advice=advice,
         log_likelihood=fit.sums.log_likelihood / max(float(fit.sums.seen.sum()), 1.0),
         evidence=fit.evidence,
-        n_detected=U.shape[1],
+        n_detected=min(U.shape[1], fit.size) if verdict.status == "ok" else U.shape[1],
         n_examples=owners.sizes.tolist(),
         traffic=owners.traffic,
         exchanges=owners.exchanges,

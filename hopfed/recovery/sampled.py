@@ -25,6 +25,7 @@ from hopfed.archetypes.graded.fitting.mixture import Prior, added, weighted_sums
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.federation.messages import Message
+from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import columns_of
 
@@ -67,7 +68,7 @@ def searched(
     groups : numbers of the columns that are levels of one variable; these stay together.
     influence : part of all rows that one owner may stand for.
     """
-    M, N = int(table.sizes.sum()), table.n_columns
+    M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
     if M * N <= SEARCHED:
         return _all_of(table)
     prior = Prior.of(table, influence)
@@ -80,10 +81,16 @@ def searched(
     for place in table.members:
         size = place.rows.shape[0]
         few = min(size, max(2, int(size * rows / M)))
-        order = stream(table.seed, "searched rows", place.index).permutation(size)
-        part = place.rows if few == size else place.rows[np.sort(order[:few])]
-        part = part if columns is None else columns_of(part, columns)
-        parts.append(part[:] if isinstance(part, Reread) else part)
+        rng = stream(table.seed, "searched rows", place.index)
+        held = Rows(place.rows, place.counts)
+        if few < size:
+            held = (
+                held.thinned(few / size, rng)
+                if place.counts is not None
+                else Rows(place.rows[np.sort(rng.permutation(size)[:few])])
+            )
+        part = held.entries if columns is None else columns_of(held.entries, columns)
+        parts.append(Rows(part[:] if isinstance(part, Reread) else part, held.counts))
     owners = Owners.of(parts, table.seed, _within(groups, columns))
     owners.traffic, owners.columns = table.traffic, columns
     return Part(owners, columns, prior)
@@ -119,7 +126,8 @@ def on_the_whole(table: Owners, part: Part, fit: Fit) -> Fit:
     def by_columns(owner: Owner, asked: Message) -> Message:
         if isinstance(owner.rows, Reread):
             return added(owner, owner.rows, by_columns, asked)
-        seen = Owner(columns_of(owner.rows, asked["columns"]), owner.index, variables)
+        some = columns_of(owner.rows, asked["columns"])
+        seen = Owner(some, owner.index, variables, counts=owner.counts)
         seen.learn(asked["means"], asked["shares"])
         return weighted_sums(owner, seen.weights)
 

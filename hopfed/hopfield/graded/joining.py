@@ -63,7 +63,7 @@ def _chain(prior: Prior, sums: ClassSums, doubt: float) -> list[tuple[np.ndarray
     into, found = np.arange(sums.counts.shape[1]), list[tuple[np.ndarray, float]]()
     while (K := sums.counts.shape[1]) > 1:
         classes = Mixture(np.zeros((K, 0)), np.ones((1, K)) / K)
-        gain, pair = merge_gains(Fit(classes, sums, prior, 0.0))
+        gain, pair = merge_gains(Fit(classes, sums, prior, 0.0))[0]
         if gain <= (0.0 if found else -doubt):
             break
         step = joining(K, pair)

@@ -150,7 +150,7 @@ class Memory:
         while memory.size > 1:
             sums = memory.sums()
             each = np.ones((1, memory.size)) / memory.size
-            gain, pair = merge_gains(Fit(Mixture(memory.means, each), sums, prior, 0.0))
+            gain, pair = merge_gains(Fit(Mixture(memory.means, each), sums, prior, 0.0))[0]
             if gain <= unsure:
                 break
             memory = memory.folded(joining(memory.size, pair))

@@ -4,12 +4,13 @@ from graded_tables import classes, whiten
 from helpers import rest_slow
 
 from hopfed import recover
+from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict import judging as verdict_module
 from hopfed.archetypes.graded.verdict.differences import carrying
 from hopfed.archetypes.graded.verdict.judging import dependent_columns, judge
-from hopfed.archetypes.graded.verdict.replicas import STEPS, UNSURE_STEPS, drawn
+from hopfed.archetypes.graded.verdict.replicas import drawn, replicas, settle
 from hopfed.kernels import PackedBits, pack, unpack
 
 M, N = 1000, 120
@@ -179,22 +180,15 @@ def test_too_few_rows_are_told_from_another_structure():
     assert found.advice.endswith("give more rows.")
 
 
-def test_replicas_of_unsure_rows_settle_for_longer(monkeypatch):
-    asked = []
-    settle = verdict_module.settle
-
-    def counted(worlds, prior, steps):
-        asked.append(steps)
-        return settle(worlds, prior, steps)
-
-    monkeypatch.setattr(verdict_module, "settle", counted)
-    monkeypatch.setattr(verdict_module, "REPLICAS", 5)
+def test_replicas_are_fitted_until_hardly_anything_is_gained():
     for shape, missing in ((1, 1), 0.0), ((3, 3), 0.5):
         _, _, x = classes(2, 40, 800, 30, shape=shape, missing=missing)
         owners, white = Owners.of([x], 0), whiten([x])
         fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-        judge(owners, fit)
-    assert asked == [STEPS, UNSURE_STEPS]
+        worlds = replicas(owners, fit, range(3))
+        for world, sums in zip(worlds, settle(worlds, fit.prior), strict=True):
+            better = improve(world, expect(world, world.heard, fit.prior), 200, 1e-3)
+            assert better.sums.log_likelihood - sums.log_likelihood < 3
 
 
 @pytest.mark.parametrize(("shape", "times"), [((100, 12), 3), ((100, 10), 4), ((150, 15), 3)])

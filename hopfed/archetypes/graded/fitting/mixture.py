@@ -36,7 +36,6 @@ from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.federation.messages import Message
 from hopfed.kernels.mixtures import beta_gains, spent
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import column_moments
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
 COLUMNS = 400  # from which the concentration is read
@@ -108,7 +107,7 @@ class ClassSums:
 
 def column_sums(owner: Owner, _: Message) -> Message:
     """Sums and numbers of the observed entries of each column."""
-    sums, seen = column_moments(owner.rows)
+    sums, seen = owner.moments
     xp = namespace(seen)
     return {"sums": xp.astype(sums, xp.int32), "seen": xp.astype(seen, xp.int32)}
 
@@ -123,7 +122,7 @@ def class_sums(owner: Owner, told: Message) -> Message:
     if isinstance(owner.rows, Reread):
         return added(owner, owner.rows, class_sums, told)
     owner.learn(told["means"], told["shares"])
-    likelihood = owner.log_densities.sum()
+    likelihood = owner.added(owner.log_densities)
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
 
 
@@ -132,7 +131,8 @@ def sums_and_pairs(owner: Owner, told: Message) -> Message:
     if isinstance(owner.rows, Reread):
         return added(owner, owner.rows, sums_and_pairs, told)
     sums, weights = class_sums(owner, told), owner.weights
-    return {**sums, "pairs": weights.T @ weights}
+    once = weights if owner.counts is None else owner.posterior
+    return {**sums, "pairs": once.T @ weights}
 
 
 def added(owner: Owner, rows: Reread, question: Question, told: Message) -> Message:
@@ -168,7 +168,12 @@ class _Added:
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
-    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
+    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K).
+
+    Parameters
+    ----------
+    weights : a row that occurs several times has as many times the weight.
+    """
     xp = namespace(weights)
     counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
     numbers = owner.numbers

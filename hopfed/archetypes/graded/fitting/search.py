@@ -18,9 +18,10 @@ from hopfed.archetypes.graded.owners.asking import Owners
 
 QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
+PAIRS = 3  # of classes that may be merged, of which merges are tried
 STEP = 8  # part of the classes that are more from one such start to the next, at least one
 FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
-HOPE = 3.0  # a trial may still gain so many times what its last steps gained
+HOPE = 20.0  # a trial may still gain so many times what its steps promise
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Search:
 
     starts: int = 2
     short: int = 6
-    long: int = 60
-    exchanges: int = 800
+    long: int = 300
+    exchanges: int = 3000
     most: int = 200
     influence: float = 1.0
     support: int = 5
@@ -94,7 +95,7 @@ def supported(owners: Owners, fit: Fit, search: Search) -> Fit:
             counts = resting(owners, fit)
         if counts.min() >= least:
             break
-        _, pair = merge_gains(fit, int(counts.argmin()))
+        pair = merge_gains(fit, int(counts.argmin()))[0][1]
         fit = iterate(owners, fit.sums.joined(joining(fit.size, pair)), fit.prior, search.short)
     return fit
 
@@ -133,8 +134,8 @@ def single(owners: Owners, prior: Prior) -> Fit:
 def begin(
     owners: Owners, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
 ) -> Fit:
-    """Best of all starts, by evidence, after a short fit each; that one is fitted on."""
-    fits = [single(owners, prior)]
+    """Best of all starts, by evidence, each fitted as long as it may still be the best."""
+    best = single(owners, prior)
     root = np.sqrt(variances)[:, None]
     V, unwhiten = U / root, U * root
     size = min(U.shape[1], search.most)
@@ -144,15 +145,16 @@ def begin(
         return iterate(owners, sums, prior, search.short)
 
     if size > 1:
-        fits += [of_means(size, draw) for draw in range(search.starts)]
+        fits = [of_means(size, draw) for draw in range(search.starts)]
         start = joint_start(owners, V, unwhiten, prior)
         if start is not None:
             fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
-    best = max(fits, key=lambda f: f.evidence)
+        for fit in sorted(fits, key=lambda f: -f.evidence):
+            best = max(best, _hopeful(owners, fit, best, search), key=lambda f: f.evidence)
     misses = 0
     while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
         size = min(size + max(1, size // STEP), search.most)
-        larger = of_means(size, search.starts + misses)
+        larger = _hopeful(owners, of_means(size, search.starts + misses), best, search)
         misses = 0 if larger.evidence > best.evidence else misses + 1
         best = max(best, larger, key=lambda f: f.evidence)
     return improve(owners, best, search.long) if best.size > 1 else best
@@ -168,13 +170,17 @@ def _of_patterns(owners: Owners, patterns: np.ndarray, prior: Prior, search: Sea
 def merged(owners: Owners, fit: Fit, search: Search) -> Fit:
     """Join classes while fewer of them have the higher evidence."""
     while fit.size > 1:
-        gains, pair = merge_gains(fit)
-        if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
+        better = None
+        for gains, pair in merge_gains(fit)[:PAIRS]:
+            if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
+                break
+            trial = _persistent(owners, fit.sums.joined(joining(fit.size, pair)), fit, search)
+            if trial.evidence > fit.evidence:
+                better = trial
+                break
+        if better is None:
             break
-        trial = _persistent(owners, fit.sums.joined(joining(fit.size, pair)), fit, search)
-        if trial.evidence <= fit.evidence:
-            break
-        fit = trial
+        fit = better
     return fit
 
 
@@ -183,10 +189,11 @@ def _doubt(fit: Fit) -> float:
     return 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
 
 
-def merge_gains(fit: Fit, one: int | None = None) -> tuple[float, tuple[int, int]]:
-    """Evidence that the best merge of two classes adds, were rows sure of theirs; and the pair.
+def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int, int]]]:
+    """Evidence that merges of two classes add, were rows sure of theirs, and the pairs: best first.
 
-    `one`, if given, is a class that must be among them.
+    Of all classes the best of the pairs with later ones is among them. `one`, if given, is a class
+    that must be in a pair.
     """
     prior, sums = fit.prior, fit.sums
     n = sums.counts.sum(axis=0)
@@ -195,7 +202,7 @@ def merge_gains(fit: Fit, one: int | None = None) -> tuple[float, tuple[int, int
     # What `label_gain` has more of K - 1 classes than of K, where the rows of two become those of
     # one, apart from these two themselves.
     fewer = gammaln(K - 1) - gammaln(n.sum() + K - 1) - gammaln(K) + gammaln(n.sum() + K)
-    best, pair = -np.inf, (0, 1)
+    found = []
     for k in range(K - 1):
         rest = slice(k + 1, None)
         both = ClassSums(
@@ -207,9 +214,8 @@ def merge_gains(fit: Fit, one: int | None = None) -> tuple[float, tuple[int, int
         if one is not None and one != k:
             gains[np.arange(k + 1, K) != one] = -np.inf
         j = int(gains.argmax())
-        if gains[j] > best:
-            best, pair = float(gains[j]), (k, k + 1 + j)
-    return best, pair
+        found.append((float(gains[j]), (k, k + 1 + j)))
+    return sorted(found, key=lambda each: -each[0])
 
 
 def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
@@ -253,12 +259,13 @@ def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:
 
 def _persistent(owners: Owners, sums: ClassSums, goal: Fit, search: Search) -> Fit:
     """Fit a trial as long as it may still pass the evidence of `goal`."""
-    fit = iterate(owners, sums, goal.prior, search.short)
+    return _hopeful(owners, iterate(owners, sums, goal.prior, search.short), goal, search)
+
+
+def _hopeful(owners: Owners, fit: Fit, goal: Fit, search: Search) -> Fit:
+    """Improve a fit as long as it may still pass the evidence of `goal`."""
     for _ in range(search.long // search.short):
-        before = fit.evidence
-        if fit.settled:
+        if fit.settled or fit.evidence + HOPE * fit.ahead < goal.evidence:
             break
         fit = improve(owners, fit, search.short)
-        if fit.evidence + HOPE * (fit.evidence - before) < goal.evidence:
-            break
     return fit

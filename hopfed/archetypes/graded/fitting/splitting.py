@@ -198,6 +198,5 @@ def upper_sums(owner: Owner, told: Message) -> Message:
 def upper_side(owner: Owner, directions: np.ndarray) -> Array:
     """Which rows lie on the upper side of the direction of each class: (M, K) of 0 and 1."""
     side = _projections(owner, directions) > 0
-    xp = namespace(owner.weights)
-    found: Array = xp.astype(side, xp.float32)
+    found: Array = namespace(owner.weights).astype(side, owner.weights.dtype)
     return found

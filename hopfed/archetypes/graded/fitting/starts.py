@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import like, to_host
+from hopfed._lib.arrays import Array, like, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior, weighted_sums
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, total
@@ -56,8 +56,8 @@ def joint_start(
 
     def projected(owner: Owner, told: Message) -> Message:
         basis = like(told["basis"], array_beside(owner.rows))
-        sums, counts = group_projections(owner.rows, basis, each, owners.seed, client=owner.index)
-        mean = to_host(owner.times(basis)).sum(axis=0)
+        sums, counts = _group_sums(owner, basis, each, owners.seed)
+        mean = to_host(owner.added(owner.times(basis)))
         return {"sums": sums.astype(np.float32), "counts": counts.astype(np.int32), "mean": mean}
 
     answers = owners.ask(projected, *bases)
@@ -81,6 +81,18 @@ def joint_start(
     shares = np.maximum(roots**2, LEAST)
     every = np.tile(shares / shares.sum(), (len(owners.members), 1))
     return Mixture(np.clip(means, -0.98, 0.98), every)
+
+
+def _group_sums(
+    owner: Owner, basis: Array, groups: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Second moments (G, K, K) of random groups of an owner's rows in a basis, and their sizes."""
+    if owner.counts is None:
+        return group_projections(owner.rows, basis, groups, seed, client=owner.index)
+    rng = stream(seed, "groups", owner.index)
+    parts = rng.multinomial(owner.counts.astype(np.int64), np.full(groups, 1 / groups))
+    Z = _projections(owner, basis).astype(np.float64)
+    return np.stack([(Z * part[:, None]).T @ Z for part in parts.T]), parts.sum(axis=0)
 
 
 def own_bases(
@@ -134,15 +146,17 @@ def kmeans_start(
 
 def sketch(owner: Owner, told: Message, rng: np.random.Generator) -> Message:
     """Sum up an owner's projections as centres of at least CROWD rows each, (k, K), and counts."""
-    Z = _projections(owner, told["basis"])
+    Z, often = _projections(owner, told["basis"]), to_host(owner.often)
     if len(Z) > SKETCHED:
-        Z = Z[rng.choice(len(Z), SKETCHED, replace=False)]
-    most = max(1, min(int(told["centres"]), len(Z) // (2 * CROWD)))
-    centres, labels = _clusters(Z, np.ones(len(Z)), most, int(rng.integers(2**31)), starts=1)
-    counts = np.bincount(labels, minlength=len(centres))
+        chosen = rng.choice(len(Z), SKETCHED, replace=False)
+        Z, often = Z[chosen], often[chosen]
+    rows = often.sum()
+    most = max(1, min(int(told["centres"]), int(rows) // (2 * CROWD)))
+    centres, labels = _clusters(Z, often, most, int(rng.integers(2**31)), starts=1)
+    counts = np.bincount(labels, often, minlength=len(centres))
     kept = counts >= CROWD
     if not kept.any():
-        centres, counts, kept = Z.mean(axis=0)[None], np.array([len(Z)]), np.array([True])
+        centres, counts, kept = (often @ Z / rows)[None], np.array([rows]), np.array([True])
     return {"centres": centres[kept].astype(np.float32), "counts": counts[kept].astype(np.int32)}
 
 
@@ -150,7 +164,9 @@ def nearest_sums(owner: Owner, told: Message) -> Message:
     """Sums of an owner's rows over the centres that are nearest to their projections."""
     Z, centres = _projections(owner, told["basis"]), told["centres"]
     labels = (Z @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
-    weights = np.eye(len(centres), dtype=np.float32)[labels]
+    weights = np.eye(len(centres), dtype=owner.precision)[labels]
+    if owner.counts is not None:
+        weights *= owner.counts[:, None]
     return weighted_sums(owner, like(weights, array_beside(owner.rows)))
 
 

@@ -21,8 +21,17 @@ from hopfed.archetypes.graded.owners.small_tables import Numbers, numbers_of
 from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels.mixtures import responsibilities
+from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, array_beside, seen_times, times
+from hopfed.spectral.rows import (
+    Bits,
+    array_beside,
+    column_moments,
+    seen_times,
+    seen_transposed_times,
+    times,
+    transposed_times,
+)
 from hopfed.spectral.skips import deciding, skips
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
@@ -36,6 +45,8 @@ class Owner:
     ----------
     rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without. Of rows that are read
         again (`hopfed.spectral.reread_rows.Reread`) only sums over columns and classes can be had.
+    counts : (M,) how often each row occurs, on the host; None where that is once. Then whatever is
+        summed is so in double precision.
     index : number of the owner, which names its random streams.
     variables : which columns are levels of one variable, where any are.
     deciding : columns that decide which others are blank (`hopfed.spectral.skips`); None to find
@@ -50,6 +61,7 @@ class Owner:
     index: int = 0
     variables: Variables | None = None
     deciding: np.ndarray | None = None
+    counts: np.ndarray | None = None
     means: np.ndarray = field(init=False, repr=False)
     shares: np.ndarray = field(init=False, repr=False)
     posterior: Array = field(init=False, repr=False)
@@ -60,7 +72,36 @@ class Owner:
     @cached_property
     def numbers(self) -> Numbers | None:
         """The rows as numbers, where they are few bits on the host."""
-        return numbers_of(self.rows)
+        return numbers_of(self.rows, self.precision)
+
+    @property
+    def precision(self) -> type:
+        """In which products with rows are made: a rounding counts as often as its row does."""
+        return np.float32 if self.counts is None else np.float64
+
+    @property
+    def size(self) -> int:
+        """Number of rows, each as often as it occurs."""
+        return self.rows.shape[0] if self.counts is None else int(self.counts.sum())
+
+    @cached_property
+    def often(self) -> Array:
+        """(M,) how often each row occurs, where the rows are."""
+        counts = np.ones(self.rows.shape[0]) if self.counts is None else self.counts
+        return like(counts, array_beside(self.rows))
+
+    @cached_property
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums and numbers of the entries of each column, (N,) both."""
+        if self.counts is None:
+            return column_moments(self.rows)
+        counts = self.often[:, None]
+        found = transposed_times(self.rows, counts), seen_transposed_times(self.rows, counts)
+        return tuple(np.rint(to_host(x)[:, 0]).astype(np.int64) for x in found)
+
+    def added(self, x: Array) -> Array:
+        """Sum over rows, each as often as it occurs, of an array of which each has a line."""
+        return x.sum(axis=0) if self.counts is None else self.often @ x
 
     @cached_property
     def free(self) -> np.ndarray:
@@ -86,10 +127,11 @@ class Owner:
             logs, even = self.numbers.logs(*log_odds(self.means, self.variables))
             shifts = even + np.log(np.maximum(self.shares, 1e-300))
             whole, single, self.log_densities = responsibilities(logs, shifts)
-            self.posterior, self._weights = whole.T, single.T
+            self.posterior = whole.T
+            self._weights = single.T if self.counts is None else None
             return
         self._weights = None
-        logs = log_joint(self.rows, self.means, shares, variables=self.variables)
+        logs = log_joint(self.rows, self.means, shares, self.precision, self.variables)
         xp = namespace(logs)
         top = xp.max(logs, axis=1, keepdims=True)
         logs -= top
@@ -100,11 +142,14 @@ class Owner:
 
     @property
     def weights(self) -> Array:
-        """Responsibilities in single precision, in which products with rows are made."""
-        if self._weights is not None:
-            return self._weights
-        xp = namespace(self.posterior)
-        return xp.astype(self.posterior, xp.float32)
+        """Responsibilities as often as rows occur, in the precision of products with rows."""
+        if self._weights is None:
+            xp = namespace(self.posterior)
+            if self.counts is None:
+                self._weights = xp.astype(self.posterior, xp.float32)
+            else:
+                self._weights = self.posterior * self.often[:, None]
+        return self._weights
 
 
 def means_inside(means: np.ndarray) -> np.ndarray:
@@ -226,20 +271,27 @@ class Owners:
 
     @classmethod
     def of(
-        cls, rows: Sequence[Bits | Reread | Array], seed: int, groups: Sequence[Sequence[int]] = ()
+        cls,
+        rows: Sequence[Rows | Bits | Reread | Array],
+        seed: int,
+        groups: Sequence[Sequence[int]] = (),
     ) -> Owners:
-        """Take the rows of each owner, all with the same columns.
+        """Take the rows of each owner, all with the same columns; equal rows are merged.
 
         Parameters
         ----------
         groups : numbers of the columns that are levels of one variable.
         """
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
-        widths = sorted({r.shape[1] for r in rows})
+        merged = [Rows.of(r) for r in rows]
+        widths = sorted({r.entries.shape[1] for r in merged})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
-        plain = [r if isinstance(r, Bits | Reread) else _single(r) for r in rows]
         one = Variables.of(groups, widths[0]) if groups else None
-        return cls([Owner(r, i, one) for i, r in enumerate(plain)], seed, Traffic(len(plain)))
+        members = [
+            Owner(_single(m.entries), i, one, _deciding(r, m), m.counts)
+            for i, (r, m) in enumerate(zip(rows, merged, strict=True))
+        ]
+        return cls(members, seed, Traffic(len(members)))
 
     @property
     def n_columns(self) -> int:
@@ -249,7 +301,7 @@ class Owners:
     @property
     def sizes(self) -> np.ndarray:
         """(L,) rows of each owner."""
-        return np.array([owner.rows.shape[0] for owner in self.members])
+        return np.array([owner.size for owner in self.members])
 
     def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every owner: one exchange.
@@ -297,7 +349,15 @@ def total(answers: Sequence[Message], name: str) -> np.ndarray:
     return np.asarray(np.sum([a[name] for a in answers], axis=0, dtype=np.float64))
 
 
-def _single(rows: Array) -> Array:
-    """Rows in single precision, in which products are made."""
+def _deciding(given: Any, merged: Rows) -> np.ndarray | None:
+    """Columns that decide which others are blank, of rows that were merged."""
+    held = merged.counts is not None and not isinstance(given, Rows | Reread)
+    return deciding(skips(given)) if held else None
+
+
+def _single(rows: Bits | Reread | Array) -> Bits | Reread | Array:
+    """Numbers in single precision, in which products are made."""
+    if isinstance(rows, Bits | Reread):
+        return rows
     xp = namespace(rows)
     return rows if rows.dtype == xp.float32 else xp.astype(rows, xp.float32)

@@ -22,7 +22,7 @@ ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Rows of -1, 0 (missing) and +1 in single precision.
+    """Rows of -1, 0 (missing) and +1 in single precision, or in double where they have counts.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class Numbers:
     n: int
 
     @classmethod
-    def of(cls, rows: Bits) -> Numbers:
+    def of(cls, rows: Bits, precision: type = np.float32) -> Numbers:
         """Unpack bits."""
-        signs = kernels.unpack(rows, np.float32)
+        signs = kernels.unpack(rows, precision)
         if not isinstance(rows, MaskedBits):
             return cls(signs, signs.shape[1])
         return cls(np.hstack([signs, signs**2]), signs.shape[1])
@@ -79,9 +79,9 @@ class Numbers:
         by_sign, by_seen : (K, N) what an entry adds, times its sign and whatever its sign is.
         """
         if self.gaps:
-            both = np.hstack([by_sign, by_seen]).astype(np.float32)
+            both = np.hstack([by_sign, by_seen]).astype(self.rows.dtype)
             return both @ self.rows.T, np.zeros(len(both))
-        return by_sign.astype(np.float32) @ self.rows.T, by_seen.sum(axis=1)
+        return by_sign.astype(self.rows.dtype) @ self.rows.T, by_seen.sum(axis=1)
 
     def sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
@@ -92,8 +92,8 @@ class Numbers:
         return found, np.repeat(seen[:, None], self.n, axis=1)
 
 
-def numbers_of(rows: Bits | Array) -> Numbers | None:
+def numbers_of(rows: Bits | Array, precision: type = np.float32) -> Numbers | None:
     """Return the numbers of a small table of bits on the host; None of any other."""
     if not isinstance(rows, Bits) or rows.shape[0] * rows.shape[1] > SMALL:
         return None
-    return Numbers.of(rows) if type(array_beside(rows)) is np.ndarray else None
+    return Numbers.of(rows, precision) if type(array_beside(rows)) is np.ndarray else None

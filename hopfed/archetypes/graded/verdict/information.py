@@ -24,13 +24,15 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.unsure_rows import loss
 from hopfed.archetypes.graded.owners.asking import Owner, means_inside
-from hopfed.archetypes.graded.verdict.replicas import drawn
+from hopfed.archetypes.graded.verdict.replicas import drawn, drawn_often
+from hopfed.spectral.equal_rows import Rows
 
 SURE = 1.02  # loss of columns taken one by one, below which there is nothing to add
 QUIET = 0.05  # variance of an entry below which its mean is left to `loss`
 MOST = 800  # means; of more, columns are taken one by one
 DRAWN = 8  # rows for each mean that are drawn, and
 FEWEST = 4_000  # at least
+NARROW, MANY = 20, 1 << 18  # columns up to which rows repeat each other, and rows drawn then
 
 
 def lost(fit: Fit, seed: int) -> np.ndarray:
@@ -66,20 +68,21 @@ def lost(fit: Fit, seed: int) -> np.ndarray:
 def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
     """Information that unsureness takes, over the means in `told` (K, N) and the K shares."""
     counts = fit.sums.counts.sum(axis=0)
-    x = _drawn(fit, rows, seed)
+    held = _drawn(fit, rows, seed)
+    x, often, rows = held.entries, held.weights[:, None], len(held)
     means = means_inside(fit.classes.means)
     owner = Owner(x, 0, fit.prior.variables)
     owner.learn(means, counts / counts.sum())
     scores, columns, left = [], [], []
-    for k, (T, w) in enumerate(zip(means, np.asarray(owner.weights).T, strict=True)):
+    for k, (T, w) in enumerate(zip(means, np.asarray(owner.posterior).T, strict=True)):
         j = np.flatnonzero(told[k])
         a = np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0)
-        a = np.hstack([a, np.ones((rows, 1))]).astype(np.float32)
+        a = np.hstack([a, np.ones((len(x), 1))])
         scores.append(a * w[:, None])
-        left.append(a.T @ scores[-1])
+        left.append((a * often).T @ scores[-1])
         columns.append(np.append(np.full(len(j), False), True))
     every = np.hstack(scores)
-    found = -(every.T @ every).astype(np.float64)
+    found = -((every * often).T @ every)
     first = 0
     for block in left:
         there = slice(first, first + len(block))
@@ -89,8 +92,15 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
     return np.asarray(found[np.ix_(order, order)] * (counts.sum() / rows))
 
 
-def _drawn(fit: Fit, rows: int, seed: int) -> np.ndarray:
-    """Rows (rows, N) of the classes, with gaps as often as the columns have them."""
+def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
+    """Rows of the classes, with gaps as often as the columns have them, at least so many."""
+    N, whole = len(fit.prior.observed), fit.prior.observed.min() == 1
+    if N <= NARROW and whole:  # hardly more different rows, however many are drawn
+        rows = max(rows, int(min(fit.sums.counts.sum(), MANY)))
+        shares = fit.sums.counts.sum(axis=0)
+        one = Rows(np.ones((1, N), np.float32), np.array([float(rows)]))
+        told = fit.classes.means, shares / shares.sum(), seed
+        return drawn_often(one, *told, variables=fit.prior.variables)
     rng = stream(seed, "information")
     variables = fit.prior.variables
     draws = rng.random((rows, len(fit.prior.observed)), dtype=np.float32)
@@ -99,4 +109,4 @@ def _drawn(fit: Fit, rows: int, seed: int) -> np.ndarray:
     seen = (draws < fit.prior.observed).astype(np.float32)
     counts = fit.sums.counts.sum(axis=0)
     shares = counts / counts.sum()
-    return np.asarray(drawn(seen, fit.classes.means, shares, seed, variables=variables))
+    return Rows(drawn(seen, fit.classes.means, shares, seed, variables=variables))

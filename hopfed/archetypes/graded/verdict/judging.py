@@ -27,13 +27,7 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remin
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict.differences import carrying, needed, spanned, worth
-from hopfed.archetypes.graded.verdict.replicas import (
-    STEPS,
-    UNSURE_STEPS,
-    at_a_time,
-    replicas,
-    settle,
-)
+from hopfed.archetypes.graded.verdict.replicas import at_a_time, replicas, settle
 from hopfed.archetypes.graded.verdict.residuals import as_little, residual_edge, row_statistics
 from hopfed.archetypes.graded.verdict.row_quality import (
     faded,
@@ -41,6 +35,7 @@ from hopfed.archetypes.graded.verdict.row_quality import (
     put_together,
     weak_rows_in_words,
 )
+from hopfed.archetypes.status import too_little
 from hopfed.errors import shown
 from hopfed.theory import tracy_widom
 
@@ -52,7 +47,6 @@ LOADED = 0.15  # square of its largest entry from which the other entries of an 
 NAMED = 8  # columns that a sentence names
 LONGEST = 60  # characters of a name
 SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
-SETTLED = 0.98  # mean certainty from which a fit settles in a few steps
 CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
 FEW = 5  # replicas, then
 MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
@@ -106,7 +100,7 @@ class Verdict:
 
     Attributes
     ----------
-    status : "ok", "one class", "structure, but not classes", "copies".
+    status : "ok", "one class", "structure, but not classes", "copies", "too little data".
     advice : the sentence that explains it.
     residual : of the columns.
     rows : deviation of each row statistic from that of replicas, by name, in standard deviations
@@ -137,10 +131,9 @@ def judge(
     remind(owners, fit)
     values, vectors, squares, found = _measured([owners], [fit.sums])
     edge = _edge(owners)
-    steps = STEPS if found["certainty"][0] > SETTLED else UNSURE_STEPS
     for batch in _batches(REPLICAS, at_a_time(owners)):
         worlds = replicas(owners, fit, batch)
-        more, _, _, drawn = _measured(worlds, settle(worlds, fit.prior, steps))
+        more, _, _, drawn = _measured(worlds, settle(worlds, fit.prior))
         values = np.vstack([values, more])
         found = {name: np.concatenate([a, drawn[name]]) for name, a in found.items()}
         owners.exchanges += worlds[0].exchanges
@@ -179,6 +172,11 @@ def judge(
     )
     if status not in ("ok", "copies") and (max(fit.size, 1) < n_detected or unseen):
         advice += " Or there are classes that so few entries cannot tell apart: give more rows."
+    if status in ("one class", "structure, but not classes"):
+        varies = fit.prior.varies
+        observed = fit.prior.observed if varies is None else fit.prior.observed[varies]
+        little = too_little(float(owners.sizes.sum()), observed)
+        status, advice = (status, advice) if little is None else (little.status, little.advice)
     return Verdict(status, advice, residual, rows)
 
 

@@ -13,25 +13,26 @@ from dataclasses import replace
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, like, namespace
+from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, told
-from hopfed.archetypes.graded.fitting.mixture import (
-    ClassSums,
-    Mixture,
-    Prior,
-    class_sums,
-    concentration,
+from hopfed.archetypes.graded.fitting.expectation_maximization import (
+    Fit,
+    expect,
+    improve,
+    remind,
 )
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, ask_together
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior, concentration
+from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.rows import Bits, array_beside
 
 BLOCK = 1 << 22  # entries drawn at a time
 HELD = 1 << 28  # bytes of replicas that an owner holds at once
-STEPS = 2  # of expectation maximisation: from the truth they reach what rows were fitted to,
-UNSURE_STEPS = 4  # and so many do where rows are unsure of their class: it converges slowly there
+STEPS = 30  # exchanges of a fit at most: from the truth it is not far to what rows were fitted to
+TINY = 1e-12
+NEAR = 0.3  # nats from there, at which a fit ends
 
 
 def replicas(owners: Owners, fit: Fit, numbers: Iterable[int]) -> list[Owners]:
@@ -44,15 +45,13 @@ def replicas(owners: Owners, fit: Fit, numbers: Iterable[int]) -> list[Owners]:
     deciding = [np.flatnonzero(~owner.free) for owner in owners.members]
     for b in numbers:
         classes = plausible(fit, owners.seed, b)
-        members = [
-            Owner(
-                drawn(o.rows, classes.means, classes.shares[i], owners.seed, i, b, o.variables),
-                i,
-                o.variables,
-                deciding[i],
-            )
-            for i, o in enumerate(owners.members)
-        ]
+        members = []
+        for i, o in enumerate(owners.members):
+            told = classes.means, classes.shares[i], owners.seed, i, b, o.variables
+            like_these = Rows(o.rows, o.counts)
+            rows = like_these if o.counts is None else drawn_often(like_these, *told)
+            entries = drawn(o.rows, *told) if o.counts is None else rows.entries
+            members.append(Owner(entries, i, o.variables, deciding[i], rows.counts))
         worlds.append(Owners(members, owners.seed, owners.traffic, heard=classes))
     return worlds
 
@@ -118,6 +117,85 @@ def drawn(
     return namespace(rows).concat(parts)
 
 
+def drawn_often(
+    rows: Rows,
+    means: np.ndarray,
+    shares: np.ndarray,
+    seed: int,
+    owner: int = 0,
+    number: int = 0,
+    variables: Variables | None = None,
+) -> Rows:
+    """The same where rows occur several times: column by column, how many rows go which way.
+
+    Parameters
+    ----------
+    rows : whose gaps and form are taken, and their number.
+    means, shares, seed, owner, number, variables : as in `drawn`.
+
+    Examples
+    --------
+    >>> rows = Rows(np.array([[1, 0], [1, 1]], np.float32), np.array([40.0, 60.0]))
+    >>> found = drawn_often(rows, np.array([[-1.0, 1.0]]), np.ones(1), seed=0)
+    >>> found.entries.tolist(), found.counts.tolist()
+    ([[-1.0, 0.0], [-1.0, 1.0]], [40.0, 60.0])
+    """
+    rng = stream(seed, "replica", owner, number)
+    N = rows.entries.shape[1]
+    seen, often = _gaps(rows)
+    each = rng.multinomial(often.astype(np.int64), shares / shares.sum())
+    kind, label = np.nonzero(each)
+    n, x = each[kind, label], np.zeros((len(kind), N), np.int8)
+    rates = (1 + means) / 2 if variables is None else variables.normalised((1 + means) / 2)
+    for group in _in_turn(variables, N):
+        left = np.ones(len(n))  # probability of the levels to come; 0 in rows that have one
+        for j in group:
+            rate = rates[label, j] / np.maximum(left, TINY)
+            if len(group) > 1 and j == group[-1]:
+                rate = np.ones(len(n))
+            there = seen[kind, j]
+            up = rng.binomial(n, np.where(there & (left > 0), np.clip(rate, 0.0, 1.0), 0.0))
+            x[:, j] = -there.astype(np.int8)
+            chosen, others = up > 0, up < n
+            higher = x[chosen]
+            higher[:, j] = 1
+            left = np.concatenate([0 * left[chosen], (left - rates[label, j])[others]])
+            x, n = (
+                np.concatenate([higher, x[others]]),
+                np.concatenate([up[chosen], (n - up)[others]]),
+            )
+            kind = np.concatenate([kind[chosen], kind[others]])
+            label = np.concatenate([label[chosen], label[others]])
+    return Rows(_like_rows(x, rows.entries), n.astype(np.float64)).merged()
+
+
+def _gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Kinds of gaps (G, N), booleans of what is seen, and rows (G,) of each."""
+    entries = rows.entries
+    if isinstance(entries, PackedBits):
+        return np.ones((1, entries.shape[1]), bool), np.array([len(rows)])
+    planes = entries.seen if isinstance(entries, MaskedBits) else namespace(entries).abs(entries)
+    found = Rows(planes, rows.counts).merged()
+    seen = kernels.unpack(found.entries) if isinstance(entries, MaskedBits) else found.entries
+    return to_host(seen) > 0, found.weights
+
+
+def _in_turn(variables: Variables | None, n: int) -> list[np.ndarray]:
+    """Columns that are drawn by themselves, and the levels of each variable together."""
+    inside = np.zeros(n, bool) if variables is None else variables.inside
+    alone = [np.array([j]) for j in np.flatnonzero(~inside)]
+    return alone + ([] if variables is None else variables.groups())
+
+
+def _like_rows(x: np.ndarray, rows: Bits | Array) -> Bits | Array:
+    """Rows (M, N) of -1, 0 and +1 in the form of others."""
+    if isinstance(rows, PackedBits):
+        return kernels.pack(like(x, array_beside(rows)))
+    if isinstance(rows, MaskedBits):
+        return kernels.pack_masked(like(x, array_beside(rows)), like(x == 0, array_beside(rows)))
+    return like(x.astype(np.float32), rows)
+
+
 def _formed(rows: Bits | Array, part: slice, up: np.ndarray) -> Bits | Array:
     if isinstance(rows, PackedBits):
         return kernels.pack(like(up, array_beside(rows)))
@@ -129,26 +207,20 @@ def _formed(rows: Bits | Array, part: slice, up: np.ndarray) -> Bits | Array:
     return namespace(rows).where(rows[part] == 0, rows[part], signs)
 
 
-def settle(worlds: Sequence[Owners], prior: Prior, steps: int = STEPS) -> list[ClassSums]:
+def settle(worlds: Sequence[Owners], prior: Prior) -> list[ClassSums]:
     """Fit replicas as the rows were, each from the classes that it was drawn from.
-
-    Parameters
-    ----------
-    steps : of expectation maximisation.
 
     Returns
     -------
     the sums of each over the classes that it ends at.
     """
-    sums: list[ClassSums] = []
-    for step in range(steps + 1):
-        shared, own = zip(*(told(w.heard) for w in worlds), strict=True)
-        answers = ask_together(worlds, class_sums, shared, own)
-        sums = [prior.collect(answer) for answer in answers]
-        for world, found in zip(worlds, sums, strict=True):
-            if step < steps:
-                world.heard = prior.mixture(found)
-    return sums
+    found = []
+    for world in worlds:
+        fit = improve(world, expect(world, world.heard, prior), STEPS, NEAR)
+        remind(world, fit)
+        found.append(fit.sums)
+    worlds[0].exchanges = max(world.exchanges for world in worlds)  # all are asked at once
+    return found
 
 
 def at_a_time(owners: Owners) -> int:

@@ -23,7 +23,7 @@ from hopfed.archetypes.graded.verdict.rows_between import leaning
 from hopfed.archetypes.graded.verdict.unexplained import Unexplained
 from hopfed.archetypes.graded.verdict.weaker_rows import weaker
 from hopfed.federation.messages import Message
-from hopfed.spectral.equal_rows import equals, only
+from hopfed.spectral.equal_rows import Rows, equals, only
 from hopfed.spectral.rows import array_beside
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
@@ -151,7 +151,7 @@ def row_sums(owner: Owner, _: Message) -> Message:
     class (once and squared). Last, of how many rows an equal one came before, and how many have no
     equal; columns that gaps of others tell are left out, as replicas of the gaps cannot have both.
     """
-    home, R, T = array_beside(owner.rows), owner.weights, owner.means
+    home, R, T = array_beside(owner.rows), owner.posterior, owner.means
     xp, K, odds = namespace(R), len(T), np.arctanh(T)
     by_sign = np.vstack([odds, T]).T
     by_seen = np.vstack([T * odds, (1 - T**2) * odds**2, T**2, np.ones_like(T[:1])]).T
@@ -162,8 +162,9 @@ def row_sums(owner: Owner, _: Message) -> Message:
     norms = xp.sqrt((seen[:, 3 * K :] * seen[:, 2 * K : 3 * K]).clip(1e-6, None))
     cosine = xp.astype(xp.max(signs[:, K:] / norms, axis=1), xp.float64)
     sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
-    equal = equals(owner.rows if owner.free.all() else only(owner.rows, owner.free))
-    return {"sums": xp.concat([xp.stack([s.sum() for s in sums]), equal])}
+    shown = owner.rows if owner.free.all() else only(owner.rows, owner.free)
+    equal = like(equals(Rows(shown, owner.counts)), R)
+    return {"sums": xp.concat([xp.stack([owner.added(s) for s in sums]), equal])}
 
 
 def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:

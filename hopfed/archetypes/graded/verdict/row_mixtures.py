@@ -92,10 +92,11 @@ def mixture_sums(owner: Owner, told: Message) -> Message:
     xp, parts = namespace(r), told["parts"]
     mixed = r @ like(parts[1:], r) + float(parts[0])
     slopes = xp.concat([xp.ones((r.shape[0], 1), dtype=r.dtype), r], axis=1) / mixed[:, None]
+    often = slopes if owner.counts is None else slopes * owner.often[:, None]
     return {
-        "value": xp.log(mixed).sum(),
-        "slopes": slopes.sum(axis=0),
-        "bends": slopes.T @ slopes,
+        "value": owner.added(xp.log(mixed)),
+        "slopes": often.sum(axis=0),
+        "bends": often.T @ slopes,
     }
 
 

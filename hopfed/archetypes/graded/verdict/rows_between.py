@@ -19,7 +19,6 @@ from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.graded.verdict.likely_classes import mixed_ratios
 from hopfed.archetypes.graded.verdict.row_mixtures import most_gained
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import column_moments
 
 AXES = 3  # on which classes differ most
 WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row tells its place
@@ -92,7 +91,7 @@ def _natural(owner: Owner) -> tuple[np.ndarray, np.ndarray]:
 def _lengths(owner: Owner, directions: np.ndarray) -> np.ndarray:
     """(D, K) length of one standard deviation of a row's place, along each axis in each class."""
     _, noise = _natural(owner)
-    observed = to_host(column_moments(owner.rows)[1]) / max(owner.rows.shape[0], 1)
+    observed = to_host(owner.moments[1]) / max(owner.size, 1)
     return np.asarray(1 / np.sqrt(directions**2 @ (noise * observed).T + 1e-12))
 
 

@@ -45,10 +45,10 @@ class Unexplained:
     def squares(self, pairs: tuple[np.ndarray, np.ndarray] | None = None) -> list[np.ndarray]:
         """Squares (N,) added up by column; and the products (P,) of these pairs of columns."""
 
-        def of(block: Array) -> list[np.ndarray]:
-            found = [(block**2).sum(axis=0)]
+        def of(block: Array, often: Array) -> list[np.ndarray]:
+            found = [often @ block**2]
             if pairs is not None:
-                found.append((block[:, pairs[0]] * block[:, pairs[1]]).sum(axis=0))
+                found.append(often @ (block[:, pairs[0]] * block[:, pairs[1]]))
             return [to_host(x).astype(np.float64) for x in found]
 
         return [sum(x[1:], start=x[0]) for x in zip(*self._each(of), strict=True)]
@@ -56,21 +56,23 @@ class Unexplained:
     def product(self, w: np.ndarray) -> np.ndarray:
         """Product (N,) of the residual moment with a vector, ``E^T (E w)``."""
 
-        def of(block: Array) -> np.ndarray:
-            return to_host((block @ like(w, block)) @ block).astype(np.float64)
+        def of(block: Array, often: Array) -> np.ndarray:
+            return to_host(((block @ like(w, block)) * often) @ block).astype(np.float64)
 
         found = self._each(of)
         return np.asarray(sum(found[1:], start=found[0]))
 
-    def _each(self, of: Callable[[Array], Array]) -> list[Array]:
-        """What is asked of every block, in the order of the rows."""
+    def _each(self, of: Callable[[Array, Array], Array]) -> list[Array]:
+        """What is asked of every block and how often its rows occur, in the order of the rows."""
         M, N = self.owner.rows.shape
         here = isinstance(array_beside(self.owner.rows), np.ndarray)
         blocks = spans(M, max(1, (BLOCK if here else ON_DEVICE) // N))
         answers: list[Array] = [None] * len(blocks)
 
         def task(i: int) -> None:
-            answers[i] = of(self._block(*blocks[i]))
+            block = self._block(*blocks[i])
+            often = self.owner.often[slice(*blocks[i])]
+            answers[i] = of(block, namespace(block).astype(often, block.dtype))
 
         if not here:
             for i in range(len(blocks)):
