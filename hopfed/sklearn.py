@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     DensityMixin,
     TransformerMixin,
 )
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -31,7 +34,9 @@ class ArchetypeMixture(
     """A mixture of archetypes of binary columns; their number comes from the data.
 
     Columns are cut to +-1 at thresholds that `fit` learns: columns of two values, such as 0/1,
-    keep them. NaN is missing, and contributes nothing; unlike in `hopfed.recover`, 0 never is.
+    keep them. NaN, None and pandas' NA are missing, and contribute nothing; unlike in
+    `hopfed.recover`, 0 never is. Sparse rows are taken as well. Columns that determine each other,
+    such as those of an encoder, count once, as in `hopfed.recover`.
 
     Parameters
     ----------
@@ -76,7 +81,9 @@ class ArchetypeMixture(
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:  # noqa: ARG002
-        """Recover the archetypes of rows X (n, N); `y` is not looked at.
+        """Recover the archetypes of rows X (n, N), dense or sparse; `y` is not looked at.
+
+        Warns (`ConvergenceWarning`) where the status is not "ok", with what that means.
 
         Raises
         ------
@@ -92,7 +99,11 @@ class ArchetypeMixture(
             if not isinstance(seed, int | np.integer):
                 seed = check_random_state(seed).randint(2**31)
             recovered = recover(rows, seed=int(seed), channel=self.channel)
-            found = recovered if len(recovered) else found
+            said = {"status": recovered.status, "advice": recovered.advice}
+            found = recovered if len(recovered) else replace(found, **said)
+        if found.status != "ok":
+            words = f"{found.status}: {found.advice}"
+            warnings.warn(words, ConvergenceWarning, stacklevel=2)
         names = getattr(self, "feature_names_in_", None)
         self.archetypes_ = replace(found, columns=None if names is None else tuple(names))
         self.n_archetypes_ = self._n_features_out = len(found)
@@ -133,7 +144,7 @@ class ArchetypeMixture(
         """Rows as numbers, NaN where an entry is missing."""
         try:
             numbers: np.ndarray = validate_data(
-                self, X, dtype=np.float64, ensure_all_finite="allow-nan", **how
+                self, _plain(X), dtype=np.float64, ensure_all_finite="allow-nan", **how
             )
         except ValueError as error:
             if "could not convert string" not in str(error):
@@ -145,7 +156,21 @@ class ArchetypeMixture(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
+
+
+def _plain(X: Any) -> Any:
+    """Rows that are not sparse, with NaN where an object stands for a missing entry."""
+    if issparse(X):
+        return X.toarray()
+    if hasattr(X, "dtypes") and hasattr(X, "isna"):
+        objects = [name for name in X.columns if X[name].dtype == object]
+        return X.assign(**{n: X[n].where(X[n].notna(), np.nan) for n in objects}) if objects else X
+    if getattr(X, "dtype", None) == object:
+        gone = np.frompyfunc(lambda cell: type(cell).__name__ in ("NAType", "NoneType"), 1, 1)
+        return np.where(gone(X).astype(bool), np.nan, X)
+    return X
 
 
 def _cut(X: np.ndarray, thresholds: np.ndarray) -> MaskedBits | PackedBits:

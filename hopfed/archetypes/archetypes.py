@@ -55,6 +55,11 @@ class Archetypes:
         -1 where this operator does not show it.
     columns : N names, where the examples had names.
     coding : how the cells of a table became +-1 (`hopfed.tables.coding.Coding`).
+    levels : (N,) number of the variable of which a column is a level, -1 where it is of none; None
+        where the coding says it.
+    leaders : (N,) number, from 1, of the column that says what each one holds, negative where it
+        is the opposite: its own for most; 0 where a column says nothing. None where all say
+        something of their own.
 
     Examples
     --------
@@ -87,6 +92,8 @@ class Archetypes:
     client_shares: np.ndarray | None = field(default=None, repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
     coding: Coding | None = field(default=None, repr=False)
+    levels: np.ndarray | None = field(default=None, repr=False)
+    leaders: np.ndarray | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.patterns)

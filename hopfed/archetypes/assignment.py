@@ -34,6 +34,7 @@ from hopfed.archetypes.graded.owners.asking import log_joint, means_inside
 from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.archetypes.rows import rows_of
 from hopfed.errors import DataError
+from hopfed.spectral.determined import ERRORS
 from hopfed.spectral.rows import Bits, array_beside, is_blank, seen_times
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     ([2, 1, 0, 2, -1], [1.0, 1.0, 1.0, 1.0])
     """
     require(0 <= alpha < 1, "alpha", "in [0, 1)", alpha)
-    rows = rows_of(found, X)
+    rows = _once(found, rows_of(found, X))
     archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
     if not len(found):
         return Assignment(archetype, probability)
@@ -144,7 +145,7 @@ def fit(found: Archetypes, X: Any) -> np.ndarray:
     >>> bool(abs(fit(recover(x), x).mean() - 0.5) < 0.05)
     True
     """
-    rows = rows_of(found, X)
+    rows = _once(found, rows_of(found, X))
     tail = np.zeros(len(rows))
     if not len(found):
         return tail
@@ -170,7 +171,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
     >>> probabilities(recover(x), x[:2]).round(3).tolist()
     [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
     """
-    rows = rows_of(found, X)
+    rows = _once(found, rows_of(found, X))
     weights = np.zeros((len(rows), len(found)))
     for span, logs in _logs(found, rows):
         weights[span] = _softmax(logs)
@@ -195,7 +196,7 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
     >>> bool(score(found, x).mean() > score(found, strange).mean() + 50)
     True
     """
-    rows = rows_of(found, X)
+    rows = _once(found, rows_of(found, X))
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), array_beside(rows))
         return to_host(seen_times(rows, ones))[:, 0]
@@ -230,18 +231,23 @@ def complete(found: Archetypes, X: Any) -> Completion:
     >>> bool((values[0, 100:] == xi[labels[0], 100:]).all()), probability[0, [0, 150]].round(1)
     (True, array([1. , 0.9], dtype=float32))
     """
-    rows = rows_of(found, X)
+    given = rows_of(found, X)
+    rows = _once(found, given)
     values = np.empty(rows.shape, np.int8)
     probability = np.empty(rows.shape, np.float32)
-    groups = () if found.coding is None else found.coding.groups
+    groups = [group.tolist() for group in _variables(found).groups()]
     for span, mean in _posterior_means(found, rows):
-        seen = to_host(kernels.unpack(rows[span]))
+        seen = to_host(kernels.unpack(given[span]))
         likelier = np.where(mean < 0, np.int8(-1), np.int8(1))
         for group in groups:  # levels of one category: one of them it is
             likelier[:, group] = -1
             likelier[np.arange(len(mean)), np.array(group)[mean[:, group].argmax(axis=1)]] = 1
+        right = (1 + likelier * mean) / 2
+        for j, leader, sign in _copies(found):
+            told = seen[:, leader] != 0
+            likelier[told, j], right[told, j] = sign * seen[told, leader], 1 - ERRORS[-1]
         values[span] = np.where(seen == 0, likelier, seen)
-        probability[span] = np.where(seen == 0, (1 + likelier * mean) / 2, 1.0)
+        probability[span] = np.where(seen == 0, right, 1.0)
     return Completion(values, probability)
 
 
@@ -265,7 +271,7 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
     >>> bool((denoise(recover(x), x) == xi[labels]).all())
     True
     """
-    rows = rows_of(found, X)
+    rows = _once(found, rows_of(found, X))
     values = np.empty(rows.shape, np.int8)
     for span, mean in _posterior_means(found, rows):
         values[span] = np.where(mean < 0, -1, 1)
@@ -290,8 +296,29 @@ def _expected_means(found: Archetypes) -> np.ndarray:
 
 def _variables(found: Archetypes) -> Variables:
     """Which columns are levels of one variable."""
+    if found.levels is not None:
+        return Variables(found.levels)
     groups = () if found.coding is None else found.coding.groups
     return Variables.of(groups, found.patterns.shape[1])
+
+
+def _copies(found: Archetypes) -> list[tuple[int, int, int]]:
+    """Columns that are copies or opposites, each with its leader and its sign."""
+    if found.leaders is None:
+        return []
+    pairs = enumerate(found.leaders.tolist())
+    return [(j, abs(i) - 1, 1 if i > 0 else -1) for j, i in pairs if i and abs(i) != j + 1]
+
+
+def _once(found: Archetypes, rows: Bits) -> Bits:
+    """Rows in which a copy counts only where its leader has no entry."""
+    copies = _copies(found)
+    if not copies:
+        return rows
+    x = to_host(kernels.unpack(rows))
+    for j, leader, _ in copies:
+        x[x[:, leader] != 0, j] = 0
+    return kernels.with_gaps(kernels.pack_masked(x > 0, x == 0))
 
 
 def _expected_shares(found: Archetypes) -> np.ndarray:

@@ -110,8 +110,14 @@ def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Arch
     def ordered(array: np.ndarray | None) -> np.ndarray | None:
         return None if array is None else array[:, order]
 
+    leaders = found.leaders
+    if leaders is not None:
+        place = np.argsort(np.arange(len(leaders))[order]) + 1  # of each column, from 1
+        leaders = np.where(leaders == 0, 0, np.sign(leaders) * place[np.abs(leaders) - 1])[order]
     return replace(
         found,
+        levels=None if found.levels is None else found.levels[order],
+        leaders=leaders,
         patterns=found.patterns[:, order],
         graded_means=ordered(found.graded_means),
         own_errors=ordered(found.own_errors),

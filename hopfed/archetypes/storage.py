@@ -29,6 +29,8 @@ OPTIONAL = {
     "own_errors": "errors",
     "client_shares": "client_shares",
     "exposure_errors": "exposure_errors",
+    "levels": "levels",
+    "leaders": "leaders",
 }
 
 
@@ -307,6 +309,12 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     shapes: dict[str, tuple[int, ...]] = {"means": (K, N), "errors": (K, N)}
     shapes |= dict.fromkeys(("scores", "predicted_scores", "exposures", "shares"), (K,))
     shapes["exposure_errors"] = (K,)
+    for name in ("levels", "leaders"):
+        if name in arrays:
+            array = arrays[name]
+            sound = array.shape == (N,) and array.dtype.kind == "i"
+            sound = sound and bool((np.abs(array) <= N).all())
+            require(sound, name, f"{N} numbers of columns", array.shape)
     for name, array in arrays.items():
         if name in shapes:
             require(array.shape == shapes[name], name, f"of shape {shapes[name]}", array.shape)

@@ -2,8 +2,7 @@
 
 Classes suppose rows that do not depend on each other. In a series of measurements they do, and in a
 table that is sorted by one of its columns they seem to: rows next to each other are of one class
-far more often than chance would have it. And a few columns that are copies of each other make
-classes of their own. Nor is a rate certain that is 1 in five rows.
+far more often than chance would have it. Nor is a rate certain that is 1 in five rows.
 
 Sources: Barton and David, "Multiple runs", Biometrika 44 (1957), 168-178, for the moments of runs;
 Agresti and Coull, "Approximate is better than exact", The American Statistician 52 (1998), 119-126,
@@ -18,9 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed import kernels
 from hopfed._lib.arrays import to_host
-from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import assign
 from hopfed.kernels import MaskedBits, PackedBits
@@ -31,10 +28,6 @@ DEVIATIONS = 4.0  # standard deviations below the changes of class that chance w
 SHARE = 0.7  # of these changes, at most
 SCARCE = 3.0  # rows of the rarer value, below which a rate is near 0 or 1
 CERTAIN = 1.96  # standard errors to each side of an interval of 95%
-WIDE = 100  # columns, in which few that differ are no matter of chance
-MOSTLY = 0.75  # of the columns, that may differ
-FEW = 10  # different columns, from which on copies among them make no classes
-ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 
 
 def runs(labels: np.ndarray) -> tuple[int, float, float]:
@@ -99,7 +92,7 @@ def open_error(rates: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def with_cautions(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
-    """Add to the advice of classes that are "ok" what the order of rows and copies of columns say.
+    """Add to the advice of classes that are "ok" what the order of rows says.
 
     Parameters
     ----------
@@ -110,10 +103,8 @@ def with_cautions(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
     if found.status != "ok" or len(found) < 2 or len(held) < len(clients):
         return found
     few = [_on_host(rows[:LOOKED_AT]) for rows in held]
-    narrow = found.patterns.shape[1] <= WIDE
-    lines = [_order(found, few), _copies(few) if narrow else ""]
-    lines = [line for line in lines if line]
-    return replace(found, advice=" ".join([found.advice, *lines])) if lines else found
+    line = _order(found, few)
+    return replace(found, advice=f"{found.advice} {line}") if line else found
 
 
 def _order(found: Archetypes, held: Sequence[Any]) -> str:
@@ -137,21 +128,3 @@ def _on_host(rows: Any) -> Any:
     if isinstance(rows, MaskedBits):
         return MaskedBits(_on_host(rows.signs), _on_host(rows.seen))
     return PackedBits(np.asarray(to_host(rows.words)), rows.shape[1])
-
-
-def _copies(held: Sequence[Any]) -> str:
-    """A sentence about columns that are the same or the opposite, where few others are."""
-    sums, seen = np.sum([column_moments(rows) for rows in held], axis=0)
-    varies = np.abs(sums) < seen
-    marks = np.zeros(len(varies))
-    for index, rows in enumerate(held):
-        drawn = stream(index, "copies of columns").standard_normal(len(rows))
-        marks += kernels.rmatmat(rows, drawn)
-    apart = np.diff(np.sort(np.abs(marks[varies]))) > ROUNDING * np.sqrt(sum(map(len, held)))
-    count, different = int(varies.sum()), int(apart.sum()) + 1
-    if different >= FEW or different > MOSTLY * count:
-        return ""
-    return (
-        f"Only {different} of {count} columns differ, the others are the same or the opposite: "
-        "leave copies out, and see whether the classes stay."
-    )

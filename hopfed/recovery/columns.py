@@ -1,66 +1,56 @@
-"""Columns that hold one value, and are left out of the count.
-
-Noise would have flipped some of their entries, so they are not of the channel. In the operator they
-add up to a direction of their own, and their share of the trace makes the noise of the others look
-smaller than it is. Where rows are so clean that archetypes leave such columns they stay.
-
-Source: theory/NOTES.md, "Goodness of fit".
-"""
+"""The answer of a recovery on all columns, from that on those that say something of their own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from hopfed.archetypes.archetypes import Archetypes
+from hopfed._lib.arrays import to_host
 from hopfed.recovery.routes import Recovery
+from hopfed.spectral.determined import Determined
+from hopfed.spectral.rows import column_moments
 
-FEWEST = 3  # columns that vary, below which there is nothing to count
-LIKELY = 0.25  # part of the constant columns that archetypes must explain, or they are left out
 
-
-def left_out(mean: np.ndarray, found: Archetypes, n_rows: float) -> np.ndarray | None:
-    """The columns that vary, where the others are not those that archetypes leave; None otherwise.
-
-    K archetypes of quality r have one sign in a column, and no row flips it, in
-    ``N 2^(1 - K) ((1 + r) / 2)^M`` of the columns.
+def with_all_columns(recovery: Recovery, apart: Determined, clients: Sequence[Any]) -> Recovery:
+    """Fill in the columns that were left out, as their leaders or all rows have them.
 
     Parameters
     ----------
-    mean : (N,) of all rows.
-    found : on all columns.
-    n_rows : M.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> x = np.where(np.random.default_rng(0).random((60, 40)) < 0.9, 1, -1)
-    >>> x[:, :5] = 1
-    >>> len(left_out(x.mean(axis=0), recover(x, seed=0, channel="symmetric"), 60))
-    35
+    recovery : on the columns that were kept.
+    apart : what the others follow from.
+    clients : rows of each owner, of all columns.
     """
-    there = np.flatnonzero(np.abs(mean) < 1)
-    constant = len(mean) - len(there)
-    if constant == 0 or len(there) < FEWEST:
-        return None
-    K = max(len(found), 1)
-    expected = len(mean) * 2.0 ** (1 - K) * ((1 + found.quality) / 2) ** n_rows
-    return None if expected >= LIKELY * constant else there
+    found, level = recovery.archetypes, apart.level if apart.groups else None
+    if apart.whole:
+        return replace(recovery, archetypes=replace(found, levels=level))
+    patterns = np.ones((len(found), len(apart.leader)), np.int8)
+    signs = apart.filled(found.patterns.astype(np.float64))
+    patterns[signs < 0] = -1
+    new = replace(found, patterns=patterns, levels=level, leaders=apart.signed)
+    if found.graded_means is not None:
+        new = replace(new, graded_means=apart.filled(found.graded_means))
+    if found.own_errors is not None:
+        new = replace(new, own_errors=_errors(found.own_errors, apart, clients))
+    constant = np.union1d(apart.kept[recovery.constant_columns], np.flatnonzero(apart.single))
+    recovery = replace(recovery, archetypes=new, constant_columns=constant.astype(int))
+    if recovery.graded is None:
+        return recovery
+    residual = recovery.graded.residual
+    residual = replace(residual, columns=apart.kept[residual.columns])
+    return replace(recovery, graded=replace(recovery.graded, residual=residual))
 
 
-def on_all_columns(recovery: Recovery, there: np.ndarray, mean: np.ndarray) -> Recovery:
-    """The patterns of a recovery with the columns that were left out, as all rows have them.
-
-    Parameters
-    ----------
-    recovery : on the columns `there`.
-    mean : (N,) of all rows over all columns.
-    """
-    patterns = np.sign(mean).astype(np.int8) * np.ones((len(recovery.archetypes), 1), np.int8)
-    patterns[:, there] = recovery.archetypes.patterns
-    return replace(
-        recovery,
-        archetypes=replace(recovery.archetypes, patterns=patterns),
-        constant_columns=np.flatnonzero(np.abs(mean) == 1),
+def _errors(own: np.ndarray, apart: Determined, clients: Sequence[Any]) -> np.ndarray:
+    """(K, N) standard errors: of a copy as of its leader, of a silent column as of all rows."""
+    seen = sum(to_host(column_moments(rows)[1]).astype(np.float64) for rows in clients)
+    errors = np.empty((len(own), len(apart.leader)))
+    errors[:, apart.kept] = own
+    errors[:, apart.copies] = (
+        np.abs(apart.slope[apart.copies]) * errors[:, apart.leader[apart.copies]]
     )
+    silent = apart.silent
+    errors[:, silent] = np.sqrt((1 - apart.centre[silent] ** 2) / (seen[silent] + 1))
+    return errors

@@ -20,19 +20,19 @@ from hopfed.kernels import MaskedBits
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import Place, place
 from hopfed.recovery.cautions import with_cautions, with_open_rates
-from hopfed.recovery.columns import left_out, on_all_columns
+from hopfed.recovery.columns import with_all_columns
 from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
 from hopfed.recovery.one_trait import with_trait
 from hopfed.recovery.routes import Recovery, graded_recovery, judged, symmetric_recovery
 from hopfed.recovery.settings import Settings, named_rule
-from hopfed.spectral.one_hot import one_hot
+from hopfed.spectral.determined import determined
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside
 from hopfed.tables.aligning import check_choice
-from hopfed.tables.coding import Coding
+from hopfed.tables.table import is_made_up
 
 Rows = Bits | Reread  # of one client, held or not
 
@@ -169,32 +169,33 @@ def run_recovery(
     coding = None if tables is None else tables[0].coding
     with nullcontext() if there is None else there.current():
         clients = _clients(examples, gaps=not settings.only_symmetric)
-        coding = None if coding is None else _with_levels(coding, clients)
         if any(isinstance(rows, Reread) for rows in clients):
             _check_reread(settings, there)
         elif there is not None:
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
+        known = () if coding is None or settings.only_symmetric else coding.groups
+        apart = determined(clients, known, seed)
+        rows = clients if apart.whole else [apart.of(rows) for rows in clients]
+        names = None if tables is None or is_made_up(tables[0].columns) else tables[0].columns
+        if names is not None or not apart.whole:
+            names = [str(j + 1) if names is None else names[j] for j in apart.kept]
         # Beside a device the host solves small problems, for which threads wait for each other.
         with blas_threads(1 if any(map(_is_there, clients)) else None):
-            recovery = _recovered(clients, rule, settings, seed, coding)
-            found = with_open_rates(recovery.archetypes, clients)
-            if coding is None or not coding.groups:
-                found = with_trait(found, clients)
-            found = with_cautions(found, clients)
-            recovery = replace(recovery, archetypes=found)
-    if tables is None:
-        return recovery
-    found = replace(recovery.archetypes, columns=tables[0].columns, coding=coding)
+            recovery = _recovered(rows, rule, settings, seed, apart.kept_groups, names)
+            found = with_open_rates(recovery.archetypes, rows)
+            if apart.groups:
+                found = replace(found, levels=apart.level[apart.kept])
+            else:
+                found = with_trait(found, rows)
+            found = with_cautions(found, rows)
+            recovery = with_all_columns(replace(recovery, archetypes=found), apart, clients)
+    found = recovery.archetypes
+    if tables is not None:
+        found = replace(found, columns=tables[0].columns, coding=coding)
+    if said := apart.said(found.columns, known):
+        found = replace(found, advice=f"{found.advice} {said}")
     made = [rows.made() for rows in clients if isinstance(rows, Reread)]
     return replace(recovery, archetypes=found, readings=max(made, default=1))
-
-
-def _with_levels(coding: Coding, clients: list[Rows]) -> Coding:
-    """The coding, with columns that are the levels of one variable though each stands alone."""
-    found = one_hot(clients, coding.alone)
-    if not found:
-        return coding
-    return replace(coding, exclusive=tuple(tuple(group.tolist()) for group in found))
 
 
 def _is_there(rows: Rows) -> bool:
@@ -211,7 +212,12 @@ def _check_reread(settings: Settings, there: Place | None) -> None:
 
 
 def _recovered(
-    clients: list[Rows], rule: RankRule, settings: Settings, seed: int, coding: Coding | None
+    clients: list[Rows],
+    rule: RankRule,
+    settings: Settings,
+    seed: int,
+    groups: Sequence[Sequence[int]],
+    names: Sequence[str] | None,
 ) -> Recovery:
     """Recover by the symmetric channel, and by the graded one where that is not enough.
 
@@ -223,35 +229,16 @@ def _recovered(
     mean = federation.mean()
     recovery = None
     gaps = any(c.gaps if isinstance(c, Reread) else isinstance(c, MaskedBits) for c in clients)
-    levels = coding is not None and len(coding.groups) > 0 and not settings.only_symmetric
+    levels = len(groups) > 0 and not settings.only_symmetric
     if settings.channel != "graded" and not gaps and not levels:
-        recovery, final = _symmetric(federation, mean, rule, settings, seed)
+        recovery = symmetric_recovery(federation, mean, rule, settings, seed)
+        recovery, final = judged(federation, mean, recovery, settings)
         if final:
             return replace(recovery, exchanges=federation.exchanges)
     small = federation.n_rows * federation.n_sites <= ONE_THREAD
     with blas_threads(1 if small else None):
-        return graded_recovery(federation, mean, rule, recovery, settings.support, seed, coding)
-
-
-def _symmetric(
-    federation: Federation, mean: np.ndarray, rule: RankRule, settings: Settings, seed: int
-) -> tuple[Recovery, bool]:
-    """Recover by the symmetric channel, from the columns that vary, and whether that is final."""
-    recovery = symmetric_recovery(federation, mean, rule, settings, seed)
-    there = left_out(mean, recovery.archetypes, federation.n_rows)
-    if there is None:
-        return judged(federation, mean, recovery, settings)
-    part = federation.of_columns(there)
-    recovery = symmetric_recovery(part, mean[there], rule, settings, seed)
-    recovery, final = judged(part, mean[there], recovery, settings)
-    federation.include(part)
-    recovery = replace(
-        recovery,
-        traffic=federation.traffic,
-        dense_nbytes=federation.dense_nbytes,
-        raw_nbytes=federation.raw_nbytes,
-    )
-    return on_all_columns(recovery, there, mean), final
+        support = settings.support
+        return graded_recovery(federation, mean, rule, recovery, support, seed, groups, names)
 
 
 def split(examples: Rows, clients: int, seed: int) -> list[Rows]:

@@ -8,6 +8,7 @@ Source: theory/NOTES.md, "Check of the symmetric channel" and "Latent class chan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,8 +27,6 @@ from hopfed.recovery.settings import Settings
 from hopfed.spectral.holdings import Holdings
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.whitening import whitened
-from hopfed.tables.coding import Coding
-from hopfed.tables.table import is_made_up
 
 MANY = 100  # directions from which part of the patterns is not searched for classes: it takes long
 CHANCE = 1e-3  # of a mean column that noise alone would call a class
@@ -228,7 +227,8 @@ def graded_recovery(
     symmetric: Recovery | None,
     support: int,
     seed: int,
-    coding: Coding | None = None,
+    groups: Sequence[Sequence[int]] = (),
+    names: Sequence[str] | None = None,
 ) -> Recovery:
     """Recover classes that have a mean of their own in every column.
 
@@ -240,14 +240,14 @@ def graded_recovery(
     symmetric : what the symmetric channel gave: one more start.
     support : rows that a class must have.
     seed : of every random choice.
-    coding : of the columns, where they have names; its groups are levels of one variable.
+    groups : numbers of the columns that are levels of one variable.
+    names : of the columns, where they have any.
 
     Raises
     ------
     DataError : fewer than two columns vary.
     """
     try:
-        groups = () if coding is None else coding.groups
         holdings = Holdings.of(federation.clients)
         white = whitened(
             federation.pooled(), rule, mean=mean, seed=seed, groups=groups, holdings=holdings
@@ -262,7 +262,7 @@ def graded_recovery(
         search=Search(support=support),
         patterns=known if known is not None and len(known) else None,
         groups=groups,
-        names=None if coding is None or is_made_up(coding.columns) else coding.columns,
+        names=names,
     )
     federation.traffic.add(found.traffic)
     return Recovery(

@@ -208,6 +208,14 @@ class Reread:
         totals = replace(t, products=products, **{k: getattr(t, k)[which] for k in _BY_COLUMN})
         return Reread(shape, read, totals, self.made)
 
+    def mapped(self, change: Callable[[Bits], Bits], n: int) -> Reread:
+        """Rows of n columns that `change` makes of each block as it is read."""
+
+        def read() -> Iterator[Bits]:
+            return map(change, self.parts())
+
+        return self._other((self.shape[0], n), read)
+
     def _other(self, shape: tuple[int, int], read: Callable[[], Iterator[Bits]]) -> Reread:
         summed = Summed(shape[1])
         for part in read():

@@ -10,7 +10,6 @@ from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.errors import shown
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.one_hot import one_hot
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
 from hopfed.spectral.skips import Skip, skips
@@ -24,7 +23,7 @@ ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 def oddities(rows: PackedBits | MaskedBits | Reread, coding: Coding) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies.
 
-    Then for neighbouring columns that are levels of one variable, and for skipped questions.
+    Then for skipped questions.
 
     Parameters
     ----------
@@ -55,10 +54,6 @@ def oddities(rows: PackedBits | MaskedBits | Reread, coding: Coding) -> list[str
         pairs = [f"'{columns[i]}' and '{columns[j]}'" for i, j in alike]
         more = f", and {len(pairs) - 5:,} more" if len(pairs) > 5 else ""
         lines.append(f"equal or opposite in every row: {'; '.join(pairs[:5])}{more}")
-    lines += [
-        f"one of {listed([columns[j] for j in levels])} is +1 in every row, as levels are"
-        for levels in one_hot([rows], coding.alone)[:5]
-    ]
     return lines + ([] if isinstance(rows, Reread) else skipped(skips(rows), coding))
 
 

@@ -1,0 +1,641 @@
+"""Columns that determine each other, found in sums over pairs of columns.
+
+A copy of a column, its opposite, and the levels of one variable depend on each other whatever the
+classes are, and would be taken for classes. A column of one value, or of hardly any entry, says
+nothing. So all of these are left out before a count and a fit, and filled in after it:
+
+- a copy or an opposite counts once, a few typing errors included. Columns of clear classes agree as
+  often; but what a copy agrees in remains when the other columns are taken into account, which know
+  the classes (the correlations, of low rank, are completed over the entries within each cluster of
+  candidates, as in principal axis factoring);
+- of the levels of a variable one is +1 in every row. A row with none of them, or with two, has a
+  gap there. Where such rows are many, the other columns must not explain it either.
+
+Sums over pairs add up over blocks of rows and over owners. Of wide tables they are taken of a few
+columns: those that an owner finds alike in some of its rows (by hashes), and some others.
+
+Sources: Ledermann, "On the rank of the reduced correlational matrix in multiple-factor analysis",
+Psychometrika 2 (1937), 85-93, for how many directions a number of columns can tell; the rest is
+proposed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import xlogy
+
+from hopfed import kernels
+from hopfed._lib.arrays import blas_threads, to_host
+from hopfed._lib.random import stream
+from hopfed.kernels import MaskedBits
+from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.rows import Bits, column_moments, columns_of, total
+from hopfed.theory import tracy_widom
+
+ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
+ALIKE = 0.8  # correlation of a copy with its column, at least
+REMAINS = 0.5  # of the agreement of a copy, within classes
+APART = 0.15  # of the rows in which levels are apart, that classes do not explain
+NATS = 10.0  # by which no chance among all pairs makes two columns alike
+SHOWN = 3.0  # rows of the rarer value, within classes, that show a copy
+LEAST = 20.0  # rows in which two levels would both be +1 by chance, before it says that none is
+OVERLAP = 0.2  # of these rows, that typing errors leave
+TOGETHER = 0.95  # of the entries of a level, in rows that have the others
+FILLED = 0.5  # of the rows, that have one level of a variable
+SCARCE = 20, 0.1  # entries of a column that says nothing: at most, and of the median column's
+WIDE = 1_500  # columns whose pairs are all looked at
+OTHERS = 100  # columns that are looked at beside those that are candidates
+SAMPLE = 1_024  # rows in which wide tables are looked through
+LEVELS = 100  # of a variable of a wide table, at most
+WORK = 1 << 33  # entries times columns of held rows that are summed up in pairs
+NAMED = 6  # columns of a kind that are called by name
+CROWD = 8  # columns of one hash, from which it says nothing
+STEPS, STILL, RIDGE = 100, 1e-5, 1e-6  # of the completion of correlations
+
+
+@dataclass(frozen=True, eq=False)
+class Determined:
+    """Which columns say something of their own, and what the others follow from.
+
+    Attributes
+    ----------
+    leader : (N,) the column that says what each one holds: itself where it is one of its own; -1
+        where it holds one value, or hardly any.
+    slope, centre : (N,) the mean of a column is expected to be the centre plus the slope times the
+        mean of its leader.
+    level : (N,) number of the variable of which a column is a level; -1 where it is of none.
+    single : (N,) whether a column holds one value, or none.
+    gapped : variables of which some rows have no level, or two.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.choice([-1, 1], (200, 6))
+    >>> levels = 2 * np.eye(3)[rng.integers(3, size=200)] - 1
+    >>> x = np.hstack([x, -x[:, 2:3], levels, np.ones((200, 1))])
+    >>> found = determined([kernels.pack(x)])
+    >>> found.leader.tolist(), found.groups
+    ([0, 1, 2, 3, 4, 5, 2, 7, 8, 9, -1], ((7, 8, 9),))
+    >>> found.of(kernels.pack(x)).shape
+    (200, 9)
+    """
+
+    leader: np.ndarray
+    slope: np.ndarray
+    centre: np.ndarray
+    level: np.ndarray
+    single: np.ndarray
+    gapped: tuple[int, ...] = ()
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Numbers of the columns that say something of their own."""
+        return np.flatnonzero(self.leader == np.arange(len(self.leader)))
+
+    @property
+    def silent(self) -> np.ndarray:
+        """Numbers of the columns of one value, or of hardly any."""
+        return np.flatnonzero(self.leader < 0)
+
+    @property
+    def copies(self) -> np.ndarray:
+        """Numbers of the columns that follow from another one."""
+        return np.flatnonzero((self.leader >= 0) & (self.leader != np.arange(len(self.leader))))
+
+    @property
+    def whole(self) -> bool:
+        """Whether the rows are fitted as they are."""
+        return len(self.kept) == len(self.leader) and not self.gapped
+
+    @property
+    def signed(self) -> np.ndarray:
+        """(N,) number of the leader of each column, from 1, of its sign; 0 where it has none."""
+        return (self.leader + 1) * np.where(self.slope < 0, -1, 1)
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers of the columns that are levels of each variable."""
+        return _groups(self.level)
+
+    @property
+    def kept_groups(self) -> tuple[tuple[int, ...], ...]:
+        """The same by their place among the columns that are kept."""
+        return _groups(self.level[self.kept])
+
+    def of(self, rows: Bits | Reread) -> Bits | Reread:
+        """Rows as they are fitted: of the columns that are kept, with gaps of variables."""
+        if not self.gapped:
+            return rows if self.whole else columns_of(rows, self.kept)
+        return (
+            rows.mapped(self._gapped, len(self.kept))
+            if isinstance(rows, Reread)
+            else self._gapped(rows)
+        )
+
+    def _gapped(self, rows: Bits) -> Bits:
+        """Bits with gaps where a variable has no level, or two, of the columns that are kept."""
+        done = []
+        step = max(1, (1 << 24) // max(rows.shape[1], 1))
+        for a in range(0, len(rows), step):
+            x = to_host(kernels.unpack(rows[a : a + step]))
+            for variable in self.gapped:
+                group = np.flatnonzero(self.level == variable)
+                wrong = (x[:, group] > 0).sum(axis=1) != 1
+                x[np.ix_(wrong, group)] = 0
+            x = x[:, self.kept]
+            done.append(kernels.with_gaps(kernels.pack_masked(x > 0, x == 0)))
+        return kernels.concatenate(done)
+
+    def filled(self, means: np.ndarray) -> np.ndarray:
+        """(K, N) means of all columns, from those (K, N') that were fitted."""
+        table = np.zeros((len(means), len(self.leader)))
+        table[:, self.kept] = means
+        follows = np.where(self.leader < 0, 0.0, table[:, np.maximum(self.leader, 0)])
+        found = np.clip(self.centre + self.slope * follows, -1.0, 1.0)
+        found[:, self.kept] = means
+        return found
+
+    def said(self, names: Sequence[str] | None, known: Sequence[Sequence[int]] = ()) -> str:
+        """Sentences about the columns that were left out, and levels nobody knew of; or nothing."""
+
+        def listed(which: Sequence[int]) -> str:
+            called = [f"'{names[j]}'" if names is not None else str(j + 1) for j in which[:NAMED]]
+            more = f" and {len(which) - NAMED} more" if len(which) > NAMED else ""
+            return f"Column{'s' * (len(which) != 1)} {', '.join(called)}{more}"
+
+        parts, told = [], {tuple(group) for group in known}
+        for what, which in (
+            ("copies or opposites of other columns", self.copies),
+            ("of one value, or of hardly any entry", self.silent),
+        ):
+            if len(which):
+                parts.append(f"{listed(which)}: {what}, left out of count and fit, and filled in.")
+        found = [group for group in self.groups if group not in told]
+        parts += [f"{listed(group)}: levels of one variable." for group in found[:NAMED]]
+        return " ".join(parts)
+
+
+def _few(errors: float, rows: Any) -> Any:
+    """Rows in which a column and its copy may differ, of so many that have both."""
+    return errors * rows + 3 * np.sqrt(errors * rows)
+
+
+def _groups(level: np.ndarray) -> tuple[tuple[int, ...], ...]:
+    """Numbers of the columns of each label, where they are more than one."""
+    order = np.argsort(level, kind="stable")
+    order = order[level[order] >= 0]
+    parts = np.split(order, np.flatnonzero(np.diff(level[order])) + 1) if len(order) else []
+    return tuple(sorted(tuple(part.tolist()) for part in parts if len(part) > 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Sums over the rows of pairs of columns.
+
+    Attributes
+    ----------
+    sums, seen : (n,) of the entries of each column, and their number.
+    products, both, plus : (n, n) products added up, rows that have both, and in which both are +1.
+    """
+
+    sums: np.ndarray
+    seen: np.ndarray
+    products: np.ndarray
+    both: np.ndarray
+    plus: np.ndarray
+
+    def __add__(self, other: Pairs) -> Pairs:
+        return Pairs(*(getattr(self, name) + getattr(other, name) for name in _SUMS))
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        """(n,) mean of each column."""
+        return np.asarray(self.sums / np.maximum(self.seen, 1))
+
+    @cached_property
+    def correlations(self) -> np.ndarray:
+        """(n, n) of rows that have both."""
+        spread = np.sqrt(np.maximum(1 - self.means**2, 1e-12))
+        both = self.products / np.maximum(self.both, 1) - np.outer(self.means, self.means)
+        return np.asarray(np.clip(both / np.outer(spread, spread), -1, 1) * (self.both > 0))
+
+
+_SUMS = ("sums", "seen", "products", "both", "plus")
+
+
+def pairs(rows: Bits, columns: np.ndarray | None = None) -> Pairs:
+    """Sums over pairs of columns of a block of rows: what an owner is asked for.
+
+    Parameters
+    ----------
+    rows : (M, N).
+    columns : numbers (n,) of those that are asked about; all when left out.
+    """
+    rows = rows if columns is None else columns_of(rows, columns)
+    sums, seen = (to_host(a).astype(np.float64) for a in column_moments(rows))
+    products = to_host(kernels.second_moment(rows)).astype(np.float64)
+    if isinstance(rows, MaskedBits):
+        both, plus = (
+            to_host(kernels.second_moment(MaskedBits(plane, plane))).astype(np.float64)
+            for plane in (rows.seen, rows.signs)
+        )
+        return Pairs(sums, seen, products, both, plus)
+    return _complete(sums, float(len(rows)), products)
+
+
+def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
+    """The sums of rows without gaps."""
+    plus = (rows + sums[:, None] + sums + products) / 4
+    return Pairs(sums, np.full(len(sums), rows), products, np.full(products.shape, rows), plus)
+
+
+def determined(
+    owners: Sequence[Bits | Reread], known: Sequence[Sequence[int]] = (), seed: int = 0
+) -> Determined:
+    """Find the columns that determine each other.
+
+    Parameters
+    ----------
+    owners : rows (M, N) of -1, 0 (missing) and +1 of each, held or not.
+    known : numbers of the columns that are levels of one variable, where that is known.
+    seed : of the columns that are looked at in a wide table.
+    """
+    sums, seen = (
+        np.sum([to_host(column_moments(rows)[k]).astype(np.int64) for rows in owners], axis=0)
+        for k in (0, 1)
+    )
+    N = len(sums)
+    few = min(SCARCE[0], SCARCE[1] * float(np.median(seen[seen > 0]))) if seen.any() else 0
+    varies = (np.abs(sums) < seen) & (seen >= few)
+    level = np.full(N, -1)
+    for k, group in enumerate(known):
+        level[list(group)] = k
+    leader, slope = np.where(varies, np.arange(N), -1), np.zeros(N)
+    centre, single = sums / (seen + 1), np.abs(sums) == seen
+    if varies.sum() < 2:
+        return Determined(np.arange(N), slope, centre, level, single)
+    columns = np.flatnonzero(varies)
+    if len(columns) > WIDE:
+        columns = _candidates(owners, columns, seed)
+    if len(columns) < 2:
+        return Determined(leader, slope, centre, level, single)
+    asked = _asked(owners, columns)
+    with blas_threads(1):  # matrices are small
+        told = _Search(asked, level[columns]).run()
+    if (told.leader == np.arange(len(columns))).sum() + len(np.flatnonzero(varies)) - len(
+        columns
+    ) < 2:
+        return Determined(np.arange(N), slope, centre, level, single)
+    leader[columns] = columns[told.leader]
+    for j in np.flatnonzero(told.leader != np.arange(len(columns))):
+        i = told.leader[j]
+        at, m = columns[j], asked.means
+        slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
+        centre[at] = m[j] - slope[at] * m[i]
+    level[columns] = told.level
+    lost = np.setdiff1d(np.arange(N), np.flatnonzero(leader == np.arange(N)))
+    level[lost] = -1
+    gapped = set(told.gapped) | _torn(known, level, leader)
+    return Determined(leader, slope, centre, level, single, tuple(sorted(gapped)))
+
+
+def _torn(known: Sequence[Sequence[int]], level: np.ndarray, leader: np.ndarray) -> set[int]:
+    """Variables of which some levels follow from other columns: rows have none of the rest."""
+    copied = (leader >= 0) & (leader != np.arange(len(leader)))
+    return {
+        k
+        for k, group in enumerate(known)
+        if copied[list(group)].any() and (level[list(group)] == k).any()
+    }
+
+
+def _asked(owners: Sequence[Bits | Reread], columns: np.ndarray) -> Pairs:
+    """Sums of all owners; of many rows that are held, some, evenly from all."""
+    answers = []
+    for rows in owners:
+        if isinstance(rows, Reread):
+            products = rows.totals.products
+            if products is not None and not rows.gaps:
+                own = products[np.ix_(columns, columns)]
+                answers.append(
+                    _complete(rows.totals.sums[columns].astype(float), float(len(rows)), own)
+                )
+                continue
+            answers.append(total(rows, partial(pairs, columns=columns)))
+            continue
+        step = max(1, len(rows) * len(columns) ** 2 // WORK)
+        part = rows[::step] if step > 1 else rows
+        answers.append(pairs(part, None if len(columns) == rows.shape[1] else columns))
+    return sum(answers[1:], start=answers[0])
+
+
+class Variable(NamedTuple):
+    """Levels of which a row has one, and whether some rows have none, or two."""
+
+    levels: np.ndarray
+    gaps: bool
+
+    @property
+    def sure(self) -> bool:
+        """Whether they stand beside each other, and each row has one."""
+        return not self.gaps and bool((np.diff(self.levels) == 1).all())
+
+
+@dataclass
+class _Search:
+    """The search in sums over pairs of columns, all of which vary."""
+
+    pairs: Pairs
+    level: np.ndarray
+
+    def __post_init__(self) -> None:
+        n = len(self.pairs.sums)
+        self.leader, self.gapped = np.arange(n), list[int]()
+        self.plus = np.diag(self.pairs.plus)
+
+    def run(self) -> _Search:
+        """Clusters that may be copies, then levels among their leaders, then the tests of both."""
+        for errors in ERRORS:
+            clusters = self.clusters(errors)
+            if clusters:
+                copied = np.concatenate([cluster[1:] for cluster in clusters])
+                between = self.between(clusters, [v.levels for v in self.variables(copied)])
+                for cluster in clusters:
+                    self.merge(cluster, between)
+        groups = self.variables()
+        if not all(variable.sure for variable in groups):
+            between = self.between([], [v.levels for v in groups])
+            groups = [v for v in groups if v.sure or self.remains(v.levels, between)]
+        first = self.level.max(initial=-1) + 1
+        for k, variable in enumerate(groups):
+            self.level[variable.levels] = first + k
+            if variable.gaps:
+                self.gapped.append(int(first + k))
+        return self
+
+    def known(self) -> list[np.ndarray]:
+        """Levels of each variable that was known beforehand."""
+        return [np.flatnonzero(self.level == k) for k in np.unique(self.level[self.level >= 0])]
+
+    def clusters(self, errors: float) -> list[np.ndarray]:
+        """Columns that are alike or opposite; the first of each stands for them."""
+        p, R = self.pairs, self.pairs.correlations
+        apart = (p.both - np.abs(p.products)) / 2
+        alike = (np.abs(R) >= ALIKE) & (apart <= _few(errors, p.both))
+        left = self.leader == np.arange(len(R))
+        alike &= left & left[:, None]
+        np.fill_diagonal(alike, False)
+        i, j = np.nonzero(np.triu(alike))
+        if not len(i):
+            return []
+        sure = self.told(i, j) > 2 * np.log(len(R)) + NATS
+        alike[i[~sure], j[~sure]] = alike[j[~sure], i[~sure]] = False
+        left, found = alike.any(axis=1), []
+        links = alike.sum(axis=1) + (self.level >= 0) * len(R)  # levels stay together
+        for a in np.argsort(-links, kind="stable"):
+            if left[a]:
+                others = np.flatnonzero(alike[a] & left)
+                left[a] = left[others] = False
+                if len(others) and (errors == 0 or 2 * len(others) < len(R)):
+                    found.append(np.concatenate([[a], others]))
+        return found
+
+    def told(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Nats that pairs of columns say of each other."""
+        p = self.pairs
+        n = np.maximum(p.both[i, j], 1)
+        a, b = (1 + p.means[i]) / 2, (1 + p.means[j]) / 2
+        both = np.clip(p.plus[i, j] / n, np.maximum(a + b - 1, 0), np.minimum(a, b))
+        cells = np.stack([both, a - both, b - both, 1 - a - b + both])
+        own = np.stack([a * b, a * (1 - b), (1 - a) * b, (1 - a) * (1 - b)])
+        cells = np.maximum(cells, 0)
+        return np.asarray(
+            n * (xlogy(cells, cells) - xlogy(cells, np.maximum(own, 1e-12))).sum(axis=0)
+        )
+
+    def variables(self, without: Sequence[int] = ()) -> list[Variable]:
+        """Columns of which one is +1 in a row, and whether it is in every row; neighbours first.
+
+        Parameters
+        ----------
+        without : columns that may be copies.
+        """
+        p, found = self.pairs, []
+        alone = (self.leader == np.arange(len(self.leader))) & (self.level < 0)
+        alone[list(without)] = False
+        among = np.flatnonzero(alone)
+        n = p.both[np.ix_(among, among)]
+        often, both = self.plus[among], p.plus[np.ix_(among, among)]
+        rows = np.diag(n)
+        expected = np.outer(often / rows, often / rows) * n
+        apart = both <= OVERLAP * np.where(expected >= 5, expected, 0)
+        apart &= (n >= LEAST) & (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
+        evidence = expected - both
+        left = np.ones(len(among), bool)
+        for sure, grow in product((True, False), (self._beside, self._anywhere)):
+            for a in range(len(among)):
+                if (
+                    not left[a]
+                    or often[a] + often[apart[a] & left].sum() < (1 if sure else FILLED) * rows[a]
+                ):
+                    continue
+                group = grow(a, apart & left, evidence, often, rows)
+                if (
+                    len(group) < 2 + sure
+                    or evidence[np.ix_(group, group)][np.triu_indices(len(group), 1)].sum() < LEAST
+                ):
+                    continue
+                held, twice = (
+                    often[group].sum(),
+                    (both[np.ix_(group, group)].sum() - often[group].sum()) / 2,
+                )
+                one = held - 2 * twice  # rows with one level, where none has three
+                if one == rows[group[0]] if sure else one >= FILLED * rows[group[0]]:
+                    left[group] = False
+                    found.append(Variable(among[group], not sure))
+        return found
+
+    @staticmethod
+    def _beside(
+        a: int, apart: np.ndarray, _: np.ndarray, often: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """Column a and those that follow it, as long as no two are +1 in a row."""
+        b = a + 1
+        while (
+            b < len(often)
+            and apart[a:b, b].all()
+            and often[a : b + 1].sum() <= (1 + ERRORS[-1] * (b - a)) * rows[a]
+        ):
+            b += 1
+        return np.arange(a, b)
+
+    @staticmethod
+    def _anywhere(
+        a: int, apart: np.ndarray, evidence: np.ndarray, often: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """Column a and others, the one of most evidence next, as long as no two are +1 in a row."""
+        group, may, gained = [a], apart[a].copy(), evidence[a].copy()
+        while may.any():
+            b = int(np.argmax(np.where(may, gained, -np.inf)))
+            may[b] = False
+            if often[[*group, b]].sum() <= (1 + ERRORS[-1] * len(group)) * rows[a]:
+                group.append(b)
+                may &= apart[b]
+                gained += evidence[b]
+        return np.array(sorted(group))
+
+    def between(self, clusters: list[np.ndarray], groups: list[np.ndarray]) -> np.ndarray | None:
+        """(n, n) part of the correlations that other columns explain: those of the classes.
+
+        The entries within a cluster of copies, and within a variable, are taken for unknown, and
+        completed by few directions; None where columns are too few to tell them.
+        """
+        groups = [*groups, *self.known()]
+        unit = self.leader.copy()
+        for cluster in clusters:
+            unit[np.isin(unit, cluster)] = cluster[0]
+        for group in groups:
+            unit[np.isin(unit, unit[group])] = unit[group[0]]
+        asked = np.concatenate([*clusters, *groups]) if clusters or groups else np.zeros(0, int)
+        beside = np.setdiff1d(np.arange(len(unit)), asked)
+        some = np.union1d(asked, beside[:: -(-len(beside) // OTHERS)] if len(beside) else beside)
+        at = np.ix_(some, some)
+        hidden = unit[some, None] == unit[some]
+        known = self.explained(self.pairs.correlations[at], hidden, self.pairs.both[at])
+        if known is None:
+            return None
+        whole = np.zeros((len(unit), len(unit)))
+        whole[at] = known
+        return whole
+
+    @staticmethod
+    def explained(R: np.ndarray, hidden: np.ndarray, both: np.ndarray) -> np.ndarray | None:
+        """What `between` says of correlations R (n, n) of rows that have `both`."""
+        n, B, k = len(R), np.zeros_like(R), 0
+        if hidden.all():
+            return None
+        units = len(np.unique(hidden, axis=0))
+        rows = max(int(np.median(both[~hidden])), 2)
+        centre, scale = tracy_widom.wishart_scaling(rows, n)
+        edge = (centre + scale * tracy_widom.critical_value(1e-3)) / rows - 1
+        while more := int((np.linalg.eigvalsh(np.where(hidden, 0.0, R - B)) > edge).sum()):
+            k += more
+            if k >= units or (units - k) ** 2 < units + k:
+                return None
+            B = _completed(R, hidden, k)
+        return B
+
+    def merge(self, cluster: np.ndarray, between: np.ndarray | None) -> None:
+        """Let those columns follow the first of a cluster whose agreement others do not explain."""
+        if between is None:
+            return
+        R, p, a = self.pairs.correlations, self.pairs, cluster[0]
+        own = np.clip(1 - np.diag(between), 1e-9, 1)
+        for b in cluster[1:]:
+            rest = np.sign(R[a, b]) * (R[a, b] - between[a, b])
+            shown = p.both[a, b] * min(own[x] * (1 - p.means[x] ** 2) for x in (a, b)) / 4
+            if rest > REMAINS * np.sqrt(own[a] * own[b]) and shown >= SHOWN:
+                self.leader[b] = a
+
+    def remains(self, group: np.ndarray, between: np.ndarray | None) -> bool:
+        """Whether levels are apart in more rows than the classes behind other columns would be."""
+        if between is None:
+            return False
+        a, b = group[np.array(np.triu_indices(len(group), 1))]
+        spread = np.sqrt(1 - self.pairs.means**2)
+        scale = self.pairs.both[a, b] * spread[a] * spread[b] / 4
+        whole, known = self.pairs.correlations[a, b], between[a, b]
+        rows = (scale * (known - whole)).sum()  # with both +1, if these were independent in classes
+        return bool(rows >= max(LEAST, APART * -(scale * whole).sum()))
+
+
+def _completed(R: np.ndarray, hidden: np.ndarray, k: int) -> np.ndarray:
+    """Part of R (n, n) of rank k that fits the entries that are not hidden, by least squares."""
+    values, vectors = np.linalg.eigh(np.where(hidden, 0.0, R))
+    right = vectors[:, -k:] * np.sqrt(np.maximum(values[-k:], 1e-6))
+    seen = (~hidden).astype(np.float64)
+    held, ridge, B = R * seen, RIDGE * np.eye(k), np.zeros_like(R)
+    for _ in range(STEPS):
+        moments = seen @ (right[:, :, None] * right[:, None, :]).reshape(len(R), -1)
+        left = np.linalg.solve(moments.reshape(-1, k, k) + ridge, (held @ right)[:, :, None])[
+            ..., 0
+        ]
+        new = (left @ right.T + right @ left.T) / 2
+        moved = np.abs(new - B)[hidden].max()
+        B, right = new, left
+        if moved < STILL:
+            break
+    return B
+
+
+def _candidates(owners: Sequence[Bits | Reread], columns: np.ndarray, seed: int) -> np.ndarray:
+    """Columns of a wide table that an owner finds alike or levels, and some others."""
+    found = np.zeros(0, int)
+    for rows in owners:
+        step = 1 if isinstance(rows, Reread) else max(1, rows.shape[0] // SAMPLE)
+        found = np.union1d(found, _look(rows[: SAMPLE * step : step]))
+    found = np.intersect1d(found, columns)[:WIDE]
+    if not len(found):
+        return found
+    others = stream(seed, "other columns").permutation(np.setdiff1d(columns, found))
+    return np.union1d(found, others[:OTHERS])
+
+
+def _look(rows: Bits) -> np.ndarray:
+    """Columns of some rows that are alike or opposite, and neighbours of which one is +1.
+
+    Those that are alike in 64 rows have one hash, unless many have it: then it is of a class.
+    """
+    signs, seen = (rows.signs, rows.seen) if isinstance(rows, MaskedBits) else (rows, None)
+    plus = to_host(kernels.transpose(signs).words)
+    there = (
+        np.full_like(plus, 2**64 - 1) if seen is None else to_host(kernels.transpose(seen).words)
+    )
+    plus, there = plus[:, : len(rows) // 64], there[:, : len(rows) // 64]
+    minus = there & ~plus
+    found = [np.zeros(0, int), _neighbours(plus, there)]
+    few = _few(ERRORS[-1], len(rows))
+    for word in np.minimum(plus, minus).T:
+        order = np.argsort(word, kind="stable")
+        starts = np.flatnonzero(np.diff(word[order], prepend=~word[order[:1]]))
+        sizes = np.diff(starts, append=len(order))
+        some = (sizes > 1) & (sizes <= CROWD)
+        at = np.repeat(starts[some], sizes[some])
+        i, j = (
+            order[at],
+            order[
+                at
+                + np.arange(len(at))
+                - np.repeat(np.cumsum(sizes[some]) - sizes[some], sizes[some])
+            ],
+        )
+        apart = [
+            np.bitwise_count(plus[i] ^ a[j]).sum(axis=1)
+            + np.bitwise_count(minus[i] ^ b[j]).sum(axis=1)
+            for a, b in ((plus, minus), (minus, plus))
+        ]
+        fits = (i != j) & (np.minimum(*apart) <= 2 * few)
+        found += [i[fits], j[fits]]
+    return np.unique(np.concatenate(found))
+
+
+def _neighbours(plus: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Columns beside each other, in words of bits, of which one is +1 in every row."""
+    often, seen = (np.bitwise_count(a).sum(axis=1, dtype=np.int64) for a in (plus, there))
+    ends = np.concatenate([[0], np.cumsum(often)])
+    last = np.searchsorted(ends, ends[:-1] + seen)  # where as many +1 are as rows have an entry
+    first = np.arange(len(often))
+    fits = (last <= len(often)) & (last - first >= 3) & (last - first <= LEVELS) & (often > 0)
+    fits &= ends[np.minimum(last, len(often))] == ends[:-1] + seen
+    found = [np.zeros(0, int)]
+    for j in np.flatnonzero(fits):
+        either = np.bitwise_or.reduce(plus[j : last[j]], axis=0)
+        if (either == there[j]).all():
+            found.append(np.arange(j, last[j]))
+    return np.concatenate(found)
