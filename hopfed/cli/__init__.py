@@ -40,7 +40,26 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class HelpfulGroup(click.Group):
+    """A group that names the command for one that it does not have."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a word of another tool, or one that is nearly right, gets it named."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from hopfed.cli.words import command_for
+
+            names = self.list_commands(ctx)
+            near = get_close_matches(args[0], names, n=1)
+            named = command_for(args[0], names) or next(iter(near), None)
+            way = f"did you mean {named}?" if named else f"{ctx.command_path} --help lists them"
+            raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
+
+
+class LazyGroup(HelpfulGroup):
     """A group whose commands are imported when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -53,17 +72,6 @@ class LazyGroup(click.Group):
             return None
         module, attribute = _COMMANDS[cmd_name]
         return getattr(import_module(module), attribute)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; a name that is nearly one gets that one told."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = get_close_matches(args[0], _COMMANDS, n=1)
-            way = f"did you mean {near[0]}?" if near else "hopfed --help lists them"
-            raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         """Read the arguments; Ctrl-C passes click by, which would print a line of its own."""
@@ -113,8 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
     except click.exceptions.NoSuchOption as error:
-        where = "" if error.ctx is None else f" {error.ctx.command_path} --help lists its options."
-        _fail(error.format_message() + where)
+        _fail(_about_option(error, sys.argv[1:] if arguments is None else arguments))
     except click.ClickException as error:
         _fail(error.format_message())
     except HopfedError as error:
@@ -128,6 +135,23 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"{where}{error.strerror or error}")
     except MemoryError as error:
         _fail(f"not enough memory: {error}")
+
+
+def _about_option(error: click.exceptions.NoSuchOption, given: list[str]) -> str:
+    """What to say of an option that the command lacks: what says it here, or the nearest ones."""
+    from hopfed.cli.words import answer
+
+    if error.ctx is None:
+        return error.format_message()
+    path, command = error.ctx.command_path, error.ctx.command
+    held = {flag for param in command.params for flag in param.opts}
+    # Of -nc click tells only -n.
+    whole = [word for word in given if word.startswith(error.option_name) and word[:2] != "--"]
+    for word in (*whole, error.option_name):
+        found = answer(word, path, held)
+        if found is not None:
+            return found
+    return f"{error.format_message()} {path} --help lists its options."
 
 
 def _let_go() -> None:

@@ -14,6 +14,7 @@ import click
 from hopfed.bench import NAMES, PAIRS, check_name, load
 from hopfed.cli.device import device_option, on_the_processor
 from hopfed.cli.numbers import Whole
+from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, overwrite_option
 from hopfed.cli.printing import Screen, human_bytes, named, out, progress_bar, shown, table
 from hopfed.errors import ArgumentError
 from hopfed.kernels.place import place
@@ -33,7 +34,8 @@ WIDTH = 140  # width of tables that are not printed on a terminal
 )
 @device_option("both ways run")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
+@figure_option
+@overwrite_option
 @click.option("--seeds", type=Whole(1), help=f"For recover: seeds per case. [default: {SEEDS}]")
 @click.option("--clients", metavar="5,10,...", help="For clients: numbers of client processes.")
 @click.option("--columns", type=Whole(2), help="For clients: of their tables. [default: 200]")
@@ -150,8 +152,6 @@ def _progress(steps: int) -> Iterator[Callable[[str], None]]:
 
 def _check(name: str, figure: Path | None, options: dict[str, Any]) -> None:
     """Refuse options that do not fit together, before anything is measured."""
-    from hopfed._lib.outputs import FIGURE, check_outputs
-
     for option in ("seeds", "silhouettes"):
         if options[option] is not None and name not in ("recover", "all"):
             raise ArgumentError(f"--{option}", "left out unless recover is measured", name)
