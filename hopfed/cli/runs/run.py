@@ -21,7 +21,7 @@ from hopfed.cli.outputs import check_outputs, json_option, overwrite_option, ove
 from hopfed.cli.printing import named, out, progress_bar, shown, table
 from hopfed.cli.runs.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments import NAMES, PRESET_NAMES, find
+from hopfed.experiments import CLAIMS, PRESET_NAMES, find
 from hopfed.kernels.place import place
 
 FILES = ("data", "table", "weights")  # settings that name files to read
@@ -258,13 +258,9 @@ def list_command(name: str | None) -> None:
     if name is not None:
         _list_settings(find(name))
         return
-    for each in NAMES:
-        record = find(each).RECORD
-        minutes = ", ".join(f"{p} {record.minutes[p]:g}" for p in PRESET_NAMES)
-        out.print(named(each, record.claim))
-        named_parts = ", ".join(p for p in find(each).PRESETS if p not in PRESET_NAMES)
-        parts = f"; parts: {named_parts}" if named_parts else ""
-        out.print(f"    {record.source}; minutes: {minutes}{parts}", style="dim")
+    for each, (claim, source) in CLAIMS.items():
+        out.print(named(each, claim))
+        out.print(f"    {source}", style="dim")
 
 
 def _list_settings(experiment: Any) -> None:
@@ -280,6 +276,8 @@ def _list_settings(experiment: Any) -> None:
         grid.add_row(setting.name, *(describe(getattr(p, setting.name)) for p in three))
     out.print("")
     out.print(grid)
+    minutes = experiment.RECORD.minutes.items()
+    out.print(f"\nminutes: {', '.join(f'{name} {number:g}' for name, number in minutes)}")
     for name, preset in presets.items():
         out.print(f"\n--preset {name}: settings that differ from default's")
         for setting in fields(experiment.Config):
