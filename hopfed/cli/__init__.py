@@ -28,7 +28,7 @@ _COMMANDS = {
     "recall": ("memories.recall", "Recall patterns from the rows of CUES, with a stored MEMORY."),
     "demo": ("demo", "Hide 26 letters in noise at five clients, and recover them."),
     "doctor": ("doctor", "Show versions, threads, the GPU, and what runs where."),
-    "bench": ("runs.bench", "Time hopfed against the plain way on this machine."),
+    "bench": ("bench", "Time hopfed against the plain way on this machine."),
     "theory": (
         "predictions.theory",
         "Print random-matrix predictions: tables, --json, or a --figure.",
