@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: demo test test-slow test-gpu lowest check lint types docs results gallery wheel smoke clean
 
 demo: .venv/core
-	$(BIN)/hopfed demo --figure demo.png
+	$(BIN)/hopfed demo --figure demo.png --overwrite
 
 # Everything a change must pass: style, types, and the fast tests on all cores.
 test: check

@@ -110,7 +110,7 @@ def _measure(config: Config, N: int, M: int, seed: int, device: str) -> dict[str
 
 def point(N: int, M: int, K: int, quality: float, seed: int, device: str = "cpu") -> None:
     """Recover once and print time and memory as JSON; runs in a separate process."""
-    from hopfed.bench.harness.machine import peak_bytes
+    from hopfed._lib.memory_limits import peak_bytes
 
     rng = stream(seed, "scale", N, M)
     xi = rademacher(K, N, rng)

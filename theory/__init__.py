@@ -34,6 +34,7 @@ dense_storage : how many patterns the dense and the exponential memory hold.
 
 from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any
 
 
@@ -41,3 +42,8 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    found = (module.name for module in iter_modules(__path__))
+    return sorted(name for name in found if not name.startswith("_"))

@@ -318,10 +318,4 @@ PICTURES = (
         "oneshot",
         "bits",
     ),
-    Picture(
-        "bench",
-        "Inner products of examples as packed bits and as float32 numbers: seconds over both "
-        "sizes, with fitted exponents.",
-        ("hopfed bench gram --sizes small --figure bench.png",),
-    ),
 )

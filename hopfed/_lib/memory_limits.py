@@ -7,6 +7,8 @@ is one clear line and not a machine that swaps or a process that is killed.
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from hopfed.errors import DataError
@@ -45,6 +47,21 @@ def require_memory(needed: int, what: str) -> None:
         raise DataError(
             f"{what}: needs {_gigabytes(needed)} of memory, {_gigabytes(free)} are free"
         )
+
+
+def peak_bytes() -> int:
+    """Largest resident memory of this process so far, in bytes.
+
+    Linux reports it for this program alone; `getrusage` would include the peak of the parent.
+    """
+    import resource
+
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024 * int(line.split()[1])
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def free_memory() -> int:

@@ -14,33 +14,59 @@ import click
 
 from hopfed.errors import HopfedError
 
-# Command -> (module, attribute). The modules are imported on use, so that --help is quick.
+# Command -> its module below `hopfed.cli`, and the first sentence of its help, so that --help is
+# quick: a module is imported when its command is called, which is in it as `NAME_command`.
 _COMMANDS = {
-    "recover": ("hopfed.cli.tables.recover", "recover_command"),
-    "assign": ("hopfed.cli.tables.answers", "assign_command"),
-    "complete": ("hopfed.cli.tables.answers", "complete_command"),
-    "export": ("hopfed.cli.tables.answers", "export_command"),
-    "store": ("hopfed.cli.memories.store", "store_command"),
-    "recall": ("hopfed.cli.memories.recall", "recall_command"),
-    "demo": ("hopfed.cli.demo", "demo_command"),
-    "doctor": ("hopfed.cli.doctor", "doctor_command"),
-    "bench": ("hopfed.cli.runs.bench", "bench_command"),
-    "theory": ("hopfed.cli.predictions.theory", "theory_command"),
-    "run": ("hopfed.cli.runs.run", "run_command"),
-    "sweep": ("hopfed.cli.runs.sweep", "sweep_command"),
-    "list": ("hopfed.cli.runs.run", "list_command"),
-    "fl": ("hopfed.cli.networks.fl", "fl_command"),
-    "certs": ("hopfed.cli.machines.certs", "certs_command"),
-    "serve": ("hopfed.cli.machines.serve", "serve_command"),
-    "join": ("hopfed.cli.machines.join", "join_command"),
-    "show": ("hopfed.cli.runs.show", "show_command"),
-    "compare": ("hopfed.cli.runs.show", "compare_command"),
-    "figure": ("hopfed.cli.runs.figure", "figure_command"),
-    "report": ("hopfed.cli.runs.report", "report_command"),
+    "recover": (
+        "tables.recover",
+        "Recover archetypes from FILES of examples, one for each client.",
+    ),
+    "assign": ("tables.answers", "Say to which archetype of RUN each row of the FILEs belongs."),
+    "complete": ("tables.answers", "Fill the gaps of FILEs with what archetypes make likelier."),
+    "export": ("tables.answers", "Write the archetypes of RUN as a table for other programs."),
+    "store": ("memories.store", "Store the patterns of FILE in an associative memory."),
+    "recall": ("memories.recall", "Recall patterns from the rows of CUES, with a stored MEMORY."),
+    "demo": ("demo", "Hide 26 letters in noise at five clients, and recover them."),
+    "doctor": ("doctor", "Show versions, threads, the GPU, and what runs where."),
+    "bench": ("bench", "Time hopfed against the plain way on this machine."),
+    "theory": (
+        "predictions.theory",
+        "Print random-matrix predictions: tables, --json, or a --figure.",
+    ),
+    "run": ("runs.run", "Run the experiment NAME over its seeds."),
+    "sweep": ("runs.sweep", "Run EXPERIMENT in each cell of a grid of settings."),
+    "list": ("runs.run", "List the experiments, or the settings of the one called NAME."),
+    "fl": ("networks.fl", "Run federations of neural networks (needs the extra `neural`)."),
+    "certs": ("machines.certs", "Make the certificates and keys of a federation in FOLDER."),
+    "serve": ("machines.serve", "Serve a federation to clients that run `hopfed join`, over TLS."),
+    "join": ("machines.join", "Take part in a federation; your file stays on this machine."),
+    "show": ("runs.show", "Show settings, versions, summary and arrays of the run file RUN."),
+    "compare": ("runs.show", "Compare the settings, summaries and arrays of runs."),
+    "figure": ("runs.figure", "Draw the run file RUN."),
+    "report": ("runs.report", "Write a page about the run files RUN."),
 }
 
 
-class LazyGroup(click.Group):
+class HelpfulGroup(click.Group):
+    """A group that names the command for one that it does not have."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a word of another tool, or one that is nearly right, gets it named."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from hopfed.cli.words import command_for
+
+            names = self.list_commands(ctx)
+            near = get_close_matches(args[0], names, n=1)
+            named = command_for(args[0], names) or next(iter(near), None)
+            way = f"did you mean {named}?" if named else f"{ctx.command_path} --help lists them"
+            raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
+
+
+class LazyGroup(HelpfulGroup):
     """A group whose commands are imported when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -51,19 +77,14 @@ class LazyGroup(click.Group):
         """Import one command."""
         if cmd_name not in _COMMANDS:
             return None
-        module, attribute = _COMMANDS[cmd_name]
-        return getattr(import_module(module), attribute)
+        module = import_module(f"hopfed.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; a name that is nearly one gets that one told."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = get_close_matches(args[0], _COMMANDS, n=1)
-            way = f"did you mean {near[0]}?" if near else "hopfed --help lists them"
-            raise click.UsageError(f"{error.message.rstrip('.')}; {way}", ctx) from None
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands, and import none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in _COMMANDS.items()])
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         """Read the arguments; Ctrl-C passes click by, which would print a line of its own."""
@@ -113,8 +134,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
     except click.exceptions.NoSuchOption as error:
-        where = "" if error.ctx is None else f" {error.ctx.command_path} --help lists its options."
-        _fail(error.format_message() + where)
+        _fail(_about_option(error, sys.argv[1:] if arguments is None else arguments))
     except click.ClickException as error:
         _fail(error.format_message())
     except HopfedError as error:
@@ -128,6 +148,23 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"{where}{error.strerror or error}")
     except MemoryError as error:
         _fail(f"not enough memory: {error}")
+
+
+def _about_option(error: click.exceptions.NoSuchOption, given: list[str]) -> str:
+    """What to say of an option that the command lacks: what says it here, or the nearest ones."""
+    from hopfed.cli.words import answer
+
+    if error.ctx is None:
+        return error.format_message()
+    path, command = error.ctx.command_path, error.ctx.command
+    held = {flag for param in command.params for flag in param.opts}
+    # Of -nc click tells only -n.
+    whole = [word for word in given if word.startswith(error.option_name) and word[:2] != "--"]
+    for word in (*whole, error.option_name):
+        found = answer(word, path, held)
+        if found is not None:
+            return found
+    return f"{error.format_message()} {path} --help lists its options."
 
 
 def _let_go() -> None:

@@ -9,6 +9,7 @@ import click
 
 from hopfed.cli.device import device_option
 from hopfed.cli.numbers import WHOLE, Whole
+from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown
 
 
@@ -22,13 +23,13 @@ from hopfed.cli.printing import err, out, shown
     show_default=True,
     help="File of the picture: .png, .pdf or .svg.",
 )
+@overwrite_option
 @device_option("it is computed")
 def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
     """Hide 26 letters in noise at five clients, and recover them.
 
     Example: hopfed demo --figure letters.png
     """
-    from hopfed._lib.outputs import FIGURE, check_outputs
     from hopfed._lib.random import check_seed
     from hopfed.cli.tables.recover import print_recovery
     from hopfed.data.demo import letters_over_clients

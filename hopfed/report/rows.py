@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from hopfed._lib.arrays import to_host
 from hopfed.archetypes import display, storage
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.rows import table_of
-from hopfed.report.markup import folded, grid, text
+from hopfed.errors import shown
+from hopfed.report.markup import Markup, rendered
 from hopfed.spectral.rows import Bits
 
 MOST = 5_000  # rows in a page
@@ -27,25 +29,10 @@ NONE = "none of these"
 class Answers:
     """What archetypes say of the rows of some tables, one table after the other.
 
-    Attributes
-    ----------
-    files : names of the tables.
-    names : of the first rows, at most `MOST`.
-    archetype : (M,) number of the archetype of each row, from 0; -1 for none of these.
-    probability : (M,) of the nearest archetype.
-    gaps : (M,) missing entries of each row.
-    column_gaps : (N,) missing entries of each column.
-    sizes : rows of each table.
-    filled : share of the gaps that is expected to be right if the archetypes fill them; NaN where
-        there is nothing to fill, or to fill it by.
-    found : the archetypes that were asked, with their columns as the tables have them.
-
-    Examples
-    --------
-    >>> one = Answers(("a.csv",), ("ann",), np.array([0]), np.ones(1), np.zeros(1, int),
-    ...               np.zeros(3, int), (1,))
-    >>> one.counts(2).tolist()
-    [[0, 1, 0]]
+    Of the M rows the nearest archetype (-1 for none of these) and its probability, and how many of
+    the N entries are missing; names of the first rows, at most `MOST`; rows of each table; the
+    share of the gaps that is expected to be right if the archetypes fill them, NaN where nothing
+    can; and the archetypes, with their columns as the tables have them.
     """
 
     files: tuple[str, ...]
@@ -66,29 +53,7 @@ class Answers:
 
 
 def answers_of(found: Archetypes, files: Sequence[str | Path]) -> Answers:
-    """Ask archetypes about the rows of tables, read as the one that they come from.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    files : paths of the tables.
-
-    Raises
-    ------
-    DataError : a table cannot be read, or has other columns.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/x.npy", x[:5])
-    ...     answers_of(recover(x, seed=1), [f"{folder}/x.npy"]).names
-    ('1', '2', '3', '4', '5')
-    """
+    """Ask archetypes about the rows of tables, read as the one that they come from."""
     names: list[str] = []
     assigned, gaps, sizes = [], [], []
     column_gaps = np.zeros(found.patterns.shape[1], np.int64)
@@ -140,99 +105,50 @@ def _right(found: Archetypes, rows: Bits) -> float:
     return total
 
 
-def rows_section(found: Archetypes, answers: Answers) -> str:
-    """Return the section about rows: how many of each archetype, their gaps, and a table of them.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    answers : about the rows.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
-    >>> rng = np.random.default_rng(1)
-    >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
-    >>> one = Answers(("a.csv",), ("a<n",), np.array([0]), np.ones(1), np.zeros(1, int),
-    ...               np.zeros(200, int), (1,))
-    >>> "a&lt;n" in rows_section(found, one)
-    True
-    """
-    return (
-        f"<h3>Rows by archetype</h3>{_counts(found, answers)}{_missing(found, answers)}"
-        f"{_table(found, answers)}"
-    )
-
-
-def _counts(found: Archetypes, answers: Answers) -> str:
-    """How many rows are of each archetype, table by table."""
-    counts, K = answers.counts(len(found)), len(found)
-    labels = [str(k + 1) for k in range(K)] + [NONE]
-    by_name = np.roll(counts, -1, axis=1).T  # rows of none come last
-    total = max(int(counts.sum()), 1)
-    lines: list[list[object]] = []
-    for label, held in zip(labels, by_name, strict=True):
-        each = [f"{n:,}" for n in held] if len(answers.files) > 1 else []
-        lines.append([label, f"{held.sum():,}", f"{held.sum() / total:.1%}", *each])
-    heads = ["rows", "share"]
-    heads += [text(name, LONGEST) for name in answers.files] if len(answers.files) > 1 else []
-    return (
-        "<p>A row is of none of these if an archetype's own rows are hardly ever so unlike it.</p>"
-        f"{grid('archetype', heads, lines)}"
-    )
-
-
-def _missing(found: Archetypes, answers: Answers) -> str:
-    """How many entries are missing, where, and how well they can be filled."""
-    missing = int(answers.column_gaps.sum())
-    entries = len(answers.archetype) * len(answers.column_gaps)
-    if not missing:
-        return "<p>The rows have no gaps.</p>"
-    said = f"{missing:,} of {entries:,} entries are missing ({missing / entries:.1%})."
-    if np.isfinite(answers.filled):
-        said += f" Filled by the archetypes, {answers.filled:.1%} of them are expected to be right."
+def rows_section(found: Archetypes, answers: Answers) -> Markup:
+    """The section about rows: how many of each archetype, their gaps, and a table of them."""
+    files, K = [shown(name, LONGEST) for name in answers.files], len(found)
+    several, listed = len(files) > 1, len(answers.names)
+    of_file = np.repeat(np.arange(len(files)), answers.sizes)[:listed]
+    lines = [
+        {
+            "names": [*([files[of_file[i]]] if several else []), shown(name, LONGEST)],
+            "k": int(answers.archetype[i]) + 1,
+            "probability": f"{answers.probability[i]:.6g}",
+            "gaps": int(answers.gaps[i]),
+        }
+        for i, name in enumerate(answers.names)
+    ]
+    heads = [*(["file"] if several else []), "id", "archetype", "probability", "gaps"]
     names = storage.names_of(found)
     order = np.argsort(-answers.column_gaps, kind="stable")[:GAPPY]
-    lines = [
-        (text(names[j], display.LONGEST), f"{answers.column_gaps[j]:,}")
+    gappy = [
+        (shown(names[j], display.LONGEST), f"{answers.column_gaps[j]:,}")
         for j in order
         if answers.column_gaps[j]
     ]
-    return f"<p>{said}</p>{folded('Columns with the most gaps', grid('column', ('gaps',), lines))}"
+    counts, total = _counts(K, answers, files), len(answers.archetype)
+    return rendered("rows", counts, _missing(answers), gappy, heads, lines, total, K, NONE)
 
 
-def _table(found: Archetypes, answers: Answers) -> str:
-    """Table of rows with its search and download, which need scripts."""
-    several, shown = len(answers.files) > 1, len(answers.names)
-    heads = [*(["file"] if several else []), "id", "archetype", "probability", "gaps"]
-    head = "".join(f'<th scope="col"><button>{name}</button></th>' for name in heads)
-    of_file = np.repeat(np.arange(len(answers.files)), answers.sizes)[:shown]
-    files = [text(name, LONGEST) for name in answers.files]
-    lines = []
-    for i, name in enumerate(answers.names):
-        k = int(answers.archetype[i])
-        cells = [f"<td>{files[of_file[i]]}</td>"] if several else []
-        cells += [
-            f"<td>{text(name, LONGEST)}</td>",
-            f"<td>{k + 1}</td>" if k >= 0 else f'<td data-value="">{NONE}</td>',
-            f"<td>{answers.probability[i]:.6g}</td><td>{answers.gaps[i]}</td>",
-        ]
-        lines.append(f'<tr data-k="{k + 1}">{"".join(cells)}</tr>')
-    choices = "".join(f'<option value="{k + 1}">{k + 1}</option>' for k in range(len(found)))
-    total = len(answers.archetype)
-    left = ""
-    if total > shown:
-        left = (
-            f"<p>The first {shown:,} of {total:,} rows are here; <code>hopfed assign</code> writes "
-            "all of them to a file.</p>"
-        )
-    return (
-        f'{left}<div class="rows"><div class="tools" hidden>'
-        '<label>search <input type="search"></label>'
-        '<label>archetype <select><option value="">all</option>'
-        f'{choices}<option value="0">{NONE}</option></select></label>'
-        '<button class="csv">download as .csv</button><output></output></div>'
-        f'<div class="wide tall"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table></div></div>"
-    )
+def _counts(K: int, answers: Answers, files: list[str]) -> dict[str, Any]:
+    """How many rows are of each archetype, table by table; rows of none come last."""
+    counts = np.roll(answers.counts(K), -1, axis=1).T
+    total, several = max(int(counts.sum()), 1), len(files) > 1
+    rows = []
+    for label, held in zip([*map(str, range(1, K + 1)), NONE], counts, strict=True):
+        each = [f"{n:,}" for n in held] if several else []
+        rows.append([label, f"{held.sum():,}", f"{held.sum() / total:.1%}", *each])
+    return {"heads": ["rows", "share", *(files if several else [])], "rows": rows}
+
+
+def _missing(answers: Answers) -> str:
+    """How many entries are missing, and how well they can be filled."""
+    missing = int(answers.column_gaps.sum())
+    entries = len(answers.archetype) * len(answers.column_gaps)
+    if not missing:
+        return "The rows have no gaps."
+    said = f"{missing:,} of {entries:,} entries are missing ({missing / entries:.1%})."
+    if np.isfinite(answers.filled):
+        said += f" Filled by the archetypes, {answers.filled:.1%} of them are expected to be right."
+    return said

@@ -13,13 +13,7 @@ from hopfed.runs import Run, require_seeds, settings_of
 
 
 def load_complete(path: str | Path) -> Run:
-    """Load a complete run, and check its settings and arrays against its experiment.
-
-    Raises
-    ------
-    RunFileError : see `hopfed.runs.Run.load`; or a setting is unknown or out of its range, or an
-        array does not cover all seeds and rounds.
-    """
+    """Load a complete run, and check its settings and arrays against its experiment."""
     run = Run.load(path, complete=True)
     if run.kind in (*NAMES, *OTHERS):
         experiment = find(run.kind)
@@ -46,13 +40,7 @@ def measures_of(kind: str) -> Mapping[str, Measure]:
 
 
 def tables_of(run: Run) -> list[Table]:
-    """Tables of a run: those of its experiment, or its summary with the paper's values and aims.
-
-    Examples
-    --------
-    >>> tables_of(Run("recover", {}, {}, {"n_detected": 3}))[0].rows
-    (('n_detected', '3'),)
-    """
+    """Tables of a run: those of its experiment, or its summary with the paper's values and aims."""
     if record_of(run.kind) is not None:
         own = getattr(find(run.kind), "tables", None)
         if own is not None:
@@ -104,13 +92,7 @@ def number(value: Any) -> str:
 
 
 def words(value: Any) -> str:
-    """Return any value of a summary as a text of one line.
-
-    Examples
-    --------
-    >>> words(list(range(9)))
-    '0, 1, 2, 3, 4, 5, ... (9)'
-    """
+    """Return any value of a summary as a text of one line."""
     if isinstance(value, list):
         shown = ", ".join(words(v) for v in value[:6])
         return f"{shown}, ... ({len(value)})" if len(value) > 6 else shown

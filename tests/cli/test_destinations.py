@@ -8,6 +8,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
+from commands import commands
 from helpers import sample
 
 from hopfed.runs import Run
@@ -39,10 +40,13 @@ def folder(tmp_path, monkeypatch):
     os.link(tmp_path / "a.npy", tmp_path / "hard.h5")
     (tmp_path / "settings.toml").write_text("clients = 3\n")
     (tmp_path / "toml.h5").symlink_to("settings.toml")
+    for name in ("old.png", "old.html", "old.toml"):
+        (tmp_path / name).write_text("the one before")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
+NEW = "a new file (--overwrite replaces this one)"
 INPUT = "another file than the input"
 DEVICE = "not a device"
 
@@ -55,14 +59,27 @@ DEVICE = "not a device"
         ("recover a.npy --out hard.h5", INPUT),
         ("recover a.csv a.npy --out ./npy.h5", INPUT),
         ("recover a.csv --out a.h5", "a new file, or a run file of hopfed"),
+        ("recover a.csv --out a.h5 --overwrite", "a new file, or a run file of hopfed"),
+        ("figure run.h5 --out old.png", NEW),
+        ("report run.h5 --out old.html", NEW),
+        ("demo --figure old.png", NEW),
+        ("theory capacity --simulate 20000 --figure old.png", NEW),
+        ("bench gram --figure old.png", NEW),
+        ("run bbp --out run.h5 --overwrite --resume", "left out with --resume"),
+        ("fl run fedavg --data a.npz --out run.h5", "--overwrite replaces this one, --resume"),
+        ("fl tune fedavg --grid lr=1 --out old.toml", NEW),
+        ("fl collect run.h5", NEW),
         ("recover a.npy a.csv --out a.csv", INPUT),
-        ("recover a.npy --out run.h5", "no command replaces a run"),
-        ("store a.npy --out run.h5", "no command replaces a run"),
-        ("export a.h5 --out run.h5", "no command replaces a run"),
-        ("assign a.h5 a.npy --out run.h5", "no command replaces a run"),
-        ("complete a.h5 a.npy --out run.h5", "no command replaces a run"),
-        ("join --data a.npy --out run.h5", "no command replaces a run"),
-        ("run bbp --preset quick --out run.h5", "a new file, or one to continue with --resume"),
+        ("recover a.npy --out run.h5", NEW),
+        ("store a.npy --out run.h5", NEW),
+        ("export a.h5 --out run.h5", NEW),
+        ("assign a.h5 a.npy --out run.h5", NEW),
+        ("complete a.h5 a.npy --out run.h5", NEW),
+        ("join --data a.npy --out run.h5", NEW),
+        (
+            "run bbp --preset quick --out run.h5",
+            "--overwrite replaces this one, --resume continues it",
+        ),
         ("recover a.npy --out found", "--out must be a .csv, .json, .parquet, .h5 or .hdf5 file"),
         ("recover a.npy --out null.h5", DEVICE),
         ("recover a.npy --figure null.png", DEVICE),
@@ -101,12 +118,80 @@ def test_what_would_be_lost_is_refused_before_any_work(hopfed, folder, arguments
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == data
 
 
+WRITES = {"out_file", "figure"}
+MAKES = {"certs": "keys", "sweep": "swept", "fl collect": "sums.h5"}  # beside --out and --figure
+
+
+def test_every_command_that_writes_takes_overwrite():
+    for path, command in commands():
+        name, taken = " ".join(path), {parameter.name for parameter in command.params}
+        writes = bool(taken & WRITES) or name in MAKES
+        assert ("overwrite" in taken) == writes, name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "made"),
+    [
+        ("recover a.npy --out found.csv --figure found.png", ["found.csv", "found.png"]),
+        ("export found.h5 --out means.csv", ["means.csv"]),
+        ("assign found.h5 a.csv --out rows.csv", ["rows.csv"]),
+        ("complete found.h5 a.csv --out full.csv", ["full.csv"]),
+        ("report found.h5", ["found.html"]),
+        ("figure found.h5", ["found.png"]),
+        ("store a.npy --out memory.h5", ["memory.h5"]),
+        ("recall memory.h5 cues.npy --out states.npy", ["states.npy"]),
+        ("theory mp --figure mp.svg", ["mp.svg"]),
+        ("run bbp --preset quick --set N=40 --set M=40 --seeds 1 --out bbp.h5", ["bbp.h5"]),
+        ("certs keys --clients 2", ["keys/ca.pem", "keys/client-1.key"]),
+    ],
+)
+def test_a_command_runs_twice_with_overwrite(hopfed, folder, arguments, made):
+    assert hopfed(*["recover", "a.npy", "--out", "found.h5"])[0] == 0
+    np.save(folder / "cues.npy", np.load(folder / "a.npy")[:4])
+    if "memory.h5" in arguments and arguments.startswith("recall"):
+        assert hopfed(*["store", "a.npy", "--out", "memory.h5"])[0] == 0
+    if arguments.startswith("certs"):
+        pytest.importorskip("flwr", reason="flwr is not installed")
+    assert hopfed(*arguments.split())[0] == 0
+    held = {name: (folder / name).stat().st_ino for name in made}
+    status, _, err = hopfed(*arguments.split())
+    assert status == 2
+    assert "--overwrite replaces" in err
+    assert {name: (folder / name).stat().st_ino for name in made} == held
+    assert hopfed(*arguments.split(), "--overwrite")[0] == 0
+    assert all((folder / name).stat().st_ino != held[name] for name in made)
+    assert not [name for name in os.listdir(folder) if name.endswith(".old")]
+
+
+def test_a_sweep_goes_on_or_begins_anew(hopfed, folder):
+    words = [
+        "sweep",
+        "bbp",
+        "--preset",
+        "quick",
+        "--set",
+        "M=40",
+        "--grid",
+        "N=30,40",
+        "--seeds",
+        "1",
+        "--out",
+        "swept",
+    ]
+    assert hopfed(*words)[0] == 0
+    held = (folder / "swept" / "N=30.h5").stat().st_ino
+    assert hopfed(*words)[0] == 0
+    assert (folder / "swept" / "N=30.h5").stat().st_ino == held
+    assert hopfed(*words, "--overwrite")[0] == 0
+    assert (folder / "swept" / "N=30.h5").stat().st_ino != held
+
+
 def test_pictures_are_replaced_and_links_stay(hopfed, folder):
     (folder / "there").mkdir()
     (folder / "link.h5").symlink_to("there/found.h5")
     for _ in range(2):
         arguments = ("recover", "a.npy", "--out", "link.h5", "--figure", "found.png")
-        assert hopfed(*arguments, "--shape", "6x8")[0] == 0
+        assert hopfed(*arguments, "--shape", "6x8", "--overwrite")[0] == 0
         first = Run.load(folder / "there" / "found.h5")
         (folder / "there" / "found.h5").rename(folder / "kept.h5")
     first.save(folder / "there" / "found.h5")
@@ -129,7 +214,7 @@ def test_a_full_disk_leaves_the_earlier_file(folder, limit):
     (folder / "page.html").write_text("the earlier one")
     before = sorted(os.listdir(folder))
     answer = subprocess.run(
-        [*COMMAND, "report", "noise.h5", "--out", "page.html"],
+        [*COMMAND, "report", "noise.h5", "--out", "page.html", "--overwrite"],
         capture_output=True,
         text=True,
         check=False,

@@ -1,8 +1,6 @@
 """`--device` and HOPFED_DEVICE: what runs where, and what is not there, in one line."""
 
-import json
 import shutil
-from dataclasses import replace
 from inspect import signature
 
 import numpy as np
@@ -10,9 +8,6 @@ import pytest
 from emulator.device import Emulated
 from helpers import sample
 
-from hopfed.bench import PAIRS, load
-from hopfed.bench.harness.device_ceilings import Sizes
-from hopfed.bench.harness.record import cross
 from hopfed.experiments import NAMES, ON_DEVICE, find
 from hopfed.experiments.runner.execute import execute
 from hopfed.kernels.cuda import device as devices
@@ -108,7 +103,7 @@ def test_the_environment_chooses_and_the_option_wins(hopfed, emulated, file, mon
 def test_what_cannot_run_there_is_refused_in_one_line(hopfed, emulated):
     refusals = {
         ("run", "bbp"): "bbp computes there only; load, plan, scale can elsewhere",
-        ("bench", "serial"): "the pair serial has no way to run there",
+        ("bench", "round"): "the pair round has no way to run there",
     }
     for words, why in refusals.items():
         status, text, error = hopfed(*words, "--device", "cuda")
@@ -134,33 +129,6 @@ def test_a_run_remembers_its_device(emulated, tmp_path):
     with pytest.raises(Exception, match="made on cuda:0, not on cpu: say --device cuda:0"):
         execute(plan, config, out=path, resume=True)
     assert execute(plan, config, device="cuda:0", out=path, resume=True).complete
-
-
-def test_bench_of_all_takes_the_pairs_that_can(monkeypatch):
-    from hopfed.cli.runs.bench import _pairs
-
-    assert _pairs("all", "cpu") == list(PAIRS)
-    on_cuda = _pairs("all", "cuda:0")
-    assert {"gram", "products", "layered", "heatbath", "eig", "shuffle", "e2e"} <= set(on_cuda)
-    assert all(load(n).cuda for n in on_cuda)
-    assert _pairs("recover", "cuda:0") == []
-
-
-def test_bench_measures_the_device_that_is_named(hopfed, emulated, monkeypatch):
-    few = Sizes(copy=300, side=24, loops=2, repeats=1)
-    monkeypatch.setattr("hopfed.bench.harness.device_ceilings.Sizes", lambda: few)
-    monkeypatch.setattr("hopfed.bench.harness.report.BUDGET", {"small": 0.0})
-    tiny = replace(load("gram"), small=cross({"M": 30, "N": 130}, N=(100, 130), M=(20, 30)))
-    monkeypatch.setattr("hopfed.cli.runs.bench.load", lambda name: tiny)
-    status, text, error = hopfed("bench", "gram", "--device", "cuda", "--json")
-    assert (status, error) == (0, "")
-    found = json.loads(text)
-    assert found["machine"]["GPU"] == emulated.name
-    assert {"copy", "words", "int8", "bf16", "b1"} < set(found["ceilings"]["cuda"])
-    rows = found["benchmarks"]["gram"]["rows"]
-    assert {(row["device"], row["absent"]) for row in rows} == {("cuda", "")}
-    assert all(row["share"] > 0 for row in rows)
-    assert "gram_popcount" in emulated.launches
 
 
 def test_doctor_says_what_works_where(hopfed, emulated, monkeypatch):

@@ -3,12 +3,12 @@
 import shlex
 import shutil
 
-import click
 import h5py
 import numpy as np
 import pytest
+from commands import commands
 
-from hopfed.cli import cli, main
+from hopfed.cli import main
 from hopfed.data.channel import draw_examples, rademacher
 
 # What would take long is shortened by options that come later and win.
@@ -21,17 +21,6 @@ SHORTER = {
 ELSEWHERE = ("serve", "join", "bench")
 SLOW = ("demo", "theory capacity", "fl")
 NEEDS = {"certs": "flwr", "fl": "torch"}
-
-
-def commands(group=cli, path=()):
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if isinstance(command, click.Group):
-            yield (*path, name), command
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
 
 
 def example(command):

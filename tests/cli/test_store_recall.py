@@ -89,7 +89,10 @@ def test_gaps_and_graded_patterns(hopfed, tmp_path):
     np.testing.assert_array_equal(found[[0, 1, 1], [0, 0, 2]], [1, -1, 1])
     wanted = AssociativeMemory.store(means).recall([[1, 0, 0, 0], [-1, 0, 1, 0]]).states
     np.testing.assert_allclose(found, wanted)
-    assert hopfed("recall", memory, tmp_path / "cues.csv", "--free", "--out", out)[0] == 0
+    assert (
+        hopfed("recall", memory, tmp_path / "cues.csv", "--free", "--out", out, "--overwrite")[0]
+        == 0
+    )
     assert np.abs(np.load(out)).max() < 1
 
 

@@ -101,7 +101,8 @@ def stubs():
         patch.setattr("hopfed.federation.engines.flower.simulation.FlowerSimulation", stop)
         patch.setattr("hopfed.federation.engines.flower.server.FlowerServer.__enter__", stop)
         patch.setattr("hopfed.federation.engines.flower.client.ClientProcess.run", stop)
-        patch.setattr("hopfed.cli.runs.bench._measure", stop)
+        patch.setattr("hopfed.bench.measure", stop)
+        patch.setattr("hopfed.bench.measure_recovery", stop)
         patch.setattr("hopfed.cli.predictions.theory._simulated", stop)
         patch.setattr("hopfed.data.demo.letters_over_clients", stop)
         yield

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from hopfed._lib.other_accounts import locked_itself
-from hopfed._lib.outputs import check_outputs, replacing
+from hopfed._lib.outputs import check_writable, replacing
 from hopfed.errors import ArgumentError, RunFileError
 
 
@@ -26,7 +26,7 @@ def test_an_output_does_not_go_where_a_link_of_somebody_else_leads(tmp_path, mon
     (shared / "folder").symlink_to(home)
     (tmp_path / "mine").symlink_to(shared)  # one's own link, to that of somebody else
     path = (tmp_path if through.startswith("mine") else shared) / through
-    check_outputs(("--out", path, (".csv",)))  # one's own are followed
+    check_writable(path, "--out")  # one's own are followed
     real = Path.lstat
 
     def of_others(self):
@@ -36,7 +36,7 @@ def test_an_output_does_not_go_where_a_link_of_somebody_else_leads(tmp_path, mon
 
     monkeypatch.setattr(Path, "lstat", of_others)
     with pytest.raises(ArgumentError, match="a link of somebody else"):
-        check_outputs(("--out", path, (".csv",)))
+        check_writable(path, "--out")
     with pytest.raises(RunFileError), replacing(path) as temporary:
         temporary.write_text("rows")
     assert (home / "rows.csv").read_text() == "precious"

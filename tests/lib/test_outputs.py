@@ -7,13 +7,16 @@ import socket
 import stat
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 
+import click
 import h5py
 import numpy as np
 import pytest
 
 from hopfed._lib import outputs
-from hopfed._lib.outputs import check_outputs, check_writable, remove_leftovers, replacing
+from hopfed._lib.outputs import check_writable, remove_leftovers, replacing
+from hopfed.cli.outputs import FIGURE, check_outputs, set_aside
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.runs import Run
 
@@ -28,6 +31,14 @@ def path(tmp_path):
 
 def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
+
+
+@contextmanager
+def overwriting():
+    """A command that was given --overwrite."""
+    with click.Context(click.Command("toy")) as context:
+        context.meta["overwrite"] = True
+        yield
 
 
 def refused(rule, *given, **options):
@@ -59,10 +70,10 @@ def test_an_output_is_no_input_by_any_name(tmp_path, link):
 def test_two_outputs_are_two_files(tmp_path):
     a, b = tmp_path / "a.png", tmp_path / "b.png"
     rule = "--figure must be another file than that of --out"
-    refused(rule, ("--out", a, outputs.FIGURE), ("--figure", a, outputs.FIGURE))
+    refused(rule, ("--out", a, FIGURE), ("--figure", a, FIGURE))
     b.symlink_to(a)  # neither is there yet
-    refused(rule, ("--out", a, outputs.FIGURE), ("--figure", b, outputs.FIGURE))
-    check_outputs(("--out", a, outputs.FIGURE), ("--figure", None, outputs.FIGURE))
+    refused(rule, ("--out", a, FIGURE), ("--figure", b, FIGURE))
+    check_outputs(("--out", a, FIGURE), ("--figure", None, FIGURE))
 
 
 def test_devices_pipes_sockets_and_folders_are_no_outputs(tmp_path, monkeypatch):
@@ -74,11 +85,11 @@ def test_devices_pipes_sockets_and_folders_are_no_outputs(tmp_path, monkeypatch)
         monkeypatch.chdir(tmp_path)  # the path of a socket is short
         listener.bind("socket.png")
         for name in ("pipe", "null", "socket"):
-            refused("not a device, a pipe", ("--out", tmp_path / f"{name}.png", outputs.FIGURE))
-    refused("not a folder", ("--out", tmp_path / "folder.png", outputs.FIGURE))
-    refused("symbolic links", ("--out", tmp_path / "loop.png", outputs.FIGURE))
-    refused("too long", ("--out", tmp_path / f"{'a' * 300}.png", outputs.FIGURE))
-    refused("a .png, .pdf or .svg file", ("--out", tmp_path / "a.gif", outputs.FIGURE))
+            refused("not a device, a pipe", ("--out", tmp_path / f"{name}.png", FIGURE))
+    refused("not a folder", ("--out", tmp_path / "folder.png", FIGURE))
+    refused("symbolic links", ("--out", tmp_path / "loop.png", FIGURE))
+    refused("too long", ("--out", tmp_path / f"{'a' * 300}.png", FIGURE))
+    refused("a .png, .pdf or .svg file", ("--out", tmp_path / "a.gif", FIGURE))
 
 
 @pytest.mark.parametrize("name", ["absent/run.h5", "", "/proc/run.h5", "run.h5/run.h5"])
@@ -90,15 +101,37 @@ def test_where_nothing_can_be_written(name, path):
 
 
 def test_a_run_takes_the_place_of_nothing_but_of_one_that_is_continued(path, tmp_path):
-    refused("no command replaces a run", ("--out", path, outputs.RUN))
-    check_outputs(("--out", path, outputs.RUN), again=True)
+    refused("a new file (--overwrite replaces this one)", ("--out", path, outputs.RUN))
+    refused("--resume continues it", ("--out", path, outputs.RUN), resume=False)
+    check_outputs(("--out", path, outputs.RUN), resume=True)
     (tmp_path / "empty.h5").touch()
     check_outputs(("--out", tmp_path / "empty.h5", outputs.RUN))
     (tmp_path / "text.h5").write_text("notes")
     with h5py.File(tmp_path / "data.h5", "w") as file:
         file["examples"] = np.eye(3)
-    for name in ("text.h5", "data.h5"):
-        refused("or a run file of hopfed", ("--out", tmp_path / name, outputs.RUN))
+    with overwriting():
+        check_outputs(("--out", path, outputs.RUN))
+        for name in ("text.h5", "data.h5"):
+            refused("or a run file of hopfed", ("--out", tmp_path / name, outputs.RUN))
+        refused("left out with --resume", ("--out", path, outputs.RUN), resume=True)
+
+
+@pytest.mark.parametrize("lost", [None, "before", "after"])
+def test_what_begins_anew_is_gone_only_once_there_is_something_new(path, lost):
+    """A run that fails before its first result leaves the one before; without --overwrite all."""
+    (path.parent / "seed-0").mkdir()
+    before = path.read_bytes()
+    with overwriting(), suppress(ZeroDivisionError), set_aside(path, path.parent / "seed-0", None):
+        assert os.path.exists(path) is False
+        if lost == "before":
+            raise ZeroDivisionError
+        path.write_text("new")
+        if lost == "after":
+            raise ZeroDivisionError
+    assert path.read_bytes() == (before if lost == "before" else b"new")
+    assert sorted(os.listdir(path.parent)) == ["run.h5", *["seed-0"] * (lost is not None)]
+    with set_aside(path):
+        assert path.exists()
 
 
 def test_read_only_folders_and_files(tmp_path):

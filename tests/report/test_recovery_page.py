@@ -135,7 +135,8 @@ def reported(hopfed, tmp_path):
 
     def report(run, *rows):
         options = [word for path in rows for word in ("--rows", path)]
-        status, _, errors = hopfed("report", run, *options, "--out", tmp_path / "page.html")
+        out = ("--out", tmp_path / "page.html", "--overwrite")
+        status, _, errors = hopfed("report", run, *options, *out)
         assert status == 0, errors
         return (tmp_path / "page.html").read_text(encoding="utf-8")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from hopfed.cli.numbers import COUNT
+from hopfed.cli.outputs import overwrite_option, set_aside
 from hopfed.cli.printing import out
 
 
@@ -22,6 +23,7 @@ from hopfed.cli.printing import out
     help="Name or address of the server, as clients call it; may be given several times.",
 )
 @click.option("--days", type=COUNT, default=365, show_default=True, help="Days they are good for.")
+@overwrite_option
 def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
     """Make the certificates and keys of a federation in FOLDER.
 
@@ -33,7 +35,9 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
     """
     from hopfed.federation.engines.flower.keys import make_keys
 
-    files = make_keys(folder, clients, hosts, days)
+    patterns = ("ca.pem", "server.pem", "server.key", "client-*.key", "client-*.pub")
+    with set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
+        files = make_keys(folder, clients, hosts, days)
     out.print(f"wrote {len(files)} files to {folder}: good for {days} days", markup=False)
     words = f"give client c {folder}/ca.pem and {folder}/client-c.key; keep the rest here"
     out.print(words, markup=False)

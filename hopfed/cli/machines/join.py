@@ -16,6 +16,7 @@ from hopfed.cli.machines.join_checks import check_fit
 from hopfed.cli.machines.join_columns import OUT, TRAVELS, Joined, write_found
 from hopfed.cli.machines.serve import address, say
 from hopfed.cli.numbers import COUNT, FINITE, NUMBER
+from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.printing import err, out
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
 from hopfed.errors import ArgumentError
@@ -93,9 +94,10 @@ from hopfed.errors import ArgumentError
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="Archetypes: a new .h5, which `hopfed assign`, `complete` and `export` read; .npy; or "
+    help="Archetypes: .h5, which `hopfed assign`, `complete` and `export` read; .npy; or "
     ".csv, .json, .parquet with names of columns, as your file has them.",
 )
+@overwrite_option
 @click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
 @click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
 def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options: Any) -> None:
@@ -126,7 +128,6 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
 
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
-    from hopfed._lib.outputs import check_outputs
     from hopfed.data.readers import as_examples
     from hopfed.data.writers import check_ending
     from hopfed.tables.table import is_made_up

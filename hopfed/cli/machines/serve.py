@@ -16,6 +16,7 @@ import click
 from hopfed._lib.settings import require
 from hopfed.cli.machines import serve_columns
 from hopfed.cli.numbers import COUNT, NUMBER
+from hopfed.cli.outputs import RUN, check_outputs, overwrite_option, set_aside
 from hopfed.cli.printing import err, out
 from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
 from hopfed.federation.faults import Fault
@@ -77,6 +78,7 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 )
 @click.option("--limit", type=NUMBER, default=256.0, show_default=True, help="MB of an answer.")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), required=True, help="Run file.")
+@overwrite_option
 @click.option("--resume", is_flag=True, help="Continue the run in --out, if it is there.")
 def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
@@ -120,8 +122,8 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
         require(finite, f"--{name}", "a number above 0", options[name])
     fresh = not (resume and out_file.exists())
     config = _config(experiment, out_file, resume, options)
-    _check_out(out_file, resume, options["keys"])
     keys = options["keys"]
+    check_outputs(("--out", out_file, RUN), inputs=sorted(keys.glob("*")), resume=resume)
     host, port = address(options["listen"], "--listen")
     limit = int(options["limit"] * 1e6)
     listening = Listening(host, port, keys / "server.pem", keys / "server.key", limit)
@@ -140,9 +142,10 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
             config = replace(config, order=order)
         sender.columns = serve_columns.said_of(config)
         try:
-            run = execute(
-                experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
-            )
+            with set_aside(out_file):
+                run = execute(
+                    experiment, config, out=out_file, resume=resume, engine=engine, at_once=True
+                )
         except HopfedError as error:
             if _is_refused(error):
                 engine.stop(config)
@@ -245,15 +248,6 @@ def address(text: str, argument: str) -> tuple[str, int]:
     if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ArgumentError(argument, "HOST:PORT, such as 127.0.0.1:9443", text)
     return host.strip("[]"), int(port)
-
-
-def _check_out(path: Path, resume: bool, keys: Path) -> None:
-    """Refuse a run file that could not be written in the end, before anyone is waited for."""
-    from hopfed._lib.outputs import RUN, check_outputs
-
-    check_outputs(("--out", path, RUN), inputs=sorted(keys.glob("*")), again=True)
-    if path.exists() and not resume:
-        raise ArgumentError("--out", "a new file, or one to continue with --resume", path)
 
 
 def _complete(path: Path) -> bool:

@@ -15,6 +15,7 @@ from hopfed._lib.settings import real, require
 from hopfed.cli.memories.named import Named, ordered
 from hopfed.cli.memories.named import read as read_named
 from hopfed.cli.numbers import COUNT, WHOLE
+from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
 from hopfed.cli.printing import out, table
 from hopfed.cli.tables.reading import NAMES
 from hopfed.errors import DataError
@@ -41,6 +42,7 @@ _NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
     type=click.Path(path_type=Path),
     help="States to .npy or .csv; everything to .h5.",
 )
+@overwrite_option
 @click.option("--updates", type=COUNT, default=100, show_default=True, help="Most updates.")
 @click.option(
     "--temperature",
@@ -132,7 +134,6 @@ def as_cues(cues: np.ndarray, file: Path, n_sites: int) -> np.ndarray:
 
 def _check(options: dict[str, Any], inputs: list[Path]) -> None:
     """Refuse what cannot work before any file is read."""
-    from hopfed._lib.outputs import FIGURE, check_outputs
     from hopfed._lib.random import check_seed
     from hopfed.cli.tables.recover import shape_of
 

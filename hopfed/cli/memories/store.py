@@ -12,6 +12,7 @@ import numpy as np
 
 from hopfed.cli.memories.named import Named, check_complete
 from hopfed.cli.memories.named import read as read_named
+from hopfed.cli.outputs import RUN, check_outputs, overwrite_option
 from hopfed.cli.printing import human_bytes, out
 from hopfed.cli.tables.reading import choices_of, read, table_options
 from hopfed.errors import ArgumentError, DataError
@@ -28,8 +29,9 @@ SETTINGS = (
     "out_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="A new .h5 file.",
+    help="The .h5 file to write.",
 )
+@overwrite_option
 @click.option(
     "--rule",
     default="",
@@ -61,7 +63,6 @@ def store_command(
 
     Example: hopfed store patterns.npy --out memory.h5 --rule dense --set n=4
     """
-    from hopfed._lib.outputs import RUN, check_outputs
     from hopfed.memory.storage import as_run
 
     check_outputs(("--out", out_file, RUN), inputs=[file])

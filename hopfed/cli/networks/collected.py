@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hopfed._lib.other_accounts import locked_itself
-from hopfed._lib.outputs import RUN, check_outputs
+from hopfed._lib.outputs import RUN
 from hopfed.cli.numbers import COUNT, Whole
+from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.printing import out
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.errors import BackendError
 
 if TYPE_CHECKING:
     from hopfed.neural.collected_sums import Collected
@@ -37,6 +38,7 @@ DATA = click.option(
 @click.option("--clients", type=COUNT, default=10, show_default=True, help="Number of clients.")
 @click.option("--without", type=CLIENT, multiple=True, help="A client that does not take part.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Of fl list hebbian.")
+@overwrite_option
 def collect_command(
     file: Path, without: tuple[int, ...], settings: tuple[str, ...], **task: Any
 ) -> None:
@@ -48,9 +50,7 @@ def collect_command(
 
     Example: hopfed fl collect sums.h5 --clients 5 --without 3
     """
-    check_outputs(("FILE", file, RUN), inputs=[Path(task["data"])], again=True)
-    if file.exists():  # what clients gave is not collected again for a slip of the keyboard
-        raise ArgumentError("FILE", "a new file", file)
+    check_outputs(("FILE", file, RUN), inputs=[Path(task["data"])])
     _torch()
     from hopfed._lib.settings import with_settings
     from hopfed.neural.collected_sums import Collected

@@ -12,18 +12,20 @@ from typing import Any
 
 import click
 
-from hopfed._lib.outputs import RUN, check_folder, check_outputs, replacing
+from hopfed._lib.outputs import RUN, check_folder, replacing
+from hopfed.cli import HelpfulGroup
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.networks.collected import COMMANDS
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
+from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
-from hopfed.cli.runs.run import carry_out, engine_options, progress, refuse_code
-from hopfed.errors import ArgumentError, BackendError, DataError
+from hopfed.cli.runs.run import carry_out, check_keep, engine_options, progress, refuse_code
+from hopfed.errors import BackendError, DataError
 
 FEATURES = "models=mlp:64"  # for rows of features where no network is named
 
 
-@click.group("fl")
+@click.group("fl", cls=HelpfulGroup)
 def fl_command() -> None:
     """Run federations of neural networks (needs the extra `neural`).
 
@@ -92,6 +94,7 @@ def _task_options(command: Any) -> Any:
 @engine_options
 @click.option("--memory", type=FINITE, help="GB of memory for client states. [default: 2.1]")
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
+@overwrite_option
 @click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")
 @click.option("--tensorboard", metavar="FOLDER", help="Write numbers of rounds for TensorBoard.")
 @click.option("--wandb", metavar="PROJECT", help="Log numbers of rounds to Weights & Biases.")
@@ -102,16 +105,13 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
 
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
-    check_outputs(("--out", out_file, RUN), inputs=_inputs(options), again=True)
+    check_outputs(("--out", out_file, RUN), inputs=_inputs(options), resume=options["resume"])
     if options["tensorboard"]:
         check_folder(options["tensorboard"], "--tensorboard")
     fl = _experiment()
     told = [options.pop(n) for n in ("tensorboard", "wandb")]
     first, config, _ = _settings(fl, method, options)
-    if config.keep:
-        check_folder(config.keep, "--keep")
-    if config.keep and not options["resume"] and any(Path(config.keep).glob("seed-*")):
-        raise ArgumentError("--keep", "a new folder, or one to continue with --resume", config.keep)
+    check_keep(config, out_file, options["resume"])
     config.make(0)  # a wrong name is reported before a file is written
     with _callbacks(config, *told) as callbacks:
         carry_out(fl, config, out_file, as_json, first=first, callbacks=callbacks, **options)
@@ -145,6 +145,7 @@ def _callbacks(config: Any, tensorboard: str | None, wandb: str | None) -> Itera
 @click.option(
     "--out", "out_file", type=click.Path(path_type=Path), help="Settings (.toml) to write."
 )
+@overwrite_option
 @click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
 def tune_command(
     method: str, axes: tuple[str, ...], out_file: Path | None, as_json: bool, **options: Any
@@ -239,6 +240,7 @@ def _for_features(config: Any, settings: list[str]) -> list[str]:
     type=click.Path(path_type=Path),
     help="Class and probabilities of each row: .csv, .json, .parquet or .h5.",
 )
+@overwrite_option
 def predict_command(
     folder: Path, data: str, client: int, models: str, out_file: Path | None
 ) -> None:

@@ -11,8 +11,8 @@ import click
 import numpy as np
 
 from hopfed.cli.numbers import Numbers
+from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, overwrite_option
 from hopfed.cli.printing import out, shown, table
-from hopfed.cli.runs.figure import figure_option
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 
@@ -36,8 +36,7 @@ def numbers(flag: str, name: str, text: str, default: str | None = None) -> Call
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --json and --figure, the same for all predictions; name the options in errors."""
-    command = figure_option(_by_flags(command))
-    return click.option("--json", "as_json", is_flag=True, help="Print as JSON.")(command)
+    return json_option(figure_option(overwrite_option(_by_flags(command))))
 
 
 def _by_flags(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,6 +44,7 @@ def _by_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> Any:
+        check_outputs(("--figure", options["figure"], FIGURE))
         try:
             return command(*args, **options)
         except ArgumentError as error:

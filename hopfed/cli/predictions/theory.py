@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from hopfed.cli import HelpfulGroup
 from hopfed.cli.numbers import FINITE, WHOLE
 from hopfed.cli.predictions.plan import plan_command
 from hopfed.cli.predictions.tables import Columns, numbers, output_options, show
@@ -16,7 +17,7 @@ from hopfed.errors import ArgumentError
 from hopfed.theory.planning import FALSE_ALARM
 
 
-@click.group("theory")
+@click.group("theory", cls=HelpfulGroup)
 def theory_command() -> None:
     """Print random-matrix predictions: tables, --json, or a --figure.
 

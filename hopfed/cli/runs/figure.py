@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hopfed._lib.outputs import FIGURE, check_outputs
+from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
 from hopfed.cli.printing import out, shown
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.runs import Run
@@ -23,8 +23,9 @@ from hopfed.runs import Run
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="A .png, .pdf or .svg file, replaced if it is there. [default: RUN.png]",
+    help="A .png, .pdf or .svg file. [default: RUN.png]",
 )
+@overwrite_option
 @click.option("--whole", is_flag=True, help="Draw all panels, and not only the first ones.")
 @click.option("--sections", metavar="NAME,...", help="Draw these sweeps of many methods, up to 6.")
 def figure_command(
@@ -70,18 +71,3 @@ def _sections(run: Run, path: Path) -> Callable[..., Any]:
     if draw is None:
         raise RunFileError(f"{path}: runs of {run.kind!r} have no sections")
     return draw
-
-
-def figure_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option --figure; a file that cannot be written is refused at once."""
-    return click.option(
-        "--figure",
-        type=click.Path(path_type=Path),
-        callback=_checked,
-        help="Draw to .png, .pdf or .svg.",
-    )(command)
-
-
-def _checked(_: Any, __: Any, value: Path | None) -> Path | None:
-    check_outputs(("--figure", value, FIGURE))
-    return value

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hopfed.cli.outputs import PAGE, check_outputs, overwrite_option
 from hopfed.cli.printing import err, human_bytes, out, shown
 from hopfed.cli.tables.reading import NAMES, table_options
 from hopfed.errors import ArgumentError
@@ -20,7 +21,7 @@ from hopfed.errors import ArgumentError
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="An .html file, replaced if it is there. [default: RUN.html, of several report.html]",
+    help="An .html file. [default: RUN.html, of several report.html]",
 )
 @click.option(
     "--rows",
@@ -31,6 +32,7 @@ from hopfed.errors import ArgumentError
     help="Table, or folder of tables, whose rows a page about archetypes lists by these; may "
     "be repeated.",
 )
+@overwrite_option
 @table_options
 def report_command(
     run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...], **options: Any
@@ -44,7 +46,7 @@ def report_command(
 
     Example: hopfed report bbp.h5 --out bbp.html
     """
-    from hopfed._lib.outputs import PAGE, check_outputs, replacing
+    from hopfed._lib.outputs import replacing
     from hopfed.report.page import page
     from hopfed.report.tables import load_complete
     from hopfed.tables.many_files import files_of

@@ -14,13 +14,14 @@ from typing import Any
 import click
 
 from hopfed._lib.cluster import cluster
-from hopfed._lib.outputs import RUN, check_folder, check_outputs
+from hopfed._lib.outputs import RUN, check_folder
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, SEEDS
+from hopfed.cli.outputs import check_outputs, json_option, overwrite_option, overwriting, set_aside
 from hopfed.cli.printing import named, out, progress_bar, shown, table
 from hopfed.cli.runs.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments import NAMES, PRESET_NAMES, find
+from hopfed.experiments import CLAIMS, PRESET_NAMES, find
 from hopfed.kernels.place import place
 
 FILES = ("data", "table", "weights")  # settings that name files to read
@@ -60,21 +61,22 @@ def dask_option(command: Any) -> Any:
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
+@overwrite_option
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@json_option
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run the experiment NAME over its seeds.
 
-    `hopfed list NAME` shows its settings. With --out the file, which must be new unless with
-    --resume, receives every seed as soon as it is finished. A federation also saves its rounds,
-    fast rounds several at a time. An interrupted run continues with --resume and gives the same
-    result. `hopfed figure RUN.h5` draws it.
+    `hopfed list NAME` shows its settings. With --out the file receives every seed as
+    soon as it is finished. A federation also saves its rounds, fast rounds several at a time. An
+    interrupted run continues with --resume and gives the same result, or begins anew with
+    --overwrite. `hopfed figure RUN.h5` draws it.
 
     Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
     """
     experiment = find(name)
-    check_outputs(("--out", out_file, RUN), again=True)
+    check_outputs(("--out", out_file, RUN), resume=options["resume"])
     device, trains = options.pop("device"), hasattr(experiment.Config, "device")
     if trains:
         for_networks(device)
@@ -85,6 +87,7 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
         options["device"] = device
     elif device != "cpu":
         config = replace(config, device=device)
+    check_keep(config, out_file, options["resume"])
     carry_out(experiment, config, out_file, as_json, **options)
 
 
@@ -112,14 +115,12 @@ def carry_out(
         raise ArgumentError("--resume", "given together with --out", "no --out")
     if dask is not None and engine != "dask":
         raise ArgumentError("--dask", "given together with --engine dask", engine)
-    kept, begun = getattr(config, "keep", ""), out_file is not None and out_file.exists()
-    if kept:
-        check_folder(kept, "--keep")
-    if kept and not (resume and begun) and any(Path(kept).glob("seed-*")):
-        raise ArgumentError("--keep", "a new folder, or one to continue with --resume", kept)
+    folder = getattr(config, "keep", "")
+    kept = [file.parent for file in Path(folder).glob("seed-*/model.json")] if folder else []
     seconds = -time.perf_counter()
     name = experiment.__name__.rpartition(".")[2]
-    with nullcontext() if dask is None else cluster(dask, workers), progress(name) as report:
+    opened = nullcontext() if dask is None else cluster(dask, workers)
+    with opened, progress(name) as report, set_aside(out_file, *kept):
         run = execute(
             experiment,
             config,
@@ -141,6 +142,17 @@ def carry_out(
     kept = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
     seeds = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
     out.print(f"\n{_clients_of(config)}{seeds} in {seconds:.1f} s; {kept}")
+
+
+def check_keep(config: Any, out_file: Path | None, resume: bool) -> None:
+    """Refuse a folder of networks that would be mixed with those of another run."""
+    folder = getattr(config, "keep", "")
+    if folder:
+        check_folder(folder, "--keep")
+        continued = resume and out_file is not None and out_file.exists()
+        if any(Path(folder).glob("seed-*")) and not continued and not overwriting():
+            ways = "--overwrite replaces the networks in this one, --resume continues them"
+            raise ArgumentError("--keep", f"a new folder ({ways})", folder)
 
 
 def _clients_of(config: Any) -> str:
@@ -246,13 +258,9 @@ def list_command(name: str | None) -> None:
     if name is not None:
         _list_settings(find(name))
         return
-    for each in NAMES:
-        record = find(each).RECORD
-        minutes = ", ".join(f"{p} {record.minutes[p]:g}" for p in PRESET_NAMES)
-        out.print(named(each, record.claim))
-        named_parts = ", ".join(p for p in find(each).PRESETS if p not in PRESET_NAMES)
-        parts = f"; parts: {named_parts}" if named_parts else ""
-        out.print(f"    {record.source}; minutes: {minutes}{parts}", style="dim")
+    for each, (claim, source) in CLAIMS.items():
+        out.print(named(each, claim))
+        out.print(f"    {source}", style="dim")
 
 
 def _list_settings(experiment: Any) -> None:
@@ -268,6 +276,8 @@ def _list_settings(experiment: Any) -> None:
         grid.add_row(setting.name, *(describe(getattr(p, setting.name)) for p in three))
     out.print("")
     out.print(grid)
+    minutes = experiment.RECORD.minutes.items()
+    out.print(f"\nminutes: {', '.join(f'{name} {number:g}' for name, number in minutes)}")
     for name, preset in presets.items():
         out.print(f"\n--preset {name}: settings that differ from default's")
         for setting in fields(experiment.Config):

@@ -12,6 +12,7 @@ import numpy as np
 
 from hopfed._lib.cluster import cluster
 from hopfed.cli.numbers import COUNT, SEEDS
+from hopfed.cli.outputs import overwrite_option, set_aside
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.runs.run import dask_option, progress
 from hopfed.errors import ArgumentError
@@ -37,12 +38,14 @@ from hopfed.experiments import PRESET_NAMES, find
 @click.option(
     "--out", "folder", required=True, type=click.Path(path_type=Path), help="Folder to write."
 )
+@overwrite_option
 def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any) -> None:
     """Run EXPERIMENT in each cell of a grid of settings.
 
     The folder --out receives a run file for each cell. Beside them are table.csv, a row for each
     cell, and figure.png. A sweep that was interrupted, or that is given more values or seeds, goes
-    on where it is. Cells that fail are listed with the reason; the status is 1 then.
+    on where it is, and begins anew with --overwrite. Cells that fail are listed with the reason;
+    the status is 1 then.
 
     Example: hopfed sweep mp --preset quick --grid N=50,100 --seeds 0:2 --out swept
     """
@@ -58,7 +61,8 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
         raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])
     workers = options["workers"]
     opened = nullcontext() if dask is None else cluster(dask, workers)
-    with opened, progress(name) as report:
+    before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []
+    with opened, progress(name) as report, set_aside(*before):
         cells = sweep(
             experiment,
             config,

@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from hopfed.cli.numbers import Number
+from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.tables.found_file import found_for
 from hopfed.cli.tables.reading import table_options
@@ -28,13 +29,14 @@ _FILES = click.argument(
 
 
 def _out(what: str) -> Any:
-    return click.option(
+    out_option = click.option(
         "--out",
         "out_file",
         required=True,
         type=click.Path(path_type=Path),
-        help=f"{what}: .csv, .json, .parquet, or .h5, which must be new.",
+        help=f"{what}: .csv, .json, .parquet or .h5.",
     )
+    return lambda command: out_option(overwrite_option(command))
 
 
 @click.command("assign")
@@ -212,7 +214,6 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 
 def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Path, ...]:
     """Refuse an output that cannot be written, or would be an input; return all of the files."""
-    from hopfed._lib.outputs import check_outputs
     from hopfed.data.writers import check_ending
     from hopfed.tables.many_files import files_of
 

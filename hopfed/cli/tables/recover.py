@@ -19,6 +19,7 @@ from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
 from hopfed.cli.device import device_option
 from hopfed.cli.numbers import COUNT, FINITE, SIZE, WHOLE
+from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, overwrite_option
 from hopfed.cli.printing import err, human_bytes, out, shown, table
 from hopfed.cli.tables.reading import (
     check_varying,
@@ -103,9 +104,10 @@ class Method(click.Choice):
     "--out",
     "out_file",
     type=click.Path(path_type=Path),
-    help="Write a run file (.h5), which must be new, or the archetypes as .csv, .json or .parquet.",
+    help="Write a run file (.h5), or the archetypes as .csv, .json or .parquet.",
 )
-@click.option("--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg.")
+@figure_option
+@overwrite_option
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--dry-run", is_flag=True, help="Compute nothing: say what was read.")
@@ -263,7 +265,6 @@ def _archetypes(found: Any) -> Iterator[Any]:
 
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
-    from hopfed._lib.outputs import FIGURE, check_outputs
     from hopfed._lib.random import check_seed
     from hopfed.data.writers import check_ending
 

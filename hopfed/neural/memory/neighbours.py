@@ -6,7 +6,7 @@ The functions take and return NumPy arrays. FAISS finds candidates in float32. T
 then recomputed in float64, and the first of tied rows wins. So an exact search gives the result of
 comparing all pairs, in whatever order FAISS adds.
 
-Of the two approximate indexes, "ivf" is faster to build and to search (`hopfed bench neighbours`).
+Of the two approximate indexes, "ivf" is faster to build and to search.
 It sorts keys of many dimensions into lists by their principal axes, and computes full distances
 only for the best candidates.
 """

@@ -1,6 +1,7 @@
-"""The highest rates of the device on random data; see `hopfed.bench.harness.device_ceilings`."""
+"""The highest rates of the device on random data; see `rates.py`."""
 
-from hopfed.bench.harness.device_ceilings import Sizes, measures
+from rates import Sizes, measures
+
 from stages import Rows, run, the_device
 
 SMALL = Sizes(copy=1 << 12, side=64, loops=2, repeats=1)

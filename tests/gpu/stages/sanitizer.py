@@ -47,8 +47,9 @@ def _under(tool: str, out: Path) -> tuple[int | str, str]:
 
 def touch(device) -> None:
     """Run every kernel on shapes that are no multiples of anything."""
+    from rates import Sizes, measures
+
     from hopfed import kernels
-    from hopfed.bench.harness.device_ceilings import Sizes, measures
     from hopfed.kernels.cuda import gram, heatbath, layered_run, products
 
     device.trial = (64, 256)  # with which ways to do the same are compared: slow under a tool

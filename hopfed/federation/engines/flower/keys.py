@@ -61,7 +61,9 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
     folder = check_folder(folder, "folder", own=True)
     for path in _files(folder, clients):
         if os.path.lexists(path):
-            raise ArgumentError("folder", "one without certificates and keys", path)
+            raise ArgumentError(
+                "folder", "one without certificates and keys (--overwrite replaces them)", path
+            )
     written: list[Path] = []
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)

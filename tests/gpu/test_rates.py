@@ -1,14 +1,12 @@
-"""Ceilings of a device, the emulated one: its times mean nothing, its numbers do."""
+"""Rates of a device, the emulated one: its times mean nothing, its numbers do."""
 
 import shutil
 
 import numpy as np
 import pytest
 from emulator.device import Emulated
+from gpu.rates import Sizes, measures
 
-from hopfed.bench.harness.ceilings import ceilings
-from hopfed.bench.harness.device_ceilings import Sizes, measures
-from hopfed.bench.harness.devices import of
 from hopfed.kernels.cuda.bf16 import rounded, widened
 
 pytestmark = pytest.mark.skipif(
@@ -20,20 +18,11 @@ GAPS = {"float32": 1e-6, "float64": 1e-14, "int8": 1e-15, "bf16": 1e-6}  # of pr
 FEW = Sizes(copy=300, side=24, loops=2, repeats=1)
 
 
-@pytest.fixture(scope="module")
-def emulated():
-    return of(Emulated())
-
-
-def test_ceilings_of_a_device(emulated, monkeypatch):
-    monkeypatch.setattr("hopfed.bench.harness.device_ceilings.Sizes", lambda: FEW)
-    found = ceilings(emulated)
+def test_products_of_every_type_are_those_of_exact_numbers():
+    found = {unit: run() for unit, run in measures(Emulated(), FEW).items()}
     assert set(found) == UNITS
-    assert all(rate > 0 for rate in found.values())
-
-
-def test_products_of_every_type_are_those_of_exact_numbers(emulated):
-    gaps = {u: run()["gap"] for u, run in measures(emulated.there, FEW).items() if u in GAPS}
+    assert all(each["rate"] > 0 for each in found.values())
+    gaps = {unit: found[unit]["gap"] for unit in GAPS}
     assert gaps["int8"] == 0
     assert all(0 <= gap < GAPS[unit] for unit, gap in gaps.items())
 

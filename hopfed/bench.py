@@ -1,0 +1,772 @@
+"""Benchmarks: the same work done in two or more ways, in one process, in turn.
+
+A pair is a function: sizes go in; ways come out, hopfed's first and the obvious one second, with
+the distance of two results. Before anything is timed the results are compared. Seconds are the
+median of the samples, a ratio is that of two medians, and the spread is half the distance of the
+quartiles, as a share of the median.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.arrays import namespace, to_host
+from hopfed._lib.random import stream
+from hopfed.archetypes.overlap import retrieval
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError, BackendError, HopfedError
+from hopfed.kernels.place import Place, place
+from hopfed.recovery.recover import recover
+from hopfed.runs import plain, provenance
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.operators import DenseOperator, FactorOperator
+from hopfed.spectral.sharpening import iterate, sharpened_product
+from hopfed.spectral.shuffle_null import null_eigenvalues
+
+QUALITY = 0.8
+MISSING = 0.2  # share of the entries of rows with gaps
+SAMPLE = 2e-3  # seconds; shorter calls are repeated inside one sample
+LEAST, MOST = 3, 25  # samples of each way
+BUDGET = {"small": 0.5, "full": 1.0}  # seconds for the samples of one way at one size
+
+Point = Mapping[str, int]  # a size: letter -> number
+Tell = Callable[[str], Any]
+
+# Of each pair small sizes, which take seconds, full ones, and the ratios aimed at in the first of
+# those; a star before the name: its ways take CuPy arrays too.
+_PAIRS = """
+*gram: M=250 N=16000, M=1000 N=16000: M=4000 N=50000, M=2000 N=50000: 8
+*build: M=16000 N=500: M=50000 N=1000, M=50000 N=2000:
+*products: M=1000 N=16000 k=20: M=4000 N=50000 k=50, M=4000 N=50000 k=100:
+*layered: S=40 L=5 N=5000 R=50: S=200 L=5 N=10000 R=50, S=400 L=5 N=10000 R=50: 5
+*heatbath: S=24 N=1000 R=100: S=128 N=2000 R=140, S=512 N=2000 R=140:
+*gaps-gram: M=1000 N=16000: M=4000 N=50000: .45
+gaps-recover: M=1000 N=4000 K=10: M=5000 N=100000 K=50: .33
+*eig: M=400 N=4000 K=20: M=500 N=25000 K=20, M=1000 N=100000 K=20:
+*dream: M=200 N=500, M=200 N=1000: M=200 N=4000, M=1000 N=4000:
+*shuffle: M=250 N=4000: M=1000 N=10000, M=2000 N=10000:
+*e2e: M=500 N=500 K=4, M=500 N=4000 K=4: M=1000 N=500 K=4, M=1000 N=64000 K=4:
+round: L=20 M=500 N=1000 K=30: L=20 M=500 N=2500 K=30, L=20 M=500 N=10000 K=30:
+train: clients=10 model=1 batch=16, clients=10 model=2 batch=16: clients=50 model=1 batch=16, \
+clients=50 model=4 batch=16, clients=10 model=2 batch=16, clients=10 model=2 batch=256: 5 5 1.7
+"""
+_ROWS = [[part.strip() for part in line.split(":")] for line in _PAIRS.strip().splitlines()]
+PAIRS = {row[0].strip("*"): row[1:] for row in _ROWS}
+ON_DEVICE = tuple(row[0].strip("*") for row in _ROWS if row[0].startswith("*"))
+NAMES = (*PAIRS, "recover", "all")
+
+
+class Way(NamedTuple):
+    """One way to do the work.
+
+    `run` is timed, on what `prepare` returns; while results are compared `quiet` takes its place. A
+    result may be `tolerance` off that of the first way, None for any. Above `most` it is left out.
+    """
+
+    label: str
+    run: Callable[[Any], Any]
+    prepare: Callable[[], Any] = lambda: None
+    tolerance: float | None = 0.0
+    most: Point | None = None
+    quiet: Callable[[Any], Any] | None = None
+
+
+class Work(NamedTuple):
+    """Ways to do the same, and the distance of two results, 0 where they are equal."""
+
+    gap: Callable[[Any, Any], float]
+    ways: Sequence[Way]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a pair draws its inputs from, and the library whose arrays they are."""
+
+    rng: np.random.Generator
+    xp: ModuleType = np
+
+    def signs(self, M: int, N: int) -> Any:
+        """Fair signs, int8."""
+        return self.xp.asarray(rademacher(M, N, self.rng))
+
+    def examples(self, M: int, N: int, K: int) -> Any:
+        """M examples of K archetypes over N sites."""
+        rows = draw_examples(rademacher(K, N, self.rng), M, QUALITY, self.rng)[0]
+        return self.xp.asarray(rows)
+
+    def normal(self, *shape: int, dtype: Any = np.float32) -> Any:
+        """Gaussian numbers."""
+        return self.xp.asarray(self.rng.standard_normal(shape).astype(dtype))
+
+    def with_gaps(self, x: Any) -> Any:
+        """The rows with 0 where an entry is missing."""
+        missing = self.xp.asarray(self.rng.random(x.shape, np.float32) < MISSING)
+        return self.xp.where(missing, np.int8(0), x)
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it is a benchmark; otherwise raise ArgumentError with the nearest name."""
+    if name not in NAMES:
+        near = get_close_matches(name, NAMES, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ArgumentError("benchmark", f"one of {', '.join(NAMES)}{hint}", repr(name))
+    return name
+
+
+def points(name: str, sizes: str) -> list[dict[str, int]]:
+    """Sizes of a pair, "small" or "full"."""
+    text = PAIRS[name][0 if sizes == "small" else 1]
+    pairs = ([word.split("=") for word in size.split()] for size in text.split(","))
+    return [{letter: int(number) for letter, number in each} for each in pairs]
+
+
+def works(name: str) -> Callable[..., Work]:
+    """The function that is the pair `name`."""
+    found: Callable[..., Work] = globals()[f"_{name.replace('-', '_')}"]
+    return found
+
+
+def summary(name: str) -> str:
+    """What a benchmark is, in a line: the first of its docstring."""
+    if name in PAIRS:
+        return (works(name).__doc__ or "").partition("\n")[0].rstrip(".")
+    return {"recover": RECOVERIES, "all": "all of them"}[name]
+
+
+# Distances of results
+
+
+def furthest(a: Any, b: Any) -> float:
+    """Largest absolute difference."""
+    return float(np.abs(to_host(a).astype(np.float64) - to_host(b)).max(initial=0.0))
+
+
+def relative(a: Any, b: Any) -> float:
+    """Norm of the difference, divided by that of the first."""
+    a, b = to_host(a).astype(np.float64), to_host(b)
+    return float(np.linalg.norm(a - b) / np.linalg.norm(a))
+
+
+def other_signs(a: Any, b: Any) -> float:
+    """Share of the entries that have another sign."""
+    return float(((to_host(a) >= 0) != (to_host(b) >= 0)).mean())
+
+
+def not_found(a: np.ndarray, b: np.ndarray) -> float:
+    """1 minus the mean overlap of the patterns of `a` with the nearest ones of `b`."""
+    return float(1 - retrieval(b, a).magnetisation.mean()) if len(a) and len(b) else 1.0
+
+
+# Kernels
+
+
+def _gram(draw: Draw, M: int, N: int) -> Work:
+    """Inner products of all pairs of M examples over N sites, exactly."""
+    x = draw.signs(M, N)
+    bits = Way("bits", kernels.gram, lambda: kernels.pack(x))
+    return Work(furthest, (bits, Way("float32 BLAS", lambda y: y @ y.T, lambda: _float32(x))))
+
+
+def _float32(x: Any) -> Any:
+    return x.astype(np.float32)
+
+
+def _build(draw: Draw, M: int, N: int) -> Work:
+    """N x N operator of M examples held as int8, packing included, exactly."""
+    x = draw.signs(M, N)
+    ours = Way("DenseOperator", lambda _: DenseOperator.from_examples(x).matrix)
+    return Work(furthest, (ours, Way("float32 BLAS", lambda _: (lambda y: y.T @ y)(_float32(x)))))
+
+
+def _products(draw: Draw, M: int, N: int, k: int) -> Work:
+    """The operator of M examples over N sites on a thin matrix of k columns."""
+    x, X = draw.signs(M, N), draw.normal(N, k)
+
+    def multiplied(y: Any) -> Any:
+        return y.T @ (y @ X) / np.float32(len(y))
+
+    ways = (
+        Way("bits", lambda one: one.matmat(X), lambda: FactorOperator.from_examples(x)),
+        Way("float32 copy held", multiplied, lambda: _float32(x), 1e-5),
+        Way("int8, converted", lambda _: multiplied(_float32(x)), tolerance=1e-5),
+    )
+    return Work(relative, ways)
+
+
+UPDATES, BETA, REPULSION = 5, 3.0, 0.2
+COLD = 1e8  # inverse temperature at which random numbers have no effect
+
+
+def _layered(draw: Draw, S: int, L: int, N: int, R: int) -> Work:
+    """5 updates of S blocks of L layers of N spins, coupling of rank R, with noise."""
+    W, state, xp = draw.normal(N, R) / np.float32(N**0.5), draw.signs(S * L, N), draw.xp
+    state, own = state.reshape(S, L, N), (W**2).sum(axis=1)
+
+    def fused(_: Any, noise: float = 1.0) -> Any:
+        options = {"beta": BETA, "updates": UPDATES, "repulsion": REPULSION}
+        return kernels.layered_step(state, W, noise=noise, **options).state
+
+    def expression(s: Any, noise: float = 1.0) -> Any:
+        """arXiv:2603.19902, eqs. (8) to (12), written directly as large float32 products."""
+        rng = xp.random.default_rng(0)
+        for _ in range(UPDATES):
+            A = (s.reshape(S * L, N) @ W).reshape(S, L, -1)
+            overlaps = (A @ A.transpose(0, 2, 1)) * (1 - xp.eye(L, dtype=A.dtype))
+            c = A - (REPULSION / N) * (overlaps @ A)
+            fields = (c.reshape(S * L, -1) @ W.T).reshape(S, L, N) - own * s
+            u = rng.random(s.shape, dtype=xp.float32)
+            up = xp.tanh(BETA * fields) + noise * (2 * u - 1) >= 0
+            s = xp.where(up, xp.float32(1), xp.float32(-1))
+        return s
+
+    ours = Way("fused", fused, quiet=partial(fused, noise=0.0))
+    calm = partial(expression, noise=0.0)
+    obvious = Way("NumPy expression", expression, lambda: _float32(state), 1e-3, quiet=calm)
+    return Work(other_signs, (ours, obvious))
+
+
+def _heatbath(draw: Draw, S: int, N: int, R: int) -> Work:
+    """5 serial heat-bath sweeps of S chains of N spins, coupling of rank R."""
+    W, state, xp = draw.normal(N, R) / np.float32(N**0.5), draw.signs(S, N), draw.xp
+
+    def kernel(_: Any, beta: float = BETA) -> Any:
+        return kernels.heat_bath(state, W, beta=beta, sweeps=UPDATES, seed=0).state
+
+    def by_site(_: Any, beta: float = BETA) -> Any:
+        """Update all chains together, site by site, and keep the coefficients up to date."""
+        rng, s = xp.random.default_rng(0), _float32(state.T)  # rows are contiguous
+        A, own = s.T @ W, (W * W).sum(axis=1)
+        for _ in range(UPDATES):
+            u = rng.random(s.shape, dtype=np.float32)
+            for i in range(N):
+                fields = A @ W[i] - own[i] * s[i]
+                new = _float32(xp.where(u[i] < (1 + xp.tanh(beta * fields)) / 2, 1, -1))
+                A += (new - s[i])[:, None] * W[i]
+                s[i] = new
+        return s.T.astype(np.int8)
+
+    # Rounding of a field near 0 may flip one spin, which may flip others.
+    cold = partial(by_site, beta=COLD)
+    obvious = Way("NumPy, site by site", by_site, tolerance=0.01, quiet=cold)
+    return Work(other_signs, (Way("kernel", kernel, quiet=partial(kernel, beta=COLD)), obvious))
+
+
+# Rows with gaps, in two planes of bits, beside complete rows in one. What kernels do depends not on
+# how many entries are missing, so rows that are multiplied have none.
+
+
+def _gaps_gram(draw: Draw, M: int, N: int) -> Work:
+    """Inner products of all pairs of M examples over N sites, as if they had gaps."""
+    rows = kernels.pack(draw.signs(M, N))
+    two = Way("two planes", kernels.gram, lambda: kernels.with_gaps(rows))
+    return Work(furthest, (two, Way("complete rows", kernels.gram, lambda: rows)))
+
+
+def _gaps_recover(draw: Draw, M: int, N: int, K: int) -> Work:
+    """M examples over N sites to K archetypes, 20% of the entries missing."""
+    x = draw.examples(M, N, K)
+    gaps = draw.with_gaps(x)
+    two = Way("with gaps", _patterns, lambda: kernels.pack_masked(gaps))
+    return Work(not_found, (two, Way("complete rows", _patterns, lambda: kernels.pack(x), None)))
+
+
+def _patterns(rows: Any) -> Any:
+    return recover(rows, seed=0).patterns
+
+
+# Spectra
+
+
+def _eig(draw: Draw, M: int, N: int, K: int) -> Work:
+    """The K leading eigenpairs of the operator of M examples over N sites."""
+    from scipy.sparse.linalg import svds
+
+    x = draw.examples(M, N, K)
+
+    def route(name: str, operator: Any) -> tuple[Any, Any]:
+        found = eigenpairs(operator, K, route=name, width=64)
+        return found.values[:K], found.vectors
+
+    def svd(y: Any) -> tuple[Any, Any]:
+        _, s, vectors = namespace(y).linalg.svd(y, full_matrices=False)
+        return to_host(s[:K]) ** 2 / M, vectors[:K].T
+
+    def leading(y: Any) -> tuple[Any, Any]:
+        _, s, vectors = svds(y, K, random_state=0)
+        return s[::-1] ** 2 / M, vectors[::-1].T
+
+    def missed(a: Any, b: Any) -> float:
+        """Distance of the values, or the missed part of the subspace, whichever is larger."""
+        values = np.abs(a[0] - b[0]).max() / a[0][0]
+        return float(max(values, 1 - np.sum((to_host(a[1]).T @ to_host(b[1])) ** 2) / K))
+
+    factors, single = partial(FactorOperator.from_examples, x), partial(_float32, x)
+    ways = (
+        Way("Gram route", partial(route, "gram"), factors),
+        Way("NumPy svd", svd, single, 1e-4, {"M": 1000, "N": 25_000}),
+        # It stops when the angles to the eigenvectors are about 0.03.
+        Way("Krylov route", partial(route, "krylov"), factors, 1e-2),
+        Way("SciPy svds", leading, single, 1e-4),
+    )
+    return Work(missed, ways)
+
+
+STEPS, EPS = 200, 0.01  # as in arXiv:2603.19902, eq. (17); the dreaming time is 2
+
+
+def _dream(draw: Draw, M: int, N: int) -> Work:
+    """The operator of M examples sharpened for t = 2, applied to 8 columns."""
+    x, X, t = draw.examples(M, N, 10), draw.normal(N, 8, dtype=np.float64), STEPS * EPS
+
+    def solve(y: Any) -> Any:
+        J, xp = y.T @ y / y.size, namespace(y)
+        return xp.linalg.solve(xp.eye(N) + t * J, (1 + t) * (J @ X))
+
+    def steps(y: Any) -> Any:
+        return iterate(y.T @ y / y.size, eps=EPS, steps=STEPS) @ X
+
+    dense = partial(x.astype, np.float64)
+    ways = (
+        Way("thin factor", lambda p: sharpened_product(p, X, t), lambda: kernels.pack(x)),
+        Way("dense solve", solve, dense, 1e-8, {"N": 4000}),
+        Way("the paper's 200 steps", steps, dense, 1e-2, {"N": 500}),  # their error is of order eps
+    )
+    return Work(relative, ways)
+
+
+def _shuffle(draw: Draw, M: int, N: int) -> Work:
+    """Top eigenvalue of 4 scrambled copies of M examples over N sites."""
+    x, xp, repeats = draw.signs(M, N), draw.xp, 4
+
+    def thin(operator: Any) -> Any:
+        return null_eigenvalues([operator], repeats=repeats, null="signs", seed=0)
+
+    def scrambled(y: Any) -> np.ndarray:
+        rng, tops = xp.random.default_rng(0), []
+        for _ in range(repeats):
+            z = y * _float32(2 * rng.integers(0, 2, y.shape, dtype=np.int8) - 1)
+            G = z @ z.T if M <= N else z.T @ z
+            tops.append(float(xp.linalg.eigvalsh(G)[-1]) / M)
+        return np.array(tops)
+
+    # Means of four eigenvalues, each with about one percent of noise, are compared.
+    obvious = Way("NumPy, float32", scrambled, lambda: _float32(x), 0.05)
+    ours = Way("factor form", thin, lambda: FactorOperator.from_examples(x))
+    return Work(lambda a, b: float(abs(a.mean() - b.mean()) / a.mean()), (ours, obvious))
+
+
+# Recoveries and a round of a federation
+
+
+def recover_densely(x: np.ndarray, K: int, *, layers: int = 5, seed: int = 0) -> np.ndarray:
+    """Recover archetypes (C, N) from examples x (M, N) with the published algorithm, in float64.
+
+    Algorithms 1 and 2 of arXiv:2603.19902 with their defaults. As in the authors' programs, the
+    operator is multiplied by the true number of archetypes; otherwise no eigenvalue exceeds .5. No
+    other part of hopfed uses this number.
+    """
+    rng = np.random.default_rng(seed)
+    M, N = x.shape
+    eta = x.astype(np.float64)
+    J = iterate((K / (N * M)) * (eta.T @ eta), eps=EPS, steps=STEPS)
+    values, vectors = np.linalg.eigh(J)
+    V = vectors[:, values > 0.5]
+    if V.shape[1] == 0:
+        return np.zeros((0, N))
+    blocks = max(1, 10 * int(V.shape[1] / layers * np.log(V.shape[1] / 0.01)))
+    cues = np.sign(rng.standard_normal((blocks, V.shape[1])) @ V.T)
+    kept: list[np.ndarray] = []
+    for state in np.concatenate([_relaxed(J, cue, layers, rng) for cue in cues]):
+        good = float(((state @ V) ** 2).sum()) / N > 0.6  # by score and overlap, eq. (19)
+        if good and all(abs(float(state @ k)) / N < 0.4 for k in kept):
+            kept.append(state)
+    return np.array(kept) if kept else np.zeros((0, N))
+
+
+def _relaxed(J: np.ndarray, cue: np.ndarray, layers: int, rng: np.random.Generator) -> np.ndarray:
+    """Make 50 synchronous updates, eq. (12), of a block of layers with the Hamiltonian, eq. (8)."""
+    beta, coupling, field = 2.5, 0.2, 0.1
+    states = np.tile(cue, (layers, 1))
+    for scale in np.linspace(0.3, 0.02, 50) / beta:
+        local = states @ J
+        between = states @ local.T
+        np.fill_diagonal(between, 0.0)
+        fields = local - (coupling / len(J)) * between @ local + field * cue
+        u = rng.uniform(-scale, scale, size=fields.shape)
+        states = np.where(np.tanh(beta * fields) + u >= 0, 1.0, -1.0)
+    return states
+
+
+def _e2e(draw: Draw, M: int, N: int, K: int) -> Work:
+    """From M examples over N sites to K archetypes; only the first is not told K."""
+    from sklearn.cluster import KMeans
+
+    x = draw.examples(M, N, K)
+
+    def k_means(_: Any) -> np.ndarray:
+        found = KMeans(K, random_state=0).fit(_float32(x))
+        return np.where(found.cluster_centers_ >= 0, 1, -1)
+
+    def published(_: Any) -> np.ndarray:
+        return recover_densely(x, K)
+
+    ways = (
+        Way("recover", _patterns, lambda: x),
+        Way("the paper's, dense", published, tolerance=None, most={"N": 500}),
+        Way("k-means on raw data", k_means, tolerance=None),
+    )
+    return Work(not_found, ways)
+
+
+def _round(draw: Draw, L: int, M: int, N: int, K: int) -> Work:
+    """One round: L clients with M new examples of K archetypes over N sites, and the server."""
+    from scipy.sparse.linalg import eigsh
+
+    from hopfed.data.stream import ArchetypeStream
+    from hopfed.federation.engines.local import LocalEngine
+    from hopfed.federation.rounds import play_round
+    from hopfed.hopfield import HopfieldFederation
+    from hopfed.hopfield.encoding import Encoding
+
+    rounds = 1000  # of the schedule; measurements play fewer
+    mixtures = np.full((rounds, L, K), 1 / K)
+    source = ArchetypeStream(rademacher(K, N, draw.rng), mixtures, M, QUALITY, seed=0)
+    method = HopfieldFederation(source, Encoding(N, "factors", width=2 * K))
+
+    def play(held: dict[str, Any]) -> Any:
+        """Patterns that the server knows after one more round, which no call repeats."""
+        options = {"seed": 0, "clients": L, "engine": held["engine"]}
+        held["state"] = play_round(method, held["state"], held["t"], **options).state
+        held["t"] += 1
+        return held["state"].server["memory/patterns"]
+
+    def begun(first: int) -> dict[str, Any]:
+        held = {"engine": LocalEngine(), "state": None, "t": first}
+        play(held)  # later rounds use the evidence of the first one
+        return held
+
+    def dense(x: list[np.ndarray]) -> np.ndarray:
+        return eigsh(sum(rows.T @ rows for rows in x) / (L * M), K)[1].T * N**0.5
+
+    def outside(a: np.ndarray, b: np.ndarray) -> float:
+        """Share of the squared norm of the patterns `a` that lies outside of the span of `b`."""
+        basis = np.linalg.qr(b.T.astype(float))[0]
+        return float(1 - ((a @ basis) ** 2).sum() / a.size) if len(a) else 1.0
+
+    def drawn() -> list[np.ndarray]:
+        return [_float32(source.examples(0, c)) for c in range(L)]
+
+    ours = Way("federation", play, lambda: begun(rounds // 2), quiet=lambda _: play(begun(0)))
+    return Work(outside, (ours, Way("dense averages, eigenvectors", dense, drawn, None)))
+
+
+# Networks
+
+MODELS: dict[int, tuple[str, dict[str, Any], int]] = {  # architecture, settings, side of images
+    1: ("mlp", {}, 8),
+    2: ("lenet", {}, 28),
+    3: ("cnn-1", {}, 28),
+    4: ("mlp", {"hidden": (200,)}, 8),
+}
+
+
+def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
+    """6 steps of SGD of clients: model 1 mlp 64-200-200-10, 2 lenet, 3 cnn-1, 4 mlp 64-200-10."""
+    import torch
+
+    from hopfed.neural.data.tensors import Tensors
+    from hopfed.neural.models import build
+    from hopfed.neural.training.losses import cross_entropy
+    from hopfed.neural.training.stacked_or_not import train
+    from hopfed.neural.training.training import Job, Training
+
+    name, settings, side = MODELS[model]
+    net = build(name, channels=1, size=side, classes=10, seed=0, **settings)
+    each, one = 6 * batch, torch.ones(1, 1, 1)
+    x = torch.from_numpy(draw.normal(clients * each, 1, side, side))
+    y = torch.as_tensor(draw.rng.integers(0, 10, clients * each))
+    data, rows = Tensors(x, y, 0 * one, one), np.arange(clients * each).reshape(clients, each)
+
+    def objective(forward: Any, params: Any, x: Any, y: Any, mask: Any, extra: Any) -> Any:
+        del extra
+        return cross_entropy(forward(params, x)[1], y, mask)
+
+    def losses(way: str, _: Any) -> np.ndarray:
+        jobs = [Job(net, dict(net.state_dict()), own, (0, 0, 0, c)) for c, own in enumerate(rows)]
+        train(jobs, data, Training(batch=batch, way=way), objective)
+        return np.array([job.loss for job in jobs])
+
+    labels = ("auto", "sequential", "stacked")
+    ways = [Way(label, partial(losses, label), tolerance=1e-3) for label in labels]
+    return Work(lambda a, b: float(np.abs(a - b).max() / np.abs(a).max()), ways)
+
+
+# The machine
+
+
+def describe() -> dict[str, str]:
+    """Processor, cores, threads in use, memory, GPU, and versions of the libraries."""
+    from threadpoolctl import threadpool_info
+
+    from hopfed.kernels.cpu.threads import thread_count
+
+    np.zeros((2, 2)) @ np.zeros((2, 2))  # loads BLAS, so that it is listed
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    blas = {f"{p['internal_api']} {p.get('version')}, threads: {p['num_threads']}" for p in pools}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    try:
+        gpu = Place(0).open().name
+    except BackendError as error:
+        gpu = f"not yet measured: {error}"
+    processor = _entry("/proc/cpuinfo", "model name") or platform.processor() or "unknown"
+    memory = int(_entry("/proc/meminfo", "MemTotal").partition(" ")[0] or 0) / 2**20
+    return {
+        "processor": f"{processor} ({platform.machine()})",
+        "cores": str(cores or 1),
+        "kernel threads": str(thread_count()),
+        "memory": f"{memory:.0f} GiB",
+        "BLAS": "; ".join(sorted(blas)) or "unknown",
+        "GPU": gpu,
+        **{k: v for k, v in provenance().items() if k != "machine"},
+    }
+
+
+def _entry(file: str, name: str) -> str:
+    """Return the text after ``name:`` in the first such line of a file; empty if there is none."""
+    try:
+        lines = Path(file).read_text().splitlines()
+    except OSError:
+        return ""
+    found = (line.partition(":")[2].strip() for line in lines if line.startswith(name))
+    return next(found, "")
+
+
+# Measurements
+
+
+def _sample(call: Callable[[], Any], wait: Callable[[], Any], repeats: int = 1) -> float:
+    """Seconds of a call, as the mean of `repeats` calls in a row."""
+    wait()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    wait()
+    return (time.perf_counter() - start) / repeats
+
+
+def samples(
+    calls: Mapping[str, Callable[[], Any]], budget: float, wait: Callable[[], Any] = int
+) -> dict[str, list[float]]:
+    """Times of calls that are made in turn, so that a disturbance affects all of them alike.
+
+    Each was made before, so that nothing is compiled here; `budget` is seconds for all samples of
+    one, of which there are `LEAST` in any case.
+    """
+    firsts = {name: _sample(call, wait) for name, call in calls.items()}
+    repeats = {name: max(1, round(SAMPLE / max(first, 1e-7))) for name, first in firsts.items()}
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+
+    def wanted(name: str) -> bool:
+        number, spent = len(taken[name]), sum(taken[name]) * repeats[name]
+        return number < LEAST or (number < MOST and spent < budget)
+
+    while pending := [name for name in calls if wanted(name)]:
+        for name in pending:
+            taken[name].append(_sample(calls[name], wait, repeats[name]))
+    return taken
+
+
+def measure_point(
+    name: str, work: Callable[..., Work], point: Point, device: str, budget: float
+) -> list[dict[str, Any]]:
+    """Rows of all ways on the same data: run once to compare the results, then in turn to time.
+
+    Two ways that must agree and differ are a HopfedError; then no times are reported.
+    """
+    there = place(device).open()
+    held = work(Draw(stream(0, "bench", name), np if there is None else there.xp), **point)
+    rows, calls, first = [], dict[str, Callable[[], Any]](), None
+    for way in held.ways:
+        row: dict[str, Any] = {"device": device.partition(":")[0], "way": way.label}
+        row |= dict.fromkeys(("seconds", "spread", "ratio", "gap"))
+        rows.append(row | {"point": dict(point), "absent": ""})
+        over = [letter for letter, most in (way.most or {}).items() if point[letter] > most]
+        if over:
+            rows[-1]["absent"] = f"takes too long at this {over[0]}"
+            continue
+        try:
+            inputs = way.prepare()
+            result = (way.quiet or way.run)(inputs)
+        except MemoryError:
+            rows[-1]["absent"] = "out of memory"
+            continue
+        except (HopfedError, TypeError) as error:
+            if there is None:
+                raise  # the same on the processor is a fault of the benchmark
+            rows[-1]["absent"] = f"does not take these arrays: {error}"
+            continue
+        if calls:
+            rows[-1]["gap"] = gap = float(held.gap(first, result))
+            if way.tolerance is not None and not gap <= way.tolerance:
+                raise HopfedError(
+                    f"{name} at {words(point)}: {way.label} and {held.ways[0].label} differ by "
+                    f"{gap:.3g}, more than {way.tolerance:g}; no time was taken"
+                )
+        else:
+            first = result
+        calls[way.label] = partial(way.run, inputs)
+    taken = samples(calls, budget, int if there is None else there.synchronize)
+    medians = {label: float(np.median(times)) for label, times in taken.items()}
+    obvious = medians.get(held.ways[1].label)
+    for row in rows:
+        if row["way"] in taken:
+            row["seconds"] = seconds = medians[row["way"]]
+            low, high = np.quantile(taken[row["way"]], (0.25, 0.75))
+            row["spread"] = (high - low) / 2 / seconds
+            row["ratio"] = None if obvious is None else obvious / seconds
+    return rows
+
+
+def words(point: Point) -> str:
+    """Sizes as a text, such as M = 4,000, N = 50,000."""
+    return ", ".join(f"{letter} = {value:,}" for letter, value in point.items())
+
+
+def measure(
+    names: Sequence[str], sizes: str, tell: Tell = lambda _: None, device: str = "cpu"
+) -> dict[str, Any]:
+    """Measure pairs, all of which can run on the device: "machine", and "benchmarks" by name."""
+    found = {}
+    for name in names:
+        rows: list[dict[str, Any]] = []
+        for point in points(name, sizes):
+            tell(f"{name}: {words(point)}")
+            rows += measure_point(name, works(name), point, device, BUDGET[sizes])
+        aims = (
+            zip(points(name, "full"), map(float, PAIRS[name][2].split()), strict=False)
+            if sizes == "full"
+            else ()
+        )
+        targets = [
+            {"point": at, "ratio": row["ratio"], "target": aim, "reached": row["ratio"] >= aim}
+            for at, aim in aims
+            for row in [next(row for row in rows if row["point"] == at)]
+        ]
+        found[name] = {"summary": summary(name), "rows": rows, "targets": targets}
+    return dict(plain({"machine": describe(), "benchmarks": found}))
+
+
+# Complete recoveries
+
+RECOVERIES = "complete recoveries; speed against the paper's dense algorithm"
+SILHOUETTES = {"paper's three": (6, 4, 9), "thirteen": tuple(range(0, 100, 8))}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One setting: sites N, archetypes K, examples M, quality r, clients, method."""
+
+    N: int
+    K: int
+    M: int
+    r: float = 0.8
+    clients: int = 1
+    method: str = "auto"
+    archetypes: str = "random"
+
+
+CASES = (
+    Case(400, 6, 1000),
+    Case(400, 40, 4000),
+    Case(1000, 30, 4000, 0.6),
+    Case(1000, 140, 10000),
+    Case(1000, 140, 10000, clients=5),
+    Case(1000, 80, 10000, method="layered"),
+)
+SILHOUETTE_CASES = (
+    Case(784, 3, 336, 0.6, archetypes="paper's three"),
+    Case(784, 13, 3000, archetypes="thirteen"),
+)
+PAPER_CASE = Case(1000, 10, 1000)
+
+
+def measure_recovery(
+    seeds: int, silhouettes: Path | None, tell: Tell, device: str = "cpu"
+) -> dict[str, Any]:
+    """Measure "recovery", "ratio" and "machine"; the paper's algorithm is on the processor always.
+
+    Times on a device include the way of the bits there.
+    """
+    tell("recover: warming up")
+    for method in {each.method for each in CASES}:  # so that no time includes compilation
+        for case in (Case(100, 3, 300, 0.9, 2, method), Case(300, 3, 100, 0.9, 2, method)):
+            _score(*_data(case, 0), seed=0, method=method, device=device)
+    rows = []
+    for case in CASES + (SILHOUETTE_CASES if silhouettes else ()):
+        tell(f"recover: N = {case.N}, K = {case.K}")
+        options = {"method": case.method, "device": device}
+        scores = [_score(*_data(case, s, silhouettes), seed=s, **options) for s in range(seeds)]
+        seconds = [score["seconds"] for score in scores]
+        complete = sum(score["found"] == case.K for score in scores)
+        false = sum(score["false_discoveries"] for score in scores)
+        row = {"case": vars(case), "seeds": seeds, "complete": complete, "false_discoveries": false}
+        median = float(np.median(seconds))
+        rows.append(row | {"seconds_median": median, "seconds_max": max(seconds)})
+    tell("recover: against the paper's algorithm")
+    ratio = _against_the_paper(min(seeds, 3), device)
+    return {"recovery": rows, "ratio": ratio, "device": device, "machine": describe()}
+
+
+def _score(xi: np.ndarray, clients: Any, **options: Any) -> dict[str, Any]:
+    """Recover, and compare with the truth: seconds, archetypes found, and false ones."""
+    start = time.perf_counter()
+    patterns = recover(clients, **options).patterns
+    seconds = time.perf_counter() - start
+    score = retrieval(patterns, xi)
+    false, mean = score.false_discoveries, float(score.magnetisation.mean())
+    found = {"seconds": seconds, "found": score.found(), "false_discoveries": false}
+    return found | {"magnetisation": mean}
+
+
+def _against_the_paper(seeds: int, device: str) -> dict[str, Any]:
+    """Time `recover` and the published dense algorithm on the same data, in this process."""
+    rows = []
+    for seed in range(seeds):
+        xi, clients = _data(PAPER_CASE, seed)
+        ours = _score(xi, clients, seed=seed, device=device)
+        start = time.perf_counter()
+        published = recover_densely(clients[0], PAPER_CASE.K, seed=seed)
+        dense = time.perf_counter() - start
+        theirs = float(retrieval(published, xi).magnetisation.mean())
+        ratio = dense / ours["seconds"]
+        rows.append((ours["seconds"], dense, ratio, ours["magnetisation"], theirs))
+    thin, dense, ratio, _, _ = np.median(rows, axis=0).tolist()
+    ours, theirs = np.mean(rows, axis=0)[3:].tolist()
+    found = {"seconds": thin, "seconds_dense": dense, "ratio": ratio, "magnetisation": ours}
+    return {"case": vars(PAPER_CASE), "seeds": seeds, **found, "magnetisation_dense": theirs}
+
+
+def _data(case: Case, seed: int, silhouettes: Path | None = None) -> tuple[np.ndarray, Any]:
+    rng = stream(seed, "bench", case.N, case.K)
+    if case.archetypes == "random" or silhouettes is None:
+        xi = rademacher(case.K, case.N, rng)
+    else:
+        from hopfed.data.npz import Npz
+
+        with Npz(silhouettes) as archive:
+            images, labels = archive["images"], archive["labels"]
+        first = [np.flatnonzero(labels == c)[0] for c in SILHOUETTES[case.archetypes]]
+        xi = np.where(images[first].reshape(case.K, -1) == 0, 1, -1).astype(np.int8)
+    return xi, np.array_split(draw_examples(xi, case.M, case.r, rng)[0], case.clients)

@@ -1,0 +1,136 @@
+"""`hopfed bench`: times of the same work done in two ways, in one process."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed import bench
+from hopfed.cli.device import device_option, on_the_processor
+from hopfed.cli.numbers import Whole
+from hopfed.cli.outputs import json_option
+from hopfed.cli.printing import Screen, named, out, progress_bar, table
+from hopfed.errors import ArgumentError
+from hopfed.kernels.place import place
+
+WIDE = Screen(width=140)  # of tables in a file
+HARDWARE = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
+
+
+@click.command("bench")
+@click.argument("name", required=False)
+@click.option(
+    "--sizes",
+    type=click.Choice(["small", "full"]),
+    default="small",
+    show_default=True,
+    help="Small: seconds for each benchmark. Full: a minute or two; only full measures targets.",
+)
+@device_option("both ways run")
+@click.option("--seeds", type=Whole(1), help="For recover: seeds per case. [default: 10]")
+@click.option(
+    "--silhouettes",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="For recover: Caltech-101 Silhouettes (.npz with images, labels), for correlated cases.",
+)
+@json_option
+def bench_command(name: str | None, sizes: str, as_json: bool, device: str, **options: Any) -> None:
+    """Time hopfed against the plain way on this machine.
+
+    Without NAME, the benchmarks are listed. Calls are made in turn; a time is the median of the
+    samples, the ratio that of the plain way's to it, the spread half the distance of the quartiles.
+
+    Example: hopfed bench gram --sizes full
+    """
+    if name is None:
+        _list(as_json)
+        return
+    recovers = bench.check_name(name) in ("recover", "all")
+    for option, given in options.items():
+        if given is not None and not recovers:
+            raise ArgumentError(f"--{option}", "left out unless recover is measured", name)
+    pairs = [each for each in bench.PAIRS if name in (each, "all")]
+    if device != "cpu":
+        if name in pairs and name not in bench.ON_DEVICE:
+            on_the_processor(device, f"the pair {name} has no way to run there")
+        pairs = [each for each in pairs if each in bench.ON_DEVICE]
+    found: dict[str, Any] = {"date": date.today().isoformat(), "sizes": sizes}
+    with progress_bar("{task.description}") as bar, place(device).current():
+        task = bar.add_task("loading", total=None)
+
+        def tell(words: str) -> None:
+            bar.update(task, description=words)
+
+        if pairs:
+            found |= bench.measure(pairs, sizes, tell, device)
+        if recovers:
+            given = options["seeds"] or 10, options["silhouettes"]
+            recovery = bench.measure_recovery(*given, tell, device)
+            found |= {"recover": recovery} if pairs else recovery
+    if as_json:
+        print(json.dumps(found))
+        return
+    _print_machine(found["machine"])
+    for each, held in found.get("benchmarks", {}).items():
+        _print_pair(each, held)
+    if recovers:
+        _print_recovery(found["recover"] if pairs else found)
+
+
+def _list(as_json: bool) -> None:
+    summaries = {name: bench.summary(name) for name in bench.NAMES}
+    machine = bench.describe()
+    if as_json:
+        print(json.dumps({"benchmarks": summaries, "machine": machine}))
+        return
+    for name, words in summaries.items():
+        out.print(named(name, words))
+    out.print("")
+    _print_machine(machine)
+    out.print("\nRun one with: hopfed bench NAME")
+
+
+def _print_machine(machine: dict[str, str]) -> None:
+    for name in HARDWARE:
+        out.print(f"{name}: {machine[name]}")
+    versions = (f"{name} {word}" for name, word in machine.items() if name not in HARDWARE)
+    out.print("versions: " + ", ".join(versions))
+
+
+def _print_pair(name: str, found: dict[str, Any]) -> None:
+    """Print a row for each way at each size, and below it targets and what is missing."""
+    out.print("")
+    out.print(named(name, found["summary"]))
+    grid = table("size", "device", "way", "seconds", "spread", "ratio", "gap")
+    for row in found["rows"]:
+        forms = {"seconds": ".3g", "spread": ".0%", "ratio": ".2f", "gap": ".1g"}
+        cells = ["" if row[name] is None else format(row[name], f) for name, f in forms.items()]
+        what = bench.words(row["point"]), row["device"], row["way"]
+        grid.add_row(*what, *([row["absent"]] if row["absent"] else cells))
+    (out if out.is_terminal else WIDE).print(grid)
+    for target in found["targets"]:
+        word = "reached" if target["reached"] else "MISSED"
+        aim = f"ratio {target['target']:g} or more; {word}, {target['ratio']:.2f}"
+        out.print(f"target at {bench.words(target['point'])}: {aim}")
+
+
+def _print_recovery(found: dict[str, Any]) -> None:
+    names = ("N", "K", "M", "r", "clients", "method", "archetypes")
+    grid = table(*names, "complete", "false", "median s", "worst s")
+    for row in found["recovery"]:
+        counts = f"{row['complete']}/{row['seeds']}", str(row["false_discoveries"])
+        seconds = f"{row['seconds_median']:.2f}", f"{row['seconds_max']:.2f}"
+        grid.add_row(*(str(row["case"][name]) for name in names), *counts, *seconds)
+    out.print("")
+    (out if out.is_terminal else WIDE).print(grid)
+    ratio, case = found["ratio"], found["ratio"]["case"]
+    out.print(
+        f"complete: every archetype has |m| >= 0.99\nagainst the paper's dense algorithm, "
+        f"N={case['N']} K={case['K']} M={case['M']}: {ratio['ratio']:.0f} times faster "
+        f"({ratio['seconds']:.2f} s against {ratio['seconds_dense']:.1f} s), mean magnetisation "
+        f"{ratio['magnetisation']:.3f} against {ratio['magnetisation_dense']:.3f}"
+    )

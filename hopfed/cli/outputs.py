@@ -1,0 +1,117 @@
+"""Files that a command writes: `--overwrite`, and the one function that lets a file be replaced."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+
+import click
+
+from hopfed._lib.other_accounts import followed
+from hopfed._lib.outputs import RUN, check_run, check_suffix, check_writable, is_filled
+from hopfed.errors import ArgumentError
+
+FIGURE = (".png", ".pdf", ".svg")
+PAGE = (".html", ".htm")
+
+
+def _keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    ctx.meta["overwrite"] = value
+
+
+overwrite_option = click.option(
+    "--overwrite",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep,
+    help="Replace files of these names that are there.",
+)
+figure_option = click.option(
+    "--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+
+
+def overwriting() -> bool:
+    """Whether the command that runs was given --overwrite."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get("overwrite"))
+
+
+def check_outputs(
+    *outputs: tuple[str, str | Path | None, tuple[str, ...]],
+    inputs: Iterable[str | Path] = (),
+    resume: bool | None = None,
+) -> None:
+    """Refuse, before any work, files that could not be written after it or would destroy others.
+
+    An output has one of its suffixes, if there are any. It is no input and no other output by any
+    name or link, and it can be written. A file that is there is replaced with --overwrite alone; a
+    run file, even then, takes the place of nothing but a run. An empty file is as good as none.
+
+    Parameters
+    ----------
+    outputs : of each its option, its path (None where it was not asked for) and its suffixes.
+    inputs : files that the command reads.
+    resume : whether the run that is there is continued; None where a command cannot do that.
+    """
+    read, taken = [Path(path) for path in inputs], dict[Path, str]()
+    for option, given, suffixes in outputs:
+        if given is None:
+            continue
+        path = Path(given)
+        if suffixes:
+            check_suffix(option, path, suffixes)
+        if any(_same(path, other) for other in read):
+            raise ArgumentError(option, "another file than the input", path)
+        for other, its in taken.items():
+            if _same(path, other):
+                raise ArgumentError(option, f"another file than that of {its}", path)
+        check_writable(path, option)
+        taken[path] = option
+    if resume and overwriting():
+        raise ArgumentError("--overwrite", "left out with --resume, which keeps the run", "both")
+    for path, option in taken.items():
+        if path.suffix.lower() in RUN:
+            check_run(option, path)
+        if is_filled(path) and not overwriting() and not resume:
+            ways = "--overwrite replaces this one" + ", --resume continues it" * (resume is False)
+            raise ArgumentError(option, f"a new file ({ways})", path)
+
+
+@contextmanager
+def set_aside(*paths: Path | None) -> Iterator[None]:
+    """With --overwrite, let what is written part by part begin anew in place of files, or folders.
+
+    They are gone when all went well; where it did not, what has no new file is put back.
+    """
+    found = [followed(path) for path in paths if path is not None and overwriting()]
+    found = [path for path in found if path.exists()]
+    moved = {path: path.with_name(f".{path.stem}-{secrets.token_hex(4)}.old") for path in found}
+    for path, aside in moved.items():
+        os.replace(path, aside)
+    try:
+        yield
+    except BaseException:
+        for path, aside in moved.items():
+            if not path.exists():
+                os.replace(aside, path)
+        raise
+    finally:
+        for aside in moved.values():
+            if aside.is_dir():
+                rmtree(aside)
+            else:
+                aside.unlink(missing_ok=True)
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether both are one file, by whatever names or links."""
+    try:
+        return followed(path) == followed(other) or os.path.samefile(path, other)
+    except OSError:  # one is not there yet
+        return False

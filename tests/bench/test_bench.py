@@ -1,0 +1,199 @@
+"""`hopfed bench`: ways that agree, times that are taken in turn, and what is printed of them."""
+
+import json
+import time
+from functools import partial
+from shutil import which
+
+import numpy as np
+import pytest
+from emulator.device import Emulated
+
+from hopfed import bench
+from hopfed.bench import Case, Way, Work, measure_point
+from hopfed.errors import ArgumentError, HopfedError
+from hopfed.kernels.cuda import device as devices
+
+TINY = {
+    "gram": {"M": 30, "N": 130},
+    "build": {"M": 130, "N": 30},
+    "products": {"M": 40, "N": 130, "k": 3},
+    "gaps-gram": {"M": 30, "N": 130},
+    "gaps-recover": {"M": 120, "N": 100, "K": 2},
+    "eig": {"M": 60, "N": 150, "K": 2},
+    "dream": {"M": 20, "N": 60},
+    "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
+    "heatbath": {"S": 3, "N": 100, "R": 5},
+    "shuffle": {"M": 60, "N": 200},
+    "e2e": {"M": 120, "N": 100, "K": 2},
+    "round": {"L": 3, "M": 80, "N": 100, "K": 2},
+    "train": {"model": 1, "clients": 3, "batch": 4},
+}
+ON_THE_HOST = {("eig", "SciPy svds"), ("e2e", "the paper's, dense"), ("e2e", "k-means on raw data")}
+NEEDS_CXX = pytest.mark.skipif(not (which("g++") or which("c++")), reason="no C++ compiler")
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(bench, "LEAST", 1)
+
+
+def measured(name, device="cpu"):
+    return measure_point(name, bench.works(name), TINY[name], device, 0.0)
+
+
+@pytest.mark.parametrize("name", bench.PAIRS)
+def test_ways_agree(name):
+    if name == "train":
+        pytest.importorskip("torch", reason="torch is not installed")
+    first, obvious, *others = measured(name)
+    assert first["gap"] is None
+    assert obvious["ratio"] == 1.0
+    for row in (first, obvious, *others):
+        assert not row["absent"]
+        assert row["seconds"] > 0
+        assert row["ratio"] == obvious["seconds"] / row["seconds"]
+    for sizes in ("small", "full"):
+        assert all(set(point) == set(TINY[name]) for point in bench.points(name, sizes))
+
+
+@NEEDS_CXX
+@pytest.mark.parametrize("name", bench.ON_DEVICE)
+def test_ways_agree_on_a_device(name, monkeypatch):
+    emulated = Emulated()
+    monkeypatch.setattr(devices, "cuda", lambda ordinal: emulated)
+    rows = measured(name, "cuda:0")
+    assert emulated.launches
+    assert {(name, row["way"]) for row in rows if row["absent"]} <= ON_THE_HOST
+    assert not rows[0]["absent"]
+    assert {row["device"] for row in rows} == {"cuda"}
+
+
+def toy(run=np.sum, gap=lambda a, b: abs(a - b), **second):
+    """Work of two ways to sum; the second is as it is said."""
+
+    def work(draw, N):
+        x = np.arange(N, dtype=float)
+        obvious = Way("obvious", run, lambda: x, **second)
+        return Work(gap, (Way("ours", np.sum, lambda: x), obvious))
+
+    return work
+
+
+def rows_of(work, device="cpu"):
+    return measure_point("toy", work, {"N": 4}, device, 0.0)
+
+
+@pytest.mark.parametrize(("wrong", "words"), [(7.0, "differ by 1"), (np.nan, "differ by nan")])
+def test_disagreement_is_an_error(wrong, words):
+    with pytest.raises(HopfedError, match=f"toy at N = 4: obvious and ours {words}, more than 0"):
+        rows_of(toy(lambda x: wrong))
+    assert rows_of(toy(lambda x: 7.0, tolerance=None))[1]["gap"] == 1.0
+    assert rows_of(toy(lambda x: 7.0, quiet=np.sum))[1]["gap"] == 0.0
+
+
+def test_a_way_that_is_not_run_says_why():
+    def exhaust(x):
+        raise MemoryError
+
+    ours, obvious = rows_of(toy(most={"N": 3}))
+    assert obvious["absent"] == "takes too long at this N"
+    assert (obvious["seconds"], ours["ratio"]) == (None, None)
+    assert rows_of(toy(exhaust))[1]["absent"] == "out of memory"
+
+
+@NEEDS_CXX
+def test_what_a_device_cannot_take_is_a_fault_on_the_processor_alone(monkeypatch):
+    def refuse(x):
+        raise ArgumentError("x", "of another library", "numpy")
+
+    monkeypatch.setattr(devices, "cuda", lambda ordinal: Emulated())
+    reason = rows_of(toy(refuse), "cuda:0")[1]["absent"]
+    assert reason == "does not take these arrays: x must be of another library, got numpy"
+    with pytest.raises(ArgumentError):
+        rows_of(toy(refuse))
+
+
+def test_calls_are_taken_in_turn(monkeypatch):
+    order, delays = [], {"a": 0.003, "b": 0.006}
+    calls = {
+        name: partial(lambda n: (order.append(n), time.sleep(delays[n])), name) for name in "ab"
+    }
+    monkeypatch.setattr(bench, "LEAST", 3)
+    taken = bench.samples(calls, budget=0.0)
+    assert order == list("abababab")  # once to see how long each takes, then three samples
+    assert all(len(times) == 3 for times in taken.values())
+    assert min(taken["b"]) > delays["b"]
+
+
+def test_median_spread_and_targets(monkeypatch):
+    times = {"ours": [1.0, 2.0, 3.0, 10.0, 1.5], "obvious": [8.0]}
+    monkeypatch.setattr(bench, "samples", lambda calls, budget, wait: times)
+    ours, obvious = rows_of(toy())
+    assert (ours["seconds"], ours["ratio"], obvious["seconds"]) == (2.0, 4.0, 8.0)
+    assert ours["spread"] == (3.0 - 1.5) / 2 / 2.0
+    monkeypatch.setattr(bench, "measure_point", lambda name, *_: [dict(ours, point=_[1]), obvious])
+    (target,) = bench.measure(["gram"], "full")["benchmarks"]["gram"]["targets"]
+    assert (target["ratio"], target["target"], target["reached"]) == (4.0, 8.0, False)
+    assert bench.measure(["gram"], "small")["benchmarks"]["gram"]["targets"] == []
+
+
+SMALL = Case(200, 2, 300)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Small data everywhere."""
+    monkeypatch.setattr(bench, "CASES", (SMALL, Case(200, 2, 300, clients=3)))
+    monkeypatch.setattr(bench, "PAPER_CASE", Case(60, 2, 200))
+    monkeypatch.setitem(bench.PAIRS, "gram", ["M=8 N=64, M=16 N=64", "M=8 N=64", "1e-9"])
+    monkeypatch.setattr(bench, "BUDGET", {"small": 0.0, "full": 0.0})
+
+
+def test_recoveries(tiny, hopfed):
+    status, text, _ = hopfed("bench", "recover", "--seeds", 1, "--json")
+    found = json.loads(text)
+    assert status == 0
+    assert [row["complete"] for row in found["recovery"]] == [1, 1]
+    assert found["recovery"][0]["case"]["N"] == 200
+    assert found["ratio"]["seconds_dense"] > 0
+    assert 0.9 < found["ratio"]["magnetisation"] <= 1
+    assert "processor" in found["machine"]
+    assert "times faster" in hopfed("bench", "recover", "--seeds", 1)[1]
+
+
+def test_table_and_json(tiny, hopfed):
+    status, text, _ = hopfed("bench", "gram", "--sizes", "full")
+    assert status == 0
+    for words in (
+        "processor: ",
+        "gram: Inner products",
+        "M = 8, N = 64",
+        "float32 BLAS",
+        "reached",
+    ):
+        assert words in text
+    found = json.loads(hopfed("bench", "gram", "--json")[1])
+    assert set(found) == {"date", "sizes", "machine", "benchmarks"}
+    assert len(found["benchmarks"]["gram"]["rows"]) == 2 * 2
+
+
+def test_list(hopfed):
+    assert "heatbath: 5 serial heat-bath sweeps" in hopfed("bench")[1]
+    found = json.loads(hopfed("bench", "--json")[1])
+    assert set(found["benchmarks"]) == {*TINY, "recover", "all"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("grm",), "did you mean gram?"),
+        (("gram", "--sizes", "huge"), "'huge' is not one of 'small', 'full'"),
+        (("gram", "--seeds", 3), "--seeds must be left out unless recover is measured"),
+        (("recover", "--seeds", 0), "0 is not a whole number from 1"),
+    ],
+)
+def test_errors_are_one_line(hopfed, arguments, words):
+    status, text, error = hopfed("bench", *arguments)
+    assert (status, text, error.count("\n")) == (2, "", 1)
+    assert words in error
