@@ -71,3 +71,53 @@ def test_what_is_no_data_and_what_another_process_was_given():
 def test_worker_processes_say_that_they_were_not_given_arrays():
     with pytest.raises(HopfedError, match="only to the process that got them"):
         execute(fl, config((ROWS, LABELS), seeds=2), workers=2)
+
+
+MEASURED = np.random.default_rng(0).normal(size=(300, 4))
+WORDS = ["ash", "yew"] * 150
+
+
+@pytest.mark.parametrize("kind", [object, "U3", np.dtypes.StringDType()])
+def test_words_of_any_type_are_classes(kind):
+    data = from_arrays(MEASURED, np.array(WORDS, dtype=kind))
+    assert data.class_names == ("ash", "yew")
+    assert data.labels.tolist() == [0, 1] * 150
+
+
+@pytest.mark.parametrize("kind", ["object", "string", "category", "str"])
+def test_columns_of_pandas_are_labels(kind):
+    pandas = pytest.importorskip("pandas")
+    data = from_arrays(MEASURED, pandas.Series(WORDS, dtype=kind))
+    assert data.class_names == ("ash", "yew")
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        (MEASURED[:, 0], "300 different values in 300 rows.*numpy.digitize"),
+        (MEASURED[:, 0].round(1), "no classes; numbers can be cut"),
+        (np.arange(300), "300 different values"),
+        ([f"plant {k}" for k in range(300)], "300 different values"),
+        (np.array([None, "yew"] * 150, dtype=object), "label of row 0 is missing"),
+        ([0.0, np.nan] * 150, "label of row 1 is missing"),
+    ],
+)
+def test_labels_that_are_no_classes_are_refused(labels, why):
+    with pytest.raises(DataError, match=why) as error:
+        from_arrays(MEASURED, labels)
+    assert "\n" not in str(error.value)
+
+
+def test_numbers_that_are_out_of_range_are_refused():
+    with pytest.raises(DataError, match="row 7 of the features holds a number that is not finite"):
+        from_arrays(np.where(np.arange(300)[:, None] == 7, np.inf, MEASURED), WORDS)
+    for low, high in ((-1, 0), (0, 2)):
+        with pytest.raises(DataError, match="of row"):
+            from_arrays(MEASURED, [low, high] * 150, ["ash", "yew"])
+
+
+def test_a_continuous_column_of_a_table_is_refused(tmp_path):
+    lines = "\n".join(f"{a},{b}" for a, b in MEASURED[:, :2])
+    (tmp_path / "t.csv").write_text(f"width,label\n{lines}\n")
+    with pytest.raises(DataError, match=r"t\.csv: labels have 300 different values"):
+        load(str(tmp_path / "t.csv"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from hopfed.errors import DataError
 from hopfed.neural.data.dataset import Dataset, encode
 
 CHANNELS = (1, 3)
+GRADES = 20  # different numbers with a fraction, beyond which labels are measured, not classes
 
 
 def from_arrays(
@@ -39,6 +40,8 @@ def from_arrays(
     try:
         codes, names = classes_of(np.asarray(labels), class_names)
         return Dataset(name, as_inputs(np.asarray(inputs)), codes, names)
+    except DataError:
+        raise
     except (TypeError, ValueError) as error:
         raise DataError(f"{name}: {error}") from None
 
@@ -117,6 +120,8 @@ def classes_of(
         raise ValueError(f"labels of shape {labels.shape} are not one for each example")
     if not len(labels):
         raise ValueError("there are no examples")
+    if labels.dtype.kind in "OT":
+        labels = _plain_words(labels)
     if labels.dtype.kind == "f":
         labels = _plain_numbers(labels)
     given = tuple(class_names)
@@ -128,7 +133,46 @@ def classes_of(
         raise ValueError(f"labels are numbers or words, got {labels.dtype}")
     values, codes = np.unique(labels, return_inverse=True)
     order, names = by_size(values.astype(str))
+    check_classes(names, len(labels))
     return order[codes].astype(np.int64), names
+
+
+def check_classes(names: Sequence[str], examples: int) -> None:
+    """Refuse labels that are measured numbers, or names of single examples.
+
+    Raises
+    ------
+    ValueError : more than `GRADES` numbers with a fraction, or hardly two examples of a value.
+
+    Examples
+    --------
+    >>> check_classes(["ash", "yew"], 4)
+    >>> check_classes([f"{k / 10}" for k in range(300)], 300)
+    Traceback (most recent call last):
+        ...
+    ValueError: labels have 300 different values in 300 rows, which are no classes; numbers can be
+    cut into some, as by numpy.digitize
+    """
+    found = len(names)
+    graded = found > GRADES and any(_has_fraction(name) for name in names)
+    if graded or (found > GRADES and 2 * found > examples):
+        what = f"labels have {found} different values in {examples} rows, which are no classes"
+        raise ValueError(f"{what}; numbers can be cut into some, as by numpy.digitize")
+
+
+def _has_fraction(word: str) -> bool:
+    try:
+        return float(word) % 1 != 0
+    except ValueError:
+        return False
+
+
+def _plain_words(labels: np.ndarray) -> np.ndarray:
+    """Objects, as of a column of pandas, as words or numbers; a missing one is refused."""
+    bad = [k for k, label in enumerate(labels) if str(label) in ("None", "nan", "<NA>", "NaT")]
+    if bad:
+        raise ValueError(f"the label of row {bad[0]} is missing or not finite")
+    return np.array(labels.tolist())
 
 
 def _plain_numbers(labels: np.ndarray) -> np.ndarray:

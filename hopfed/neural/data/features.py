@@ -11,7 +11,7 @@ import numpy as np
 from hopfed._lib.memory_limits import require_memory
 from hopfed.data.arrow_cells import as_numbers, distinct
 from hopfed.errors import DataError
-from hopfed.neural.data.arrays import by_size
+from hopfed.neural.data.arrays import by_size, check_classes
 from hopfed.neural.data.dataset import Dataset
 from hopfed.tables.formats import source_of
 from hopfed.tables.vocabulary import MISSING
@@ -75,6 +75,10 @@ def read_features(path: str | Path, label: str | None = None, labelled: bool = T
     classes: tuple[str, ...] = ("",)
     if target is not None:
         labels, classes = _coded(words[target])
+        try:
+            check_classes(classes, done)
+        except ValueError as error:
+            raise DataError(f"{path}: {error}") from None
     columns: dict[str, Any] = {}
     for name, j in groups.items():
         columns[name], columns[f"{name}_names"] = _coded(words[j])
