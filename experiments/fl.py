@@ -35,7 +35,7 @@ class Config:
     ----------
     method, options : name of the method, and its own settings as ``key=value,key=value``.
     data : name of a dataset or a file; in Python also a `hopfed.neural.data.Dataset`, or a pair of
-        arrays (inputs, labels), see `hopfed.neural.data.given.as_named`.
+        arrays (inputs, labels), see `hopfed.neural.data.dataset.as_named`.
     partition, clients, models, norm, init, head_layer, weights, frozen, published, examples,
         shares, augment, device : see `hopfed.neural.training.task.TaskSpec`.
     rounds : communication rounds.
@@ -93,7 +93,7 @@ class Config:
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, str):  # whose module takes half a second to load
-            from hopfed.neural.data.given import as_named
+            from hopfed.neural.data.dataset import as_named
 
             object.__setattr__(self, "data", as_named(self.data))
         check_types(self)

@@ -49,14 +49,14 @@ def _task_options(command: Any) -> Any:
             click.option(
                 "--data",
                 help="digits; FILE.npz with arrays images (or x) and labels (or y); a table of "
-                "features, FILE.csv[:LABELS]; NAME or hub:NAME, of mnist, cifar10, cifar100, "
-                "tiny-imagenet, femnist, shakespeare, pacs or office-home. Files and NAME are "
-                "looked for in HOPFED_DATA too. [default: digits]",
+                "features, FILE.csv[:LABELS]; a FOLDER of pictures by class; hub:OWNER/NAME; or "
+                "NAME of NAME.npz in HOPFED_DATA, as mnist, cifar10, cifar100, tiny-imagenet, "
+                "femnist, shakespeare, pacs or office-home. [default: digits]",
             ),
             click.option(
                 "--partition",
                 help="iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no "
-                "client empty, writer, role, domain, pachinko or rotation:ANGLES. "
+                "client empty, writer, role, domain, pachinko, rotation:ANGLES or given:FILE.npz. "
                 "[default: dirichlet:0.5]",
             ),
             click.option("--clients", type=COUNT, help="Number of clients."),

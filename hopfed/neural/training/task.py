@@ -18,7 +18,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError
 from hopfed.neural.data import Partition, load, partition
-from hopfed.neural.data.given import as_named
+from hopfed.neural.data.dataset import as_named
 from hopfed.neural.data.tensors import Augment, Tensors, to_tensors
 from hopfed.neural.models import assign, build
 from hopfed.neural.models.base import Model
@@ -38,7 +38,7 @@ class TaskSpec:
     Attributes
     ----------
     data : what `hopfed.neural.data.load` takes; or a `Dataset`, or a pair of arrays (inputs,
-        labels), of which the name is kept, see `hopfed.neural.data.given`.
+        labels), of which the name is kept, see `hopfed.neural.data.dataset`.
     partition : what `hopfed.neural.data.partition` takes.
     clients : number of clients.
     models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths, and

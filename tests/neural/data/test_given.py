@@ -9,7 +9,7 @@ from hopfed.errors import ArgumentError, DataError, HopfedError, RunFileError
 from hopfed.experiments import fl
 from hopfed.experiments.runner.execute import execute
 from hopfed.neural.data import from_arrays, load
-from hopfed.neural.data.given import as_named, given
+from hopfed.neural.data.dataset import as_named, given
 from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.runs import Run
 
@@ -55,13 +55,13 @@ def test_what_was_given_does_not_change_with_the_arrays():
 
 
 def test_what_is_no_data_and_what_another_process_was_given():
-    with pytest.raises(ArgumentError, match="data must be a name, a Dataset, or a pair of arrays"):
+    with pytest.raises(ArgumentError, match="data must be a name, a Dataset, arrays"):
         fl.Config(data=7)
     with pytest.raises(ArgumentError, match="got ndarray"):
         TaskSpec(data=ROWS)
     with pytest.raises(DataError, match="arrays: there are 120 inputs for 6 labels"):
         fl.Config(data=(ROWS, LABELS[:6]))
-    with pytest.raises(DataError, match="arrays: labels are numbers or words"):
+    with pytest.raises(DataError, match="arrays: the label of row 0 is missing"):
         fl.Config(data=(ROWS, [None] * 120))
     with pytest.raises(DataError, match=r"only to the process that got them: .* an \.npz file"):
         load("arrays:mine:0123456789abcdef")
@@ -109,11 +109,11 @@ def test_labels_that_are_no_classes_are_refused(labels, why):
 
 
 def test_numbers_that_are_out_of_range_are_refused():
-    with pytest.raises(DataError, match="row 7 of the features holds a number that is not finite"):
+    with pytest.raises(DataError, match="row 7 of the inputs holds a number that is missing"):
         from_arrays(np.where(np.arange(300)[:, None] == 7, np.inf, MEASURED), WORDS)
     for low, high in ((-1, 0), (0, 2)):
         with pytest.raises(DataError, match="of row"):
-            from_arrays(MEASURED, [low, high] * 150, ["ash", "yew"])
+            from_arrays(MEASURED, [low, high] * 150, class_names=["ash", "yew"])
 
 
 def test_a_continuous_column_of_a_table_is_refused(tmp_path):
@@ -121,3 +121,19 @@ def test_a_continuous_column_of_a_table_is_refused(tmp_path):
     (tmp_path / "t.csv").write_text(f"width,label\n{lines}\n")
     with pytest.raises(DataError, match=r"t\.csv: labels have 300 different values"):
         load(str(tmp_path / "t.csv"))
+
+
+def test_tensors_splits_and_datasets_of_pytorch_are_given_too():
+    torch = pytest.importorskip("torch")
+    x, y, split = torch.as_tensor(ROWS), torch.as_tensor(LABELS), np.arange(120) % 5 > 0
+    one = given(as_named((x.float(), y, split)))
+    assert one.train.tolist() == split.tolist()
+    assert as_named(
+        (ROWS.astype(np.float32), LABELS, ["train" if s else "test" for s in split])
+    ) == as_named((x.float(), y, split))
+    pairs = torch.utils.data.TensorDataset(torch.rand(12, 3, 8, 8), torch.arange(12) % 4)
+    data = given(as_named(pairs))
+    assert (data.shape, data.name, data.classes) == ((3, 8, 8), "TensorDataset", 4)
+    np.testing.assert_array_equal(data.inputs, pairs.tensors[0])
+    with pytest.raises(DataError, match="no pairs of equal shape"):
+        as_named(torch.utils.data.TensorDataset(torch.rand(12, 3)))
