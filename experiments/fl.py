@@ -96,6 +96,10 @@ class Config:
             from hopfed.neural.data.dataset import as_named
 
             object.__setattr__(self, "data", as_named(self.data))
+        if not isinstance(self.models, tuple) or not all(isinstance(m, str) for m in self.models):
+            from hopfed.neural.models.foreign import named
+
+            object.__setattr__(self, "models", named(self.models))
         check_types(self)
         for name in ("clients", "rounds", "every", "seeds"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
@@ -162,8 +166,7 @@ RECORD = Record(
 def code_of(config: Any) -> tuple[str, ...]:
     """Names of code outside of hopfed in the settings of any experiment.
 
-    These are a method as ``module:Class``, and models as ``module:Net``, ``FILE.py:Net`` or
-    ``hf:FOLDER``.
+    These are a method as ``module:Class``, and models as ``module:Net`` or ``FILE.py:Net``.
     """
     method = str(getattr(config, "method", ""))
     models = [name for name in getattr(config, "models", ()) if ":" in name]

@@ -64,8 +64,7 @@ def _task_options(command: Any) -> Any:
             click.option(
                 "--models",
                 help="Architectures, which clients take in turn: lenet,mlp:200x100; your own "
-                "torch.nn.Module as module:Net or FILE.py:Net; torchvision:NAME, timm:NAME, "
-                "hf:NAME.",
+                "torch.nn.Module as module:Net or FILE.py:Net.",
             ),
             click.option("--seeds", type=SEEDS, help="Number of seeds, or 100:110 for 100 to 109."),
             click.option(

@@ -335,7 +335,11 @@ def _arrays(file: BinaryIO, path: Path) -> dict[str, np.ndarray]:
         require_memory(2 * sum(held.file_size for held in archive.infolist()), str(path))
     file.seek(0)
     try:
-        return dict(np.load(file, allow_pickle=False))
+        arrays = dict(np.load(file, allow_pickle=False))
+        for array in arrays.values():  # words of which some are no text cannot be shown
+            if array.dtype.kind == "U":
+                "".join(array.ravel().tolist()).encode()
+        return arrays
     except Exception as error:  # a broken header can raise anything, of the tokenizer too
         raise ValueError(f"no arrays: {str(error).splitlines()[0]}") from None
 
