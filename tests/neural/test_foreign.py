@@ -19,7 +19,6 @@ from hopfed.neural.models import build  # noqa: E402
 from hopfed.neural.training.stacked_or_not import AloneWarning  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 
-BITS = {"frozen", "hebbian"}  # methods on bits of images
 NETS = """
 import torch
 from torch import nn
@@ -120,7 +119,7 @@ def settings(table, nets, name, **changes):
 
 @pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
 @pytest.mark.parametrize("way", ["sequential", "stacked"])
-@pytest.mark.parametrize("name", sorted(set(METHODS) - BITS))
+@pytest.mark.parametrize("name", sorted(METHODS))
 def test_a_strangers_network_and_table_with_every_method(table, nets, name, way):
     run = execute(fl, settings(table, nets, name, way=way))
     assert set(run.arrays["faults/code"].ravel().tolist()) <= {0, 1}  # none, or absent
@@ -135,12 +134,6 @@ def test_the_folder_of_a_file_decides_nothing(nets, tmp_path):
     one, two = (build(f"{file}:Net", **shape) for file in (nets, other / nets.name))
     for a, b in zip(one.parameters(), two.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("name", sorted(BITS))
-def test_features_are_no_images(table, nets, name):
-    with pytest.raises(ArgumentError, match=r"not features .these take encoder=network"):
-        execute(fl, settings(table, nets, name))
 
 
 @pytest.mark.parametrize("name", ["fedproto", "knn-per"])

@@ -14,7 +14,6 @@ import click
 
 from hopfed._lib.outputs import RUN, check_folder, check_outputs, replacing
 from hopfed.cli.device import device_option, for_networks
-from hopfed.cli.networks.collected import COMMANDS
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.runs.run import carry_out, engine_options, progress, refuse_code
@@ -29,10 +28,6 @@ def fl_command() -> None:
 
     Example: hopfed fl run fedavg --clients 10 --rounds 20
     """
-
-
-for command in COMMANDS:
-    fl_command.add_command(command)
 
 
 def _task_options(command: Any) -> Any:
@@ -217,14 +212,9 @@ def _settings(fl: Any, method: str, options: dict[str, Any]) -> tuple[int, Any, 
 def _for_features(config: Any, settings: list[str]) -> list[str]:
     """Settings for rows of features where the defaults, which are for images, were not changed."""
     from hopfed.neural.data.sources import holds_features
-    from hopfed.neural.methods import method
 
     named = {s.partition("=")[0].strip() for s in settings}
-    own = {f.name: f.default for f in _own(method(config.method))}
-    taken = [] if "models" in named else [FEATURES]
-    if "encoder" not in named and own.get("encoder") == "patches":
-        taken.append("encoder=network")
-    return taken if taken and holds_features(config.data) else []
+    return [FEATURES] if "models" not in named and holds_features(config.data) else []
 
 
 @fl_command.command("predict")
