@@ -56,7 +56,7 @@ the own domain. The paper does not say which weights its networks start from.
 
 Run it with ``hopfed run fedh2l --preset default --out fedh2l.h5``. PACS instead, 64 x 64, with one
 architecture or several: ``--set data=pacs --set partition=domain --set clients=4`` and ``--set
-models=resnet-18`` or ``--set models=resnet-18,resnet-34,alexnet,vgg-11``; ``data=office-home``
+models=resnet-18`` or ``--set models=resnet-18,resnet-34,mobilenet-v2``; ``data=office-home``
 likewise. The last part of the figure shows the features of all domains in node 0's model (Fig. 1).
 """
 

@@ -35,7 +35,7 @@ class Config:
     ----------
     method, options : name of the method, and its own settings as ``key=value,key=value``.
     data : name of a dataset or a file; in Python also a `hopfed.neural.data.Dataset`, or a pair of
-        arrays (inputs, labels), see `hopfed.neural.data.given.as_named`.
+        arrays (inputs, labels), see `hopfed.neural.data.dataset.as_named`.
     partition, clients, models, norm, init, head_layer, weights, frozen, published, examples,
         shares, augment, device : see `hopfed.neural.training.task.TaskSpec`.
     rounds : communication rounds.
@@ -93,9 +93,13 @@ class Config:
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, str):  # whose module takes half a second to load
-            from hopfed.neural.data.given import as_named
+            from hopfed.neural.data.dataset import as_named
 
             object.__setattr__(self, "data", as_named(self.data))
+        if not isinstance(self.models, tuple) or not all(isinstance(m, str) for m in self.models):
+            from hopfed.neural.models.foreign import named
+
+            object.__setattr__(self, "models", named(self.models))
         check_types(self)
         for name in ("clients", "rounds", "every", "seeds"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
@@ -162,8 +166,7 @@ RECORD = Record(
 def code_of(config: Any) -> tuple[str, ...]:
     """Names of code outside of hopfed in the settings of any experiment.
 
-    These are a method as ``module:Class``, and models as ``module:Net``, ``FILE.py:Net`` or
-    ``hf:FOLDER``.
+    These are a method as ``module:Class``, and models as ``module:Net`` or ``FILE.py:Net``.
     """
     method = str(getattr(config, "method", ""))
     models = [name for name in getattr(config, "models", ()) if ":" in name]

@@ -9,12 +9,9 @@ alone (``hebbian alone``), so a gain is what the federation adds. Sections:
 - `heterogeneity`: other Dirichlet concentrations;
 - `feature shift`: equal labels and other features, by the partition `shift`;
 - `filters`: how many random filters the bits come from;
-- `ridge and rank`: the grid of ridges against evidence and cross-validation of the pooled spectrum,
-  and the directions that rank rules count;
-- `same bits`: FedProto, kNN-Per and pFedGP on the same bits, by partition, and the read-out in
-  which a client counts others by how much they resemble it;
-- `chosen filters`: filters chosen from many by the residuals of a first read-out, against as many
-  and against more filters that are not chosen;
+- `ridge and rank`: the grid of ridges against evidence and cross-validation of the pooled spectrum;
+- `same bits`: by partition, and the read-out in which a client counts others by how much they
+  resemble it;
 - `privacy`: noise on the sums of public bits, by epsilon, and the accuracy that theory predicts for
   the read-out of all.
 
@@ -34,14 +31,9 @@ settings was chosen on seeds 0 to 7.
 
 Ridge (seeds 300 to 304, digits, Dirichlet(.3)): the grid 98.7 +- .3, cross-validation of the pooled
 spectrum 98.7 +- .4, evidence 98.5 +- .4, so that validation has 15 settings to choose from in place
-of 60. Directions that Tracy-Widom or the Marchenko-Pastur edge count are too few: 98.0 and 98.0.
-What pooling gains in squared error is predicted: with equal labels (seeds 0 to 2) .094 to .105,
-measured .108 to .128. In accuracy it is not: by Dirichlet(.3) a client alone has the squared error
-of all, measured, and 4 points less.
-
-Other methods on the same bits: kNN-Per with the pooled read-out gains as much as this one at
-concentrations of 1 and 10, and .7 and 1.3 points less at .1 and .3; pFedGP, whose examples stay at
-home, is within 1.1 points of the read-out alone; nearest prototypes are always below it.
+of 60. What pooling gains in squared error is predicted: with equal labels (seeds 0 to 2) .094 to
+.105, measured .108 to .128. In accuracy it is not: by Dirichlet(.3) a client alone has the squared
+error of all, measured, and 4 points less.
 
 Privacy (32 filters, public bits, delta 1e-5, noise at each of ten clients, seeds 200 to 204): the
 read-out for all has 93.3, 91.7, 87.9 and 69.0 at epsilon 100, 30, 10 and 3, where first-order
@@ -61,16 +53,6 @@ with 80 images of MNIST each, 32 filters (seeds 300 to 304): by Dirichlet(.3) 92
 Other photographs (seeds 100 to 102): 10,000 of CIFAR-100 by Dirichlet(.3) 35.3 +- .6, alone 31.0 +-
 .9, and with resembling clients 27.9 +- .6, which loses there; 3,000 of PACS with a domain at each
 of four clients 56.4 +- .7, alone 56.2 +- 1.1, for all 50.9 +- .6.
-
-Chosen filters (CIFAR-10 as above, seeds 410 to 414, with the read-outs of all and the client's
-prior): 64 of 256 are .9 +- .3 points better than 64 and .8 +- .3 than 72, which cost more bytes,
-and 1.2 +- .3 worse than 128; 32 of 128 are 1.2 +- .3 better than 36, for as many bytes, and 1.3 +-
-.2 worse than 64. On digits 16 of 64 have 97.2 +- .7, and 16 that are not chosen 97.2 +- .7 (preset
-chosen, seeds 400 to 404): nothing is gained there. The sizes were chosen on validation examples of
-CIFAR-10, seeds 0 and 1. The whole method (preset cifar10_chosen, seeds 400 to 402,
-residuals in steps of 1/127 still): 32 of 128 have 72.1 +- 1.3, and 32, 40 and 64 that are not
-chosen 71.0 +- 1.1, 71.7 +- 1.0 and 72.5 +- .6; a client sends .50, .41, .60 and 1.43 MB, and
-computes 42, 15, 22 and 62 GFLOP. Over 40 the gain is .4 +- .8.
 
 Run it with ``hopfed run oneshot --preset default --out oneshot.h5``.
 """
@@ -92,26 +74,12 @@ from hopfed.federation.rounds import FederationState
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
 RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
-CHOSEN = "chosen filters"
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 NUMBERS = (8, 16, 32, 64, 128)  # of filters
 
 OWN_ONLY, RESEMBLING = "hebbian alone", "hebbian resembling"
 READINGS = {OWN_ONLY: "alone", "hebbian global": "global", "hebbian": "personal"}
-RULES = {
-    "grid": "ridge=grid",
-    "evidence": "ridge=evidence",
-    "gcv": "ridge=gcv",
-    "tracy-widom": "rank=tracy-widom",
-    "marchenko-pastur": "rank=marchenko-pastur",
-}
-READERS = {
-    "fedproto on bits": "prototypes",
-    "knn-per on bits": "neighbours",
-    "pfedgp on bits": "process",
-}
-CANDIDATES = 4  # times the filters that stay
-RIVALS = (1.25, 2)  # times the filters, without choosing: for more bytes than choosing takes
+RULES = {"grid": "ridge=grid", "evidence": "ridge=evidence", "gcv": "ridge=gcv"}
 PRIVATE = "bits=public,choose=own"
 EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 PRIVATE_FILTERS = 32  # fewer bits have less noise
@@ -158,9 +126,8 @@ class Config(Bench):
         RIDGE,
         SAME,
         PRIVACY,
-        CHOSEN,
     )
-    ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY, CHOSEN)
+    ALONE: ClassVar[tuple[str, ...]] = (RIDGE, SAME, PRIVACY)
 
     def cells(self) -> tuple[Cell, ...]:
         """All cells of the sections, in playing order."""
@@ -191,7 +158,7 @@ class Config(Bench):
         if SAME in self.sections:
             made += [
                 self._cell(SAME, row, at.partition(",")[0], partition=at)
-                for row in (*READINGS, RESEMBLING, *READERS)
+                for row in (*READINGS, RESEMBLING)
                 for at in (*self.partitions, self.shift)
             ]
         if PRIVACY in self.sections:
@@ -200,20 +167,7 @@ class Config(Bench):
                 for row in READINGS
                 for at in EPSILONS
             ]
-        if CHOSEN in self.sections:
-            made += [
-                self._cell(CHOSEN, row, at, number, f"ridge={self.ridge},candidates={many}")
-                for row in READINGS
-                for at, number, many in self._choosing()
-            ]
         return tuple(made)
-
-    def _choosing(self) -> list[tuple[str, int, int]]:
-        """Settings of the section `chosen filters`: name, filters, candidates."""
-        kept = self.filters
-        plain = [round(kept * times) for times in (1, *RIVALS)]
-        many = kept * CANDIDATES
-        return [(f"{kept} of {many}", kept, many), *((str(number), number, 0) for number in plain)]
 
     def readings(self) -> tuple[Reading, ...]:
         """Predictions of what noise costs the read-out of all."""
@@ -238,7 +192,7 @@ class Config(Bench):
         more: str = "",
         **changes: Any,
     ) -> Cell:
-        """Cell of a method: a reading of the read-out, another one of its bits, or one that trains.
+        """Cell of a method: a reading of the read-out, or one that trains.
 
         Parameters
         ----------
@@ -246,9 +200,6 @@ class Config(Bench):
         """
         own = f"filters={filters or self.filters},patch={self.patch},fields={self.fields}"
         own = f"{own},mirror={self.mirror}"
-        if row in READERS:
-            own = f"{own},reader={READERS[row]}"
-            return self.cell(section, row, at, method="frozen", options=own, **changes)
         if row == RESEMBLING:
             reading = "pooling=resembling"
         elif row in READINGS:
@@ -307,15 +258,6 @@ PRESETS |= {
         partitions=("domain",),
         shift="iid",
     ),
-    "chosen": replace(_ONCE, filters=16, sections=(CHOSEN,), seeds=3),
-    "cifar10_chosen": replace(
-        PRESETS["paper"],
-        rounds=1,
-        early=1,
-        filters=32,
-        rows=(OWN_ONLY, "hebbian"),
-        sections=(CHOSEN,),
-    ),
     "cifar100": replace(
         _PHOTOGRAPHS,
         data="cifar100",
@@ -323,7 +265,7 @@ PRESETS |= {
         ridge="gcv",
         partitions=("dirichlet:0.3",),
         shift="pachinko",
-        rows=(*READINGS, RESEMBLING, "knn-per on bits", "fedproto on bits"),
+        rows=(*READINGS, RESEMBLING),
     ),
     "clients100": replace(
         _ONCE,
@@ -332,7 +274,7 @@ PRESETS |= {
         examples=8000,
         filters=32,
         partitions=("dirichlet:0.3",),
-        rows=(*READINGS, RESEMBLING, "knn-per on bits", "fedproto on bits"),
+        rows=(*READINGS, RESEMBLING),
         sections=(SAME,),
         seeds=3,
     ),

@@ -2,8 +2,6 @@
 
 import gzip
 import io
-import json
-import pickle
 import struct
 import zipfile
 
@@ -13,7 +11,6 @@ import pyarrow as pa
 from PIL import Image
 from pyarrow import feather, parquet
 
-from hopfed.neural.data.text import VOCABULARY, speech_windows
 from hopfed.runs import Run
 
 RNG = np.random.default_rng(7)
@@ -97,29 +94,6 @@ def _sheet():
     return {"jpeg": data, "offsets": np.array([0, len(data)]), "tile": np.array([2, 4])}
 
 
-def _idx(array):
-    header = struct.pack(f">{1 + array.ndim}I", 0x800 + array.ndim, *array.shape)
-    return header + array.astype(np.uint8).tobytes()
-
-
-def _leaf(x, y):
-    return json.dumps(
-        {"users": ["u"], "num_samples": [len(y)], "user_data": {"u": {"x": x, "y": y}}}
-    )
-
-
-def _said(*speeches):
-    windows, following, _ = speech_windows(speeches)
-    x = ["".join(VOCABULARY[c] for c in window) for window in windows]
-    return _leaf(x, [VOCABULARY[c] for c in following]).encode()
-
-
-def _cifar(key, n):
-    pixels = RNG.integers(0, 256, (n, 3072), dtype=np.uint8)
-    coarse = {"coarse_labels": [0] * n} if key == "fine_labels" else {}
-    return pickle.dumps({"data": pixels, key: [k % 2 for k in range(n)]} | coarse, protocol=2)
-
-
 FRAME = pa.table(
     {
         "id": [f"row {k}" for k in range(12)],
@@ -198,37 +172,20 @@ FILES = {
     ".pem": [b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"],
 }
 
-# Folders as datasets are published: name of the dataset -> files by their place.
+# Folders of datasets: name -> files by their place.
 FOLDERS = {
-    "mnist": {
-        f"{part}-{stem}-ubyte{end}": pack(_idx(array[rows]))
-        for part, rows, end, pack in (
-            ("train", slice(0, 4), "", bytes),
-            ("t10k", slice(4, 6), ".gz", gzip.compress),
-        )
-        for stem, array in (("images-idx3", IMAGES), ("labels-idx1", LABELS))
-    },
-    "cifar10": {f"data_batch_{k}": _cifar("labels", 2) for k in range(1, 6)}
-    | {"test_batch": _cifar("labels", 2)}
-    | {"batches.meta": pickle.dumps({"label_names": ["cat", "dog"]}, protocol=2)},
-    "cifar100": {
-        "train": _cifar("fine_labels", 4),
-        "test": _cifar("fine_labels", 2),
-        "meta": pickle.dumps({"fine_label_names": ["cat", "dog"]}, protocol=4),
-    },
-    "femnist": {"train/a.json": _leaf([[0.5] * 784] * 2, [0, 61]).encode()},
-    "shakespeare": {"all_data/a.json": _said("Speak, speak.", "No.")},
-    "tiny-imagenet": {
-        "wnids.txt": b"n01\n",
-        "words.txt": b"n01\tgoldfish\n",
-        "train/n01/images/a.png": _picture("PNG"),
-        "val/images/v.jpg": _picture("JPEG"),
-        "val/val_annotations.txt": b"v.jpg\tn01\t0\t0\t1\t1\n",
-    },
     "pacs": {
         f"{domain}/{kind}/a.png": _picture("PNG", mode)
         for domain, mode in (("art_painting", "RGB"), ("photo", "P"))
         for kind in ("dog", "cat")
+    },
+    "pets": {
+        f"{part}/{kind}/a.jpg": _picture("JPEG") for part in ("train", "val") for kind in "ab"
+    },
+    "clients": {
+        f"{client}/{part}.npz": npz(x=IMAGES, y=LABELS)
+        for client in ("ann", "bob")
+        for part in ("train", "test")
     },
 }
 

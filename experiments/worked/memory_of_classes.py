@@ -25,8 +25,7 @@ from hopfed._lib.random import stream
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.neural.memory.associative import Associative, class_archetypes
 from hopfed.neural.methods.hebbian import Hebbian
-from hopfed.neural.readouts.evidence import best_ridge
-from hopfed.neural.readouts.ridge import Spectrum, Sums
+from hopfed.neural.readouts.ridge import Spectrum, Sums, best_ridge
 from hopfed.neural.training.task import TaskSpec
 
 DAMAGE = (0.0, 0.1, 0.2, 0.3, 0.4)
@@ -38,9 +37,8 @@ def class_patterns(sums: Sums) -> np.ndarray:
 
     Examples
     --------
-    >>> from hopfed.kernels import pack
     >>> z, y = np.array([[1, 1, 1], [1, -1, 1], [1, -1, 1], [-1, -1, 1]]), np.array([0, 0, 0, 2])
-    >>> class_patterns(Sums.of(pack(z), y, 3)).tolist()
+    >>> class_patterns(Sums.of(z, y, 3)).tolist()
     [[1, -1, 1], [-1, -1, 1]]
     """
     seen = sums.by_class.T[sums.counts > 0]
@@ -90,7 +88,7 @@ def main(examples: int = 0) -> dict[str, list[float]]:
     }
     bits, labels = (np.concatenate([p[i] for p in parts["test"]]) for i in (0, 1))
     sums = [method.own_sums({}, agreed, c) for c in range(task.clients)]
-    whole = sum(sums[1:], sums[0])
+    whole = Sums.sum(sums)
     patterns, named = class_patterns(whole), np.flatnonzero(whole.counts)
     right = [
         float((named[recalled(patterns, bits, damage, seed=0)] == labels).mean())

@@ -84,10 +84,6 @@ def test_the_example_works(hopfed, folder, tmp_path, monkeypatch, name):
         (tmp_path / words[words.index("--out") + 1]).unlink(missing_ok=True)
     if name == "fl predict":  # with networks that were kept before
         main(shlex.split("fl run fedavg --models mlp:8 --rounds 1 --clients 4 --keep states"))
-    if name in ("fl forget", "fl admit"):
-        main(
-            shlex.split("fl collect sums.h5 --clients 5" + " --without 3" * name.endswith("admit"))
-        )
     before = {path.name for path in tmp_path.iterdir()}
     status, text, errors = hopfed(*words)
     assert (status, errors) == (0, "")

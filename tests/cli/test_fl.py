@@ -58,7 +58,7 @@ def plants(tmp_path):
 def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, plants):
     for data, method, taken in (
         (plants[0], "fedavg", "models=mlp:64"),
-        (plants[1], "hebbian", "models=mlp:64 and encoder=network"),
+        (plants[1], "hebbian", "models=mlp:64"),
     ):
         options = ("--data", data, "--clients", 2, "--rounds", 1, "--json")
         status, text, err = hopfed("fl", "run", method, *options)
@@ -70,10 +70,10 @@ def test_rows_of_features_get_a_network_that_reads_them_and_it_is_said(hopfed, p
 
 
 def test_the_help_says_what_data_there_are(hopfed):
-    from hopfed.neural.data.sources import SOURCES
+    from hopfed.neural.data.sources import NAMES
 
     text = " ".join(hopfed("fl", "run", "--help")[1].split())
-    assert all(name in text for name in (*SOURCES, "HOPFED_DATA", "dirichlet:A:redistribute"))
+    assert all(name in text for name in (*NAMES, "HOPFED_DATA", "dirichlet:A:redistribute"))
 
 
 @pytest.mark.usefixtures("plants")

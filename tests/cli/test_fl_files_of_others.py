@@ -28,23 +28,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["evil.py:Net", "timm:/evil.py:Net", "evil:Net"])
-@pytest.mark.parametrize("command", ["forget", "admit"])
-def test_a_file_of_sums_runs_no_code(hopfed, folder, name, command):
-    pytest.importorskip("torch")
-    small = ("--clients", 3, "--set", "filters=4")
-    assert hopfed("fl", "collect", "sums.h5", *small, "--without", 1)[0] == 0
-    run = Run.load("sums.h5")
-    config = json.loads(json.dumps(run.config))
-    config["task"]["models"] = [name]
-    replace(run, config=config).save("evil.h5")
-    before = (folder / "evil.h5").read_bytes()
-    status, _, words = hopfed("fl", command, "evil.h5", 0 if command == "forget" else 1)
-    assert (status, words.count("\n")) == (2, 1)
-    assert not (folder / "ran").exists()
-    assert (folder / "evil.h5").read_bytes() == before
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -196,25 +179,6 @@ def features(seed):
     x, y = rng.standard_normal((80, 4)).round(3), rng.integers(0, 2, 80)
     lines = [",".join(map(str, [*row, label])) for row, label in zip(x, y, strict=True)]
     return "\n".join(["a,b,c,d,label", *lines, ""])
-
-
-def test_sums_that_lead_to_another_file_are_not_taken_for_ones_own(hopfed, tmp_path):
-    """Who sends sums and gets them back had the exact sums of any file that their settings name."""
-    pytest.importorskip("torch")
-    file, data, rng = tmp_path / "sums.h5", tmp_path / "mine.npz", np.random.default_rng(72)
-    images, labels = rng.integers(0, 256, (80, 8, 8), np.uint8), rng.integers(0, 2, 80)
-    np.savez(data, images=images, labels=labels)
-    small = "--data", data, "--clients", 2, "--partition", "iid", "--without", "1"
-    status, _, error = hopfed("fl", "collect", file, *small)
-    assert status == 0, error
-    before = file.read_bytes()
-    for command, client in (("admit", 1), ("forget", 0)):
-        status, text, error = hopfed("fl", command, file, client)
-        assert (status, text) == (2, "")
-        assert str(data) in error
-        assert "--data" in error
-        assert file.read_bytes() == before
-    assert hopfed("fl", "admit", file, 1, "--data", data)[0] == 0
 
 
 def test_a_resumed_run_reads_no_file_that_it_alone_names(hopfed, tmp_path):

@@ -142,15 +142,3 @@ def test_nobody_elses_file_says_who_gets_the_key_of_wandb(tmp_path, monkeypatch,
     with pytest.raises(HopfedError, match="may name entity and project only"):
         WandB("p")
     assert len(begun) == 2
-
-
-def test_a_folder_called_like_a_set_of_the_hub_is_not_read_for_it(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="torch is not installed")
-    from hopfed.errors import DataError
-    from hopfed.neural.data import hub
-
-    monkeypatch.setattr(hub, "_library", lambda _: object())
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "ylecun" / "mnist").mkdir(parents=True)
-    with pytest.raises(DataError, match="is in this folder and would be read instead"):
-        hub.read_hub("mnist")

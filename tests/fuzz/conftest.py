@@ -55,8 +55,9 @@ def _fill(inputs):
         os.mkfifo(inputs / f"pipe{suffix}")
         (inputs / f"device{suffix}").symlink_to("/dev/zero")
         (inputs / f"[{suffix}").write_bytes(seeds[0])
-    for at, held in FOLDERS["mnist"].items():
-        (inputs / at).write_bytes(held)
+    for at, held in FOLDERS["pets"].items():
+        (inputs / "pets" / at).parent.mkdir(parents=True, exist_ok=True)
+        (inputs / "pets" / at).write_bytes(held)
     for name in ("rows.npy", "rows.csv", "rows.npz", "settings.toml"):
         (inputs / name).write_bytes(FILES[Path(name).suffix][0])
     made = ["run", "bbp", "--set", "N=24", "--set", "M=40,80", "--seeds", "2", "--out"]

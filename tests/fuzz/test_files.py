@@ -80,7 +80,7 @@ def examples(folder, data, suffix, told=TOLD[0]):
 
 
 def dataset(folder, data):
-    from hopfed.neural.data.archives import read_npz
+    from hopfed.neural.data.sources import read_npz
 
     path = folder / "a.npz"
     path.write_bytes(data)
@@ -169,7 +169,7 @@ TestSlow = pytest.mark.slow(cases_of(SLOW))
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".h5", ".parquet", ".feather"])
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device", "loop", "long", "empty", "nothing"])
 def test_what_is_no_file(tmp_path, suffix, kind):
-    from hopfed.neural.data.archives import read_npz
+    from hopfed.neural.data.sources import read_npz
 
     path = tmp_path / f"a{suffix}"
     if kind == "folder":

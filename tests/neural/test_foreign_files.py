@@ -27,7 +27,7 @@ def net(folder, said="", before=""):
     """Make the network of a file in `folder`, which does `before` first."""
     folder.mkdir(exist_ok=True)
     (folder / "net.py").write_text(before + NET.format(said=said))
-    return make(f"{folder / 'net.py'}:Net", SHAPE, pretrained=False)
+    return make(f"{folder / 'net.py'}:Net", SHAPE)
 
 
 def test_networks_of_files_of_one_name_are_pickled(tmp_path):

@@ -5,21 +5,16 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
 from hopfed.errors import ArgumentError, HopfedError  # noqa: E402
 from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.kernels import pack  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
 from hopfed.neural.readouts.bits import Filters, Patches, as_bits  # noqa: E402
-from hopfed.neural.readouts.ridge import Choice, Sums, log_probabilities, readouts  # noqa: E402
+from hopfed.neural.readouts.ridge import Choice, Readout, log_probabilities  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
-from hopfed.spectral.sharpening import dream, sharpened_product  # noqa: E402
 
 
 def played(clients=3, rounds=1, participation=None, **own):
@@ -41,50 +36,11 @@ def played(clients=3, rounds=1, participation=None, **own):
     return method, found
 
 
-@given(st.integers(0, 10**6), st.sampled_from([0.1, 1.0, 7.0]), st.integers(1, 12))
-@settings(max_examples=25, deadline=None)
-def test_a_read_out_is_the_ridge_solution(seed, ridge, width):
-    rng = np.random.default_rng(seed)
-    z = np.where(rng.random((30, width)) < 0.5, 1, -1).astype(np.int8)
-    y = rng.integers(4, size=30)
-    found = readouts(Sums.of(pack(z), y, 4), (ridge,))[0]
-    z = z.astype(float)
-    wanted = np.linalg.solve(z.T @ z + ridge * 30 * np.eye(width), z.T @ np.eye(4)[y])
-    np.testing.assert_allclose(found, wanted, atol=1e-10)
-
-
-def test_a_read_out_is_an_operator_that_has_dreamed():
-    """``W = t / D (B - t / (1 + t) J(t) B) / n`` with J = A / (n D) and t = D / rho."""
-    rng = np.random.default_rng(1)
-    z = np.where(rng.random((40, 9)) < 0.5, 1, -1).astype(np.int8)
-    y, rho, D = rng.integers(3, size=40), 0.3, 9
-    sums, t = Sums.of(pack(z), y, 3), D / rho
-    B = sums.by_class / 40
-    dreamed = sharpened_product(pack(z), B, t)
-    np.testing.assert_allclose(
-        readouts(sums, (rho,))[0], t / D * (B - t / (1 + t) * dreamed), atol=1e-10
-    )
-    values, vectors = np.linalg.eigh(sums.operator.matrix / (40 * D))
-    through = vectors @ (dream(values, t)[:, None] * (vectors.T @ B))
-    np.testing.assert_allclose(dreamed, through, atol=1e-10)
-
-
-def test_sums_of_clients_are_sums():
-    rng = np.random.default_rng(2)
-    z = np.where(rng.random((50, 7)) < 0.5, 1, -1).astype(np.int8)
-    y = rng.integers(3, size=50)
-    whole = Sums.of(pack(z), y, 3)
-    parts = Sums.of(pack(z[:20]), y[:20], 3) + Sums.of(pack(z[20:]), y[20:], 3)
-    np.testing.assert_array_equal(parts.operator.matrix, whole.operator.matrix)
-    np.testing.assert_array_equal(parts.by_class, whole.by_class)
-    np.testing.assert_array_equal(readouts(parts, (0.1, 1.0)), readouts(whole, (0.1, 1.0)))
-
-
 def test_bits_are_what_the_definition_says():
     images = torch.rand(4, 2, 7, 6, generator=torch.Generator().manual_seed(0))
     patches = Patches(2, 7, 6, 3)
     moments = patches.moments(iter([images]))
-    filters = Filters.drawn(patches, moments, 5, 2, np.random.default_rng(0))
+    filters = Filters.drawn(patches, moments, 5, 2, seed=0)
     features = filters(images)
     assert features.shape == (4, filters.length) == (4, 40)
     # One response by hand: the first patch of the first image under the first filter.
@@ -111,7 +67,7 @@ def test_whitened_filters_see_noise_of_one_size():
     rng = np.random.default_rng(3)
     images = torch.as_tensor(rng.random((60, 1, 12, 12)).cumsum(axis=3), dtype=torch.float32)
     patches = Patches(1, 12, 12, 3)
-    filters = Filters.drawn(patches, patches.moments(iter([images])), 200, 1, rng)
+    filters = Filters.drawn(patches, patches.moments(iter([images])), 200, 1, seed=3)
     seen = (patches.of(images).reshape(-1, 9).numpy() - filters.mean) @ filters.kernel
     spread = seen.std(axis=0)
     assert spread.max() < 1.1  # the first direction of such patches holds nearly all variance
@@ -132,8 +88,9 @@ def test_any_network_encodes_whose_features_are_bits_at_their_means():
     bits, labels = method.bits_of(down, 0, "train")
     np.testing.assert_array_equal(bits[:, -1], 1)
     assert set(np.unique(bits)) == {-1, 1}
-    found = method.classifier(first.state.clients.get(0), down, 0).of_bits(bits)
-    assert (found.argmax(axis=1) == labels).mean() > 0.5
+    x, _ = data.batch(data.rows(method.loaded.split.train[0]))
+    found = method.classifier(first.state.clients.get(0), down, 0)(x)
+    assert (np.asarray(found.argmax(dim=1)) == labels).mean() > 0.5
     assert first.traffic.up.max() < 4 * method.n_bits**2
 
 
@@ -145,8 +102,8 @@ def test_a_network_reads_text():
     except HopfedError as error:
         pytest.skip(str(error))
     down = state.down.get(EVERYONE)
-    bits, labels = method.bits_of(down, 1, "test")
-    assert method.classifier(state.clients.get(1), down, 1).of_bits(bits).shape[0] == len(labels)
+    x, labels = method.loaded.tensors.batch(method.loaded.tensors.rows(method.loaded.split.test[1]))
+    assert method.classifier(state.clients.get(1), down, 1)(x).shape == (len(labels), 80)
     with pytest.raises(ArgumentError, match="mirror must be false but for images"):
         Hebbian(task, encoder="network", mirror=True).server_start(0)
 
@@ -216,7 +173,7 @@ def test_whoever_comes_later_is_added_exactly():
     # With the filters of those who came first, the sums are those of all three.
     parts = [method.bits_of(last, c, "train")[0].astype(int) for c in range(3)]
     whole = np.concatenate(parts)
-    operator = method.pooled_sums(last).operator.matrix
+    operator = method.pooled_sums(last).operator
     np.testing.assert_array_equal(operator, whole.T @ whole)
     assert int(last["examples"]) == int(together["examples"]) == len(whole)
 
@@ -252,8 +209,8 @@ def test_what_no_bits_give_is_malformed():
         ({"filters": 0}, "filters must be at least 1"),
         ({"reading": "loud"}, "reading must be one of personal"),
         ({"patch": 9}, "patch must be from 1 to 8"),
-        ({"encoder": "eye"}, "encoder must be one of patches, network"),
-        ({"encoder": "network", "bits": "public"}, "bits must be pooled where a network encodes"),
+        ({"encoder": "eye"}, "encoder must be one of auto, patches, rows, network"),
+        ({"encoder": "network", "bits": "public"}, "bits must be pooled but for patches"),
     ],
 )
 def test_settings_are_checked(own, words):
@@ -265,3 +222,59 @@ def test_settings_are_checked(own, words):
 def test_a_prior_shifts_what_is_likely():
     even = log_probabilities(np.zeros((1, 2)), Choice(1.0, 0.0, 4.0, 0.5), np.log([9.0, 1.0]))
     np.testing.assert_allclose(np.exp(even), [[0.75, 0.25]])
+
+
+def test_rows_are_bits_at_their_means():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 300)
+    rows = rng.normal(size=(300, 12)) + 2 * np.eye(12)[labels]
+    method = Hebbian(TaskSpec(data=(rows, labels), models=("mlp:4",), clients=3, partition="iid"))
+    state = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine()).state
+    down = state.down.get(EVERYONE)
+    bits, _ = method.bits_of(down, 1, "train")
+    mine, every = method.loaded.split.train[1], np.concatenate(method.loaded.split.train)
+    assert method.n_bits == 13
+    held = rows.astype(np.float32)
+    np.testing.assert_array_equal(bits[:, :-1] > 0, held[mine] >= held[every].mean(axis=0))
+    test = np.concatenate(method.loaded.split.test)
+    found = method.classifier(state.clients[0], down, 0)(method.loaded.tensors.batch(
+        method.loaded.tensors.rows(test))[0])  # fmt: skip
+    assert (np.asarray(found.argmax(dim=1)) == labels[test]).mean() > 0.6
+    with pytest.raises(ArgumentError, match="bits must be pooled but for patches"):
+        Hebbian(method.task, bits="public").server_start(0)
+
+
+def test_likely_settings_are_mixed_by_their_shares():
+    choices = [Choice(1.0, 0.0, 1.0, 0.0)] * 2
+    weights = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
+    shares = np.array([0.25, 0.75])
+    mixed = Readout(lambda x: x, weights, choices, np.zeros(2), shares)(torch.ones(1, 1))
+    e = np.e / (1 + np.e)
+    np.testing.assert_allclose(mixed.exp(), [[0.25 * e + 0.75 * (1 - e)] * 1 + [
+        0.25 * (1 - e) + 0.75 * e]])  # fmt: skip
+
+
+def log_loss(pooling):
+    """Mean over clients, of three rotations, of the loss of a test example."""
+    task = TaskSpec(
+        models=("mlp",), clients=6, partition="rotation:0,60,180", shares=(6.0, 1.0, 3.0)
+    )
+    method = Hebbian(task, filters=16, pooling=pooling)
+    state = play_round(method, None, 0, seed=0, clients=6, engine=LocalEngine()).state
+    found = []
+    for c in range(6):
+        x, y = task_batch(method, c)
+        logs = method.classifier(state.clients.get(c), state.down.get(c, state.down[EVERYONE]), c)
+        found.append(-float(logs(x)[np.arange(len(y)), y].mean()))
+    return np.mean(found)
+
+
+def task_batch(method, client):
+    return method.loaded.tensors.batch(method.loaded.tensors.rows(method.loaded.split.test[client]))
+
+
+def test_clients_that_turn_images_alike_help_each_other():
+    assert log_loss("resembling") < 0.9 * log_loss("equal")
+    for own in ({"reading": "global"}, {"epsilon": 10.0, "bits": "public"}):
+        with pytest.raises(ArgumentError, match=r"where (pooling is resembling|counts have noise)"):
+            Hebbian(TaskSpec(models=("mlp",)), pooling="resembling", **own)

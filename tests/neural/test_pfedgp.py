@@ -1,14 +1,13 @@
 """Gaussian processes on transformed labels against GPyTorch, and pFedGP built on them."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from hopfed.errors import ArgumentError, BackendError  # noqa: E402
+from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.messages import malformed, nbytes  # noqa: E402
@@ -16,7 +15,6 @@ from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.memory.gaussian import (  # noqa: E402
     dirichlet_targets,
-    gpytorch,
     kernel,
     log_evidence,
     process,
@@ -46,7 +44,7 @@ def trained(method, rounds=3, **settings):
 
 def theirs(x, labels, classes):
     """GPyTorch's own likelihood and a model around it, with the same kernel."""
-    gp = gpytorch()
+    gp = pytest.importorskip("gpytorch")
     likelihood = gp.likelihoods.DirichletClassificationLikelihood(labels, dtype=torch.float64)
     targets = likelihood.transformed_targets
 
@@ -70,7 +68,8 @@ def theirs(x, labels, classes):
 
 def test_targets_and_noise_are_gpytorchs():
     _, labels = examples()
-    likelihood = gpytorch().likelihoods.DirichletClassificationLikelihood(labels)
+    gpytorch = pytest.importorskip("gpytorch")
+    likelihood = gpytorch.likelihoods.DirichletClassificationLikelihood(labels)
     targets, noise = dirichlet_targets(labels, 3)
     torch.testing.assert_close(targets, likelihood.transformed_targets)
     torch.testing.assert_close(noise, likelihood.noise)
@@ -84,7 +83,8 @@ def test_the_evidence_is_gpytorchs():
     x, labels = examples()
     latent, likelihood = theirs(x.double(), labels, 3)
     latent.train()
-    evidence = gpytorch().mlls.ExactMarginalLogLikelihood(likelihood, latent)
+    gpytorch = pytest.importorskip("gpytorch")
+    evidence = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, latent)
     expected = evidence(latent(x.double()), likelihood.transformed_targets).mean().detach()
     found = log_evidence(x.double(), labels, 3, LENGTH.double(), SCALE.double())
     assert abs(float(expected) - float(found)) < 1e-6  # its noise is float32
@@ -130,7 +130,8 @@ def test_the_posterior_is_the_closed_form_and_gpytorchs():
     latent = middle + (kernel(q, z, *pair) @ weights)[..., 0]
     torch.testing.assert_close(found, latent.T.log_softmax(dim=1), rtol=1e-5, atol=1e-5)
     model, _ = theirs(z, labels, 3)
-    with torch.no_grad(), gpytorch().settings.skip_posterior_variances():
+    gpytorch = pytest.importorskip("gpytorch")
+    with torch.no_grad(), gpytorch.settings.skip_posterior_variances():
         other = model.eval()(q).mean
     torch.testing.assert_close(found, other.T.log_softmax(dim=1), rtol=1e-5, atol=1e-5)
 
@@ -184,14 +185,6 @@ def test_the_evidence_rises_in_training():
     method = PFedGP(SPEC, Training(lr=0.02, epochs=3, way="sequential"))
     first, last = trained(method, 1), trained(method, 4)
     assert np.nanmean(last.client_metrics["loss"]) < np.nanmean(first.client_metrics["loss"])
-
-
-def test_without_gpytorch_one_line_says_what_to_do(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gpytorch", None)
-    method = PFedGP(SPEC, Training(way="sequential"))
-    assert trained(method, 1).faults.codes.sum() == 0  # training does without
-    with pytest.raises(BackendError, match=r"^gpytorch is not installed: pip install 'hopfed\["):
-        method.classifier({}, {}, 0)
 
 
 @pytest.mark.parametrize(

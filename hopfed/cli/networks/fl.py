@@ -15,7 +15,6 @@ import click
 from hopfed._lib.outputs import RUN, check_folder, replacing
 from hopfed.cli import HelpfulGroup
 from hopfed.cli.device import device_option, for_networks
-from hopfed.cli.networks.collected import COMMANDS
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
@@ -33,10 +32,6 @@ def fl_command() -> None:
     """
 
 
-for command in COMMANDS:
-    fl_command.add_command(command)
-
-
 def _task_options(command: Any) -> Any:
     """Options that say what is trained on what."""
     for option in reversed(
@@ -51,14 +46,14 @@ def _task_options(command: Any) -> Any:
             click.option(
                 "--data",
                 help="digits; FILE.npz with arrays images (or x) and labels (or y); a table of "
-                "features, FILE.csv[:LABELS]; NAME or hub:NAME, of mnist, cifar10, cifar100, "
-                "tiny-imagenet, femnist, shakespeare, pacs or office-home. Files and NAME are "
-                "looked for in HOPFED_DATA too. [default: digits]",
+                "features, FILE.csv[:LABELS]; a FOLDER of pictures by class; hub:OWNER/NAME; or "
+                "NAME of NAME.npz in HOPFED_DATA, as mnist, cifar10, cifar100, tiny-imagenet, "
+                "femnist, shakespeare, pacs or office-home. [default: digits]",
             ),
             click.option(
                 "--partition",
                 help="iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no "
-                "client empty, writer, role, domain, pachinko or rotation:ANGLES. "
+                "client empty, writer, role, domain, pachinko, rotation:ANGLES or given:FILE.npz. "
                 "[default: dirichlet:0.5]",
             ),
             click.option("--clients", type=COUNT, help="Number of clients."),
@@ -66,8 +61,7 @@ def _task_options(command: Any) -> Any:
             click.option(
                 "--models",
                 help="Architectures, which clients take in turn: lenet,mlp:200x100; your own "
-                "torch.nn.Module as module:Net or FILE.py:Net; torchvision:NAME, timm:NAME, "
-                "hf:NAME.",
+                "torch.nn.Module as module:Net or FILE.py:Net.",
             ),
             click.option("--seeds", type=SEEDS, help="Number of seeds, or 100:110 for 100 to 109."),
             click.option(
@@ -219,14 +213,9 @@ def _settings(fl: Any, method: str, options: dict[str, Any]) -> tuple[int, Any, 
 def _for_features(config: Any, settings: list[str]) -> list[str]:
     """Settings for rows of features where the defaults, which are for images, were not changed."""
     from hopfed.neural.data.sources import holds_features
-    from hopfed.neural.methods import method
 
     named = {s.partition("=")[0].strip() for s in settings}
-    own = {f.name: f.default for f in _own(method(config.method))}
-    taken = [] if "models" in named else [FEATURES]
-    if "encoder" not in named and own.get("encoder") == "patches":
-        taken.append("encoder=network")
-    return taken if taken and holds_features(config.data) else []
+    return [FEATURES] if "models" not in named and holds_features(config.data) else []
 
 
 @fl_command.command("predict")

@@ -1,20 +1,34 @@
-"""`Partition`: a dataset divided among clients, each with training, validation and test parts."""
+"""`Partition`: a dataset divided among clients, each with training, validation and test parts.
+
+Sources of the schemes: theory/NOTES.md, "Data splits of the neural experiments" and "Domains and
+public data". A scheme is a function of the data, the number of clients, the seed, the smallest
+number of examples of a client, and the words behind its name; it returns the data (turned, by
+`rotation`) and the rows of each client. Schemes draw from streams of their own under the seed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
 
 import numpy as np
 
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import require
-from hopfed.errors import DataError
-from hopfed.neural.data import allocate, splits
+from hopfed.data.files import opened, reading
+from hopfed.errors import ArgumentError, DataError
+from hopfed.neural.data import splits
 from hopfed.neural.data.dataset import Dataset
-from hopfed.neural.data.schemes import Request, divide
 
 Rows = tuple[np.ndarray, ...]
+Divided = tuple[Dataset, list[np.ndarray]]
+PARTS = ("train", "validation", "test")
+LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
+PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,20 +64,21 @@ class Partition:
     @property
     def sizes(self) -> np.ndarray:
         """(clients, 3) numbers of training, validation and test examples."""
-        parts = (self.train, self.validation, self.test)
-        return np.array([[len(rows) for rows in part] for part in parts]).T
+        return np.array([[len(rows) for rows in getattr(self, part)] for part in PARTS]).T
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the clients: their domain or writer if the scheme uses it, else their number."""
         data, kind = self.dataset, self.scheme.partition(":")[0]
-        if kind in ("domain", "rotation"):
-            code, words = data.domain, data.domain_names
-        elif kind in ("writer", "role"):
-            code, words = data.writer, data.writer_names
-        else:
+        code, words = {
+            "domain": (data.domain, data.domain_names),
+            "rotation": (data.domain, data.domain_names),
+            "writer": (data.writer, data.writer_names),
+            "role": (data.writer, data.writer_names),
+        }.get(kind, (None, ()))
+        if code is None:
             return tuple(str(k) for k in self.ids)
-        return tuple(words[np.asarray(code)[rows[0]]] for rows in self.train)
+        return tuple(words[code[rows[0]]] for rows in self.train)
 
     @property
     def unused(self) -> int:
@@ -79,33 +94,29 @@ class Partition:
         >>> partition("classes:2", digits(), clients=5).counts("test").astype(bool).sum(axis=1)
         array([2, 2, 2, 2, 2])
         """
-        every = ("train", "validation", "test")
-        require(part in (*every, "all"), "part", f"one of {', '.join(every)} or all", repr(part))
-        names = every if part == "all" else (part,)
-        total = np.zeros((len(self), self.dataset.classes), dtype=np.int64)
-        for name in names:
-            for client, rows in enumerate(getattr(self, name)):
-                labels = self.dataset.labels[rows]
-                total[client] += np.bincount(labels, minlength=self.dataset.classes)
-        return total
+        require(part in (*PARTS, "all"), "part", f"one of {', '.join(PARTS)} or all", repr(part))
+        rows = [getattr(self, name) for name in (PARTS if part == "all" else (part,))]
+        own = [np.concatenate(each) for each in zip(*rows, strict=True)]
+        data = self.dataset
+        return np.stack([np.bincount(data.labels[r], minlength=data.classes) for r in own])
 
     def take(self, clients: Sequence[int] | np.ndarray) -> Partition:
         """Return the partition of the clients at these positions."""
+        rows = {part: tuple(getattr(self, part)[k] for k in clients) for part in PARTS}
+        return replace(self, **rows, ids=tuple(self.ids[k] for k in clients))
 
-        def chosen(rows: Rows) -> Rows:
-            return tuple(rows[k] for k in clients)
-
-        return replace(
-            self,
-            train=chosen(self.train),
-            validation=chosen(self.validation),
-            test=chosen(self.test),
-            ids=tuple(self.ids[k] for k in clients),
-        )
+    def save(self, path: str | Path) -> None:
+        """Write the client and the part of each row to an .npz file, for the scheme given:FILE."""
+        client = np.full(len(self.dataset), -1)
+        part = np.zeros(len(self.dataset), np.int8)
+        for number, name in enumerate(PARTS):
+            for k, rows in enumerate(getattr(self, name)):
+                client[rows], part[rows] = k, number
+        np.savez_compressed(path, client=client, part=part)
 
 
 def partition(
-    scheme: str,
+    scheme: str | Sequence[np.ndarray],
     dataset: Dataset,
     clients: int | None = None,
     seed: int = 0,
@@ -121,11 +132,13 @@ def partition(
 
     Parameters
     ----------
-    scheme : one of
+    scheme : arrays of the rows of each client; or one of
 
         "iid" : at random.
         "classes:K" : K classes per client, with unequal sizes as in FedSSA.
-        "dirichlet:ALPHA[:redistribute]" : see :func:`allocate.dirichlet`.
+        "dirichlet:ALPHA[:redistribute]" : each class is divided by weights drawn from a symmetric
+            Dirichlet distribution, as in kNN-Per, so sizes differ too; `redistribute` gives
+            clients below the minimum some of the largest client's examples.
         "pachinko[:COARSE[:FINE]]" : by superclasses; 0.3 and 10 as in kNN-Per.
         "writer" or "role" : one client per writer; fewer clients are writers drawn at random.
         "domain" : one client per domain; a multiple of that number divides each domain.
@@ -133,7 +146,9 @@ def partition(
             "rotation:0,20,40,60:100"; 100 images per class by default, or all if there are fewer.
             The domains show different images. With "same" they show the same images, and an image
             is in the same part in every domain.
+        "given:FILE.npz" : what `Partition.save` wrote, of as many rows; parts are those of then.
     clients : number of clients; may be omitted if the scheme takes it from the data.
+    seed : of all draws.
     shares : shares of training, validation and test examples, 8:1:1 as in FedSSA, stratified by
         class. If the dataset has groups (speeches), the split keeps groups whole instead.
     minimum : smallest number of examples per client, 3 or more.
@@ -156,10 +171,16 @@ def partition(
     """
     fractions = splits.check_shares(shares)
     require(minimum >= 3, "minimum", "3 or more", minimum)
-    request = Request(dataset, clients, check_seed(seed), minimum)
-    dataset, own = divide(scheme, request)
-    allocate.check_sizes([len(rows) for rows in own], minimum, "take fewer clients")
-    parts = _parts(dataset, own, fractions, published, seed)
+    check_seed(seed)
+    kept = None
+    if not isinstance(scheme, str):
+        scheme, own = "given", _listed(scheme, len(dataset))
+    elif scheme.startswith("given:"):
+        own, kept = _read(scheme.removeprefix("given:"), len(dataset), clients)
+    else:
+        dataset, own = _divided(scheme, dataset, clients, seed, minimum)
+    check_sizes([len(rows) for rows in own], minimum, "take fewer clients")
+    parts = _parts(dataset, own, fractions, published, seed) if kept is None else kept
     train, validation, test = (tuple(rows[parts[rows] == k] for rows in own) for k in range(3))
     result = Partition(scheme, seed, dataset, train, validation, test, tuple(range(len(own))))
     for client, sizes in enumerate(result.sizes):
@@ -169,39 +190,274 @@ def partition(
     return result
 
 
-def hold_out(part: Partition, share: float = 0.2, seed: int = 0) -> tuple[Partition, Partition]:
-    """Divide the clients at random into those that train and those held out until the end.
+def check_clients(clients: int | None, most: int, minimum: int = 1) -> int:
+    """Return `clients`; ArgumentError unless each can get `minimum` out of `most` examples."""
+    if clients is None:
+        raise ArgumentError("clients", "given for this partition", None)
+    each = f" with {minimum} each" if minimum > 1 else ""
+    require(clients >= 1, "clients", "1 or more", clients)
+    require(clients * minimum <= most, "clients", f"within the {most} there are{each}", clients)
+    return clients
 
-    Source: arXiv:2111.09360, Section 5; theory/NOTES.md, "Data splits of the neural experiments".
 
-    Parameters
-    ----------
-    share : share of the clients that are held out; kNN-Per uses 0.2.
-    part : of all clients.
-    seed : of the draw.
+def check_sizes(sizes: list[int], minimum: int, advice: str) -> None:
+    """Raise DataError if a client has fewer than `minimum` examples; name the first such client."""
+    short = next((k for k, size in enumerate(sizes) if size < minimum), None)
+    if short is not None:
+        which = f"client {short} of {len(sizes)} gets {sizes[short]} examples"
+        raise DataError(f"partition: {which}, fewer than {minimum}; {advice}")
 
-    Raises
-    ------
-    ArgumentError : a share outside (0, 1), or one client only.
 
-    Examples
-    --------
-    >>> from hopfed.neural.data.sources import digits
-    >>> seen, unseen = hold_out(partition("iid", digits(), clients=10))
-    >>> len(seen), len(unseen)
-    (8, 2)
+def _divided(scheme: str, data: Dataset, clients: int | None, seed: int, least: int) -> Divided:
+    """The data and each client's rows by a scheme's name."""
+    name = scheme.partition(":")[0]
+    if name not in _SCHEMES:
+        near = get_close_matches(name, _SCHEMES, n=1, cutoff=0.5)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        known = f"one of {', '.join(_SCHEMES)}, given:FILE.npz{hint}"
+        raise ArgumentError("partition", known, repr(scheme))
+    usage, form, method = _SCHEMES[name]
+    match = re.fullmatch(form, scheme, re.ASCII)
+    if match is None:
+        raise ArgumentError("partition", f"of the form {usage}", repr(scheme))
+    return method(data, clients, seed, least, *match.groups())
+
+
+def _iid(data: Dataset, clients: int | None, seed: int, _: int) -> Divided:
+    clients = check_clients(clients, len(data))
+    order = stream(seed, "partition", "iid").permutation(len(data))
+    return data, [np.sort(own) for own in np.array_split(order, clients)]
+
+
+def _classes(data: Dataset, clients: int | None, seed: int, _: int, each: str) -> Divided:
+    """Exactly so many classes for each client; the numbers of holders differ by at most one.
+
+    The authors' program can draw a class twice for a client, and leave examples over.
     """
-    require(0 < share < 1, "share", "between 0 and 1", share)
-    require(len(part) > 1, "partition", "of two clients or more", len(part))
-    count = min(max(round(share * len(part)), 1), len(part) - 1)
-    order = stream(seed, "hold out").permutation(len(part))
-    return part.take(np.sort(order[count:])), part.take(np.sort(order[:count]))
+    clients, labels = check_clients(clients, len(data)), data.labels
+    classes = np.unique(labels)
+    rule = f"from 1 to the {len(classes)} classes there are"
+    require(1 <= int(each) <= len(classes), "classes per client", rule, int(each))
+    rng = stream(seed, "partition", "classes")
+    holders: list[list[int]] = [[] for _ in classes]
+    for client in range(clients):
+        taken = np.array([len(held) for held in holders])
+        for k in np.lexsort((rng.random(len(classes)), taken))[: int(each)]:
+            holders[k].append(client)
+    own: list[list[np.ndarray]] = [[] for _ in range(clients)]
+    for label, held in zip(classes, holders, strict=True):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        if len(rows) < len(held):
+            got = f"{clients} with class {label} at {len(held)} of them, of {len(rows)} examples"
+            raise ArgumentError("clients", "few enough for one example of each class", got)
+        weights = rng.uniform(LOW, HIGH, size=len(held))
+        for client, part in zip(held, _share_out(rows, weights, at_least=1), strict=True):
+            own[client].append(part)
+    return data, [np.sort(np.concatenate(parts)) for parts in own]
+
+
+def _dirichlet(
+    data: Dataset, clients: int | None, seed: int, minimum: int, alpha: str, fill: str | None
+) -> Divided:
+    clients, law = check_clients(clients, len(data), minimum), _above_zero("alpha", alpha)
+    rng = stream(seed, "partition", "dirichlet")
+    own: list[list[np.ndarray]] = [[] for _ in range(clients)]
+    for label in np.unique(data.labels):
+        rows = rng.permutation(np.flatnonzero(data.labels == label))
+        weights = rng.dirichlet(np.full(clients, law))
+        for parts, part in zip(own, _share_out(rows, weights), strict=True):
+            parts.append(part)
+    drawn = [np.concatenate(parts) for parts in own]
+    if fill is not None:  # single examples of the largest client, drawn at random
+        lists = [rng.permutation(part).tolist() for part in drawn]
+        for short in lists:
+            while len(short) < minimum:
+                short.append(max(lists, key=len).pop())
+        drawn = [np.array(rows, dtype=np.int64) for rows in lists]
+    advice = f"take a larger alpha, fewer clients, or dirichlet:{law:g}:redistribute"
+    check_sizes([len(rows) for rows in drawn], minimum, advice)
+    return data, [np.sort(rows) for rows in drawn]
+
+
+def _pachinko(
+    data: Dataset, clients: int | None, seed: int, _: int, alpha: str | None, beta: str | None
+) -> Divided:
+    """For each example a client draws a coarse label, then a fine label (Reddi et al., 2021).
+
+    Examples are drawn without replacement; a label without remaining examples is not drawn again.
+    """
+    if data.coarse is None:
+        raise DataError(f"{data.name}: pachinko needs superclasses, and there are none")
+    clients = check_clients(clients, len(data))
+    a, b = _above_zero("alpha", alpha or "0.3"), _above_zero("beta", beta or "10")
+    rng = stream(seed, "partition", "pachinko")
+    stock = [
+        rng.permutation(np.flatnonzero(data.labels == k)).tolist() for k in range(data.classes)
+    ]
+    families = [np.flatnonzero(data.coarse == k) for k in np.unique(data.coarse)]
+    left = [np.array([len(stock[k]) for k in family]) for family in families]
+    total = np.array([n.sum() for n in left])
+    own: list[list[int]] = [[] for _ in range(clients)]
+    for rows in own:
+        coarse = rng.dirichlet(np.full(len(families), a))
+        fine = [rng.dirichlet(np.full(len(family), b)) for family in families]
+        for _example in range(len(data) // clients):
+            c = _drawn(coarse, total, rng)
+            k = _drawn(fine[c], left[c], rng)
+            left[c][k] -= 1
+            total[c] -= 1
+            rows.append(stock[families[c][k]].pop())
+    return data, [np.sort(np.array(rows, dtype=np.int64)) for rows in own]
+
+
+def _drawn(weights: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> int:
+    """Draw an index by its weight from those of which some are left."""
+    law = np.where(left > 0, np.maximum(weights, 1e-300), 0.0).cumsum()
+    return int(np.searchsorted(law[:-1], rng.random() * law[-1], side="right"))
+
+
+def _writer(data: Dataset, clients: int | None, seed: int, minimum: int) -> Divided:
+    """Writers with enough examples, or speeches, all or a draw."""
+    if data.writer is None:
+        raise DataError(f"{data.name}: there are no writers or roles")
+    units = np.arange(len(data)) if data.group is None else data.group
+    pairs = np.unique(np.stack([data.writer, units]), axis=1)[0]
+    writers, counts = np.unique(pairs, return_counts=True)
+    large = writers[counts >= minimum]
+    if len(large) == 0:
+        raise DataError(f"no writer has {minimum} examples or speeches")
+    clients = check_clients(len(large) if clients is None else clients, len(large))
+    chosen = np.sort(stream(seed, "partition", "group").permutation(large)[:clients])
+    return data, [np.flatnonzero(data.writer == k) for k in chosen]
+
+
+def _domain(data: Dataset, clients: int | None, seed: int, _: int) -> Divided:
+    """A domain for each client, or for several of consecutive numbers."""
+    if data.domain is None:
+        raise DataError(f"{data.name}: there are no domains")
+    present = np.unique(data.domain)
+    clients = len(present) if clients is None else clients
+    rule = f"a multiple of the {len(present)} domains"
+    require(clients > 0 and clients % len(present) == 0, "clients", rule, clients)
+    rng = stream(seed, "partition", "domain")
+    own = []
+    for k in present:
+        rows = rng.permutation(np.flatnonzero(data.domain == k))
+        own += [np.sort(part) for part in np.array_split(rows, clients // len(present))]
+    return data, own
+
+
+def _rotation(
+    data: Dataset,
+    clients: int | None,
+    seed: int,
+    minimum: int,
+    angles: str,
+    each: str | None,
+    same: str | None,
+) -> Divided:
+    """Domains of turned images, equally many of a class (arXiv:2101.11296, Section IV)."""
+    from scipy.ndimage import rotate
+
+    if not data.is_images or data.shape[1:] == (1, 1):
+        raise DataError(f"{data.name}: only images can be rotated")
+    turns = [float(angle) for angle in angles.split(",")]
+    distinct = len({angle % 360 for angle in turns}) == len(turns)
+    require(distinct, "angles", "one or more different angles", angles)
+    counts = np.bincount(data.labels, minlength=data.classes)
+    most = int(counts[counts > 0].min()) // (1 if same else len(turns))
+    size = min(PER_CLASS, most) if each is None else int(each)
+    require(1 <= size <= most, "images per class", f"from 1 to {most}", size)
+    rng = stream(seed, "partition", "rotation")
+    orders = [rng.permutation(np.flatnonzero(data.labels == k)) for k in range(data.classes)]
+    images, blocks = [], []
+    for j, angle in enumerate(turns):
+        start = 0 if same else size * j
+        blocks.append(np.concatenate([order[start : start + size] for order in orders]))
+        block = data.inputs[blocks[-1]]
+        if angle % 360:
+            turned = rotate(block.astype(np.float32), -angle, axes=(3, 2), reshape=False, order=1)
+            whole = block.dtype == np.uint8
+            block = (np.rint(turned) if whole else turned).astype(block.dtype)
+        images.append(block)
+    base = np.concatenate(blocks)
+    turned = replace(
+        data.take(base),
+        inputs=np.concatenate(images),
+        group=base,  # the image that a row shows
+        domain=np.repeat(np.arange(len(turns)), [len(block) for block in blocks]),
+        domain_names=tuple(f"{angle:g}°" for angle in turns),
+    )
+    return _domain(turned, clients, seed, minimum)
+
+
+_N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
+
+# Name -> usage text, regular expression, and the function that takes the expression's groups.
+_SCHEMES: dict[str, tuple[str, str, Callable[..., Divided]]] = {
+    "iid": ("iid", "iid", _iid),
+    "classes": ("classes:K, such as classes:2", r"classes:(\d{1,9})", _classes),
+    "dirichlet": (
+        "dirichlet:ALPHA[:redistribute], such as dirichlet:0.3",
+        rf"dirichlet:({_N})(:redistribute)?",
+        _dirichlet,
+    ),
+    "pachinko": (
+        "pachinko[:COARSE[:FINE]], such as pachinko:0.3:10",
+        rf"pachinko(?::({_N})(?::({_N}))?)?",
+        _pachinko,
+    ),
+    "writer": ("writer", "writer", _writer),
+    "role": ("role", "role", _writer),
+    "domain": ("domain", "domain", _domain),
+    "rotation": (
+        "rotation:ANGLES[:PER_CLASS][:same], such as rotation:0,20,40,60",
+        rf"rotation:({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?",
+        _rotation,
+    ),
+}
+
+
+def _listed(arrays: Sequence[np.ndarray], examples: int) -> list[np.ndarray]:
+    """Rows of each client that are given; they must exist and be different."""
+    own = [np.sort(np.asarray(rows, dtype=np.int64)) for rows in arrays]
+    every = np.sort(np.concatenate([*own, [-1, examples]]))
+    rule = f"different rows of the {examples} there are, for each client"
+    require(bool((np.diff(every) > 0).all()), "partition", rule, "others")
+    return own
+
+
+def _read(path: str, examples: int, clients: int | None) -> tuple[list[np.ndarray], np.ndarray]:
+    """Rows of each client, and part of each row, that `Partition.save` wrote."""
+    with opened(path) as file, reading(path):
+        held = np.load(file, allow_pickle=False)
+        client, part = held["client"], held["part"]
+        if not client.shape == part.shape == (examples,):
+            raise ValueError(f"a partition of {len(client)} rows, not of {examples}")
+        count = int(client.max()) + 1
+    require(clients in (None, count), "clients", f"{count}, as in {path}", clients)
+    return [np.flatnonzero(client == k) for k in range(count)], part
+
+
+def _above_zero(name: str, text: str) -> float:
+    value = float(text)
+    require(math.isfinite(value) and value > 0, name, "a number above 0", value)
+    return value
+
+
+def _share_out(rows: np.ndarray, weights: np.ndarray, at_least: int = 0) -> list[np.ndarray]:
+    """Cut `rows` into parts in proportion to `weights`, none smaller than `at_least`."""
+    if len(weights) == 0:
+        return []
+    free = len(rows) - at_least * len(weights)
+    cuts = np.rint(np.cumsum(weights) / weights.sum() * free).astype(int)
+    return np.split(rows, (cuts + at_least * np.arange(1, len(weights) + 1))[:-1])
 
 
 def _parts(
-    dataset: Dataset, own: allocate.Clients, shares: Sequence[float], published: bool, seed: int
+    dataset: Dataset, own: list[np.ndarray], shares: Sequence[float], published: bool, seed: int
 ) -> np.ndarray:
-    """Return the part of each row of the dataset, client by client.
+    """The part of each row of the dataset, client by client.
 
     If several clients hold rows of one group, such as the rotations of one image, the group is in
     the same part at all of them: no client trains on a test example of another client.
@@ -209,7 +465,10 @@ def _parts(
     if published and dataset.train is None:
         raise DataError(f"{dataset.name}: there is no published split")
     parts = np.full(len(dataset), splits.TEST)
-    shared = dataset.group is not None and _overlap([dataset.group[rows] for rows in own])
+    shared = False
+    if dataset.group is not None:
+        each = np.concatenate([np.unique(dataset.group[rows]) for rows in own])
+        shared = len(np.unique(each)) < len(each)
     for client, rows in enumerate([np.concatenate(own)] if shared else own):
         rng = stream(seed, "split", "all" if shared else client)
         if published:  # the published test examples stay test examples
@@ -222,9 +481,3 @@ def _parts(
             whose = "all clients" if shared else f"client {client} of {len(own)}"
             raise DataError(f"{error} ({whose})") from None
     return parts
-
-
-def _overlap(groups: list[np.ndarray]) -> bool:
-    """Whether two clients hold rows of one group."""
-    each = np.concatenate([np.unique(g) for g in groups])
-    return len(np.unique(each)) < len(each)

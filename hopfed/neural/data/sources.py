@@ -1,116 +1,52 @@
-"""`load`: returns the `Dataset` of a dataset's name, a file, or a name on the hub."""
+"""`load`: returns the `Dataset` of a name, a file, a folder, or a dataset of the hub."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+import zipfile
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from difflib import get_close_matches
-from functools import partial
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, DataError
-from hopfed.neural.data import folders, leaf
-from hopfed.neural.data.archives import npz_holds_features, read_npz
-from hopfed.neural.data.dataset import Dataset
-from hopfed.neural.data.features import TABLE, read_features
-from hopfed.neural.data.given import PREFIX, given
-from hopfed.neural.data.hub import ENTRIES, read_hub
+from hopfed.data.files import opened, reading
+from hopfed.errors import ArgumentError, BackendError, DataError
+from hopfed.neural.data import text
+from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
 
 ENVIRONMENT = "HOPFED_DATA"
-
-
-LEAF = ("train/*.json", "all_data/*.json")
-
-
-@dataclass(frozen=True)
-class Source:
-    """Places below the root where a named dataset may lie, and its reader.
-
-    Attributes
-    ----------
-    archives : patterns of .npz files, tried first, in this order.
-    folders : possible names of the official folder; the root itself is tried last.
-    markers : patterns of files or folders by which the official folder is recognised.
-    read : reader of that folder; if it decodes pictures, it also takes the side to resize to.
-    decodes : whether the reader decodes pictures.
-    size : default side of the pictures in pixels; None leaves their size.
-    """
-
-    archives: tuple[str, ...]
-    folders: tuple[str, ...]
-    markers: tuple[str, ...]
-    read: Callable[..., Dataset]
-    decodes: bool = False
-    size: int | None = None
-
-
-SOURCES = {
-    "mnist": Source(
-        ("mnist.npz", "mnist_*.npz"),
-        ("MNIST/raw", "MNIST", "mnist"),
-        ("train-images?idx3-ubyte*",),
-        folders.mnist,
-    ),
-    "cifar10": Source(
-        ("cifar10.npz", "cifar10_*.npz"),
-        ("cifar-10-batches-py",),
-        ("data_batch_1",),
-        folders.cifar10,
-    ),
-    "cifar100": Source(
-        ("cifar100.npz", "cifar100_*.npz"),
-        ("cifar-100-python",),
-        ("meta",),
-        folders.cifar100,
-    ),
-    "tiny-imagenet": Source(
-        ("tiny?imagenet.npz", "tiny?imagenet_*.npz"),
-        ("tiny-imagenet-200",),
-        ("wnids.txt",),
-        folders.tiny_imagenet,
-        decodes=True,
-    ),
-    "femnist": Source(
-        ("femnist.npz", "femnist_*.npz"),
-        ("femnist/data", "femnist"),
-        LEAF,
-        leaf.femnist,
-    ),
-    "shakespeare": Source(
-        ("shakespeare.npz", "shakespeare_*.npz"),
-        ("shakespeare/data", "shakespeare"),
-        LEAF,
-        leaf.shakespeare,
-    ),
-    "pacs": Source(
-        ("pacs.npz", "pacs[_0-9]*.npz"),
-        ("PACS", "pacs", "PACS/kfold", "pacs_data"),
-        ("art_painting",),
-        partial(folders.domains, name="pacs"),
-        decodes=True,
-        size=64,
-    ),
-    "office-home": Source(
-        ("office?home.npz", "office?home[_0-9]*.npz"),
-        ("OfficeHomeDataset_10072016", "OfficeHome", "office-home", "office_home"),
-        ("Clipart",),
-        partial(folders.domains, name="office-home"),
-        decodes=True,
-        size=64,
-    ),
+HUB = {  # names that experiments use -> datasets of the hub of Hugging Face
+    "mnist": "ylecun/mnist",
+    "cifar10": "uoft-cs/cifar10",
+    "cifar100": "uoft-cs/cifar100",
+    "tiny-imagenet": "zh-plus/tiny-imagenet",
+    "femnist": "flwrlabs/femnist",
+    "pacs": "flwrlabs/pacs",
+    "office-home": "flwrlabs/office-home",
 }
+NAMES = (*HUB, "shakespeare")
+TABLE = re.compile(r"(.+\.(?:csv|tsv|parquet|feather|arrow)(?:\.gz)?)(?::(.+))?", re.IGNORECASE)
+LABELS = ("labels", "y", "Y")  # names of arrays; the first, if it is there, is meant
+INPUTS = ("images", "features", "inputs", "x", "X")
+COLUMNS = ("label", "class", "target", "y")  # of a table, for labels, in any case
+ORIGIN = ("writer", "domain")
+PICTURES = (".jpg", ".jpeg", ".png")
+FORMATS = ("JPEG", "PNG")  # whatever a file is called: others, such as EPS, have programs run
 
 
 def load(
-    spec: str,
-    *,
-    root: str | Path | None = None,
-    size: int | None = None,
-    labelled: bool = True,
+    spec: str, *, root: str | Path | None = None, size: int | None = None, labelled: bool = True
 ) -> Dataset:
     """Load a dataset.
 
@@ -119,24 +55,27 @@ def load(
     spec : one of
 
         "digits" : the 1,797 digits of 8 x 8 that ship with scikit-learn.
-        "FILE.npz" : a file with `images` (or rows of features) and `labels`, or `x` and `y`, or
-            `x_train`, `y_train`, `x_test` and `y_test`, as :func:`archives.read_npz` reads it.
-        "FILE.csv", "FILE.csv:COLUMN" : a table of features, with its column of labels, as
-        :func:`features.read_features` reads it; also .tsv, .parquet and .feather.
-        "mnist", "cifar10", "cifar100", "tiny-imagenet", "femnist", "shakespeare", "pacs",
-        "office-home" : an .npz file or the official folder, below the root.
-        "hub:NAME" : one of these datasets from the hub (extra `hub`).
-        "arrays:NAME:DIGEST" : arrays that :func:`given.as_named` keeps.
+        "FILE.npz" : arrays as :func:`from_arrays` takes them, `images` or `features` (also called
+            `inputs`, `x` or `X`) and `labels` (`y`, `Y`), and what is known of `split` or `train`,
+            `class_names`, `writer`, `domain`, `group` and `coarse_labels`; or `x_train`, `y_train`,
+            `x_test`, `y_test`. `features` are multiplied by a `scale` beside them. In place of
+            images also sheets of JPEG, or speeches of a play (:func:`read_npz`).
+        "FILE.csv", "FILE.csv:COLUMN" : a table of numbers and a column of labels, called label,
+            class, target or y if it is not named; also .tsv, .parquet and .feather.
+        "FOLDER" : pictures in folders by class, CLASS/x.png, below folders of a split (train, val,
+            test) or of domains if there are any; or CLIENT/train.npz and CLIENT/test.npz.
+        "NAME" : NAME.npz, NAME_*.npz or the folder NAME, below the root.
+        "hub:OWNER/NAME" : pictures of the hub of Hugging Face (library `datasets`); hub:mnist and
+            so on are the datasets of the experiments.
+        "arrays:NAME:DIGEST" : arrays that :func:`as_named` keeps.
     root : folder to search, also for a file that is not in the current folder; by default the
         environment variable HOPFED_DATA names it.
-    size : side in pixels to which decoded pictures are resized. It applies to Tiny-ImageNet
-        (64 x 64 as published), to PACS and Office-Home (default 64), and to the hub.
-    labelled : whether a table of features must have a column of labels.
+    size : side in pixels to which pictures of folders and of the hub are resized.
+    labelled : whether a table must have a column of labels.
 
     Raises
     ------
-    ArgumentError : an unknown name (the nearest ones are suggested), or a size for a dataset that
-        is not resized.
+    ArgumentError : an unknown name (the nearest one is suggested).
     DataError : not found, truncated or malformed, in one line.
     BackendError : a library that the source needs is missing.
 
@@ -144,49 +83,21 @@ def load(
     --------
     >>> load("digits")
     Dataset(name='digits')
-    >>> load("cifar11")
-    Traceback (most recent call last):
-    hopfed.errors.ArgumentError: data must be digits, FILE.npz, FILE.csv[:COLUMN], hub:NAME, mnist,
-    cifar10, cifar100, tiny-imagenet, femnist, shakespeare, pacs or office-home (did you mean
-    cifar10?), got 'cifar11'
     """
-    if size is not None:
-        require(isinstance(size, int) and size > 0, "size", "a number of pixels above 0", size)
+    require(size is None or size > 0, "size", "a number of pixels above 0", size)
     if spec.startswith(PREFIX):
-        _require_as_is(size, spec)
         return given(spec)
-    kind, _, rest = spec.partition(":")
+    if spec == "digits":
+        return digits()
+    if spec.startswith("hub:"):
+        return read_hub(spec.removeprefix("hub:"), size)
     table = TABLE.fullmatch(spec)
     if table is not None:
-        _require_as_is(size, spec)
-        return read_features(_existing(table[1], root), table[2], labelled)
-    if kind == "hub":
-        return read_hub(_known(rest, ENTRIES, "hub:"), size)
+        return read_table(_found(table[1], root), table[2], labelled)
     if spec.endswith(".npz"):
-        _require_as_is(size, spec)
-        return read_npz(_existing(spec, root))
-    if spec == "digits":
-        _require_as_is(size, spec)
-        return digits()
-    name = _known(spec, SOURCES, "")
-    return _find(name, SOURCES[name], _root(name, root), size)
-
-
-def holds_features(spec: str) -> bool:
-    """Whether `load` would return rows of features, not images or text; little is read for it.
-
-    Parameters
-    ----------
-    spec : as of `load`.
-
-    Examples
-    --------
-    >>> holds_features("digits"), holds_features("plants.csv:species")
-    (False, True)
-    """
-    if spec.endswith(".npz"):
-        return npz_holds_features(_existing(spec, None))
-    return TABLE.fullmatch(spec) is not None
+        return read_npz(_found(spec, root))
+    path = _found(spec, root)
+    return read_folder(path, size) if spec and path.is_dir() else _named(spec, root, size)
 
 
 def digits() -> Dataset:
@@ -194,62 +105,419 @@ def digits() -> Dataset:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    images = bunch.images.astype(np.uint8)[:, None]
-    return Dataset("digits", images, bunch.target.astype(np.int64), tuple("0123456789"))
-
-
-def _find(name: str, source: Source, root: Path, size: int | None) -> Dataset:
-    """Read `name` from the archive or the official folder below `root`."""
-    for pattern in source.archives:
-        archives = sorted(root.glob(pattern))
-        if len(archives) > 1:
-            found = ", ".join(p.name for p in archives)
-            raise DataError(f"{name}: several files in {root}: {found}; name the one you mean")
-        if archives:
-            _require_as_is(size, archives[0].name)
-            return read_npz(archives[0])
-    for folder in (*(root / f for f in source.folders), root):
-        if any(True for marker in source.markers for _ in folder.glob(marker)):
-            if source.decodes:
-                return source.read(folder, size or source.size)
-            _require_as_is(size, name)
-            return source.read(folder)
-    places = f"neither {source.archives[0]} nor a folder {source.folders[0]} in {root}"
-    raise DataError(f"{name}: {places}; give its root, set {ENVIRONMENT}, or take hub:{name}")
-
-
-def _require_as_is(size: int | None, what: str) -> None:
-    require(size is None, "size", f"left out: {what} is not resized", size)
-
-
-def _root(name: str, root: str | Path | None) -> Path:
-    place = root if root is not None else os.environ.get(ENVIRONMENT)
-    if place is None:
-        raise DataError(f"{name}: give its root, set {ENVIRONMENT}, or take hub:{name}")
-    if not os.path.isdir(place):  # also False for a name that is not a possible folder name
-        raise DataError(f"{place}: no such folder")
-    return Path(place)
-
-
-def _existing(spec: str, root: str | Path | None) -> Path:
-    path, root = Path(spec), root if root is not None else os.environ.get(ENVIRONMENT)
-    if not os.path.isfile(path) and root is not None and os.path.isfile(Path(root) / path):
-        return Path(root) / path
-    return path
-
-
-def _known(text: str, names: dict, prefix: str) -> str:
-    """Return `text` if it is a known name; otherwise raise ArgumentError, which lists the names."""
-    name = text.lower().replace("_", "-")
-    if name in names:
-        return name
-    near = get_close_matches(name, [*names, "digits"], n=1, cutoff=0.5)
-    hint = f" (did you mean {prefix}{near[0]}?)" if near else ""
-    *head, last = names
-    every = f"{', '.join(head)} or {last}"
-    forms = (
-        f"hub:NAME with a name of {every}"
-        if prefix
-        else f"digits, FILE.npz, FILE.csv[:COLUMN], hub:NAME, {every}"
+    names = tuple("0123456789")
+    return from_arrays(
+        bunch.images.astype(np.uint8), bunch.target, class_names=names, name="digits"
     )
-    raise ArgumentError("data", forms + hint, repr(prefix + text))
+
+
+def holds_features(spec: str) -> bool:
+    """Whether `load` would return rows of features, not images or text; little is read for it.
+
+    Examples
+    --------
+    >>> holds_features("digits"), holds_features("plants.csv:species")
+    (False, True)
+    """
+    if spec.startswith(PREFIX):
+        return given(spec).shape[1:] == (1, 1)
+    if not spec.endswith(".npz"):
+        path = _below(_root(None), spec) if spec != "digits" else None
+        return TABLE.fullmatch(spec) is not None if path is None else holds_features(str(path))
+    path = _found(spec, None)
+    with opened(path) as file, reading(path), zipfile.ZipFile(file) as archive:
+        for member in archive.namelist():
+            name = member.removesuffix(".npy")
+            if name in INPUTS or _stem(name)[0] in INPUTS:
+                with archive.open(member) as held:
+                    read = {1: np.lib.format.read_array_header_1_0}
+                    major = np.lib.format.read_magic(held)[0]
+                    shape = read.get(major, np.lib.format.read_array_header_2_0)(held)[0]
+                return len(shape) == 2
+    return False
+
+
+def read_npz(path: str | Path) -> Dataset:
+    """Read a dataset from an .npz file, see `load`; pickles are refused.
+
+    Parameters
+    ----------
+    path : of arrays as `load` says, or with `labels` and one of
+
+        jpeg, offsets, tile : JPEG sheets in one byte array; sheet i is
+            ``jpeg[offsets[i]:offsets[i + 1]]`` and shows ``tile = [G, s]``: G x G pictures of
+            s x s, row by row.
+        text, start, end : speeches ``text[start:end]``, labelled by speaker. They become examples
+            of next-character prediction (see `text`); a speaker is a writer, a speech is a group.
+
+    Raises
+    ------
+    DataError : one line that names the file and what is wrong with it.
+    """
+    path = Path(path)
+    with opened(path) as file, reading(path):
+        arrays = _joined(_arrays(file, path))
+        label, inputs = _meant(arrays, LABELS), _meant(arrays, INPUTS)
+        if len(label) != 1 or not ({"jpeg", "text"} & set(arrays) or len(inputs) == 1):
+            due = f"labels (or {' or '.join(LABELS[1:])}) and one of {', '.join(INPUTS)}"
+            raise ValueError(f"{due} are due, found {', '.join(arrays) or 'nothing'}")
+        labels, names = arrays[label[0]], tuple(arrays.get("class_names", ()))
+        if "text" in arrays:
+            return _speeches(path.stem, arrays, *encode(labels, names))
+        images = _sheets(arrays, len(labels), path) if "jpeg" in arrays else arrays[inputs[0]]
+        if images.ndim == 2 and "scale" in arrays:
+            images = images * arrays["scale"]
+        more = {n: arrays[n] for n in (*ORIGIN, "group", "writer_names", "domain_names")
+                if n in arrays}  # fmt: skip
+        split, coarse = arrays.get("train", arrays.get("split")), arrays.get("coarse_labels")
+        return _of(path, images, labels, split, class_names=names, coarse=coarse, **more)
+
+
+def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:
+    """Read a table whose rows are examples: numbers, a column of labels, and perhaps a writer.
+
+    Parameters
+    ----------
+    path : .csv, .tsv, .parquet or .feather, with names of columns.
+    label : name of the column of labels; None takes the one with a usual name.
+    labelled : whether there must be such a column; without one all labels are 0, of no name.
+
+    Raises
+    ------
+    DataError : one line: no such file or column, a cell that is missing or not a number.
+    """
+    columns = _table(path)
+    usual = [n for n in columns if n.lower() in COLUMNS]
+    if label is None and labelled and len(usual) != 1:
+        what = "none" if not usual else "more than one"
+        called = f"{', '.join(COLUMNS[:-1])} or {COLUMNS[-1]}: say {path}:COLUMN"
+        raise DataError(f"{path}: {what} of the columns {_few(columns)} is called {called}")
+    if label is not None and label not in columns:
+        raise DataError(f"{path}: no column {label!r} among {_few(columns)}")
+    target = label if label is not None else next(iter(usual), None)
+    origin = {n: columns[n].to_pylist() for n in ORIGIN if n in columns and n != target}
+    used = [n for n in columns if n != target and n not in origin]
+    if not used or not len(columns[used[0]]):
+        raise DataError(f"{path}: there are no features, or no rows, beside {_few(columns)}")
+    require_memory(12 * len(columns[used[0]]) * len(used), f"{path}: features")
+    rows = np.stack([_numbers(columns[n], path, n) for n in used], axis=1)
+    if target is None:
+        none = np.zeros(len(rows), np.int64)
+        return _of(path, rows, none, class_names=("",), **origin)
+    with reading(path, f"column {target}"):
+        words = [w.strip() if isinstance(w, str) else w for w in columns[target].to_pylist()]
+        return _of(path, rows, np.array(words, dtype=object), **origin)
+
+
+def _of(path: Path, *arrays: Any, **more: Any) -> Dataset:
+    """A dataset that is called like its file; errors name the whole path."""
+    return replace(from_arrays(*arrays, name=str(path), **more), name=path.stem)
+
+
+def read_folder(folder: Path, size: int | None = None) -> Dataset:
+    """Read pictures in folders by class, or examples in folders by client, see `load`.
+
+    Raises
+    ------
+    DataError : no pictures, pictures of differing size (give `size`), or one that is no picture.
+    """
+    if any(folder.glob("*/train.npz")):
+        return _clients(folder)
+    files = [p for p in sorted(folder.rglob("*")) if p.suffix.lower() in PICTURES]
+    places = [p.relative_to(folder).parts[:-1] for p in files]
+    depths = {len(place) for place in places}
+    if not files or not depths <= {1, 2}:
+        raise DataError(f"{folder}: no pictures as CLASS/x.png, or one folder below")
+    if len(depths) > 1:
+        raise DataError(f"{folder}: {files[0]} and others are not equally deep in folders")
+    above = [place[0] for place in places] if depths == {2} else None
+    is_split = above is not None and {w.lower() for w in above} <= set(sum(PARTS.values(), ()))
+    images = _stacked((_file(p, size) for p in files), len(files), [str(p) for p in files])
+    column = {} if above is None else {"split": above} if is_split else {"domain": above}
+    return from_arrays(images, [place[-1] for place in places], name=folder.name, **column)
+
+
+def read_hub(name: str, size: int | None = None) -> Dataset:
+    """Load pictures of the hub of Hugging Face, or from its cache, by the library `datasets`.
+
+    Columns are found by their types and names: a picture, a label, perhaps a coarse label, a
+    domain and a writer. The splits train and test (or valid) become the published split.
+
+    Raises
+    ------
+    BackendError : the `datasets` library is not installed, or cannot get the data.
+    DataError : a column is missing, or pictures are of differing size.
+    """
+    path = HUB.get(name.lower().replace("_", "-"), name)
+    try:
+        library: Any = import_module("datasets")
+    except ImportError:
+        fault = f"hub:{name} needs the datasets library: pip install 'hopfed[hub]'"
+        raise BackendError(fault) from None
+    if "/" not in path or Path(path).exists():
+        raise DataError(f"hub:{name}: no OWNER/NAME of the hub, or a folder here of that name")
+    try:
+        held = library.load_dataset(path)
+    except Exception as error:  # the library, the network or the disk can fail in many ways
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise BackendError(f"hub:{name}: {path} cannot be loaded: {reason}") from error
+    words = sum(PARTS.values(), ())
+    tables = {k: t for k, t in held.items() if k in words} or dict(held)
+    features = next(iter(tables.values())).features
+    image = next((k for k, f in features.items() if type(f).__name__ == "Image"), None)
+    label = _first(features, ("label", "fine_label", "character"))
+    if image is None or label is None:
+        raise DataError(f"hub:{name}: no column of pictures and of labels in {', '.join(features)}")
+    known = {"coarse": "coarse_label", "domain": "domain", "writer": "writer_id"}
+    columns = {"labels": label} | {k: c for k, c in known.items() if c in features}
+    found = {k: [v for t in tables.values() for v in t[c]] for k, c in columns.items()}
+    count = len(found["labels"])
+    side = size or (64 if "domain" in columns else None)
+    with reading(f"hub:{name}"):
+        pictures = (_pixels(p, name, side) for t in tables.values() for p in t[image])
+        images = _stacked(pictures, count, [f"row {k}" for k in range(count)])
+    names = tuple(getattr(features[label], "names", ()) or ())
+    split = [k for k, t in tables.items() for _ in range(len(t))] if len(tables) > 1 else None
+    return from_arrays(images, split=split, class_names=names, name=name, **found)
+
+
+def _named(spec: str, root: str | Path | None, size: int | None) -> Dataset:
+    """A dataset by its name: an .npz file or a folder below the root."""
+    name = spec.lower().replace("_", "-")
+    near = get_close_matches(name, [*NAMES, "digits"], n=1, cutoff=0.5)
+    place = _root(root)
+    path = _below(place, name)
+    if path is not None:
+        return read_folder(path, size) if path.is_dir() else read_npz(path)
+    if name in NAMES:
+        hub = f", or take hub:{name}" if name in HUB else ""
+        where = f"no {name}.npz and no folder {name} in {place}; " if place is not None else ""
+        raise DataError(f"{name}: {where}give its root or set {ENVIRONMENT}{hub}")
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    forms = "digits, FILE.npz, FILE.csv[:COLUMN], a folder of pictures, hub:OWNER/NAME, or NAME of "
+    raise ArgumentError("data", f"{forms}NAME.npz in {ENVIRONMENT}{hint}", repr(spec))
+
+
+def _below(place: Path | None, name: str) -> Path | None:
+    """File or folder of a dataset below the root; several that fit are an error."""
+    if place is None or not re.fullmatch(r"[\w.-]+", name):
+        return None
+    word = re.escape(name.lower()).replace(r"\-", "[-_]?").replace("_", "[-_]?")
+    size = "" if name[-1].isdigit() else r"\d*"
+    form = re.compile(rf"{word}({size}(_.*)?\.npz)?", re.IGNORECASE)
+    found = [p for p in sorted(place.iterdir()) if form.fullmatch(p.name)]
+    found = [p for p in found if p.is_dir() or p.suffix == ".npz"]
+    exact = [p for p in found if p.name.lower() == f"{name}.npz"]
+    if len(found) > 1 and not exact:
+        several = ", ".join(p.name for p in found)
+        raise DataError(f"{name}: several files in {place}: {several}; name the one you mean")
+    return next(iter([*exact, *found]), None)
+
+
+def _root(root: str | Path | None) -> Path | None:
+    place = root if root is not None else os.environ.get(ENVIRONMENT)
+    if place is not None and not os.path.isdir(place):
+        raise DataError(f"{place}: no such folder")
+    return None if place is None else Path(place)
+
+
+def _found(spec: str, root: str | Path | None) -> Path:
+    """The path, or that below the root if only there is such a file."""
+    place = root if root is not None else os.environ.get(ENVIRONMENT)
+    if not os.path.exists(spec) and place is not None and os.path.isfile(Path(place) / spec):
+        return Path(place) / spec
+    return Path(spec)
+
+
+def _arrays(file: BinaryIO, path: Path) -> dict[str, np.ndarray]:
+    """Arrays of an .npz file that fit into memory when they are unpacked."""
+    with zipfile.ZipFile(file) as archive:
+        require_memory(2 * sum(held.file_size for held in archive.infolist()), str(path))
+    file.seek(0)
+    try:
+        arrays = dict(np.load(file, allow_pickle=False))
+        for array in arrays.values():  # words of which some are no text cannot be shown
+            if array.dtype.kind == "U":
+                "".join(array.ravel().tolist()).encode()
+        return arrays
+    except Exception as error:  # a broken header can raise anything, of the tokenizer too
+        raise ValueError(f"no arrays: {str(error).splitlines()[0]}") from None
+
+
+def _meant(arrays: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
+    """Those of `names` that may be meant: the first one alone if it is there."""
+    return [name for name in names if name in arrays][: 1 if names[0] in arrays else None]
+
+
+def _stem(name: str) -> tuple[str, str]:
+    """Array and part of a split that a name such as x_train or val_images tells of."""
+    for part, words in PARTS.items():
+        for word in words:
+            for stem in (name.removeprefix(f"{word}_"), name.removesuffix(f"_{word}")):
+                if stem != name and stem in (*LABELS, *INPUTS, "coarse_labels", *ORIGIN):
+                    return stem, part
+    return name, ""
+
+
+def _joined(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays of which the parts, as x_train and x_test, are one, with `split` beside them."""
+    parts: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in arrays.items():
+        stem, part = _stem(name)
+        if part:
+            parts.setdefault(stem, {})[part] = array
+    if not any("train" in held for held in parts.values()):
+        return arrays
+    order = [part for part in PARTS if any(part in held for held in parts.values())]
+    for stem, held in parts.items():
+        lacking = [part for part in order if part not in held]
+        if lacking:
+            raise ValueError(f"{stem} of {lacking[0]} is missing, found {', '.join(arrays)}")
+    if "split" in arrays:
+        raise ValueError(f"split is said twice, found {', '.join(arrays)}")
+    whole = {stem: np.concatenate([held[p] for p in order]) for stem, held in parts.items()}
+    sizes = [len(next(iter(parts.values()))[p]) for p in order]
+    alone = {name: array for name, array in arrays.items() if not _stem(name)[1]}
+    return alone | whole | {"split": np.repeat(order, sizes)}
+
+
+def _clients(folder: Path) -> Dataset:
+    """Examples of clients, CLIENT/train.npz and CLIENT/test.npz: a client is a writer."""
+    parts = {}
+    for path in sorted(folder.glob("*/*.npz")):
+        if path.stem in ("train", "test"):
+            with opened(path) as file, reading(path):
+                held = _arrays(file, path)
+                names = [_meant(held, LABELS), _meant(held, INPUTS)]
+                if not all(len(found) == 1 for found in names):
+                    raise ValueError(f"x and y are due, found {', '.join(held)}")
+                parts[path] = held[names[1][0]], held[names[0][0]]
+    with reading(folder):
+        x, y = (np.concatenate([pair[i] for pair in parts.values()]) for i in (0, 1))
+        sizes = [len(pair[1]) for pair in parts.values()]
+        split, writer = (np.repeat(w, sizes) for w in zip(*((p.stem, p.parent.name) for p in parts),
+                                                          strict=True))  # fmt: skip
+    return from_arrays(x, y, split, writer=writer, name=folder.name)
+
+
+def _sheets(arrays: Mapping[str, np.ndarray], rows: int, path: Path) -> np.ndarray:
+    """Decode JPEG sheets to (rows, channels, s, s)."""
+    (grid, side), offsets, data = arrays["tile"].tolist(), arrays["offsets"], arrays["jpeg"]
+    count = -(-rows // grid**2)
+    if len(offsets) - 1 < count:
+        raise ValueError(f"{len(offsets) - 1} sheets hold too few pictures for {rows} labels")
+    require_memory(6 * count * (grid * side) ** 2, f"{path}: pictures")
+    tiles = []
+    for a, b in pairwise(offsets[: count + 1].tolist()):
+        sheet = _pixels(io.BytesIO(data[a:b].tobytes()), f"{path}: a sheet", None)
+        if sheet.shape[1:] != (grid * side, grid * side):
+            raise ValueError(f"a sheet of {sheet.shape[1:]} pixels for {grid} x {grid} of {side}")
+        cut = sheet.reshape(-1, grid, side, grid, side).transpose(1, 3, 0, 2, 4)
+        tiles.append(cut.reshape(grid * grid, -1, side, side))
+    return np.concatenate(tiles)[:rows]
+
+
+def _speeches(
+    name: str, arrays: Mapping[str, np.ndarray], speaker: np.ndarray, names: tuple[str, ...]
+) -> Dataset:
+    """Windows of all speeches; the speaker of each is its writer."""
+    script = arrays["text"].tobytes().decode("latin-1")
+    start, end = arrays["start"].astype(np.int64), arrays["end"].astype(np.int64)
+    if not start.shape == end.shape == speaker.shape:
+        raise ValueError(f"{start.size} speeches for {speaker.size} speakers")
+    if not ((start >= 0) & (start <= end) & (end <= len(script))).all():
+        raise ValueError(f"a speech is outside of the {len(script)} characters of text")
+    require_memory(3 * text.LENGTH * int((end - start + 1).sum()), "speeches")
+    speeches = [script[a:b] for a, b in zip(start.tolist(), end.tolist(), strict=True)]
+    spoken = np.array([k for k, speech in enumerate(speeches) if speech.strip()], dtype=np.int64)
+    windows, following, speech = text.speech_windows([speeches[k] for k in spoken])
+    group = spoken[speech]
+    return Dataset(name, windows, following, tuple(text.VOCABULARY), writer=speaker[group],
+                   writer_names=names, group=group)  # fmt: skip
+
+
+def _pixels(source: Any, name: object, size: int | None) -> np.ndarray:
+    """Decode a picture, a file or one that is open, to uint8 (channels, height, width)."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise BackendError("pictures need Pillow: pip install 'hopfed[neural]'") from None
+    with reading(str(name)):
+        try:
+            given = isinstance(source, Image.Image)
+            held = source if given else Image.open(source, formats=FORMATS)
+        except Image.DecompressionBombError as error:
+            raise ValueError(str(error)) from None
+        require_memory(16 * held.width * held.height, str(name))
+        held = held.convert("L" if held.mode in ("1", "L") else "RGB")
+        if size is not None:
+            held = held.resize((size, size), Image.Resampling.BILINEAR)
+        return np.ascontiguousarray(np.atleast_3d(np.asarray(held)).transpose(2, 0, 1))
+
+
+def _file(path: Path, size: int | None) -> np.ndarray:
+    with opened(path) as file:
+        return _pixels(file, path, size)
+
+
+def _stacked(pictures: Iterable[np.ndarray], count: int, names: list[str]) -> np.ndarray:
+    """Pictures (n, channels, height, width); grey ones among others have three equal channels."""
+    found: list[np.ndarray] = []
+    for name, picture in zip(names, pictures, strict=True):
+        if not found:
+            require_memory(count * picture.size, f"{count} pictures of {picture.shape}")
+        elif picture.shape[1:] != found[0].shape[1:]:
+            got, first = picture.shape[1:], found[0].shape[1:]
+            raise DataError(f"{name}: images of differing size, {got} after {first}")
+        found.append(picture)
+    if len({len(picture) for picture in found}) > 1:
+        found = [np.broadcast_to(picture, (3, *picture.shape[1:])) for picture in found]
+    return np.stack(found)
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """Columns of a table by name, as Arrow's."""
+    from pyarrow import csv, feather, parquet
+
+    with opened(path) as file, reading(path):
+        ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+        if ending == "parquet":
+            table = parquet.read_table(path)
+        elif ending in ("feather", "arrow"):
+            table = feather.read_table(path)
+        else:
+            with gzip.open(file) if path.suffix == ".gz" else nullcontext(file) as text_of:
+                head = text_of.readline(1 << 20)
+            mark = max(",;\t|", key=lambda m: head.count(m.encode()))
+            options = csv.ConvertOptions(strings_can_be_null=True)
+            parse = csv.ParseOptions(delimiter=mark)
+            table = csv.read_csv(path, parse_options=parse, convert_options=options)
+        names = [str(n).strip() for n in table.column_names]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two columns of one name among {_few(names)}")
+        return dict(zip(names, table.columns, strict=True))
+
+
+def _numbers(column: Any, path: Path, name: str) -> np.ndarray:
+    """A column of features, float32."""
+    import pyarrow as pa
+
+    kind = column.type
+    if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise DataError(f"{path}: column {name} holds {kind} values, features are numbers")
+    values = column.cast(pa.int8()) if pa.types.is_boolean(kind) else column
+    with np.errstate(over="ignore"):  # a number too large becomes infinity: refused
+        found = values.cast(pa.float64()).to_numpy().astype(np.float32)
+    bad = np.flatnonzero(~np.isfinite(found))
+    if len(bad):
+        raise DataError(f"{path}: row {bad[0] + 1}, column {name} is missing or not finite")
+    return found
+
+
+def _first(columns: Iterable[str], names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if name in columns), None)
+
+
+def _few(names: Iterable[str]) -> str:
+    every = list(names)
+    return ", ".join(every[:6]) + (", ..." if len(every) > 6 else "")

@@ -12,12 +12,7 @@ TRAIN, VALIDATION, TEST = range(3)
 
 
 def check_shares(shares: Sequence[float]) -> tuple[float, ...]:
-    """Return `shares` as fractions that add up to one.
-
-    Raises
-    ------
-    ArgumentError : not three numbers above 0.
-    """
+    """Return three `shares` above 0 as fractions that add up to one; ArgumentError for others."""
     fractions = np.asarray(shares, dtype=np.float64)
     if fractions.shape != (3,) or not np.isfinite(fractions).all() or fractions.min() <= 0:
         rule = "three numbers above 0: training, validation, test"
@@ -41,32 +36,14 @@ def split(
     _, first, code = np.unique(group, return_index=True, return_inverse=True)
     if (labels[first][code] == labels).all():
         return stratified(labels[first], shares, rng)[code]
-    return grouped(group, shares, rng)
-
-
-def part_sizes(n: int, shares: Sequence[float]) -> list[int]:
-    """Return whole sizes, all above 0, in proportion to `shares`; they add up to n.
-
-    Examples
-    --------
-    >>> part_sizes(10, (0.8, 0.1, 0.1)), part_sizes(4, (0.8, 0.1, 0.1))
-    ([8, 1, 1], [2, 1, 1])
-    """
-    if n < len(shares):
-        raise DataError(f"partition: {n} examples cannot be split into {len(shares)} parts")
-    cuts = np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int)
-    sizes = np.diff(cuts, prepend=0)
-    while sizes.min() == 0:
-        sizes[sizes.argmax()] -= 1
-        sizes[sizes.argmin()] += 1
-    return sizes.tolist()
+    return grouped(code, shares, rng)
 
 
 def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
     """Return the part of each example, (n,) ints; every part has its share of every class.
 
-    Sizes are those of :func:`part_sizes`. In each part the count of a class differs from its
-    share by less than one: examples are sorted by class, and a part takes them at even intervals.
+    In each part the count of a class differs from its share by less than one: examples are sorted
+    by class, and a part takes them at even intervals.
 
     Examples
     --------
@@ -78,7 +55,7 @@ def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Gener
     parts = np.zeros(len(labels), dtype=np.int64)
     classes, code = np.unique(labels, return_inverse=True)
     line = np.lexsort((rng.random(len(labels)), rng.permutation(len(classes))[code]))
-    sizes = part_sizes(len(labels), shares)
+    sizes = _sizes(len(labels), shares)
     for part in range(len(shares) - 1, 0, -1):
         size, n = sizes[part], len(line)
         picks = (np.arange(size) * n + rng.integers(n)) // size
@@ -90,16 +67,9 @@ def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Gener
 def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator) -> np.ndarray:
     """Return the part of each example, (n,) ints, such that no group is in two parts.
 
-    Groups are dealt in random order; the sizes of the groups limit how exactly shares are met.
-
-    Examples
-    --------
-    >>> group = np.repeat(np.arange(10), 5)
-    >>> parts = grouped(group, (0.8, 0.1, 0.1), np.random.default_rng(0))
-    >>> np.bincount(parts).tolist()
-    [40, 5, 5]
+    Groups 0, 1, ... are dealt in random order; their sizes limit how exactly shares are met.
     """
-    _, code, counts = np.unique(group, return_inverse=True, return_counts=True)
+    counts = np.bincount(group)
     if len(counts) < len(shares):
         fault = f"{len(counts)} groups of examples cannot be split into {len(shares)} parts"
         raise DataError(f"partition: {fault}")
@@ -113,4 +83,16 @@ def grouped(group: np.ndarray, shares: Sequence[float], rng: np.random.Generator
             present = np.bincount(of_group, minlength=len(shares))
             donors = np.flatnonzero(of_group == present.argmax())
             of_group[donors[counts[donors].argmin()]] = part
-    return of_group[code]
+    return of_group[group]
+
+
+def _sizes(n: int, shares: Sequence[float]) -> list[int]:
+    """Whole sizes, all above 0, in proportion to `shares`; they add up to n."""
+    if n < len(shares):
+        raise DataError(f"partition: {n} examples cannot be split into {len(shares)} parts")
+    cuts = np.rint(np.cumsum(shares) / np.sum(shares) * n).astype(int)
+    sizes = np.diff(cuts, prepend=0)
+    while sizes.min() == 0:
+        sizes[sizes.argmax()] -= 1
+        sizes[sizes.argmin()] += 1
+    return sizes.tolist()

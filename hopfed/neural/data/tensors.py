@@ -56,17 +56,10 @@ class Tensors:
         augment: Augment | None = None,
         generator: torch.Generator | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the inputs and labels of `rows`, which may have any shape.
+        """Return the inputs and labels of `rows` (...), such as (clients, batch) int64.
 
-        Parameters
-        ----------
-        rows : (...) int64 on the device, such as (clients, batch) for stacked clients.
-        augment, generator : augmentation of images, and the generator of its random numbers.
-
-        Returns
-        -------
-        inputs : (..., channels, height, width) float32, normalised; or (..., length) int64.
-        labels : (...) int64.
+        Images (..., channels, height, width) are float32, normalised and augmented by `augment`
+        with random numbers from `generator`; tokens (..., length) are int64.
         """
         inputs, labels = self.inputs[rows], self.labels[rows]
         if self.mean is None or self.std is None:
@@ -138,9 +131,6 @@ class Augment:
 
 def to_tensors(partition: Partition, device: str | torch.device = "cpu") -> Tensors:
     """Put the dataset of `partition` on `device`; mean and std are those of its training images.
-
-    Clients that are held out of a federation use its tensors, so their images are normalised by
-    the mean and std of the training clients.
 
     Raises
     ------

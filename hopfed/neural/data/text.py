@@ -31,29 +31,6 @@ def encode_text(text: str) -> np.ndarray:
     return np.where(points < 128, _CODES[np.minimum(points, 127)], np.uint8(SPACE))
 
 
-def encode_windows(windows: Sequence[str]) -> np.ndarray:
-    """Return the codes of texts of 80 characters each, uint8 (n, 80).
-
-    Raises
-    ------
-    ValueError : a text of another length.
-    """
-    for k, text in enumerate(windows):
-        if not isinstance(text, str):
-            raise ValueError(f"sequence {k} is no text")
-        if len(text) != LENGTH:
-            raise ValueError(f"sequence {k} has {len(text)} characters, not {LENGTH}")
-    return encode_text("".join(windows)).reshape(len(windows), LENGTH)
-
-
-def encode_next(characters: Sequence[str]) -> np.ndarray:
-    """Return the codes of single characters, int64 (n,)."""
-    wrong = next((c for c in characters if not isinstance(c, str) or len(c) != 1), None)
-    if wrong is not None:
-        raise ValueError(f"the next character must be one character, got {wrong!r}")
-    return encode_text("".join(characters)).astype(np.int64)
-
-
 def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return every window of every speech, the character that follows it, and its speech.
 
@@ -80,22 +57,3 @@ def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.
     start = np.arange(len(speech)) + LENGTH * speech
     windows = np.lib.stride_tricks.sliding_window_view(padded, LENGTH)[start]
     return windows, padded[start + LENGTH].astype(np.int64), speech
-
-
-def speech_of(windows: np.ndarray, *owners: np.ndarray) -> np.ndarray:
-    """Return the speech of each window, (n,) int64, for windows in LEAF's order.
-
-    A window that holds only spaces is the padding before a speech. A speech also ends where a
-    value of `owners`, such as the role or the published part, changes.
-
-    Examples
-    --------
-    >>> windows, _, speech = speech_windows(["Speak.", "No."])
-    >>> bool((speech_of(windows, np.zeros(len(windows))) == speech).all())
-    True
-    """
-    first = (windows == SPACE).all(axis=1)
-    first[:1] = True
-    for owner in owners:
-        first[1:] |= owner[1:] != owner[:-1]
-    return np.cumsum(first) - 1

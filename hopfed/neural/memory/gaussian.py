@@ -13,15 +13,12 @@ ordinary Gaussian process regression.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from hopfed.errors import BackendError
 from hopfed.neural.training.losses import masked_mean
 
 EPSILON = 0.01  # shape of the Gamma variable of each class other than the example's own
@@ -78,24 +75,33 @@ def log_evidence(
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """The posterior given a client's examples, computed by GPyTorch in float64.
+    """The posterior given a client's examples, in float64: the mean of a Gaussian regression.
 
     Attributes
     ----------
-    posterior : function from features (Q, d) to the latent means (classes, Q).
-    size : number of examples.
+    features : (n, d) of the examples.
+    weights, mean : (classes, n) and (classes, 1): the latent mean at z is
+        ``mean + weights @ kernel(features, z)``.
+    scales : the logarithms of length and scale of the kernel.
     nbytes : bytes of the stored features and labels.
     """
 
-    posterior: Any = field(repr=False)
-    size: int
+    features: Tensor = field(repr=False)
+    weights: Tensor = field(repr=False)
+    mean: Tensor
+    scales: tuple[Tensor, Tensor]
     nbytes: int
+
+    @property
+    def size(self) -> int:
+        """Number of examples."""
+        return len(self.features)
 
     def __call__(self, features: Tensor) -> Tensor:
         """Return log-probabilities (Q, classes): the softmax of the latent means."""
-        with torch.no_grad(), gpytorch().settings.skip_posterior_variances():
-            latent: Tensor = self.posterior(features.double()).mean
-        return latent.T.log_softmax(dim=1)
+        with torch.no_grad():
+            near = kernel(self.features, features.double(), *self.scales)
+            return (self.mean + self.weights @ near).T.log_softmax(dim=1)
 
 
 def process(
@@ -103,40 +109,16 @@ def process(
 ) -> Process:
     """Return the posterior given examples (n, d) with labels (n,).
 
-    Raises
-    ------
-    BackendError : GPyTorch is not installed.
+    Examples
+    --------
+    >>> x, y, one = torch.tensor([[0.0], [1.0]]), torch.tensor([0, 1]), torch.zeros(1)
+    >>> process(x, y, 2, one - 1, one)(x).argmax(dim=1)
+    tensor([0, 1])
     """
-    gp = gpytorch()
-    x = features.double()
-    targets, noise = dirichlet_targets(labels, classes)
-    batch = torch.Size([classes])
-
-    class Latent(gp.models.ExactGP):  # type: ignore[name-defined]
-        def __init__(self, likelihood: Any):
-            super().__init__(x, targets.double(), likelihood)
-            self.mean = gp.means.ConstantMean(batch_shape=batch)
-            rbf = gp.kernels.RBFKernel(batch_shape=batch)
-            self.kernel = gp.kernels.ScaleKernel(rbf, batch_shape=batch)
-
-        def forward(self, z: Tensor) -> Any:
-            return gp.distributions.MultivariateNormal(self.mean(z), self.kernel(z))
-
-    likelihood = gp.likelihoods.FixedNoiseGaussianLikelihood(noise.double(), batch_shape=batch)
-    latent = Latent(likelihood).double()
-    latent.mean.constant.data = targets.double().mean(dim=1)
-    latent.kernel.outputscale = log_scale.double().exp()
-    latent.kernel.base_kernel.lengthscale = log_length.double().exp() * x.shape[1] ** 0.5
+    x, scales = features.double(), (log_length.double(), log_scale.double())
+    targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
+    mean = targets.mean(dim=1, keepdim=True)
+    covariance = kernel(x, x, *scales) + torch.diag_embed(noise)
+    weights = torch.linalg.solve(covariance, (targets - mean)[..., None])[..., 0]
     size = features.numel() * features.element_size() + labels.numel()
-    return Process(latent.eval(), len(x), size)
-
-
-def gpytorch() -> Any:
-    """Return GPyTorch."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, on import
-            import gpytorch as module
-    except ImportError:
-        raise BackendError("gpytorch is not installed: pip install 'hopfed[neural]'") from None
-    return module
+    return Process(x, weights, mean, scales, size)

@@ -2,13 +2,10 @@
 
 Source: arXiv:2111.09360, eqs. (6), (7); theory/NOTES.md, "kNN-Per interpolation".
 
-The functions take and return NumPy arrays. FAISS finds candidates in float32. Their distances are
-then recomputed in float64, and the first of tied rows wins. So an exact search gives the result of
-comparing all pairs, in whatever order FAISS adds.
-
-Of the two approximate indexes, "ivf" is faster to build and to search.
-It sorts keys of many dimensions into lists by their principal axes, and computes full distances
-only for the best candidates.
+The functions take and return NumPy arrays. Candidates are found in float32, by comparing all pairs
+where networks are trained, or by FAISS. Their distances are then recomputed in float64, and the
+first of tied rows wins. So an exact search gives the result of comparing all pairs anywhere. The
+approximate index sorts keys, by their principal axes where they have many dimensions, into lists.
 """
 
 from __future__ import annotations
@@ -19,28 +16,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.special import log_softmax, softmax
 
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.neural.memory.device_search import OnDevice
 from hopfed.neural.memory.store import blend
 
-KINDS = ("exact", "hnsw", "ivf")
 KERNELS = ("paper", "program")
 MIXINGS = ("probabilities", "logits")
 # Values of lambda that are tried (theory/NOTES.md, "kNN-Per interpolation").
 GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 EXTRA = 8  # candidates beyond k; float64 distances choose the k nearest among all of them
-ROUNDING = 64 * np.finfo(np.float32).eps  # error of FAISS's distances, relative to squared norms
-LINKS = 32  # neighbours of a node of the HNSW graph
-EFFORT = {"hnsw": 64, "ivf": 48}  # nodes kept open, lists visited
+POOL = 4  # times as many candidates of an approximate search, whose distances are of few axes
+ROUNDING = 64 * np.finfo(np.float32).eps  # error of float32 distances, relative to squared norms
+LISTS = 48  # lists that an approximate search visits
 TRAINING = 39  # FAISS warns about its centroids below this number of keys per list
 SAMPLE = 50_000  # keys from which axes and centroids are learned
 AXES = 64  # principal axes along which lists are made and scanned
-POOL = 4  # this many candidates per requested neighbour are compared in full dimension
 BLOCK = 1 << 23  # largest number of entries in a block of differences
+PAIRS = 1 << 26  # largest number of distances in memory at once
 
 
 class SmallStoreWarning(UserWarning):
@@ -48,18 +44,18 @@ class SmallStoreWarning(UserWarning):
 
 
 def parse_index(index: str) -> tuple[str, int]:
-    """Split "exact", "hnsw[:EF]" or "ivf[:LISTS]" into kind and search effort (0 for exact).
+    """Split "exact" or "ivf[:LISTS]" into kind and lists to visit (0 for exact).
 
     Examples
     --------
-    >>> parse_index("hnsw"), parse_index("ivf:16")
-    (('hnsw', 64), ('ivf', 16))
+    >>> parse_index("ivf"), parse_index("ivf:16")
+    (('ivf', 48), ('ivf', 16))
     """
     kind, colon, text = index.partition(":")
-    rule = "exact, hnsw[:EF] or ivf[:LISTS]"
-    require(kind in KINDS and not (kind == "exact" and colon), "index", rule, index)
-    require(not colon or (text.isdigit() and int(text) > 0), "index", rule, index)
-    return kind, int(text) if colon else EFFORT.get(kind, 0)
+    fits = kind == "ivf" if colon else kind in ("exact", "ivf")
+    fits = fits and (not colon or (text.isdigit() and int(text) > 0))
+    require(fits, "index", "exact or ivf[:LISTS]", index)
+    return kind, int(text) if colon else LISTS * (kind == "ivf")
 
 
 class Index:
@@ -68,17 +64,17 @@ class Index:
     Parameters
     ----------
     keys : (n, d).
-    index : "exact"; or approximate: "hnsw:EF", a graph searched with EF open nodes, or
-        "ivf:LISTS", of the about sqrt(n) lists of keys the LISTS nearest.
+    index : "exact"; or "ivf:LISTS", approximate by FAISS: of the about sqrt(n) lists of keys the
+        LISTS nearest are searched.
     device : where an exact search compares; the result is the same anywhere.
 
     Attributes
     ----------
-    keys : (n, d) float32, read-only, as the searchable form holds them: there is no second copy.
+    keys : (n, d) float32, read-only.
 
     Raises
     ------
-    BackendError : FAISS is not installed.
+    BackendError : FAISS is not installed, for an approximate search.
 
     Examples
     --------
@@ -90,30 +86,25 @@ class Index:
     def __init__(self, keys: np.ndarray, index: str = "exact", device: str = "cpu"):
         require(keys.ndim == 2 and keys.shape[1] > 0, "keys", "of shape (n, d)", keys.shape)
         require(bool(np.isfinite(keys).all()), "keys", "finite", "NaN or infinity")
-        self.keys = np.ascontiguousarray(keys, dtype=np.float32)
+        self.keys = np.array(keys, dtype=np.float32, order="C")
+        self.keys.flags.writeable = False
         self.kind, self.effort = parse_index(index)
-        self._index: Any = None
-        if len(keys) and self.kind == "exact" and device != "cpu":
-            self._index = OnDevice(self.keys, device)
-        elif len(keys):
-            self._index = _built(self.keys, self.kind, self.effort)
-            self.keys = _held(self._index, self.keys.shape)
-        self._largest = float(np.einsum("nd,nd->n", self.keys, self.keys).max(initial=0.0))
+        squares = np.einsum("nd,nd->n", self.keys, self.keys)
+        self._largest = float(squares.max(initial=0.0))
+        if self.kind == "exact":
+            self._keys = torch.tensor(self.keys, device=device)
+            self._squares = torch.as_tensor(squares, device=device)
+        else:
+            self._lists = _inverted(self.keys, self.effort) if len(keys) else None
 
     def __len__(self) -> int:
         return len(self.keys)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the index when written to a file, keys included."""
-        sizes: list[int] = []
-        if isinstance(self._index, OnDevice):
-            return self._index.nbytes
-        if self._index is not None:
-            module = faiss()
-            count = module.PyCallbackIOWriter(lambda block: sizes.append(len(block)))
-            module.write_index(self._index, count)
-        return sum(sizes)
+        """Bytes of the keys, and of an approximate index when written to a file."""
+        more = 0 if self.kind == "exact" else len(faiss().serialize_index(self._lists))
+        return self.keys.nbytes + more
 
     def search(
         self, queries: np.ndarray, k: int, own: np.ndarray | None = None
@@ -123,26 +114,38 @@ class Index:
         Parameters
         ----------
         queries : (Q, d).
+        k : neighbours.
         own : (Q,) row of the key that equals each query; it is left out, so n - 1 rows remain.
         """
         require(k >= 1, "k", "at least 1", k)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
-        left = len(self) - (own is not None)
-        k = min(k, left)
-        if k <= 0 or len(queries) == 0 or self._index is None:
+        more = own is not None
+        k = min(k, len(self) - more)
+        if k <= 0 or len(queries) == 0:
             return np.zeros((len(queries), max(k, 0))), np.zeros((len(queries), max(k, 0)), int)
-        width = min(k + EXTRA + (own is not None), len(self))
-        rows = np.asarray(self._index.search(queries, width)[1])
+        pool = 1 if self.kind == "exact" else POOL
+        width = min(pool * (k + EXTRA + more), len(self))
+        rows = self._candidates(queries, width)
         squared = _differences(queries, self.keys, np.maximum(rows, 0))
         squared[rows < 0] = np.inf
-        for i in self._unsure(queries, rows, squared, k + (own is not None)):
-            everything = _scan(queries[i], self.keys)
-            rows[i] = np.argsort(everything, kind="stable")[:width]
-            squared[i] = everything[rows[i]]
+        for i in self._unsure(queries, rows, squared, k + more):
+            every = _differences(queries[i : i + 1], self.keys, np.arange(len(self))[None])[0]
+            rows[i] = np.argsort(every, kind="stable")[:width]
+            squared[i] = every[rows[i]]
         if own is not None:
             squared[rows == np.asarray(own)[:, None]] = np.inf
         order = np.lexsort((rows, squared), axis=1)[:, :k]
         return np.take_along_axis(squared, order, 1), np.take_along_axis(rows, order, 1)
+
+    def _candidates(self, queries: np.ndarray, width: int) -> np.ndarray:
+        """Rows (Q, width) of keys that may be nearest; -1 where an approximate search has less."""
+        if self.kind != "exact":
+            return np.asarray(self._lists.search(queries, width)[1])
+        found, step = [], max(1, PAIRS // len(self))
+        for part in torch.as_tensor(queries, device=self._keys.device).split(step):
+            far = self._squares - 2 * (part @ self._keys.T)
+            found.append(far.topk(width, dim=1, largest=False).indices)
+        return torch.cat(found).cpu().numpy()
 
     def _unsure(
         self, queries: np.ndarray, rows: np.ndarray, squared: np.ndarray, k: int
@@ -151,8 +154,7 @@ class Index:
         few = (rows >= 0).sum(axis=1) < k
         if self.kind == "exact" and rows.shape[1] < len(self):
             near, far = np.partition(squared, k - 1, axis=1)[:, k - 1], squared.max(axis=1)
-            scale = (queries**2).sum(axis=1) + self._largest
-            few |= far - near <= ROUNDING * scale
+            few |= far - near <= ROUNDING * ((queries**2).sum(axis=1) + self._largest)
         return np.flatnonzero(few)
 
 
@@ -195,8 +197,6 @@ def vote(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.ndarray:
     """Return log-probabilities of the mixture of a global model and a local memory, eq. (7).
-
-    The result is float64.
 
     Parameters
     ----------
@@ -344,57 +344,27 @@ def layout(n: int, d: int) -> tuple[int, int]:
     return lists, AXES if d > AXES and learned >= TRAINING * AXES else d
 
 
-def _built(keys: np.ndarray, kind: str, effort: int) -> Any:
+def _inverted(keys: np.ndarray, visited: int) -> Any:
+    """FAISS's lists of the keys along their axes."""
     module, (n, d) = faiss(), keys.shape
-    if kind == "hnsw":
-        index = module.IndexHNSWFlat(d, LINKS)
-        index.hnsw.efSearch = effort
-    elif kind == "ivf":
-        lists, axes = layout(n, d)
-        index = module.IndexIVFFlat(module.IndexFlatL2(axes), axes, lists)
-        index.nprobe = min(effort, lists)
-        if axes < d:
-            index = module.IndexPreTransform(module.PCAMatrix(d, axes), index)
-        index = module.IndexRefineFlat(index)
-        index.k_factor = POOL
-        index.train(keys[:: -(-n // SAMPLE)])
-    else:
-        index = module.IndexFlatL2(d)
+    lists, axes = layout(n, d)
+    index = module.index_factory(
+        d, f"PCA{axes},IVF{lists},Flat" if axes < d else f"IVF{lists},Flat"
+    )
+    index.train(keys[:: -(-n // SAMPLE)])
     index.add(keys)
+    module.extract_index_ivf(index).nprobe = min(visited, lists)
     return index
-
-
-@dataclass(frozen=True, eq=False)
-class _View:
-    """Read-only array interface to memory of FAISS; it keeps the owning index alive."""
-
-    index: Any
-    __array_interface__: dict[str, Any]
-
-
-def _held(index: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a view of the keys in FAISS's own memory."""
-    module, part = faiss(), index
-    for name in ("refine_index", "storage"):
-        if hasattr(part, name):
-            part = module.downcast_index(getattr(part, name))
-    flat = module.rev_swig_ptr(part.get_xb(), shape[0] * shape[1])
-    where = flat.__array_interface__["data"][0], True
-    return np.asarray(_View(index, {**flat.__array_interface__, "data": where, "shape": shape}))
-
-
-def _scan(query: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Squared distances (n,) of a query to every key, in float64."""
-    step = max(1, BLOCK // keys.shape[1])
-    blocks = [np.arange(i, min(i + step, len(keys)))[None] for i in range(0, len(keys), step)]
-    return np.concatenate([_differences(query[None], keys, rows)[0] for rows in blocks])
 
 
 def _differences(queries: np.ndarray, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Squared distances (Q, k) of queries to the keys at `rows`, in float64."""
     squared = np.empty(rows.shape)
-    step = max(1, BLOCK // (rows.shape[1] * keys.shape[1]))
+    width = max(1, BLOCK // keys.shape[1])
+    step = max(1, width // rows.shape[1])
     for i in range(0, len(rows), step):
-        apart = keys[rows[i : i + step]].astype(np.float64) - queries[i : i + step, None]
-        squared[i : i + step] = np.einsum("qkd,qkd->qk", apart, apart)
+        for j in range(0, rows.shape[1], width):
+            block = slice(i, i + step), slice(j, j + width)
+            apart = keys[rows[block]].astype(np.float64) - queries[i : i + step, None]
+            squared[block] = np.einsum("qkd,qkd->qk", apart, apart)
     return squared

@@ -26,7 +26,6 @@ from torch.nn.functional import nll_loss
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.neural.training.optimizers import Adam
 from hopfed.neural.training.stacked_or_not import one_thread
 
 WIDTH = 2.5  # the kernel starts as exp(-WIDTH^2) at the median distance, as in ProtoNN
@@ -34,6 +33,8 @@ SMOOTH = 0.1  # pseudo-examples of each label at a prototype
 FEW = 10  # with fewer examples none is held out to choose the number of steps
 TINY = 1e-12
 LR = 0.01  # learning rate of Adam on features of unit mean square
+
+Weights = dict[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class Prototypes:
 
     mean: np.ndarray = field(repr=False)
     scale: float
-    weights: dict[str, Tensor] = field(repr=False)
+    weights: Weights = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.weights["keys"])
@@ -99,61 +100,57 @@ def fit_prototypes(
     scale = float(np.sqrt(((features - mean) ** 2).sum(axis=1).mean())) or 1.0
     x = (features - mean) / scale
 
-    def begin(rows: np.ndarray) -> _Fit:
-        return _Fit(_start(x[rows], labels[rows], classes, count, dim, seed), x[rows], labels[rows])
-
     everything = np.arange(len(x))
     with one_thread():
         if steps and len(x) >= FEW:
             out, kept = np.split(stream(seed, "left out").permutation(everything), [len(x) // 5])
-            trial, losses = begin(kept), []
-            unseen = torch.as_tensor(x[out], dtype=torch.float32), torch.as_tensor(labels[out])
-            for _ in range(steps):
-                losses.append(float(_loss(trial.weights, *unseen)))
-                trial.step()
-            losses.append(float(_loss(trial.weights, *unseen)))
+            trial = _start(x[kept], labels[kept], classes, count, dim, seed)
+            losses = _learned(trial, (x[kept], labels[kept]), steps, (x[out], labels[out]))
             steps = int(np.argmin(losses))
-        found = begin(everything)
-        for _ in range(steps):
-            found.step()
-    return Prototypes(mean, scale, found.weights)
+        found = _start(x, labels, classes, count, dim, seed)
+        _learned(found, (x, labels), steps)
+    return Prototypes(mean, scale, found)
 
 
-class _Fit:
-    """Weights in training, and the examples that they learn from."""
+Examples = tuple[np.ndarray, np.ndarray]
 
-    def __init__(self, weights: dict[str, np.ndarray], x: np.ndarray, labels: np.ndarray):
-        self.weights = {n: torch.as_tensor(w, dtype=torch.float32) for n, w in weights.items()}
-        self.x, self.labels = torch.as_tensor(x, dtype=torch.float32), torch.as_tensor(labels)
-        self.optimizer = Adam(lr=LR, momentum=0.0, weight_decay=0.0)
 
-    def step(self) -> None:
-        """Make one step of Adam."""
-        free = [w.requires_grad_() for w in self.weights.values()]
-        grads = torch.autograd.grad(_loss(self.weights, self.x, self.labels), free)
-        for w in free:
-            w.requires_grad_(False)
-        self.optimizer.step(free, grads)
+def _learned(
+    weights: Weights, seen: Examples, steps: int, unseen: Examples | None = None
+) -> list[float]:
+    """Make steps of Adam in place; return the loss of unseen examples before each and after all."""
+
+    def loss(x: np.ndarray, labels: np.ndarray) -> Tensor:
+        votes = _votes(weights, torch.as_tensor(x, dtype=torch.float32))
+        return nll_loss(votes.clamp(min=TINY).log(), torch.as_tensor(labels))
+
+    optimizer = torch.optim.Adam([w.requires_grad_() for w in weights.values()], lr=LR)
+    losses = []
+    for step in range(steps + 1):
+        if unseen is not None:
+            with torch.no_grad():
+                losses.append(float(loss(*unseen)))
+        if step < steps:
+            optimizer.zero_grad()
+            loss(*seen).backward()
+            optimizer.step()
+    for w in weights.values():
+        w.requires_grad_(False)
+    return losses
 
 
 def _start(
     x: np.ndarray, labels: np.ndarray, classes: int, count: int, dim: int, seed: int
-) -> dict[str, np.ndarray]:
-    """Return principal axes, and keys, labels, masses and width by k-means among them."""
-    if not 0 < dim < x.shape[1]:
-        return _clusters(x, labels, classes, count, seed)
-    with blas_threads(1):
-        axes = np.linalg.svd(x, full_matrices=False)[2][:dim].T
-    return {"projection": axes} | _clusters(x @ axes, labels, classes, count, seed)
-
-
-def _clusters(
-    x: np.ndarray, labels: np.ndarray, classes: int, count: int, seed: int
-) -> dict[str, np.ndarray]:
-    """Return keys, labels, masses and width by k-means."""
+) -> Weights:
+    """Principal axes, and keys, labels, masses and width by k-means among them, float32."""
     from sklearn.cluster import KMeans  # seconds on import
     from sklearn.exceptions import ConvergenceWarning
 
+    made = {}
+    if 0 < dim < x.shape[1]:
+        with blas_threads(1):
+            made["projection"] = np.linalg.svd(x, full_matrices=False)[2][:dim].T
+        x = x @ made["projection"]
     count = min(count, len(np.unique(x, axis=0)))
     means = KMeans(count, n_init=4, random_state=derive(seed, "k-means") % 2**32)
     with warnings.catch_warnings(), blas_threads(1):
@@ -164,25 +161,22 @@ def _clusters(
     keys = means.cluster_centers_[held.any(axis=1)]
     held = held[held.any(axis=1)]
     middle = float(np.median(_squared(torch.as_tensor(x), torch.as_tensor(keys)))) or 1.0
-    return {
+    made |= {
         "keys": keys,
         "labels": np.log(held + SMOOTH),
         "masses": np.log(held.sum(axis=1)),
         "width": np.log(WIDTH**2 / middle),
     }
+    return {name: torch.as_tensor(array, dtype=torch.float32) for name, array in made.items()}
 
 
-def _votes(weights: dict[str, Tensor], x: Tensor) -> Tensor:
+def _votes(weights: Weights, x: Tensor) -> Tensor:
     """Probabilities (Q, C)."""
     if "projection" in weights:
         x = x @ weights["projection"]
     squared = _squared(x, weights["keys"])
     near = (weights["masses"] - weights["width"].exp() * squared).softmax(dim=1)
     return near @ weights["labels"].softmax(dim=1)
-
-
-def _loss(weights: dict[str, Tensor], x: Tensor, labels: Tensor) -> Tensor:
-    return nll_loss(_votes(weights, x).clamp(min=TINY).log(), labels)
 
 
 def _squared(x: Tensor, keys: Tensor) -> Tensor:

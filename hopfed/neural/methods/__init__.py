@@ -12,7 +12,6 @@ from hopfed.errors import ArgumentError
 METHODS = {
     "standalone": ("standalone", "Standalone"),
     "hebbian": ("hebbian", "Hebbian"),
-    "frozen": ("frozen", "Frozen"),
     "standalone-bias": ("standalone_bias", "StandaloneBias"),
     "fedavg": ("fedavg", "FedAvg"),
     "fedavg+": ("fedavg_plus", "FedAvgPlus"),

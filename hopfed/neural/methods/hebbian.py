@@ -1,4 +1,4 @@
-"""Hebbian read-out: bits of images, one operator of a client, and a read-out in closed form.
+"""Hebbian read-out: bits of examples, one operator of a client, and a read-out in closed form.
 
 Source: proposed here; theory/NOTES.md, "One-shot Hebbian read-out". It is known that ridge
 regression over clients needs only sums (Fed3R, Fani et al., ICML 2024; AFL, He et al., CVPR 2025).
@@ -9,8 +9,6 @@ No gradient is computed, and one round is enough. It has four exchanges:
 
 1. sums and sums of products of image patches up; the server whitens them and draws filters;
 2. sums of the filters' responses up; their means are the thresholds of the bits;
-   (with ``candidates`` two more, in which filters are chosen from many, see
-   `hopfed.neural.methods._bits`);
 3. the operator ``A = Z^T Z`` of a client's bits and the class sums ``B = Z^T Y`` up, as integers;
 4. the likelihood of the client's validation examples, for every setting of a small grid, up; the
    setting with the highest sum comes down. Likelihoods are summed over examples, because in a mean
@@ -18,14 +16,14 @@ No gradient is computed, and one round is enough. It has four exchanges:
 
 A client classifies with ``(A + w A_c + rho n)^-1 (B + w B_c)`` and adds the logarithm of its own
 class shares over those of all, to a power. rho, w, the power and the scale of the scores are the
-settings of the grid; rho may come from the spectrum instead (`hopfed.neural.readouts.evidence`).
+settings of the grid; rho may come from the spectrum instead (`hopfed.neural.readouts.ridge`).
 With ``pooling=resembling`` the server gives each client sums of its own, in which others count as
-much as their class means resemble the client's (`hopfed.neural.readouts.resemblance`).
+much as their class means resemble the client's.
 
 With ``bits=public`` filters and thresholds follow from the seed, and with ``choose=own`` every
 client chooses its settings alone, so a client sends only the message of the third exchange. Then a
-client that leaves can be forgotten to the bit (`hopfed.neural.readouts.contributions`), and noise
-on this one message makes the method private (`hopfed.neural.readouts.private_sums`).
+client that leaves can be forgotten to the bit (`hopfed.neural.collected_sums`), and noise on this
+one message makes the method private (`hopfed.neural.readouts.private_sums`).
 """
 
 from __future__ import annotations
@@ -33,26 +31,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import log, sqrt
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import softmax
 
 from hopfed._lib.cache import Recent
-from hopfed._lib.random import derive
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.messages import Field, Message, Spec, digest
-from hopfed.hopfield.encoding import Encoding, leading_factors
-from hopfed.neural.methods._bits import OnBits
-from hopfed.neural.readouts.contributions import added, broadcast, gave
-from hopfed.neural.readouts.evidence import RANKS, RULES, best_ridge, count
+from hopfed.federation.messages import Field, Message, Spec, below, digest
+from hopfed.neural.memory.embedding import Extractor
+from hopfed.neural.method import client_of
+from hopfed.neural.methods._closed_form import ClosedForm
+from hopfed.neural.readouts.bits import Bits, Encoder, Features, Filters, Patches, Rows, public_bits
 from hopfed.neural.readouts.private_sums import PrivateSums
-from hopfed.neural.readouts.resemblance import personal
-from hopfed.neural.readouts.ridge import Choice, Mixture, Readout, Spectrum, Sums, log_probabilities
+from hopfed.neural.readouts.ridge import (
+    RULES,
+    Choice,
+    Readout,
+    Spectrum,
+    Sums,
+    best_ridge,
+    log_probabilities,
+    worth,
+)
+from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.evaluation import Classifier
-from hopfed.spectral.operators import FactorOperator
 
 __all__ = ["Hebbian"]
 
@@ -61,41 +67,51 @@ OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
 SCALES = (2.0, 4.0, 8.0, 16.0, 32.0)
 PRIORS = (0.0, 0.5, 1.0)
 ALLOWED = {
+    "encoder": ("auto", "patches", "rows", "network"),
+    "bits": ("pooled", "public"),
     "reading": ("personal", "global", "alone"),
     "ridge": ("grid", *RULES),
-    "rank": ("all", *RANKS),
     "choose": ("all", "own"),
-    "form": ("counts", "factors", "sketch"),
     "pooling": ("equal", "resembling"),
 }
-UNEQUAL = {"form": "counts", "reading": "personal"}
-LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
-PRIVATE: dict[str, object] = {"bits": "public", "choose": "own", "form": "counts", "ridge": "grid"}
+PRIVATE: dict[str, object] = {"bits": "public", "choose": "own", "ridge": "grid"}
 PRIVATE |= {"pooling": "equal", "mirror": False}
+LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
+CHANCE = 1e-9  # that an honest release with noise is refused
+MOST = 2**40  # examples of a client: whatever adds them up stays exact
+AGREED = ("kernel", "mean", "thresholds")  # what bits follow from; rows and networks have no kernel
+COUNTED = ("counts", "by_class", "classes", "examples")  # sums, which add up exactly as integers
+SENT = "sent/"  # before what each client gave, in the state of a server that keeps it
 
-_READOUTS = Recent(1 << 28)  # (method, sums down, weight, ridges, client) -> (R, D, C)
-# (method, what, sums down, ...) -> likelihoods of a client, the ridge of all
+# (task, settings, filters and thresholds, client, part) -> bits and labels
+_BITS = Recent(1 << 27, lambda found: sum(array.nbytes for array in found))
+_READOUTS = Recent(1 << 28)  # (method, sums down, weight, client) -> (R, D, C)
+# (method, what, sums down, ...) -> likelihoods of a client, the ridge of all, the network
 _FOUND = Recent(1 << 10, lambda _: 1)
 
 
 @dataclass(frozen=True)
-class Hebbian(OnBits):
+class Hebbian(ClosedForm):
     """The Hebbian read-out; settings of training have no effect.
 
     Attributes
     ----------
-    encoder, filters, patch, fields, bits, mirror, candidates : see
-        `hopfed.neural.methods._bits.OnBits`.
+    encoder : features of which bits are made: "patches", responses of random filters of image
+        patches; "rows", the inputs themselves; "network", those of the first of `models`, with its
+        initial weights or those that the task names; "auto", rows for rows and patches for images.
+    filters : random filters of patches; each gives two features for each field.
+    patch : side of a patch, in pixels.
+    fields : number of fields in each direction over which responses are averaged.
+    bits : "pooled", filters and thresholds follow from sums over the clients' examples, in two
+        exchanges; "public", from the seed alone, for patches.
+    mirror : whether an image and its mirror image, left for right, are two examples to learn from,
+        and the mean of their bits is read. For photographs; not for digits or letters.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
         same read-out for all; "alone", of the client's own examples only, with bits that all agreed
         on.
     ridge : "grid", by validation; "evidence" or "gcv", from the spectrum of the pooled operator.
-    rank : "all" directions of the operator, or those that "marchenko-pastur" or "tracy-widom"
-        distinguishes from noise.
     choose : "all", one setting for the federation; "own", each client mixes the settings that are
         likely on its own validation examples, and sends nothing about them.
-    form : how an operator travels, see `hopfed.hopfield.encoding`: exact "counts", the `width`
-        leading "factors", or a "sketch" of `width` columns.
     keep : whether the server keeps what each client gave, so that one can be forgotten.
     pooling : "equal", all examples count alike; "resembling", those of clients with other class
         means count less. For this the server must see the sums of each client.
@@ -105,8 +121,8 @@ class Hebbian(OnBits):
 
     Raises
     ------
-    ArgumentError : the data are not images, a patch is larger than they are, a setting is out of
-        its range, or two settings exclude each other.
+    ArgumentError : a patch is larger than the images, a setting is out of its range, or two
+        settings exclude each other.
 
     Examples
     --------
@@ -119,58 +135,147 @@ class Hebbian(OnBits):
     [9256, 9256]
     """
 
+    filters: int = 64
+    patch: int = 3
+    fields: int = 2
+    encoder: str = "auto"
+    bits: str = "pooled"
+    mirror: bool = False
     reading: str = "personal"
     ridge: str = "grid"
-    rank: str = "all"
     choose: str = "all"
-    form: str = "counts"
-    width: int = 64
     keep: bool = False
     pooling: str = "equal"
     epsilon: float = 0.0
     delta: float = 1e-5
 
+    exchanges: ClassVar[int] = 4
     name: ClassVar[str] = "hebbian"
     source: ClassVar[str] = "proposed here"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("filters", "patch", "fields"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         for name, known in ALLOWED.items():
             got = getattr(self, name)
             require(got in known, name, f"one of {', '.join(known)}", repr(got))
-        if self.encoder == "patches":  # a network is not made to be asked
-            Encoding(self.n_bits, self.form, self.width)  # checks the width
-        require(self.form == "counts" or not self.keep, "keep", "False but for counts", self.keep)
+        if self.encoder in ("rows", "network"):
+            require(self.bits == "pooled", "bits", "pooled but for patches", self.bits)
+        if self.encoder == "network":
+            require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
         if self.pooling != "equal":
-            self._goes_with(UNEQUAL, f"where pooling is {self.pooling}")
-        if self.candidates:
-            self._goes_with({"form": "counts"}, "where candidates are chosen")
+            self._goes_with({"reading": "personal"}, f"where pooling is {self.pooling}")
         require(self.epsilon >= 0, "epsilon", "at least 0", self.epsilon)
         if self.epsilon:
-            self.private  # noqa: B018  (checks the budget)
             self._goes_with(PRIVATE, "where counts have noise")
-
-    @property
-    def exchanges(self) -> int:  # type: ignore[override]
-        """Number of exchanges: those that agree on bits, one of sums, one of likelihoods."""
-        return self.agreeing + 2
+            PrivateSums(1, 1, self.epsilon, self.delta)  # checks the budget
 
     def _goes_with(self, wanted: Mapping[str, object], where: str) -> None:
         """Refuse other values of settings, all in one line, so that one correction is enough."""
-        wrong = [name for name, one in wanted.items() if getattr(self, name) != one]
+        wrong = [name for name, value in wanted.items() if getattr(self, name) != value]
         if wrong:
             first, *others = (f"{name} {wanted[name]}" for name in wrong)
             rule = " and ".join([first.partition(" ")[2], *others])
             got = ", ".join(str(getattr(self, name)) for name in wrong)
             raise ArgumentError(wrong[0], f"{rule} {where}", got)
 
-    def choices(self) -> list[Choice]:
-        """Settings that validation chooses from."""
-        own = {"personal": OWN, "global": (0.0,), "alone": (-1.0,)}[self.reading]
-        if self.choose == "own" and self.reading == "personal":
-            own = (-1.0, *own)
-        priors = PRIORS if self.reading == "personal" else (0.0,)
-        return [Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
+    def server_start(self, seed: int) -> State:
+        """Nothing; but data of another kind, and patches too large for them, are refused here."""
+        del seed
+        data = self.loaded.split.dataset
+        if self.kind == "patches":
+            self.patches  # noqa: B018  (checks the data)
+        else:
+            require(self.bits == "pooled", "bits", "pooled but for patches", self.bits)
+        pictures = data.is_images and data.shape[1:] != (1, 1)
+        require(pictures or not self.mirror, "mirror", "false but for images", data.name)
+        return {}
+
+    # Bits: what they are made of, and the exchanges in which clients agree on them.
+
+    @property
+    def kind(self) -> str:
+        """The encoder in use: "patches", "rows" or "network"."""
+        rows = self.loaded.split.dataset.shape[1:] == (1, 1)
+        return self.encoder if self.encoder != "auto" else "rows" if rows else "patches"
+
+    @property
+    def patches(self) -> Patches:
+        """Patches of the images."""
+        data = self.loaded.split.dataset
+        rule = "images (rows take encoder=rows, and text a network)"
+        require(data.is_images and data.shape[1:] != (1, 1), "data", rule, data.name)
+        return Patches(*data.shape, self.patch)
+
+    @property
+    def n_features(self) -> int:
+        """Features of an input."""
+        if self.kind == "patches":
+            return 2 * self.filters * self.fields**2
+        return self._features({}).length
+
+    @property
+    def n_bits(self) -> int:
+        """D: a bit for each feature, and a constant."""
+        return self.n_features + 1
+
+    def _features(self, down: Message) -> Features:
+        if self.kind == "patches":
+            return Filters(self.patches, down["kernel"], down["mean"], self.fields)
+        if self.kind == "rows":
+            return Rows(int(np.prod(self.loaded.split.dataset.shape)))
+        task = self.loaded
+        encoder: Encoder = _FOUND.get(
+            ("network", self.task), lambda: Encoder(Extractor(task.model(0), task.initial(0)))
+        )
+        return encoder
+
+    def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
+        """Bits (n, D) float32 and labels (n,) of a part of the client's examples.
+
+        With `mirror`, those of training are of each image and of each mirror image.
+        """
+        agreed = digest({name: down[name] for name in AGREED if name in down})
+        key = self.task, self.kind, self.patch, self.fields, self.mirror, agreed, client, part
+        rows, learn = getattr(self.loaded.split, part)[client], part == "train"
+        bits, labels = _BITS.get(
+            key, lambda: self._bits(down).of(self.loaded.tensors, rows, learn=learn)
+        )
+        return bits, labels
+
+    def _bits(self, down: Message) -> Bits:
+        return Bits(self._features(down), np.asarray(down["thresholds"]), self.mirror)
+
+    def public(self) -> State:
+        """Filters and thresholds that the seed alone decides."""
+        made, thresholds = public_bits(self.patches, self.filters, self.fields, self.task.seed)
+        return {"kernel": made.kernel, "mean": made.mean, "thresholds": thresholds}
+
+    def _patch_sums(self, state: State, down: Message, client: int) -> Message:  # noqa: ARG002
+        rows = self.loaded.split.train[client]
+        batches = (x for x, _ in self.loaded.tensors.batches(rows))
+        total, squares, number = self.patches.moments(batches)
+        low = squares[np.tril_indices(len(squares))]
+        return {"total": total, "squares": low, "patches": np.asarray(number)}
+
+    def _drawn(self, heard: list[Message]) -> State:
+        d = self.patches.length
+        squares = np.zeros((d, d))
+        squares[np.tril_indices(d)] = np.sum([m["squares"] for m in heard], axis=0)
+        squares = squares + np.tril(squares, -1).T
+        number = max(sum(int(m["patches"]) for m in heard), 1)
+        total = np.sum([m["total"] for m in heard], axis=0)
+        moments = total, squares, float(number)
+        made = Filters.drawn(self.patches, moments, self.filters, self.fields, self.task.seed)
+        return {"kernel": made.kernel, "mean": made.mean}
+
+    def _feature_sums(self, state: State, down: Message, client: int) -> Message:  # noqa: ARG002
+        features, rows = self._features(down), self.loaded.split.train[client]
+        total = np.zeros(features.length)
+        for x, _ in self.loaded.tensors.batches(rows):
+            total += features(x).double().sum(dim=0).cpu().numpy()
+        return {"sums": total, "examples": np.asarray(len(rows))}
 
     # What a client sends, exchange by exchange.
 
@@ -178,72 +283,89 @@ class Hebbian(OnBits):
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """Answer an exchange from the client's own examples."""
-        client = context.client
-        if client is None:
-            raise ArgumentError("context", "that of a client", "none")
-        spent = float(state.get("flops", 0.0)) if context.exchange else 0.0  # in this round
-        if not self._asked(down, context):
-            return state | {"flops": spent}, {}, {"flops": spent, "loss": float("nan")}
-        if context.exchange < self.agreeing:
-            message = self._agreeing_sums(context.exchange, down, client)
-        elif context.exchange == self.agreeing:
-            message = self._operator(down, client)
-            state = dict(message)
-            if self.epsilon:
-                examples = self.bits_of(down, client, "train")
-                message = self.private.release(*examples, context.rng("noise"))
-        else:
-            bits, _ = self.bits_of(down, client, "validation")
-            found = self._likelihoods(state, down, client)
-            message = {"likelihoods": found, "examples": np.asarray(len(bits))}
-        spent += self._flops_of(context.exchange, client)
-        if context.exchange == self.agreeing and self.choose == "own":
-            spent += self._flops_of(context.exchange + 1, client)
+        client, exchange = client_of(context), context.exchange
+        spent = float(state.get("flops", 0.0)) if exchange else 0.0  # in this round
+        message: Message = {}
+        if self._asked(down, context):
+            steps = self._patch_sums, self._feature_sums, self._operator, self._likely
+            message = steps[exchange](state, down, client)
+            if exchange == 2:
+                state = dict(message)
+                if self.epsilon:
+                    message = self._with_noise(down, client, context.rng("noise"))
+            spent += self._flops_of(exchange, client)
+            if exchange == 2 and self.choose == "own":
+                spent += self._flops_of(3, client)
         return state | {"flops": spent}, message, {"flops": spent, "loss": float("nan")}
 
     def _asked(self, down: Message, context: Context) -> bool:
         """Whether the client must answer; one that is in the sums already need not."""
-        if context.exchange == self.agreeing:
-            inside = context.client in np.asarray(down.get("members", ()))
-            return self._agreed(down) and not inside
-        if context.exchange > self.agreeing:
-            known = "by_class" in down and "choice" not in down
-            return self.choose == "all" and known
-        return self._agrees(down, context.exchange)
-
-    def _operator(self, down: Message, client: int) -> Message:
-        return self._bit_sums(*self.bits_of(down, client, "train"), self._encoding)
-
-    def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
-        """Log-likelihood of the validation examples under each choice."""
-        bits, labels = self.bits_of(down, client, "validation")
-        if not len(labels):
-            return np.zeros(len(self.choices()))
-        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
-        shift = own.log_prior() - pooled.log_prior()
-        scores = {
-            weight: bits @ self._readouts(down, pooled, own, weight, self._ridges, client)
-            for weight in {choice.own for choice in self.choices()}
-        }
-        found = []
-        for choice in self.choices():
-            at = self._ridges.index(choice.ridge)
-            logs = log_probabilities(scores[choice.own][at], choice, shift)
-            found.append(logs[np.arange(len(labels)), labels].sum())
-        return np.array(found)
+        pooled = self.bits == "pooled"
+        if context.exchange == 0:
+            return pooled and self.kind == "patches" and "kernel" not in down
+        if context.exchange == 1:
+            return pooled and "thresholds" not in down
+        if context.exchange == 2:
+            return "thresholds" in down and context.client not in np.asarray(
+                down.get("members", ())
+            )
+        return self.choose == "all" and "by_class" in down and "choice" not in down
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Sums of patches, of features, of bits; likelihoods of the settings; each only once."""
         if not self._asked(down, context):
             return {}
-        if context.exchange < self.agreeing:
-            return self._agreeing(context.exchange)
-        if context.exchange > self.agreeing:
+        number = Field((), "iu", least=0)
+        if context.exchange == 0:
+            d = self.patches.length
+            squares = Field((d * (d + 1) // 2,), "f")
+            return {"total": Field((d,), "f"), "squares": squares, "patches": number}
+        if context.exchange == 1:
+            least = 0 if self.kind == "patches" else None
+            return {"sums": Field((self.n_features,), "f", least=least), "examples": number}
+        if context.exchange == 3:
             likelihoods = Field((len(self.choices()),), "f", most=0)
-            return {"likelihoods": likelihoods, "examples": Field((), "iu", least=0)}
-        if self.epsilon:
-            return self.private.spec
-        return self._sums_spec(self._encoding)
+            return {"likelihoods": likelihoods, "examples": number}
+        D, C = self.n_bits, self.loaded.classes
+        reach, times = 0.0, 1.0
+        if self.epsilon:  # an honest release is refused once in 10^9 releases
+            reach = self.private.scale * sqrt(2 * log(D * (D + 2 * C) / CHANCE)) + 1
+            times = float(self.private.weight)
+        spec = {
+            "counts": Field((D * (D - 1) // 2,), "i", within="examples", beyond=reach),
+            "by_class": Field((D, C), "i", within="examples", times=times, beyond=reach),
+            "examples": Field((), "iu", least=1, most=MOST),
+        }
+        classes = {"classes": Field((C,), "i", least=0, within="examples")}
+        return spec if self.epsilon else spec | classes
+
+    def _operator(self, state: State, down: Message, client: int) -> Message:  # noqa: ARG002
+        bits, labels = self.bits_of(down, client, "train")
+        return encoded(Sums.of(bits, labels, self.loaded.classes), len(labels))
+
+    def _with_noise(self, down: Message, client: int, rng: np.random.Generator) -> Message:
+        bits, labels = self.bits_of(down, client, "train")
+        released = encoded(self.private.release(bits, labels, rng), len(labels))
+        return {name: array for name, array in released.items() if name != "classes"}
+
+    def _likely(self, state: State, down: Message, client: int) -> Message:
+        held = np.asarray(len(self.loaded.split.validation[client]))
+        return {"likelihoods": self._likelihoods(state, down, client), "examples": held}
+
+    def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
+        """Log-likelihood of the validation examples under each choice."""
+        bits, labels = self.bits_of(down, client, "validation")
+        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
+        shift, found = own.log_prior() - pooled.log_prior(), []
+        scores = {
+            weight: bits @ self._readouts(down, pooled, own, weight, client)
+            for weight in {choice.own for choice in self.choices()}
+        }
+        for choice in self.choices():
+            logs = log_probabilities(scores[choice.own][self._ridges.index(choice.ridge)],
+                                     choice, shift)  # fmt: skip
+            found.append(logs[np.arange(len(labels)), labels].sum())
+        return np.array(found)
 
     # What the server computes.
 
@@ -257,89 +379,81 @@ class Hebbian(OnBits):
             state = self.public()
         elif not heard:
             return state, {}, {}
-        elif context.exchange < self.agreeing:
-            state = self._agree(state, heard, context.exchange)
-        elif context.exchange == self.agreeing:
-            if self.form == "factors":  # their weights, so that they are those of a sum
-                said = {c: m | {"values": m["values"] * m["examples"]} for c, m in said.items()}
+        elif context.exchange == 0:
+            state = dict(state) | self._drawn(heard)
+        elif context.exchange == 1:
+            examples = max(sum(int(m["examples"]) for m in heard), 1)
+            means = np.sum([m["sums"] for m in heard], axis=0) / examples
+            state = dict(state) | {"thresholds": means.astype(np.float32)}
+        elif context.exchange == 2:
             state = added(state, said, keep=self.keep or self.pooling != "equal")
         else:
             best = np.sum([m["likelihoods"] for m in heard], axis=0).argmax()
             state = dict(state) | {"choice": np.asarray(best)}
-        down = self._down(state)
+        down = broadcast(state)
         if self.pooling == "equal" or "members" not in state:
             return state, {EVERYONE: down}, {}
-        own = personal({int(c): gave(state, int(c)) for c in state["members"]})
-        return state, {EVERYONE: down} | {c: down | sums for c, sums in own.items()}, {}
-
-    def _down(self, state: State) -> Message:
-        """What clients see of the server's state; pooled factors are cut to `width` again."""
-        down = broadcast(state)
-        if "vectors" in down:
-            n, vectors = float(down["examples"]), down["vectors"]
-            pooled = FactorOperator(self.n_bits, n, n, vectors, down["values"])
-            down["values"], down["vectors"] = leading_factors(pooled, self.width)
-        return down
+        members = [int(c) for c in state["members"]]
+        every = [decoded(gave(state, c)) for c in members]
+        own = {}
+        for c, weights in zip(members, worth(every), strict=True):
+            sums = Sums.sum([s * w for s, w in zip(every, weights, strict=True)])
+            own[c] = down | encoded(sums, sums.examples)
+        return state, {EVERYONE: down} | own, {}
 
     # What a client computes from the server's answer.
+
+    def choices(self) -> list[Choice]:
+        """Settings that validation chooses from."""
+        own = {"personal": OWN, "global": (0.0,), "alone": (-1.0,)}[self.reading]
+        if self.choose == "own" and self.reading == "personal":
+            own = (-1.0, *own)
+        priors = PRIORS if self.reading == "personal" else (0.0,)
+        return [Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The client's read-out; before a round is over all classes are equal to it.
 
         Where clients choose for themselves, it is a mixture of the settings that are likely.
         """
-        if not self._known(down):
+        if "by_class" not in down or (self.choose == "all" and "choice" not in down):
             return Readout.none(self.loaded.classes)
         own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
-        shift, bits = own.log_prior() - pooled.log_prior(), self._bits(down)
-
-        def made(k: int) -> Readout:
-            choice = self.choices()[k]
-            every = self._readouts(down, pooled, own, choice.own, self._ridges, client)
-            return Readout(bits, every[self._ridges.index(choice.ridge)], choice, shift)
-
         if self.choose == "all":
-            return made(int(down["choice"]))
-        shares = softmax(self._kept_likelihoods(state, down, client))
-        likely = np.flatnonzero(shares >= LIKELY * shares.max())
-        return Mixture(tuple(made(int(k)) for k in likely), shares[likely] / shares[likely].sum())
-
-    def _known(self, down: Message) -> bool:
-        """Whether a client has all that it classifies with."""
-        return "by_class" in down and (self.choose == "own" or "choice" in down)
-
-    def _kept_likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
-        """As `_likelihoods`, computed once for each message down."""
-        key = self, "likelihoods", _of_sums(down), client
-        found: np.ndarray = _FOUND.get(key, lambda: self._likelihoods(state, down, client))
-        return found
+            likely, shares = np.array([int(down["choice"])]), np.ones(1)
+        else:
+            key = self, "likelihoods", _of_sums(down), client
+            found = _FOUND.get(key, lambda: self._likelihoods(state, down, client))
+            shares = softmax(found)
+            likely = np.flatnonzero(shares >= LIKELY * shares.max())
+            shares = shares[likely] / shares[likely].sum()
+        chosen = [self.choices()[k] for k in likely]
+        weights = [
+            self._readouts(down, pooled, own, choice.own, client)[self._ridges.index(choice.ridge)]
+            for choice in chosen
+        ]
+        shift = own.log_prior() - pooled.log_prior()
+        return Readout(self._bits(down), np.array(weights), chosen, shift, shares)
 
     def _readouts(
-        self,
-        down: Message,
-        pooled: Sums,
-        own: Sums,
-        weight: float,
-        ridges: tuple[float, ...],
-        client: int,
+        self, down: Message, pooled: Sums, own: Sums, weight: float, client: int
     ) -> np.ndarray:
         """Read-outs (R, D, C); those without the client's own examples are made once for all."""
 
         def made() -> np.ndarray:
             spectrum = Spectrum.of(pooled.beside(own, weight))
-            if self.rank != "all":
-                spectrum = spectrum.leading(count(spectrum, self.rank))
             if self.ridge == "grid":
                 floor = self._floor(down, spectrum.examples) if weight >= 0 else 1.0
-                return spectrum.readouts(tuple(rho * floor for rho in ridges))
+                return spectrum.readouts([rho * floor for rho in self._ridges])
             if weight <= 0:
-                return spectrum.readouts((best_ridge(spectrum, self.ridge),))
+                return spectrum.readouts([best_ridge(spectrum, self.ridge)])
             # The client's examples count several times here, so that the ridge is that of all.
             key = self, "ridge", _of_sums(down)
-            of_all = _FOUND.get(key, lambda: best_ridge(Spectrum.of(pooled), self.ridge))
-            return spectrum.readouts((of_all,))
+            return spectrum.readouts(
+                [_FOUND.get(key, lambda: best_ridge(Spectrum.of(pooled), self.ridge))]
+            )
 
-        key = self, _of_sums(down), weight, ridges, client if weight else None
+        key = self, _of_sums(down), weight, client if weight else None
         found: np.ndarray = _READOUTS.get(key, made)
         return found
 
@@ -360,36 +474,158 @@ class Hebbian(OnBits):
         return RIDGES if self.ridge == "grid" else (0.0,)
 
     @property
-    def _encoding(self) -> Encoding:
-        seed = derive(self.task.seed, "sketch") % 2**31
-        return Encoding(self.n_bits, self.form, self.width, seed)
-
-    @property
     def private(self) -> PrivateSums:
         """The noise of the sums, where epsilon is above 0."""
         return PrivateSums(self.n_bits, self.loaded.classes, self.epsilon, self.delta)
 
     def pooled_sums(self, down: Message) -> Sums:
         """Sums of all members, as the server sends them."""
-        if self.epsilon:
-            return self.private.read(down)
-        return self._read_sums(down, self._encoding)
+        sums = decoded(down)
+        return self.private.read(sums, int(down["examples"])) if self.epsilon else sums
 
     def own_sums(self, state: State, down: Message, client: int) -> Sums:
         """Sums of the client's own examples, also if it never took part."""
-        message = state if "examples" in state else self._operator(down, client)
-        return self._read_sums(message, self._encoding)
+        return decoded(state if "examples" in state else self._operator({}, down, client))
 
     def _flops_of(self, exchange: int, client: int) -> float:
         """Multiplications and additions of a step; only products of matrices are counted."""
-        images = len(self.loaded.split.train[client])
-        n = images * (1 + self.mirror)
-        D, C = self.n_bits, self.loaded.classes
-        sums = self._features_flops(n, self.filters) + n * D * (D + 2.0 * C)
-        return (*self._agreeing_flops(images), sums, self._choosing_flops(client))[exchange]
+        images, D, C = len(self.loaded.split.train[client]), self.n_bits, self.loaded.classes
+        n, each, moments = images * (1 + self.mirror), 0.0, 0.0
+        if self.kind == "patches":
+            p = self.patches
+            moments = 2.0 * images * p.places / 9 * p.length**2
+            each = 2.0 * p.places * p.length * self.filters
+        elif self.kind == "network":
+            each = forward_flops(self.task, self.task.models[0])
+        choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
+        return (moments, images * each, n * each + n * D * (D + 2.0 * C), choosing)[exchange]
 
-    def _choosing_flops(self, client: int) -> float:  # noqa: ARG002
-        return len({choice.own for choice in self.choices()}) * 10.0 * self.n_bits**3
+
+def encoded(sums: Sums, examples: float) -> Message:
+    """Return sums as a message: the strict lower triangle of the operator, and class sums.
+
+    Parameters
+    ----------
+    sums : of integers, or of floats where examples have weights.
+    examples : n, or the sum of the weights, which is the diagonal of the operator.
+
+    Examples
+    --------
+    >>> sent = encoded(Sums.of(np.array([[1, -1, 1]]), np.array([0]), 2), 1)
+    >>> sent["counts"].tolist(), decoded(sent).operator.tolist()
+    ([-1, 1, -1], [[1, -1, 1], [-1, 1, -1], [1, -1, 1]])
+    """
+    counts = sums.operator[np.tri(len(sums.operator), k=-1, dtype=bool)]
+    whole = counts.dtype.kind == "i"
+    return {
+        "counts": _narrow(counts, examples) if whole else counts.astype(np.float32),
+        "by_class": _narrow(sums.by_class, 1 << 16) if whole else sums.by_class,
+        "classes": sums.counts,
+        "examples": np.asarray(examples),
+    }
+
+
+def decoded(message: Message) -> Sums:
+    """Undo `encoded`; a message without class counts has zeros.
+
+    Parameters
+    ----------
+    message : with "counts", "by_class", "examples", and perhaps "classes".
+    """
+    by_class, counts = np.asarray(message["by_class"]), np.asarray(message["counts"])
+    D, C = by_class.shape
+    kind = np.int64 if counts.dtype.kind == "i" else np.float64
+    operator = np.zeros((D, D), kind)
+    operator[np.tri(D, k=-1, dtype=bool)] = counts
+    operator += operator.T
+    np.fill_diagonal(operator, message["examples"])
+    return Sums(operator, by_class.astype(kind), np.asarray(message.get("classes", np.zeros(C))))
+
+
+def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) -> State:
+    """Return the `state` of a server with the sums of further clients in it.
+
+    Integers add up exactly, in any order. What was computed from all sums, such as a setting that
+    validation chose, is removed.
+
+    Parameters
+    ----------
+    state : "counts", "by_class", "classes", "examples" are sums over "members".
+    messages : sums of each new client, by client.
+    keep : store what each client gave, so that it can be subtracted.
+
+    Raises
+    ------
+    ArgumentError : a client is in the sums already.
+
+    Examples
+    --------
+    >>> one = {"counts": np.array([1, -1], np.int16), "examples": np.array(1)}
+    >>> both = added(added({}, {4: one}), {2: one})
+    >>> both["counts"].tolist(), both["members"].tolist()
+    ([2, -2], [2, 4])
+    """
+    members = set(np.asarray(state.get("members", ())).tolist())
+    twice = sorted(members & messages.keys())
+    require(not twice, "client", "one that is not in the sums", twice)
+    parts = [*([state] if members else []), *(messages[c] for c in sorted(messages))]
+    names = [n for n in COUNTED if all(n in part for part in parts)]
+    sums = {n: _total(n, [np.asarray(part[n]) for part in parts]) for n in names}
+    sent = {f"{SENT}{c}/{n}": a for c, m in messages.items() for n, a in m.items() if keep}
+    rest = {name: array for name, array in state.items() if name != "choice"}
+    everyone = np.array(sorted(members | messages.keys()), dtype=np.int64)
+    return rest | sent | sums | {"members": everyone}
+
+
+def forgotten(state: State, client: int) -> State:
+    """Return the `state` of a server without a client: as if it had never taken part, to the bit.
+
+    Raises
+    ------
+    ArgumentError : the client is not in the sums, or what it gave was not kept.
+
+    Examples
+    --------
+    >>> one, two = ({"counts": np.array([k, -k]), "examples": np.array(k)} for k in (1, 2))
+    >>> both = added({}, {4: one, 2: two}, keep=True)
+    >>> forgotten(both, 4)["counts"].tolist(), forgotten(both, 4)["members"].tolist()
+    ([2, -2], [2])
+    """
+    members = np.asarray(state.get("members", ()), dtype=np.int64)
+    require(client in members, "client", f"among {members.tolist()}", client)
+    given = gave(state, client)
+    require("counts" in given, "client", "one whose sums the server keeps (keep=True)", client)
+    own = f"{SENT}{client}/"
+    left = {n: a for n, a in state.items() if not n.startswith(own) and n != "choice"}
+    rest = members[members != client]
+    if not len(rest):
+        return {n: a for n, a in left.items() if n not in {*given, "members"}}
+    sums = {
+        n: _total(n, [np.asarray(state[n]), -np.asarray(a, np.int64)]) for n, a in given.items()
+    }
+    return left | sums | {"members": rest}
+
+
+def gave(state: State, client: int) -> Message:
+    """What a client gave, as the server keeps it; empty if it does not."""
+    return below(state, f"{SENT}{client}")
+
+
+def broadcast(state: State) -> Message:
+    """What of the state of the server clients may see: all but what each of them gave."""
+    return {name: array for name, array in state.items() if not name.startswith(SENT)}
+
+
+def _total(name: str, arrays: list[np.ndarray]) -> np.ndarray:
+    total = np.asarray(np.sum(arrays, axis=0, dtype=np.int64))
+    return _narrow(total, int(np.abs(total).max(initial=0))) if name == "counts" else total
+
+
+def _narrow(array: np.ndarray, most: float) -> np.ndarray:
+    """Whole numbers of at most this size in as few bytes as hold them, two or four."""
+    most = max(most, int(np.abs(array).max(initial=0)))
+    fits = (kind for kind in (np.int16, np.int32) if most <= np.iinfo(kind).max)
+    return array.astype(next(fits, np.int64))
 
 
 def _of_sums(down: Message) -> bytes:

@@ -138,7 +138,7 @@ class KNNPer(FedAvg):
         only the global model.
     rule : which examples are kept, see `hopfed.neural.memory.store.Store`; they arrive in random
         order.
-    index : "exact", "hnsw[:EF]" or "ivf[:LISTS]", see `hopfed.neural.memory.neighbours.Index`.
+    index : "exact" or "ivf[:LISTS]", see `hopfed.neural.memory.neighbours.Index`.
     kernel : "paper" or "program".
     mixing : "probabilities" or "logits".
     store : "neighbours"; "prototypes", learned; "hopfield", the softmax over all stored keys; or

@@ -1,14 +1,14 @@
-"""Architectures by name, each split into a feature extractor and a classification head.
+"""Networks: an extractor and a head; those of the papers by name, and any `torch.nn.Module`.
 
     base        Model (extractor and head), and Shape (inputs and classes of a model)
-    plain       MLP, LeNet, CNN-1..5 of FedSSA, AlexNet, VGG-11
-    residual    ResNet-18 and 34, MobileNet-v2
-    recurrent   the two-layer LSTM for characters
+    plain, residual, recurrent : the networks of the papers, for small images and for text
+    adapter, foreign : networks of others, whose head is found or named
     registry    MODELS, build, assign
+    weights     state dicts from and to files
 
-All architectures have a form for small images and run under ``torch.func.vmap`` with stacked
-parameters. None contains a layer that draws random numbers. Some of the originals have dropout; it
-is left out, because its masks would come from the global generator.
+All run under ``torch.func.vmap`` with stacked parameters where their layers can. None of `MODELS`
+contains a layer that draws random numbers: dropout of the originals is left out, because its masks
+would come from the global generator.
 """
 
 from __future__ import annotations

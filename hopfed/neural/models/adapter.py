@@ -19,6 +19,8 @@ RGB = 3
 EXAMPLES = 3  # in the batch with which a network is tried
 CLOSE = 1e-4  # between the network's output and its head's
 
+Passed = dict[str, tuple[Tensor, Tensor]]
+
 
 class _Reached(Exception):  # noqa: N818  (a result, not an error)
     """The input of the head."""
@@ -56,17 +58,10 @@ class Body(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs to features (B, d)."""
         try:
-            self.net(seen(x, self.shape, self.repeats))
+            self.net(_seen(x, self.shape, self.repeats))
         except _Reached as end:
             return end.features
         raise RuntimeError(f"a pass ended before the head, {self.head}")
-
-
-def seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
-    """Return inputs as a foreign network sees them; see `Body`."""
-    if x.ndim == 4 and shape.size == 1:
-        return x.flatten(1)
-    return x.expand(-1, RGB, -1, -1) if repeats and x.shape[1] == 1 else x
 
 
 def bodies(net: nn.Module) -> list[Body]:
@@ -75,17 +70,12 @@ def bodies(net: nn.Module) -> list[Body]:
 
 
 def adapted(
-    net: nn.Module,
-    name: str,
-    shape: Shape,
-    *,
-    tokens: bool = False,
-    head: str = "",
-    repeats: bool = False,
-) -> Model:
-    """Return a network as a `Model` for the inputs and classes of `shape`.
+    net: nn.Module, name: str, shape: Shape, *, tokens: bool = False, head: str = ""
+) -> tuple[Model, bool]:
+    """Return a network as a `Model` for the inputs and classes of `shape`, and whether it is whole.
 
-    A head for another number of classes is replaced by a new one.
+    A head for as many classes is kept as it is; another one is replaced by a new one. Grey images
+    are given as three equal channels to a network that takes only these.
 
     Parameters
     ----------
@@ -95,7 +85,6 @@ def adapted(
         ``shape.size == 1``.
     head : name of the linear layer that is the head; "" takes the last that a pass comes to, behind
         which only a softmax may follow.
-    repeats : as in `Body`.
 
     Raises
     ------
@@ -104,47 +93,67 @@ def adapted(
     Examples
     --------
     >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 5), nn.LogSoftmax(1))
-    >>> model = adapted(net, "mine:Net", Shape(channels=4, size=1, classes=2))
-    >>> model.feature_dim, model(torch.ones(3, 4, 1, 1)).shape
-    (8, torch.Size([3, 2]))
+    >>> model, kept = adapted(net, "mine:Net", Shape(channels=4, size=1, classes=2))
+    >>> model.feature_dim, model(torch.ones(3, 4, 1, 1)).shape, kept
+    (8, torch.Size([3, 2]), False)
     """
     net = nn.Sequential(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))
     tied = names != len(list(net.parameters()))
     require(not tied, "models", "without a parameter in two places", name)
-    x = seen(_example(shape, tokens), shape, repeats)
-    passed, out = _tried(net.float().eval(), name, x)
+    net.float().eval()
+    repeats, passed, out = _tried(net, name, shape, tokens)
+    require(bool(passed), "models", "with a linear layer for the classes", name)
     if head:
         known = ", ".join(passed)
         require(head in passed, "head_layer", f"a linear layer of {name}: {known}", head)
     else:
-        require(bool(passed), "models", "with a linear layer for the classes", name)
         head = list(passed)[-1]
         _check_end(out, passed[head][1], name, head)
     features, logits = passed[head]
-    flat = features.ndim == logits.ndim == 2 and len(features) == len(x)
+    flat = features.ndim == logits.ndim == 2 and len(features) == EXAMPLES
     rule = f"a layer from vectors to vectors, one for each example, of {name}"
     require(flat, "head_layer", rule, head)
     held = cast(nn.Linear, net.get_submodule(head))
-    last = held
-    if type(held) is not nn.Linear or held.bias is None or held.out_features != shape.classes:
-        last = nn.Linear(held.in_features, shape.classes)
+    last, kept = nn.Linear(held.in_features, shape.classes), held.out_features == shape.classes
+    if kept:
+        with torch.no_grad():
+            last.weight.copy_(held.weight)
+            last.bias.zero_() if held.bias is None else last.bias.copy_(held.bias)
     net.set_submodule(head, _Stop())
-    return Model(Body(net, head, shape, repeats), last, held.in_features).train()
+    return Model(Body(net, head, shape, repeats), last, held.in_features).train(), kept
 
 
-def _example(shape: Shape, tokens: bool) -> Tensor:
-    """A batch of random inputs, from the generator of the weights."""
-    if tokens:
-        return torch.randint(shape.channels, (EXAMPLES, shape.size))
-    return torch.randn(EXAMPLES, shape.channels, shape.size, shape.size)
+def _seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
+    """Inputs as a foreign network sees them; see `Body`."""
+    if x.ndim == 4 and shape.size == 1:
+        return x.flatten(1)
+    return x.expand(-1, RGB, -1, -1) if repeats and x.shape[1] == 1 else x
 
 
 def _tried(
-    net: nn.Module, name: str, x: Tensor
-) -> tuple[dict[str, tuple[Tensor, Tensor]], Tensor | None]:
+    net: nn.Module, name: str, shape: Shape, tokens: bool
+) -> tuple[bool, Passed, Tensor | None]:
+    """Whether grey images are to be repeated; what linear layers see and make; the output."""
+    if tokens:
+        x = torch.randint(shape.channels, (EXAMPLES, shape.size))
+    else:
+        x = torch.randn(EXAMPLES, shape.channels, shape.size, shape.size)
+    ways = (False, True) if not tokens and shape.channels == 1 and shape.size > 1 else (False,)
+    errors = []
+    for repeats in ways:
+        try:
+            return repeats, *_pass(net, _seen(x, shape, repeats))
+        except Exception as error:  # whatever a stranger's code raises
+            errors.append(error)
+    words = " ".join(str(errors[0]).split())[:160]
+    rule = f"a network for inputs of shape {tuple(x.shape[1:])} "
+    raise ArgumentError("models", f"{rule}({type(errors[0]).__name__}: {words})", name)
+
+
+def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Tensor | None]:
     """Input and output of each linear layer that a pass comes to, in its order; and its output."""
-    passed: dict[str, tuple[Tensor, Tensor]] = {}
+    passed: Passed = {}
 
     def note(label: str) -> Any:
         def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -158,23 +167,12 @@ def _tried(
     try:
         with torch.no_grad():
             out = net(x)
-    except Exception as error:  # whatever a stranger's code raises
-        words = " ".join(str(error).split())[:160]
-        shape = tuple(x.shape[1:])
-        rule = f"a network for inputs of shape {shape} ({type(error).__name__}: {words})"
-        raise ArgumentError("models", rule, name) from None
     finally:
         for hook in hooks:
             hook.remove()
-    return passed, _logits(out)
-
-
-def _logits(out: Any) -> Tensor | None:
-    """The tensor in what a network returned, which may be a record with more in it."""
-    if isinstance(out, (tuple, list)) and out:
-        out = out[0]
-    out = getattr(out, "logits", out)
-    return out if isinstance(out, Tensor) else None
+    out = out[0] if isinstance(out, (tuple, list)) and out else out
+    out = getattr(out, "logits", out)  # of a record with more in it
+    return passed, out if isinstance(out, Tensor) else None
 
 
 def _check_end(out: Tensor | None, logits: Tensor, name: str, head: str) -> None:

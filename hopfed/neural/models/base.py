@@ -11,7 +11,6 @@ from hopfed._lib.settings import check_types, require
 
 NORMS = ("group", "batch")
 GROUPS = 8  # divides every normalised width here, with at least two channels per group
-LARGE = 32  # pixels; the stems of the residual networks halve larger images
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,7 @@ class Shape:
     def __post_init__(self) -> None:
         check_types(self)
         for name in ("channels", "size", "classes"):
-            value = getattr(self, name)
-            require(value >= 1, name, "at least 1", value)
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
 
     def require_side(self, least: int, what: str) -> None:
@@ -130,6 +128,5 @@ def normalised(
     convolution = nn.Conv2d(
         inside, outside, kernel, stride, padding=kernel // 2, groups=groups, bias=False
     )
-    if norm == "group":
-        return [convolution, nn.GroupNorm(GROUPS, outside)]
-    return [convolution, nn.BatchNorm2d(outside)]
+    by_group = norm == "group"
+    return [convolution, nn.GroupNorm(GROUPS, outside) if by_group else nn.BatchNorm2d(outside)]

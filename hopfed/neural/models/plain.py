@@ -1,4 +1,4 @@
-"""Networks without shortcuts: MLP, LeNet, CNN-1..5 of FedSSA, AlexNet, VGG-11.
+"""Networks without shortcuts: MLP, LeNet, CNN-1 to 5 of FedSSA.
 
 Each constructor takes a `Shape`. All activations are ReLU; all pools take a maximum over 2 x 2.
 """
@@ -10,7 +10,7 @@ from itertools import pairwise
 from torch import nn
 
 from hopfed._lib.settings import require
-from hopfed.neural.models.base import Model, Shape, SpatialMean, normalised
+from hopfed.neural.models.base import Model, Shape
 
 KERNEL = 5
 
@@ -54,46 +54,6 @@ def fedssa_cnn(number: int, shape: Shape) -> Model:
     )
 
 
-def alexnet(shape: Shape) -> Model:
-    """AlexNet's five convolutions in the form customary for CIFAR, without its wide dense layers.
-
-    The first convolution has 11 x 11 filters at stride 4. Images under 32 x 32 get a smaller
-    stride, which leaves a side of 8 pixels. Three pools follow. If more than one pixel remains, the
-    average is taken, so there are always 256 features. There is no normalisation and no dropout.
-    """
-    shape.require_side(8, "alexnet")
-    features = nn.Sequential(
-        *_convolution(shape.channels, 64, 11, stride=min(4, shape.size // 8)),
-        _pool(),
-        *_convolution(64, 192, 5),
-        _pool(),
-        *_convolution(192, 384, 3),
-        *_convolution(384, 256, 3),
-        *_convolution(256, 256, 3),
-        _pool(),
-        SpatialMean(),
-    )
-    return Model(features, nn.Linear(256, shape.classes), 256)
-
-
-def vgg11(shape: Shape) -> Model:
-    """VGG-11's eight convolutions, each normalised, in the form customary for CIFAR.
-
-    Five pools leave one pixel of a 32 x 32 image; the remaining pixels of larger images are
-    averaged. The 512 features go straight to the head, without the dense layers of the original.
-    """
-    shape.require_side(8, "vgg-11")
-    layers: list[nn.Module] = []
-    inside = shape.channels
-    for widths in ((64,), (128,), (256, 256), (512, 512), (512, 512)):
-        for outside in widths:
-            layers += [*normalised(shape.norm, inside, outside, 3), nn.ReLU()]
-            inside = outside
-        layers.append(_pool())
-    features = nn.Sequential(*layers, SpatialMean())
-    return Model(features, nn.Linear(inside, shape.classes), inside)
-
-
 def _two_convolutions(
     shape: Shape,
     name: str,
@@ -118,12 +78,3 @@ def _two_convolutions(
 
 def _dense(*widths: int) -> list[nn.Module]:
     return [layer for a, b in pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
-
-
-def _convolution(inside: int, outside: int, kernel: int, stride: int = 1) -> list[nn.Module]:
-    return [nn.Conv2d(inside, outside, kernel, stride, padding=kernel // 2), nn.ReLU()]
-
-
-def _pool() -> nn.Module:
-    """Halve the side, rounding up, so that one pixel stays one pixel."""
-    return nn.MaxPool2d(2, ceil_mode=True)

@@ -20,7 +20,7 @@ from hopfed.errors import ArgumentError
 from hopfed.neural.models.adapter import adapted
 from hopfed.neural.models.base import Model, Shape, rectified
 from hopfed.neural.models.foreign import is_foreign, make
-from hopfed.neural.models.plain import alexnet, fedssa_cnn, lenet, mlp, vgg11
+from hopfed.neural.models.plain import fedssa_cnn, lenet, mlp
 from hopfed.neural.models.recurrent import lstm
 from hopfed.neural.models.residual import mobilenet_v2, resnet
 
@@ -28,14 +28,11 @@ MODELS: dict[str, Callable[..., Model]] = {
     "mlp": mlp,
     "lenet": lenet,
     **{f"cnn-{n}": partial(fedssa_cnn, n) for n in range(1, 6)},
-    "alexnet": alexnet,
-    "vgg-11": vgg11,
     "resnet-18": partial(resnet, 18),
     "resnet-34": partial(resnet, 34),
     "mobilenet-v2": mobilenet_v2,
     "lstm": lstm,
 }
-
 INITS = ("auto", "he", "own")
 
 # Architecture -> the setting that its name may contain, its pattern, and an example.
@@ -53,10 +50,9 @@ def build(
     init: str = "auto",
     tokens: bool = False,
     head_layer: str = "",
-    pretrained: bool = False,
     **settings: Any,
 ) -> Model:
-    """Return the architecture `name` with initial weights drawn from `seed`, on the CPU.
+    """Return the network `name` with initial weights drawn from `seed`, on the CPU.
 
     Convolutions and dense layers of the extractor are initialised as by He et al.
     (`base.rectified`), the LSTM and the head by PyTorch's default. Weights depend only on the
@@ -66,13 +62,13 @@ def build(
     Parameters
     ----------
     name : one of `MODELS`; mlp and lstm may include their widths, as mlp:200x100 and lstm:64; or
-        a network of others, see `hopfed.neural.models.foreign`.
+        a network of others, see `hopfed.neural.models.foreign`: its head is kept where it is for
+        as many classes.
     channels, size, classes, norm : see `Shape`.
     seed : non-negative integer.
     init : "he", as above; "own", as the layers or a foreign network initialise themselves, which
         for those of `MODELS` is PyTorch's default; "auto", He for `MODELS` and own for others.
     tokens, head_layer : of a foreign network, see `hopfed.neural.models.adapter.adapted`.
-    pretrained : take the weights that torchvision, timm or Hugging Face publish.
     settings : further settings of the architecture: `hidden` of an mlp; `embedding` and `width` of
         an lstm.
 
@@ -89,71 +85,38 @@ def build(
     """
     shape = Shape(channels, size, classes, norm)
     require(init in INITS, "init", f"one of {', '.join(INITS)}", repr(init))
+    kept = False
     if is_foreign(name):
-        return _foreign(name, shape, seed, init, tokens, head_layer, pretrained)
-    rule = "left out: only foreign networks have one"
-    require(not head_layer, "head_layer", rule, repr(head_layer))
-    require(not pretrained, "weights", f"a file, or none, for {name}", "pretrained")
-    name, widths = _parse(name)
-    settings = {**widths, **settings}
-    known = [
-        p.name for p in signature(MODELS[name]).parameters.values() if p.kind == p.KEYWORD_ONLY
-    ]
-    for setting in settings:
-        require(bool(known), f"settings of {name}", "left out, as it has none", repr(setting))
-        _check_known(f"settings of {name}", setting, known)
-    _require_room(name, shape, settings)
-    with drawing(seed, "features", name):
-        model = MODELS[name](shape, **settings)
-        if init != "own":
-            rectified(model.features)
-    with drawing(seed, "header"):
-        model.head.reset_parameters()
+        # The same network has the same weights, in whatever folder its file lies.
+        with drawing(seed, "features", name.rpartition(":")[2]):
+            model, kept = adapted(make(name, shape), name, shape, tokens=tokens, head=head_layer)
+            if init == "he":
+                rectified(model.features)
+    else:
+        rule = "left out: only foreign networks have one"
+        require(not head_layer, "head_layer", rule, repr(head_layer))
+        name, widths = _parse(name)
+        settings = {**widths, **settings}
+        _check_settings(name, shape, settings)
+        with drawing(seed, "features", name):
+            model = MODELS[name](shape, **settings)
+            if init != "own":
+                rectified(model.features)
+    if not kept:
+        with drawing(seed, "header"):
+            model.head.reset_parameters()
     return model
 
 
-def _require_room(name: str, shape: Shape, settings: dict[str, Any]) -> None:
-    """Refuse a network whose weights, in float32, and gradients do not fit in memory."""
-    if name == "lstm":  # which says so itself: to make one without its numbers takes seconds
-        return
-    with torch.device("meta"):
-        empty = MODELS[name](shape, **settings)
-    require_memory(8 * sum(p.numel() for p in empty.parameters()), f"model {name}")
+def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
+    """Return the architecture of every client: client k has ``names[k % len(names)]``.
 
-
-def _foreign(
-    name: str, shape: Shape, seed: int, init: str, tokens: bool, head: str, pretrained: bool
-) -> Model:
-    """Build a network that hopfed does not have: the same one, in whatever folder its file lies."""
-    with drawing(seed, "features", name.rpartition(":")[2]):
-        net = make(name, shape, pretrained=pretrained)
-        repeats = not tokens and name.partition(":")[0] in ("torchvision", "hf")
-        model = adapted(net, name, shape, tokens=tokens, head=head, repeats=repeats)
-        if init == "he" and not pretrained:
-            rectified(model.features)
-    with drawing(seed, "header"):
-        model.head.reset_parameters()
-    return model
-
-
-def assign(
-    names: str | Sequence[str], clients: int, rule: str | Sequence[str] = "cycle"
-) -> tuple[str, ...]:
-    """Return the architecture of every client.
-
-    Parameters
-    ----------
-    names : the architectures in use.
-    clients : number of clients.
-    rule : "cycle" gives client k the architecture ``names[k % len(names)]`` (arXiv:2312.09006,
-        Table 3; theory/NOTES.md, "FedSSA models"); or a list with one of `names` per client.
+    Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
 
     Examples
     --------
     >>> assign(["cnn-1", "lenet"], 3)
     ('cnn-1', 'lenet', 'cnn-1')
-    >>> assign(["cnn-1", "lenet"], 3, ["lenet", "lenet", "cnn-1"])
-    ('lenet', 'lenet', 'cnn-1')
     """
     names = (names,) if isinstance(names, str) else tuple(names)
     require(len(names) > 0, "names", "one or more models", "none")
@@ -161,23 +124,11 @@ def assign(
     for name in names:
         if not is_foreign(name):
             check_name(name)
-    if isinstance(rule, str):
-        require(rule == "cycle", "rule", "cycle, or a list of models, one per client", repr(rule))
-        return tuple(names[k % len(names)] for k in range(clients))
-    require(len(rule) == clients, "rule", f"a list of {clients} models, one per client", len(rule))
-    for name in rule:
-        _check_known("rule", name, names)
-    return tuple(rule)
+    return tuple(names[k % len(names)] for k in range(clients))
 
 
 def check_name(name: str, argument: str = "model") -> str:
-    """Return `name` if there is such a model; otherwise raise ArgumentError with the nearest name.
-
-    Examples
-    --------
-    >>> check_name("mlp:200x100")
-    'mlp:200x100'
-    """
+    """Return `name` if there is such a model; else raise ArgumentError with the nearest name."""
     _parse(name, argument)
     return name
 
@@ -208,6 +159,19 @@ def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
     for wide, next_wide in pairwise((1, *widths)):  # weights in float32, and their gradients
         require_memory(8 * wide * next_wide, f"{argument} {name}")
     return base, {setting: widths if base == "mlp" else widths[0]}
+
+
+def _check_settings(name: str, shape: Shape, settings: dict[str, Any]) -> None:
+    """Refuse unknown settings, and a network whose weights and gradients do not fit in memory."""
+    parameters = signature(MODELS[name]).parameters.values()
+    known = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY]
+    for setting in settings:
+        require(bool(known), f"settings of {name}", "left out, as it has none", repr(setting))
+        _check_known(f"settings of {name}", setting, known)
+    if name != "lstm":  # which says so itself: to make one without its numbers takes seconds
+        with torch.device("meta"):
+            empty = MODELS[name](shape, **settings)
+        require_memory(8 * sum(p.numel() for p in empty.parameters()), f"model {name}")
 
 
 def _check_known(argument: str, name: str, known: Sequence[str]) -> None:

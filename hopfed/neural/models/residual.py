@@ -10,7 +10,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from hopfed.neural.models.base import LARGE, Model, Shape, SpatialMean, normalised
+from hopfed.neural.models.base import Model, Shape, SpatialMean, normalised
+
+LARGE = 32  # pixels; the stem halves larger images
 
 # MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2,
 # where the stride of the second row is 2).

@@ -21,19 +21,24 @@ SHOWN = 3  # names in an error
 INSIDE = ("state_dict", "model_state_dict", "model")  # where programs put weights in a larger file
 
 
-def load_weights(model: Model, path: str | Path) -> None:
-    """Give a model the weights in a file, by name; a head for other classes keeps its own.
+def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
+    """Give a model the weights in a file or a state dict; a head for other classes keeps its own.
 
     Parameters
     ----------
-    model : its names are those of the file, or the network it was made from has these.
-    path : .safetensors, or what `torch.save` wrote of a `state_dict`.
+    model : its names are those of the weights, or the network it was made from has these.
+    weights : a state dict, or a file: .safetensors, or what `torch.save` wrote of one.
 
     Raises
     ------
     DataError : one line: not such a file, or weights of another network.
     """
-    held, known = _own_names(read_tensors(path), model), model.state_dict()
+    given = isinstance(weights, Mapping)
+    known = model.state_dict()
+    held = dict(weights) if given else read_tensors(weights)
+    if not held.keys() & known.keys():  # those of the network that the model was made from
+        ours = {net: name for name, net in _renamed(model).items()}
+        held = {ours.get(n, n): t for n, t in held.items()}
     other = {n for n in known if n in held and held[n].shape != known[n].shape}
     wrong = sorted(n for n in other if not n.startswith("head."))
     missing = sorted(n for n in known if n not in held and not n.startswith("head."))
@@ -41,7 +46,10 @@ def load_weights(model: Model, path: str | Path) -> None:
     for what, names in (("lacks", missing), ("has other shapes for", wrong), ("adds", strange)):
         if names:
             more = ", ..." if len(names) > SHOWN else ""
-            raise DataError(f"{path}: {what} {', '.join(names[:SHOWN])}{more}: not of this network")
+            where = "weights" if given else weights
+            raise DataError(
+                f"{where}: {what} {', '.join(names[:SHOWN])}{more}: not of this network"
+            )
     kept = {n: known[n] if n not in held or n in other else held[n] for n in known}
     model.load_state_dict(kept)
 
@@ -100,14 +108,6 @@ def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor
     """
     names = _renamed(model)
     return {names.get(n, n): t for n, t in tensors.items()}
-
-
-def _own_names(held: dict[str, Tensor], model: Model) -> dict[str, Tensor]:
-    """Name tensors of the network that a model was made from as the model does."""
-    if held.keys() & model.state_dict().keys():
-        return held
-    names = {net: name for name, net in _renamed(model).items()}
-    return {names.get(n, n): t for n, t in held.items()}
 
 
 def _renamed(model: Model) -> dict[str, str]:

@@ -1,7 +1,9 @@
-"""Images as bits: random filters of whitened patches, pooled over fields, one bit for each feature.
+"""Examples as bits: features, and for each of them whether it is at least its threshold.
 
-Source: theory/NOTES.md, "One-shot Hebbian read-out". Whitened patches and a two-sided threshold are
-those of Coates, Ng and Lee (AISTATS 2011), with random filters in the place of learned ones.
+Source: theory/NOTES.md, "One-shot Hebbian read-out". Features of images are responses of random
+filters of whitened patches, pooled over fields; whitened patches and a two-sided threshold are
+those of Coates, Ng and Lee (AISTATS 2011), with random filters in the place of learned ones. Rows
+are features as they are, and a network that nobody trains gives its own.
 
 Everything that depends on data is a sum over examples: second moments of patches, and sums of
 features. So clients who keep their images can agree on filters and thresholds.
@@ -11,21 +13,66 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, unfold
 
+from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.readouts.encoder import Encoder
+from hopfed.neural.memory.embedding import Extractor
 
 FLAT = 0.0025  # added to the variance of a patch, in units of the images': 10 / 255^2 in pixels
 SMALL = 0.1  # added to the eigenvalues of the patches' second moment, whose diagonal is about 1
 STEP = 3  # pixels between the patches that moments are taken of
 DEAD = 0.5  # a filter's response within this of 0 counts as none
 BATCH = 64  # images at a time
+IMAGES = 400  # of random waves, from which public filters follow
+
+Moments = tuple[np.ndarray, np.ndarray, float]  # sum, sum of outer products, and number of patches
+
+
+class Features(Protocol):
+    """Function from inputs (B, ...) to features (B, length) float32, before any threshold."""
+
+    @property
+    def length(self) -> int:
+        """Features of an input."""
+        ...
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the features."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features that are the inputs themselves, `length` numbers each."""
+
+    length: int
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the inputs (B, ...) as rows (B, length)."""
+        return x.float().flatten(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """The features of a network with its parameters, which nobody trains."""
+
+    extractor: Extractor
+
+    @property
+    def length(self) -> int:
+        """Features of an input."""
+        return self.extractor.model.feature_dim
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the features (B, length) of inputs (B, ...)."""
+        return self.extractor(x)[0].flatten(1)
 
 
 @dataclass(frozen=True)
@@ -61,13 +108,18 @@ class Patches:
         """Numbers in a patch."""
         return self.channels * self.size**2
 
+    @property
+    def places(self) -> int:
+        """Patches of an image."""
+        return (self.height - self.size + 1) * (self.width - self.size + 1)
+
     def of(self, x: Tensor, step: int = 1) -> Tensor:
         """Return the patches (B, P, length) of images (B, ...): mean 0, variance about 1."""
         u = unfold(x, self.size, stride=step).transpose(1, 2)
         u = u - u.mean(dim=2, keepdim=True)
         return u / torch.sqrt(u.var(dim=2, unbiased=False, keepdim=True) + FLAT)
 
-    def moments(self, batches: Iterator[Tensor]) -> tuple[np.ndarray, np.ndarray, int]:
+    def moments(self, batches: Iterator[Tensor]) -> Moments:
         """Return sum (d,) and sum of outer products (d, d) of patches, and how many there are.
 
         Examples
@@ -107,12 +159,7 @@ class Filters:
 
     @classmethod
     def drawn(
-        cls,
-        patches: Patches,
-        moments: tuple[np.ndarray, np.ndarray, float],
-        number: int,
-        fields: int,
-        rng: np.random.Generator,
+        cls, patches: Patches, moments: Moments, number: int, fields: int, seed: int
     ) -> Filters:
         """Draw `number` random filters that see whitened patches.
 
@@ -124,7 +171,7 @@ class Filters:
         --------
         >>> patches = Patches(1, 8, 8, 3)
         >>> moments = patches.moments(iter([torch.rand(10, 1, 8, 8)]))
-        >>> made = Filters.drawn(patches, moments, 16, 2, np.random.default_rng(0))
+        >>> made = Filters.drawn(patches, moments, 16, 2, seed=0)
         >>> made.length, made(torch.rand(5, 1, 8, 8)).shape
         (128, torch.Size([5, 128]))
         """
@@ -133,7 +180,7 @@ class Filters:
         covariance = squares / count - np.outer(mean, mean)
         values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
         whitening = (vectors / np.sqrt(np.maximum(values, 0.0) + SMALL)) @ vectors.T
-        drawn = rng.standard_normal((patches.length, number))
+        drawn = stream(seed, "filters").standard_normal((patches.length, number))
         kernel = whitening @ (drawn / np.linalg.norm(drawn, axis=0))
         return cls(patches, kernel.astype(np.float32), mean.astype(np.float32), fields)
 
@@ -143,7 +190,7 @@ class Filters:
         return int(2 * self.kernel.shape[1] * self.fields**2)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return the features (B, D) float32 of images (B, ...), before any threshold."""
+        """Return the features (B, D) float32 of images (B, ...)."""
         kernel, mean = (torch.as_tensor(a, device=x.device) for a in (self.kernel, self.mean))
         shape = [n - self.patches.size + 1 for n in x.shape[-2:]]
         parts = []
@@ -155,36 +202,23 @@ class Filters:
         return torch.cat(parts) if parts else x.new_zeros((0, self.length))
 
 
-def as_bits(features: Tensor, thresholds: np.ndarray) -> Tensor:
-    """Return +-1 float32 (B, D + 1): whether features reach their thresholds, and a constant 1.
-
-    Examples
-    --------
-    >>> as_bits(torch.tensor([[0.2, 0.9]]), np.array([0.5, 0.5]))
-    tensor([[-1.,  1.,  1.]])
-    """
-    limits = torch.as_tensor(thresholds, dtype=features.dtype, device=features.device)
-    one = features.new_ones((len(features), 1))
-    return torch.cat([torch.where(features >= limits, one, -one), one], dim=1)
-
-
 @dataclass(frozen=True, eq=False)
 class Bits:
-    """Images as bits: filters, and the thresholds of their features.
+    """Inputs as bits: features, and their thresholds.
 
     Attributes
     ----------
-    filters : what is computed of an input, or a network's features of it.
-    thresholds : (filters.length,) float32.
+    features : what is computed of an input.
+    thresholds : (features.length,) float32.
     mirror : whether an image and its mirror image are two examples.
     """
 
-    filters: Filters | Encoder
+    features: Features
     thresholds: np.ndarray = field(repr=False)
     mirror: bool = False
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return float32 (B, D) of images (B, ...) as they are read; the last number is 1.
+        """Return float32 (B, D) of inputs (B, ...) as they are read; the last number is 1.
 
         They are +-1; with `mirror`, the mean of those of the image and of its mirror image.
         """
@@ -205,12 +239,57 @@ class Bits:
             for x, y in data.batches(rows)
             for bits in (self._each(x) if learn else [self(x)])
         ]
-        if not found:
-            return np.zeros((0, self.filters.length + 1), np.float32), np.zeros(0, np.int64)
         bits, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return bits, labels
 
     def _each(self, x: Tensor) -> list[Tensor]:
-        """Bits +-1 of images, and of their mirror images if these count."""
+        """Bits +-1 of inputs, and of their mirror images if these count."""
         images = [x, x.flip(-1)] if self.mirror else [x]
-        return [as_bits(self.filters(each), self.thresholds) for each in images]
+        return [as_bits(self.features(each), self.thresholds) for each in images]
+
+
+def as_bits(features: Tensor, thresholds: np.ndarray) -> Tensor:
+    """Return +-1 float32 (B, D + 1): whether features reach their thresholds, and a constant 1.
+
+    Examples
+    --------
+    >>> as_bits(torch.tensor([[0.2, 0.9]]), np.array([0.5, 0.5]))
+    tensor([[-1.,  1.,  1.]])
+    """
+    limits = torch.as_tensor(thresholds, dtype=features.dtype, device=features.device)
+    one = features.new_ones((len(features), 1))
+    return torch.cat([torch.where(features >= limits, one, -one), one], dim=1)
+
+
+def public_bits(
+    patches: Patches, number: int, fields: int, seed: int
+) -> tuple[Filters, np.ndarray]:
+    """Return filters and thresholds that no client's data decide, only the seed.
+
+    They follow from images of random waves, whose power falls as 1 / f^2 in the spatial frequency
+    f, as that of photographs does (D. J. Field, JOSA A 4 (1987) 2379).
+
+    Examples
+    --------
+    >>> filters, thresholds = public_bits(Patches(1, 8, 8, 3), 16, 2, seed=0)
+    >>> filters(torch.rand(5, 1, 8, 8)).shape, thresholds.shape
+    (torch.Size([5, 128]), (128,))
+    """
+    images = waves(patches.channels, patches.height, patches.width, IMAGES, seed)
+    filters = Filters.drawn(patches, patches.moments(iter([images])), number, fields, seed)
+    return filters, filters(images).mean(dim=0).numpy().astype(np.float32)
+
+
+def waves(channels: int, height: int, width: int, number: int, seed: int) -> Tensor:
+    """Draw images (number, channels, height, width) float32 of random waves, from 0 to 1.
+
+    Channels share three quarters of their variance, as colours do.
+    """
+    rng = stream(seed, "waves")
+    steps = np.fft.fftfreq(height)[:, None] ** 2 + np.fft.fftfreq(width)[None] ** 2
+    amplitude = 1 / np.sqrt(np.maximum(steps, 1 / max(height, width) ** 2))
+    white = rng.standard_normal((2, number, channels, height, width))
+    mixed = np.sqrt(3) * white[0, :, :1] + white[1]
+    images = np.fft.ifft2(np.fft.fft2(mixed) * amplitude).real
+    low, high = (f(images, axis=(1, 2, 3), keepdims=True) for f in (np.min, np.max))
+    return torch.as_tensor((images - low) / (high - low), dtype=torch.float32)

@@ -17,19 +17,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import isqrt, log, sqrt
+from math import isqrt, sqrt
 
 import numpy as np
 from scipy.special import ndtr
 
-from hopfed.federation.messages import Field, Message, Spec
-from hopfed.hopfield.encoding import MOST_EXAMPLES, lower, symmetric
 from hopfed.neural.readouts.ridge import Spectrum, Sums
 from hopfed.privacy.discrete_gaussian import Coins
 from hopfed.privacy.mechanism import GaussianMechanism, noisy
 from hopfed.spectral.operators import DenseOperator
 
-CHANCE = 1e-9  # that an honest release is refused
 NODES = np.polynomial.hermite_e.hermegauss(41)  # of the normal law
 
 
@@ -54,8 +51,8 @@ class PrivateSums:
     >>> mechanism.weight, round(mechanism.scale, 1)
     (4, 123.1)
     >>> released = mechanism.release(bits, labels, rng)
-    >>> released["counts"].dtype.name, mechanism.read(released).operator.trace
-    ('int64', 17.0)
+    >>> released.operator.dtype.name, round(mechanism.read(released, 5000).examples)
+    ('int64', 5000)
     """
 
     n_bits: int
@@ -88,39 +85,24 @@ class PrivateSums:
 
     def release(
         self, bits: np.ndarray, labels: np.ndarray, rng: np.random.Generator | Coins
-    ) -> Message:
-        """Release bits (n, D) and labels (n,) with noise from `rng`, which must be secret."""
+    ) -> Sums:
+        """Release bits (n, D) and labels (n,) with noise from `rng`, which must be secret.
+
+        The class sums are times `weight`; the class counts are left to `read`.
+        """
         D, n = self.n_bits, len(labels)
         label = self.weight * np.eye(self.classes)[labels]
         rows = np.concatenate([np.asarray(bits, dtype=np.float64), label], axis=1)
         whole = DenseOperator(rows.shape[1], float(n), float(n), rows.T @ rows)
         found = np.rint(noisy(whole, self.mechanism, rng).matrix).astype(np.int64)
-        return {
-            "counts": lower(found[:D, :D]),
-            "by_class": np.ascontiguousarray(found[:D, D:]),
-            "examples": np.asarray(n),
-        }
+        return Sums(found[:D, :D], np.ascontiguousarray(found[:D, D:]), np.zeros(self.classes))
 
-    @property
-    def spec(self) -> Spec:
-        """Form of a release; an honest one is refused once in 10^9 releases."""
-        D, C = self.n_bits, self.classes
-        reach = self.scale * sqrt(2 * log(D * (D + 2 * C) / CHANCE)) + 1
-        return {
-            "counts": Field((D * (D - 1) // 2,), "i", within="examples", beyond=reach),
-            "by_class": Field(
-                (D, C), "i", within="examples", times=float(self.weight), beyond=reach
-            ),
-            "examples": Field((), "iu", least=1, most=MOST_EXAMPLES),
-        }
-
-    def read(self, message: Message) -> Sums:
-        """Sums as a release, or a sum of releases, tells them; class shares are cut at 0."""
-        D, n = self.n_bits, float(message["examples"])
-        matrix = symmetric(message["counts"], D, n)
-        by_class = message["by_class"] / self.weight
+    def read(self, released: Sums, examples: int) -> Sums:
+        """Sums as releases of so many examples tell them; class shares are cut at 0."""
+        operator, by_class = released.operator.astype(float), released.by_class / self.weight
+        np.fill_diagonal(operator, examples)
         shares = np.maximum(by_class[-1], 0.0) + 1e-9
-        return Sums(DenseOperator(D, n, n, matrix), by_class, shares * n / shares.sum())
+        return Sums(operator, by_class, shares * examples / shares.sum())
 
     def score_noise(
         self, spectrum: Spectrum, ridge: float, releases: int, bits: np.ndarray

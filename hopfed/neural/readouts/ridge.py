@@ -1,26 +1,36 @@
-"""Linear read-outs of bits: ridge regression as a Hebbian operator that has dreamed.
+"""Linear read-outs of bits from sums: ridge regression as a Hebbian operator that has dreamed.
 
-Source: theory/NOTES.md, "One-shot Hebbian read-out". With bits Z (n, D), operator
-``A = Z^T Z`` and class sums ``B = Z^T Y``, the ridge solution is
+Source: theory/NOTES.md, "One-shot Hebbian read-out" and "Ridge and privacy of the read-out". With
+bits Z (n, D), operator ``A = Z^T Z`` and class sums ``B = Z^T Y``, the ridge solution is
 ``(A + rho n)^-1 B = t / D (B - t / (1 + t) J(t) B) / n`` with ``J = A / (n D)`` after the dreaming
-time ``t = D / rho``.
+time ``t = D / rho``. Two criteria for rho follow from the eigenvalues l of ``A / n``,
+``b = V^T B / n`` and the class counts, without validation:
+
+- *evidence*: the likelihood if weights and noise are Gaussian and ``rho n`` is the ratio of the
+  variances of noise and weights. C targets with one variance of the noise have
+  ``-n C / 2 log s2 - C / 2 sum log(1 + l / rho)``, ``s2 = (n - n sum b^2 / (l + rho)) / (n C)``;
+- *gcv*, generalised cross-validation: the squared error of a further example, from that of the
+  examples and the degrees of freedom, ``n RSS / (n - df)^2`` with ``df = sum l / (l + rho)``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Self
 
 import numpy as np
 import scipy.linalg
 import torch
+from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp
 from torch import Tensor
 
-from hopfed.kernels import PackedBits, unpack
-from hopfed.spectral.operators import DenseOperator, HebbianOperator, explicit
-from hopfed.spectral.sketch import SketchOperator
+LEAST, MOST = 1e-4, 1e3  # range of the ridges
+STEPS = 43  # ridges of the grid between these; then the best is refined
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,36 +39,50 @@ class Sums:
 
     Attributes
     ----------
-    operator : of the bits, ``A = Z^T Z`` (D, D), in any form.
-    by_class : (D, C), ``B = Z^T Y``; integers, or floats where examples have weights.
+    operator : (D, D), ``A = Z^T Z``; integers, or floats where examples have weights.
+    by_class : (D, C), ``B = Z^T Y``.
     counts : (C,) examples of each class, or their weights.
 
     Examples
     --------
-    >>> from hopfed.kernels import pack
-    >>> bits = np.array([[1, 1, -1], [1, -1, -1]], np.int8)
-    >>> sums = Sums.of(pack(bits), np.array([0, 1]), 2)
+    >>> sums = Sums.of(np.array([[1, 1, -1], [1, -1, -1]]), np.array([0, 1]), 2)
     >>> (sums + sums).counts.tolist(), sums.by_class.tolist()
     ([2, 2], [[1, 1], [1, -1], [-1, -1]])
     """
 
-    operator: HebbianOperator = field(repr=False)
+    operator: np.ndarray = field(repr=False)
     by_class: np.ndarray = field(repr=False)
     counts: np.ndarray
 
     @classmethod
-    def of(cls, rows: PackedBits, labels: np.ndarray, classes: int) -> Sums:
-        """Sum up packed bits (n, D) and their labels (n,)."""
-        one_hot = np.eye(classes, dtype=np.int64)[labels]
-        by_class = unpack(rows).astype(np.int64).T @ one_hot
-        return cls(DenseOperator.from_examples(rows), by_class, one_hot.sum(axis=0))
+    def of(cls, bits: np.ndarray, labels: np.ndarray, classes: int) -> Sums:
+        """Sum up bits (n, D) of +-1 and their labels (n,), exactly."""
+        z = np.asarray(bits, dtype=np.float64)
+        one_hot = np.eye(classes)[labels]
+        return cls(*(a.astype(np.int64) for a in (z.T @ z, z.T @ one_hot, one_hot.sum(axis=0))))
+
+    @classmethod
+    def sum(cls, every: Sequence[Sums]) -> Sums:
+        """Sums of several clients, at least one."""
+        return reduce(add, every)
 
     def __add__(self, other: Sums) -> Sums:
-        operator = self.operator + other.operator
-        return Sums(operator, self.by_class + other.by_class, self.counts + other.counts)
+        return Sums(*(a + b for a, b in zip(self._arrays, other._arrays, strict=True)))
+
+    def __sub__(self, other: Sums) -> Sums:
+        return Sums(*(a - b for a, b in zip(self._arrays, other._arrays, strict=True)))
 
     def __mul__(self, weight: float) -> Sums:
-        return Sums(self.operator * weight, self.by_class * weight, self.counts * weight)
+        return Sums(*(weight * a for a in self._arrays))
+
+    @property
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return self.operator, self.by_class, self.counts
+
+    @property
+    def examples(self) -> float:
+        """n, or the sum of the examples' weights."""
+        return float(self.counts.sum())
 
     def beside(self, own: Sums, weight: float) -> Sums:
         """Return these with `weight` times a client's own; its own alone if that is below 0."""
@@ -78,19 +102,19 @@ class Spectrum:
 
     Attributes
     ----------
-    values : (k,) in falling order, none negative.
-    vectors : (D, k).
-    inside : (k, C), ``V^T B / n``.
+    values : (D,) in falling order, none negative.
+    vectors : (D, D).
+    inside : (D, C), ``V^T B / n``.
     counts : (C,) examples of each class.
 
     Examples
     --------
-    >>> from hopfed.kernels import pack
     >>> rng = np.random.default_rng(0)
     >>> z, y = np.where(rng.random((50, 8)) < 0.5, 1, -1), rng.integers(3, size=50)
-    >>> found = Spectrum.of(Sums.of(pack(z), y, 3))
-    >>> round(float(found.values.sum()), 12), found.leading(2).readouts((0.3,)).shape
-    (8.0, (1, 8, 3))
+    >>> found = Spectrum.of(Sums.of(z, y, 3)).readouts((0.3,))[0]
+    >>> wanted = np.linalg.solve(z.T @ z + 0.3 * 50 * np.eye(8), z.T @ np.eye(3)[y])
+    >>> bool(np.allclose(found, wanted))
+    True
     """
 
     values: np.ndarray
@@ -105,56 +129,111 @@ class Spectrum:
 
     @classmethod
     def of(cls, sums: Sums) -> Self:
-        """Spectrum of the sums of some examples.
-
-        The bits have ``trace A / n = D``. What factors or a sketch leave out of it is taken for
-        noise that is equal in all directions.
-        """
-        operator, n = sums.operator, float(sums.counts.sum())
-        D, C = sums.by_class.shape
+        """Spectrum of the sums of some examples."""
+        n, (D, C) = sums.examples, sums.by_class.shape
         if n == 0:
             return cls(np.zeros(0), np.zeros((D, 0)), np.zeros((0, C)), sums.counts)
-        whole = operator.factors() if isinstance(operator, SketchOperator) else operator
-        values, vectors = scipy.linalg.eigh(explicit(whole) * (operator.mass / n))
+        values, vectors = scipy.linalg.eigh(sums.operator / n)
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        if not isinstance(operator, DenseOperator):
-            values = values + max(D - float(values.sum()), 0.0) / D
         return cls(values, vectors, vectors.T @ (sums.by_class / n), sums.counts)
 
-    def leading(self, k: int) -> Self:
-        """Return the k largest eigenvalues alone: read-outs ignore the other directions."""
-        return replace(
-            self,
-            values=self.values[:k],
-            vectors=self.vectors[:, :k],
-            inside=self.inside[:k],
-        )
-
-    def readouts(self, ridges: tuple[float, ...]) -> np.ndarray:
+    def readouts(self, ridges: Sequence[float]) -> np.ndarray:
         """Read-outs (R, D, C), ``(A + rho n)^-1 B`` for each rho above 0 of R `ridges`."""
         shrunk = self.values + np.array(ridges)[:, None]
         return np.asarray(self.vectors @ (self.inside / shrunk[:, :, None]))
 
 
-def readouts(sums: Sums, ridges: tuple[float, ...]) -> np.ndarray:
-    """Return a read-out (D, C) for each of R ridges, (R, D, C): ``(A + rho n)^-1 B``.
+def log_evidence(spectrum: Spectrum, ridge: float) -> float:
+    """Log marginal likelihood of the labels of the examples, for one ridge above 0."""
+    n, C = spectrum.examples, spectrum.inside.shape[1]
+    shrunk = spectrum.values + ridge
+    left = n - n * float((spectrum.inside**2 / shrunk[:, None]).sum())
+    variance = max(left, n * 1e-12) / (n * C)
+    spread = float(np.log1p(spectrum.values / ridge).sum())
+    return -0.5 * C * (n * (math.log(2 * math.pi * variance) + 1) + spread)
 
-    Parameters
-    ----------
-    sums : of n examples.
-    ridges : numbers rho above 0, in units of the examples; D / rho is the dreaming time.
+
+def predicted_error(spectrum: Spectrum, ridge: float) -> float:
+    """Squared error of a further example, summed over classes: generalised cross-validation."""
+    n, values = spectrum.examples, spectrum.values
+    shrunk, squares = values + ridge, (spectrum.inside**2).sum(axis=1)
+    residual = n * (1 - 2 * float(squares @ (1 / shrunk)) + float(squares @ (values / shrunk**2)))
+    free = n - float((values / shrunk).sum())
+    return n * max(residual, 0.0) / max(free, 1e-9 * n) ** 2 if n else float("nan")
+
+
+RULES: dict[str, Callable[[Spectrum, float], float]] = {
+    "evidence": lambda spectrum, ridge: -log_evidence(spectrum, ridge),
+    "gcv": predicted_error,
+}
+
+
+def best_ridge(spectrum: Spectrum, rule: str) -> float:
+    """Ridge that a rule, "evidence" or "gcv", finds best; 1 without examples.
 
     Examples
     --------
-    >>> from hopfed.kernels import pack
     >>> rng = np.random.default_rng(0)
-    >>> z, y = np.where(rng.random((50, 8)) < 0.5, 1, -1), rng.integers(3, size=50)
-    >>> found = readouts(Sums.of(pack(z), y, 3), (0.3,))[0]
-    >>> wanted = np.linalg.solve(z.T @ z + 0.3 * 50 * np.eye(8), z.T @ np.eye(3)[y])
-    >>> bool(np.allclose(found, wanted))
+    >>> z = np.where(rng.random((400, 30)) < 0.5, 1, -1)
+    >>> z[:, -1] = 1  # the constant bit
+    >>> clear = Spectrum.of(Sums.of(z, (z[:, 0] > 0).astype(int), 2))
+    >>> noise = Spectrum.of(Sums.of(z, rng.integers(2, size=400), 2))
+    >>> 10 * best_ridge(clear, "gcv") < best_ridge(noise, "gcv")
     True
     """
-    return Spectrum.of(sums).readouts(ridges)
+    if not spectrum.examples:
+        return 1.0
+
+    def loss(x: float) -> float:
+        return RULES[rule](spectrum, math.exp(x))
+
+    grid = np.linspace(math.log(LEAST), math.log(MOST), STEPS)
+    at = int(np.argmin([loss(x) for x in grid]))
+    bounds = grid[max(at - 1, 0)], grid[min(at + 1, STEPS - 1)]
+    return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x)
+
+
+def worth(every: Sequence[Sums]) -> np.ndarray:
+    """Return what an example of one client is worth to another, (L, L) from 0 to 1.
+
+    Source: theory/NOTES.md, "Ridge and privacy of the read-out", *Resemblance*. Let ``d^2`` be the
+    squared distance of two clients' means of one class, less its expectation for equal means and
+    as many examples, and v the variance of an example around its mean. Then the mean of n examples
+    of the other client has the squared error ``v / n + d^2`` in place of ``v / n``, so they count
+    as ``n / (1 + n d^2 / v)`` of the client's own, as in a random-effects model; nothing is set.
+
+    Returns
+    -------
+    Row c has the weights of the clients' examples for client c: 1 for its own, and for those of
+    clients with which it has no class in common, as they cannot be compared.
+
+    Examples
+    --------
+    >>> means = ([60, 20], [60, 20], [-60, 20])
+    >>> every = [Sums(np.eye(2), np.array([m]).T, np.array([100])) for m in means]
+    >>> worth(every).round(2).tolist()
+    [[1.0, 1.0, 0.01], [1.0, 1.0, 0.01], [0.01, 0.01, 1.0]]
+    """
+    by_class = np.array([sums.by_class for sums in every], dtype=np.float64)
+    counts = np.array([sums.counts for sums in every])
+    L, D, C = by_class.shape
+    distance, spread = np.zeros((L, L)), np.zeros((L, L))
+    for label in range(C):
+        n = counts[:, label].astype(np.float64)
+        means = by_class[:, :, label] / np.maximum(n, 1)[:, None]
+        norms = np.einsum("ld,ld->l", means, means)
+        squares = norms[:, None] + norms - 2 * means @ means.T
+        several = n > 1
+        variance = np.where(several, (D - norms) * n / np.maximum(n - 1, 1), 0.0)
+        chance = variance / np.maximum(n, 1)
+        weight = np.outer(n, n) / np.maximum(n[:, None] + n, 1) * np.outer(several, several)
+        distance += weight * (squares - chance[:, None] - chance)
+        spread += weight * (variance[:, None] + variance) / 2
+    held = counts.sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1)  # in a class that it has
+    unlike = np.divide(distance, spread, out=np.zeros((L, L)), where=spread > 0)
+    found: np.ndarray = 1 / (1 + np.maximum(unlike, 0.0) * held)
+    np.fill_diagonal(found, 1.0)
+    return found
 
 
 @dataclass(frozen=True)
@@ -163,7 +242,7 @@ class Choice:
 
     Attributes
     ----------
-    ridge : rho; 0 for the one that theory finds, see `hopfed.neural.readouts.evidence`.
+    ridge : rho; 0 for the one that theory finds, see `best_ridge`.
     own : weight of the client's own examples beside those of all; -1 for them alone.
     scale : of the scores, before they are probabilities.
     prior : power of the client's own class shares over those of all.
@@ -189,59 +268,37 @@ def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> 
 
 @dataclass(frozen=True, eq=False)
 class Readout:
-    """A client's classifier: bits of its inputs, and a read-out.
-
-    Attributes
-    ----------
-    bits : images (B, ...) -> bits (B, D).
-    weights : (D, C) float64.
-    choice : settings of the read-out.
-    shift : (C,) logarithm of the client's class shares over those of all.
-    """
-
-    bits: Callable[[Tensor], Tensor]
-    weights: np.ndarray = field(repr=False)
-    choice: Choice
-    shift: np.ndarray = field(repr=False)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return log-probabilities (B, classes), float64."""
-        return torch.as_tensor(self.of_bits(self.bits(x).cpu().numpy()), device=x.device)
-
-    def of_bits(self, bits: np.ndarray) -> np.ndarray:
-        """Return log-probabilities (n, C) of examples of these bits (n, D)."""
-        scores = bits.astype(np.float64) @ self.weights
-        return log_probabilities(scores, self.choice, self.shift)
-
-    @classmethod
-    def none(cls, classes: int) -> Self:
-        """Return the read-out before anything is known: all classes are equal to it."""
-        zeros = np.zeros(classes)
-        return cls(_no_bits, zeros[None], Choice(1.0, 0.0, 1.0, 0.0), zeros)
-
-
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """Read-outs of one client, mixed by how likely each of them is.
+    """A client's classifier: read-outs of bits of its inputs, mixed by how likely each is.
 
     A client with few validation examples cannot tell which of many settings is best, and need not.
 
     Attributes
     ----------
-    readouts : of the same bits.
+    bits : inputs (B, ...) -> bits (B, D).
+    weights : (R, D, C) float64.
+    choices : R settings.
+    shift : (C,) logarithm of the client's class shares over those of all.
     shares : (R,) that add up to 1.
     """
 
-    readouts: tuple[Readout, ...]
-    shares: np.ndarray
+    bits: Callable[[Tensor], Tensor]
+    weights: np.ndarray = field(repr=False)
+    choices: Sequence[Choice]
+    shift: np.ndarray = field(repr=False)
+    shares: np.ndarray = field(default_factory=lambda: np.ones(1))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""
-        bits = self.readouts[0].bits(x).cpu().numpy()
-        logs = np.array([each.of_bits(bits) for each in self.readouts])
-        mixed = logsumexp(logs, axis=0, b=self.shares[:, None, None])
+        bits = self.bits(x).cpu().numpy().astype(np.float64)
+        made = zip(self.weights, self.choices, strict=True)
+        logs = np.array([log_probabilities(bits @ W, choice, self.shift) for W, choice in made])
+        mixed = logs[0] if len(logs) == 1 else logsumexp(
+            logs, axis=0, b=self.shares[:, None, None]
+        )  # fmt: skip
         return torch.as_tensor(mixed, device=x.device)
 
-
-def _no_bits(x: Tensor) -> Tensor:
-    return x.new_zeros((len(x), 1))
+    @classmethod
+    def none(cls, classes: int) -> Self:
+        """Return the read-out before anything is known: all classes are equal to it."""
+        zeros, one = np.zeros(classes), Choice(1.0, 0.0, 1.0, 0.0)
+        return cls(lambda x: x.new_zeros((len(x), 1)), zeros[None, None], (one,), zeros)

@@ -18,17 +18,17 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError
 from hopfed.neural.data import Partition, load, partition
-from hopfed.neural.data.given import as_named
+from hopfed.neural.data.dataset import as_named
 from hopfed.neural.data.tensors import Augment, Tensors, to_tensors
 from hopfed.neural.models import assign, build
 from hopfed.neural.models.base import Model
-from hopfed.neural.models.foreign import is_foreign, own_code
+from hopfed.neural.models.foreign import is_foreign, named, own_code
 from hopfed.neural.models.registry import reads
 from hopfed.neural.models.weights import load_weights
 
 Params = dict[str, torch.Tensor]
 
-NONE, PRETRAINED = "none", "pretrained"  # words for weights that are in no file
+NONE = "none"  # word for weights that are in no file
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class TaskSpec:
     Attributes
     ----------
     data : what `hopfed.neural.data.load` takes; or a `Dataset`, or a pair of arrays (inputs,
-        labels), of which the name is kept, see `hopfed.neural.data.given`.
+        labels), of which the name is kept, see `hopfed.neural.data.dataset`.
     partition : what `hopfed.neural.data.partition` takes.
     clients : number of clients.
     models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths, and
-        module:Net, FILE.py:Net, torchvision:NAME, timm:NAME and hf:NAME foreign networks.
+        module:Net and FILE.py:Net foreign networks; or these themselves, `torch.nn.Module`s or
+        what makes one, of which the name is kept, see `hopfed.neural.models.foreign.named`.
     norm : "group" or "batch".
     init : initial weights: "auto", "he" or "own", see `hopfed.neural.models.build`.
     head_layer : layer of a foreign network that is its head; empty for its last linear layer.
-    weights : for each of `models` a file of weights, "pretrained" for those of its library, or
-        "none"; empty for none.
+    weights : for each of `models` a file of weights, or "none"; empty for none.
     frozen : whether only heads are trained.
     published : keep the dataset's own test split.
     examples : at most this many examples of the dataset, drawn at random; 0 for all.
@@ -86,6 +86,7 @@ class TaskSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", as_named(self.data))
+        object.__setattr__(self, "models", named(self.models))
         check_types(self)
         require(self.clients >= 1, "clients", "at least 1", self.clients)
         require(self.examples >= 0, "examples", "at least 0", self.examples)
@@ -201,9 +202,8 @@ class Task:
             init=spec.init,
             tokens=not data.is_images,
             head_layer=spec.head_layer if is_foreign(architecture) else "",
-            pretrained=weights == PRETRAINED,
         )
-        if weights not in (NONE, PRETRAINED):
+        if weights != NONE:
             load_weights(model, weights)
         return model
 

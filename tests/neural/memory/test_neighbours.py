@@ -1,6 +1,5 @@
 """Search, kernels, votes and mixes against brute force."""
 
-import gc
 import subprocess
 import sys
 
@@ -58,25 +57,19 @@ def test_exact_search_is_all_pairs_compared(n, d, k, seed):
     np.testing.assert_array_equal(rows, where)
 
 
-def test_exact_search_does_not_rely_on_how_faiss_sums():
-    faiss = neighbours.faiss()
+def test_exact_search_does_not_rely_on_sums_in_float32():
     rng = np.random.default_rng(0)
     keys = (1000 + 0.01 * rng.standard_normal((400, 64))).astype(np.float32)
     queries = (1000 + 0.01 * rng.standard_normal((20, 64))).astype(np.float32)
     expected, where = brute(queries, keys, 10)
-    before = faiss.cvar.distance_compute_blas_threshold
-    faiss.cvar.distance_compute_blas_threshold = 1  # by products, as for many queries
-    try:
-        squared, rows = Index(keys).search(queries, 10)
-        alone = Index(keys)._index.search(queries, 10)[1]
-    finally:
-        faiss.cvar.distance_compute_blas_threshold = before
+    index = Index(keys)
+    squared, rows = index.search(queries, 10)
     np.testing.assert_array_equal(rows, where)
     np.testing.assert_allclose(squared, expected, rtol=1e-12)
-    assert (alone != where).mean() > 0.5  # float32 has lost them
+    assert (index._candidates(queries, 10) != where).mean() > 0.5  # float32 has lost them
 
 
-@pytest.mark.parametrize("index", ["exact", "hnsw", "ivf:3"])
+@pytest.mark.parametrize("index", ["exact", "ivf:3"])
 def test_a_store_is_not_asked_for_its_own_points(index):
     keys, *_ = examples()
     keys[7] = keys[3]  # a copy is another point and stays
@@ -94,7 +87,7 @@ def test_a_single_point_without_itself_leaves_nothing():
     assert Index(np.ones((0, 3))).search(np.ones((2, 3)), 4)[1].shape == (2, 0)
 
 
-@pytest.mark.parametrize("index", ["hnsw:16", "hnsw:128", "ivf:1", "ivf:8"])
+@pytest.mark.parametrize("index", ["ivf:1", "ivf:8"])
 def test_approximate_search_finds_most_and_always_enough(index):
     keys, _, queries, _ = examples(n=2000, d=16, queries=200)
     squared, rows = Index(keys, index).search(queries, 10)
@@ -118,8 +111,7 @@ def test_more_effort_finds_more():
         return np.mean([len(set(a) & set(b)) for a, b in zip(rows, where, strict=True)]) / 10
 
     assert recall("ivf:1") < recall("ivf:8") < recall("ivf:54") == 1
-    assert recall("hnsw:8") < recall("hnsw:256")
-    assert Index(keys, "hnsw").nbytes > Index(keys).nbytes > keys.nbytes
+    assert Index(keys, "ivf").nbytes > Index(keys).nbytes == keys.nbytes
 
 
 def test_many_dimensions_are_searched_along_their_axes():
@@ -140,20 +132,14 @@ def test_many_dimensions_are_searched_along_their_axes():
     np.testing.assert_allclose(squared[:, 0], ((keys[rows[:, 0]] - queries) ** 2).sum(1), rtol=1e-4)
     # Keys, 64 axes and a number of each, centroids, and the axes themselves: one copy of the keys.
     held = 4 * (n * d + n * axes + 2 * n + lists * axes + d * axes + d * d)
-    assert held - 4 * d * d < index.nbytes < 1.02 * held
+    assert held - 4 * d * d < index.nbytes < 1.05 * held
 
 
-@pytest.mark.parametrize("index", ["exact", "hnsw", "ivf"])
-def test_keys_are_held_once_and_outlive_the_index(index):
+def test_keys_are_copied_and_cannot_be_changed():
     keys, *_ = examples()
-    made = Index(keys, index)
-    held = made.keys
-    np.testing.assert_array_equal(held, keys)
+    held = Index(keys).keys
     assert not np.shares_memory(held, keys)
     assert not held.flags.writeable
-    del made
-    gc.collect()
-    np.testing.assert_array_equal(held, keys)
 
 
 @pytest.mark.parametrize(("kernel", "sigma"), [("paper", 1.0), ("paper", 0.3), ("program", 0.5)])
@@ -245,12 +231,12 @@ def test_faiss_and_torch_live_together_on_one_thread_each():
 import numpy as np, torch
 torch.set_num_threads(1)
 from hopfed.neural.memory.neighbours import Index, faiss
-x = torch.randn(64, 32, generator=torch.Generator().manual_seed(0))
+x = torch.randn(100, 32, generator=torch.Generator().manual_seed(0))
 for turn in range(3):
-    rows = Index(x.numpy()).search(x.numpy(), 1)[1][:, 0]
+    rows = Index(x.numpy(), "ivf").search(x.numpy(), 1)[1][:, 0]
     layer = torch.nn.Linear(32, 8)
     layer(x).square().mean().backward()
-    assert (rows == np.arange(64)).all() and torch.isfinite(layer.weight.grad).all()
+    assert (rows == np.arange(100)).all() and torch.isfinite(layer.weight.grad).all()
 print(faiss().omp_get_max_threads(), torch.get_num_threads())
 """
     # In this process torch came first.
@@ -263,7 +249,8 @@ print(faiss().omp_get_max_threads(), torch.get_num_threads())
 def test_without_faiss_one_line_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(BackendError, match=r"^faiss is not installed: pip install 'hopfed\[neural"):
-        Index(np.ones((2, 2)))
+        Index(np.ones((2, 2)), "ivf")
+    assert len(Index(np.ones((2, 2)))) == 2  # an exact search does without
 
 
 @pytest.mark.parametrize(
@@ -271,7 +258,7 @@ def test_without_faiss_one_line_says_what_to_do(monkeypatch):
     [
         (lambda: Index(np.ones(3)), r"keys must be of shape \(n, d\)"),
         (lambda: Index(np.full((2, 2), np.nan)), "keys must be finite"),
-        (lambda: Index(np.ones((2, 2)), "tree"), r"index must be exact, hnsw\[:EF\]"),
+        (lambda: Index(np.ones((2, 2)), "tree"), r"index must be exact or ivf\[:LISTS\]"),
         (lambda: Index(np.ones((2, 2)), "exact:3"), "index must be exact"),
         (lambda: Index(np.ones((2, 2)), "ivf:0"), "index must be exact"),
         (lambda: Index(np.ones((2, 2))).search(np.ones((1, 2)), 0), "k must be at least 1"),

@@ -101,15 +101,15 @@ def test_transposed_and_grouped_convolutions_by_hand():
 
 def test_batch_norm_adds_buffers_and_bytes():
     cost = measure(
-        build("vgg-11", channels=1, size=8, classes=10, seed=0, norm="batch"), images(1, 8)
+        build("resnet-18", channels=1, size=8, classes=10, seed=0, norm="batch"), images(1, 8)
     )
-    channels = 64 + 128 + 2 * 256 + 4 * 512
-    assert cost.buffers == 2 * channels + 8  # mean, variance; eight layers count their batches
-    assert cost.nbytes == 4 * cost.parameters + 4 * 2 * channels + 8 * 8
+    channels = 64 + 4 * 64 + 5 * (128 + 256 + 512)
+    assert cost.buffers == 2 * channels + 20  # mean, variance; twenty layers count batches
+    assert cost.nbytes == 4 * cost.parameters + 4 * 2 * channels + 8 * 20
 
 
 def test_cost_of_an_example_does_not_depend_on_the_batch():
-    model = build("alexnet", channels=1, size=8, classes=10, seed=0)
+    model = build("cnn-5", channels=1, size=8, classes=10, seed=0)
     two, five = (measure(model, images(1, 8, batch)) for batch in (2, 5))
     assert (two.forward, two.training) == (five.forward, five.training)
 

@@ -4,20 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from stand_ins import disjoint, labelled, plays, real, rows_of, seeds
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.figures.partition import draw
-from hopfed.neural.data import Dataset, Partition, hold_out, load, partition
+from hopfed.neural.data import Dataset, load, partition, splits
 
 SCHEMES = ("iid", "classes:2", "dirichlet:0.5:redistribute", "pachinko:0.5:5", "domain", "writer")
 
 
 def dataset(labels, **columns):
     labels = np.asarray(labels, dtype=np.int64)
-    images = np.arange(len(labels), dtype=np.uint8).reshape(-1, 1, 1, 1)
+    images = np.arange(len(labels), dtype=np.uint8).repeat(2).reshape(-1, 1, 2, 1)
     names = tuple(map(str, range(int(labels.max()) + 1)))
     return Dataset("made", images, labels, names, **columns)
 
@@ -105,7 +105,7 @@ def test_speeches_are_in_one_part_whoever_holds_them():
     [
         ("iid", {}, "clients must be given for this partition"),
         ("iid", {"clients": 0}, "clients must be 1 or more, got 0"),
-        ("iid", {"clients": 61}, "clients must be within the examples, 60, got 61"),
+        ("iid", {"clients": 61}, "clients must be within the 60 there are, got 61"),
         ("iid", {"clients": 25}, "client 0 of 25 gets 2|gets 2 examples, fewer than 3"),
         ("iid", {"clients": 5, "minimum": 13}, "gets 12 examples, fewer than 13"),
         ("iid", {"clients": 5, "minimum": 2}, "minimum must be 3 or more"),
@@ -123,7 +123,7 @@ def test_speeches_are_in_one_part_whoever_holds_them():
         ("dirichlet:-1", {"clients": 5}, "alpha must be a number above 0"),
         ("dirichlet:1e999", {"clients": 5}, "alpha must be a number above 0"),
         ("dirichlet:nan", {"clients": 5}, "of the form dirichlet:ALPHA"),
-        ("dirichlet:0.3", {"clients": 21}, "within the examples, 60 with 3 each, got 21"),
+        ("dirichlet:0.3", {"clients": 21}, "within the 60 there are with 3 each, got 21"),
         ("dirichlet:0.001", {"clients": 9}, "fewer clients, or dirichlet:0.001:redistribute$"),
         ("pachinko", {"clients": 5}, "made: pachinko needs superclasses"),
         ("writer", {}, "made: there are no writers or roles"),
@@ -157,25 +157,183 @@ def test_what_a_dataset_lacks_or_a_client_would_miss():
         partition("rotation:0,90", data)
 
 
-def test_unseen_clients():
+def test_a_partition_that_is_given_or_kept_in_a_file(tmp_path):
+    data = full(np.arange(60) % 3)
+    part = partition("classes:2", data, 4, seed=1)
+    part.save(tmp_path / "kept.npz")
+    again = partition(f"given:{tmp_path}/kept.npz", data, seed=2)
+    assert same(part, again)
+    assert len(again) == 4
+    listed = partition([rows[::-1] for rows in rows_of(part)], data, seed=1)
+    assert same(part, listed)
+    assert listed.scheme == "given"
+    for wrong in ([[0, 1, 2], [2, 3, 4]], [[0, 1, 60]], [[-1, 2, 3]]):
+        with pytest.raises(ArgumentError, match="different rows of the 60 there are"):
+            partition(wrong, data)
+    with pytest.raises(ArgumentError, match="clients must be 4, as in"):
+        partition(f"given:{tmp_path}/kept.npz", data, 5)
+    with pytest.raises(DataError, match=r"kept.npz: .* a partition of 60 rows, not of 30"):
+        partition(f"given:{tmp_path}/kept.npz", data.take(np.arange(30)))
+    with pytest.raises(DataError, match="no such file"):
+        partition("given:lost.npz", data)
+
+
+def test_clients_of_a_partition():
     part = partition("iid", load("digits"), 10, seed=4)
-    seen, unseen = hold_out(part, 0.2, seed=1)
-    assert (len(seen), len(unseen)) == (8, 2)
-    assert sorted(seen.ids + unseen.ids) == list(range(10))
-    for side in (seen, unseen):
-        assert isinstance(side, Partition)
-        for k, client in enumerate(side.ids):
-            np.testing.assert_array_equal(side.test[k], part.test[client])
-    assert hold_out(part, 0.2, seed=1)[1].ids == unseen.ids
-    assert len({hold_out(part, 0.2, seed=s)[1].ids for s in range(20)}) > 5
-    assert len(hold_out(part, 0.999)[0]) == len(hold_out(part, 0.001)[1]) == 1
-    for share in (0, 1, -0.2):
-        with pytest.raises(ArgumentError, match="share must be between 0 and 1"):
-            hold_out(part, share)
+    some = part.take([7, 2])
+    assert some.ids == (7, 2)
+    np.testing.assert_array_equal(some.test[1], part.test[2])
     with pytest.raises(ArgumentError, match="part must be one of train, validation, test or all"):
         part.counts("tests")
-    with pytest.raises(ArgumentError, match="two clients or more"):
-        hold_out(part.take([0]))
+
+
+# Laws of the schemes
+
+
+def all_rows(scheme, labels, clients, seed=0, **columns):
+    return rows_of(partition(scheme, dataset(labels, **columns), clients, seed))
+
+
+@given(labelled(least=12), st.integers(1, 4), seeds, st.data())
+def test_classes_are_exact_balanced_and_shared_out_whole(labels, clients, seed, draws):
+    labels = np.array(labels)
+    classes = len(np.unique(labels))
+    k = draws.draw(st.integers(1, classes))
+    own = all_rows(f"classes:{k}", labels, clients, seed)
+    held = np.array([np.bincount(labels[rows], minlength=classes) > 0 for rows in own])
+    assert (held.sum(axis=1) == k).all()
+    assert np.ptp(held.sum(axis=0)) <= 1
+    assert sum(map(len, own)) == np.isin(labels, np.flatnonzero(held.any(axis=0))).sum()
+
+
+def test_the_holders_of_a_class_get_unequal_shares_of_it():
+    labels = np.repeat(np.arange(10), 1000)
+    own = all_rows("classes:2", labels, 50, seed=3)
+    counts = np.array([np.bincount(labels[rows], minlength=10) for rows in own])
+    shares = [c[c > 0] / c.sum() for c in counts.T]
+    spread = np.array([s.max() / s.min() for s in shares])
+    assert (spread < 1.5 + 0.02).all()  # weights in [0.4, 0.6], and rounding
+    assert spread.mean() > 1.2
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 5.0])
+def test_dirichlet_shares_have_the_moments_of_the_law(alpha):
+    labels, m = np.repeat(np.arange(400), 500), 8
+    own = all_rows(f"dirichlet:{alpha}", labels, m, seed=5)
+    shares = np.stack([np.bincount(labels[rows], minlength=400) for rows in own]) / 500
+    mean, variance = 1 / m, (1 / m) * (1 - 1 / m) / (m * alpha + 1)
+    assert np.abs(shares.mean(axis=1) - mean).max() < 4.5 * np.sqrt(variance / 400)
+    np.testing.assert_allclose(shares.var(), variance, rtol=0.1)
+
+
+def test_pachinko_is_a_dirichlet_law_over_coarse_and_over_fine_labels():
+    coarse = np.repeat(np.arange(10), 5)
+    labels = np.repeat(np.arange(50), 800)  # a stock that the first clients hardly touch
+    every = all_rows("pachinko", labels, 100, 1, coarse=coarse)[:20]
+    every += all_rows("pachinko:0.3:10", labels, 100, 0, coarse=coarse)[:20]
+    first = np.array([np.bincount(labels[rows], minlength=50) for rows in every], dtype=float)
+    first = first.reshape(40, 10, 5)
+    over_coarse = first.sum(axis=2) / 400
+    want = 0.1 * 0.9 / (10 * 0.3 + 1)
+    np.testing.assert_allclose(over_coarse.mean(), 0.1)
+    np.testing.assert_allclose(over_coarse.var(), want, rtol=0.25)
+    big = first.sum(axis=2) > 100
+    over_fine = first[big] / first[big].sum(axis=1, keepdims=True)
+    counted = first[big].sum(axis=1)
+    want = 0.2 * 0.8 * (1 / 51 + (1 / counted).mean())  # of the law, and of drawing from it
+    np.testing.assert_allclose(over_fine.var(), want, rtol=0.35)
+
+
+def test_writers_and_domains_become_clients():
+    writer = np.repeat([0, 2, 1, 2, 0], [5, 4, 2, 5, 1])
+    names = {"writer": writer, "writer_names": tuple("abc")}
+    own = all_rows("writer", np.zeros(17), None, **names)
+    assert [set(writer[rows]) for rows in own] == [{0}, {2}]  # two examples are too few
+    assert [len(rows) for rows in own] == [6, 9]
+    some = {len(all_rows("writer", np.zeros(17), 1, s, **names)[0]) for s in range(30)}
+    assert some == {6, 9}
+    with pytest.raises(ArgumentError, match="within the 2 there are, got 3"):
+        all_rows("writer", np.zeros(17), 3, **names)
+    domain = {"domain": np.arange(24) % 2, "domain_names": ("a", "b")}
+    own = all_rows("domain", np.zeros(24), 4, **domain)
+    assert [set(rows % 2) for rows in own] == [{0}, {0}, {1}, {1}]
+    with pytest.raises(ArgumentError, match="a multiple of the 2 domains"):
+        all_rows("domain", np.zeros(24), 3, **domain)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_turning_is_clockwise_and_exact_at_right_angles(dtype):
+    images = np.random.default_rng(0).integers(0, 256, size=(40, 2, 7, 7)).astype(dtype)
+    data = Dataset("made", images, np.zeros(40, np.int64), ("a",))
+    turned = partition("rotation:0,90,180,270:10", data).dataset
+    for k in range(4):
+        rows = np.flatnonzero(turned.domain == k)
+        want = np.rot90(images[turned.group[rows]], -k, axes=(2, 3))
+        np.testing.assert_allclose(turned.inputs[rows], want, atol=1e-3)
+
+
+@pytest.mark.parametrize("clients", [None, 6])
+def test_no_image_is_in_two_rotated_domains(clients):
+    digits = load("digits")
+    part = partition("rotation:0,20,90:40", digits, clients, seed=7)
+    data = part.dataset
+    assert disjoint([data.group])
+    assert np.bincount(data.labels).tolist() == [3 * 40] * 10
+    assert data.domain_names == ("0°", "20°", "90°")
+    np.testing.assert_array_equal(data.labels, digits.labels[data.group])
+    assert set(data.domain[rows_of(part)[0]]) == {0}
+    assert len(part) == (clients or 3)
+    fewest = np.bincount(digits.labels).min()
+    data = partition("rotation:0,90", digits, seed=1).dataset
+    assert np.bincount(data.labels[data.domain == 0]).tolist() == [fewest // 2] * 10
+
+
+@pytest.mark.parametrize("clients", [None, 8])
+def test_the_same_images_in_all_domains_are_in_the_same_part(clients):
+    part = partition("rotation:0,20,40,60:50:same", load("digits"), clients, seed=7)
+    data = part.dataset
+    three = [np.concatenate(p) for p in (part.train, part.validation, part.test)]
+    assert [len(rows) for rows in three] == [1600, 200, 200]
+    assert sum(len(set(data.group[rows])) for rows in three) == 500
+    assert np.bincount(data.labels[three[2]]).tolist() == [20] * 10
+    assert part.names[0] == "0°"
+
+
+# Parts of a client
+
+
+@given(labelled(), seeds, st.tuples(*[st.integers(1, 9)] * 3))
+def test_parts_are_stratified_to_less_than_one_example(labels, seed, shares):
+    labels = np.array(labels)
+    n = len(labels)
+    assume(n >= 3)
+    parts = splits.stratified(labels, shares, np.random.default_rng(seed))
+    sizes = np.bincount(parts, minlength=3)
+    assert sizes.min() >= 1
+    assert (np.abs(sizes - np.array(shares) / sum(shares) * n) <= 2).all()
+    classes, counts = np.unique(labels, return_counts=True)
+    test = np.array([(parts[labels == k] == splits.TEST).sum() for k in classes])
+    assert (np.abs(test - sizes[2] * counts / n) < 1).all()
+
+
+@given(st.lists(st.integers(1, 30), min_size=3, max_size=20), seeds)
+def test_groups_stay_whole_and_no_part_is_empty(sizes, seed):
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    parts = splits.grouped(group, (8, 1, 1), np.random.default_rng(seed))
+    assert all(len(set(parts[group == g])) == 1 for g in range(len(sizes)))
+    assert set(parts) == {0, 1, 2}
+
+
+def test_groups_keep_the_shares_where_they_can():
+    group = np.repeat(np.arange(1000), np.random.default_rng(0).integers(1, 20, size=1000))
+    parts = splits.grouped(group, (8, 1, 1), np.random.default_rng(1))
+    np.testing.assert_allclose(np.bincount(parts) / len(parts), (0.8, 0.1, 0.1), atol=0.003)
+    long, labels = np.repeat(np.arange(21), [100] + [5] * 20), np.arange(200) % 2
+    for seed in range(40):  # a speech of half of all examples never becomes the test set
+        parts = splits.split(labels, long, (8, 1, 1), np.random.default_rng(seed))
+        assert parts[0] == splits.TRAIN
+    with pytest.raises(DataError, match="2 groups of examples cannot be split into 3 parts"):
+        splits.grouped(np.array([0, 0, 1]), (8, 1, 1), np.random.default_rng(0))
 
 
 # The figure

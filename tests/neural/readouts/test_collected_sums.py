@@ -8,16 +8,14 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from hopfed.errors import ArgumentError, RunFileError  # noqa: E402
+from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.collected_sums import Collected  # noqa: E402
-from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readouts.contributions import added, broadcast, forgotten  # noqa: E402
+from hopfed.neural.methods.hebbian import Hebbian, added, broadcast, forgotten  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
-from hopfed.runs import Run  # noqa: E402
 
 
 def method(clients=4, **own):
@@ -68,7 +66,7 @@ def test_clients_do_not_see_what_each_gave():
     [
         (lambda state: forgotten(state, 7), "client must be among"),
         (lambda state: added(state, {1: message(1)}), "client must be one that is not"),
-        (lambda state: forgotten(added({}, {1: message(1)}), 1), "client must be one whose counts"),
+        (lambda state: forgotten(added({}, {1: message(1)}), 1), "client must be one whose sums"),
     ],
 )
 def test_what_cannot_be_is_told(act, words):
@@ -119,17 +117,12 @@ def test_late_clients_were_there_from_the_beginning(one_thread):
     equal(state.server, together.server)
 
 
-def test_files_are_equal_byte_by_byte(tmp_path, one_thread):
+def test_clients_come_and_leave_without_a_trace(one_thread):
     whole, few = Collected.of(method(), range(4)), Collected.of(method(), [3, 0])
-    whole.forget(2).forget(1).save(tmp_path / "a")
-    few.save(tmp_path / "b")
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    back = Collected.load(tmp_path / "b")
-    assert back.method == few.method
-    back.admit(1).admit(2).save(tmp_path / "c")
-    whole.save(tmp_path / "d")
-    assert (tmp_path / "c").read_bytes() == (tmp_path / "d").read_bytes()
-    np.testing.assert_array_equal(back.accuracy(), few.accuracy())
+    equal(whole.forget(2).forget(1).state, few.state)
+    equal(few.admit(1).admit(2).state, whole.state)
+    assert few.accuracy().shape == (4,)
+    assert few.accuracy().mean() > 0.5
     nobody = few.forget(0).forget(3)
     assert (nobody.members, nobody.examples) == ([], 0)
     assert nobody.admit(2).members == [2]
@@ -170,22 +163,3 @@ def test_noise_without_a_secret_is_refused(secret, one_thread):
         Collected.of(private, [0], secret)
     with pytest.raises(ArgumentError, match="secret must be 32 bytes"):
         Collected.of(private, [0], bytes(32)).admit(1, secret)
-
-
-def test_files_that_do_not_add_up_are_refused(tmp_path, one_thread):
-    held = Collected.of(method(), [0, 1])
-    held.save(tmp_path / "a")
-    run = Run.load(tmp_path / "a")
-    for name, change in (
-        ("counts", lambda a: a + 1),
-        ("sent/0/examples", lambda a: a + 1),
-        ("sent/1/counts", lambda a: a[:-1]),
-        ("members", lambda a: a[:1]),
-    ):
-        wrong = run.arrays | {name: change(run.arrays[name])}
-        Run(run.kind, run.config, wrong, {}).save(tmp_path / "b")
-        with pytest.raises(RunFileError, match=r"what client|sums are not"):
-            Collected.load(tmp_path / "b")
-    Run("bbp", {}, {}, {}).save(tmp_path / "c")
-    with pytest.raises(RunFileError, match="a run of bbp"):
-        Collected.load(tmp_path / "c")

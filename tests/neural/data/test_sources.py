@@ -1,0 +1,500 @@
+"""Datasets by name, file and folder: what is read, and what is refused in one line."""
+
+import io
+import os
+import sys
+import types
+
+import numpy as np
+import pytest
+from PIL import Image
+from stand_ins import IMAGES, LABELS, npz, one_line, real
+
+from hopfed.errors import ArgumentError, BackendError, DataError
+from hopfed.neural.data import Dataset, load
+from hopfed.neural.data.sources import holds_features, read_hub, read_npz
+from hopfed.neural.data.text import LENGTH, VOCABULARY, encode_text, speech_windows
+
+
+def picture(path, colour, size=(4, 4), mode="RGB"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, colour).save(path)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("digitz", r"did you mean digits\?\), got 'digitz'"),
+        ("cifar11", "did you mean cifar10"),
+        ("/a/folder", r"data must be digits, FILE.npz, FILE.csv\[:COLUMN\], a folder of pictures"),
+        ("", "data must be"),
+    ],
+)
+def test_unknown_names(spec, message):
+    with pytest.raises(ArgumentError, match=message) as caught:
+        load(spec)
+    assert one_line(caught)
+
+
+def test_the_root_is_the_argument_or_the_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv("HOPFED_DATA", raising=False)
+    with pytest.raises(DataError, match="give its root or set HOPFED_DATA, or take hub:mnist"):
+        load("mnist")
+    with pytest.raises(DataError, match="nowhere: no such folder"):
+        load("mnist", root=tmp_path / "nowhere")
+    npz(tmp_path).rename(tmp_path / "cifar100_jpeg90.npz")
+    with pytest.raises(DataError, match=r"no cifar10.npz and no folder cifar10 in"):
+        load("cifar10", root=tmp_path)
+    npz(tmp_path).rename(tmp_path / "mnist_small.npz")
+    monkeypatch.setenv("HOPFED_DATA", str(tmp_path))
+    assert load("mnist").name == "mnist_small"
+    assert load("cifar100_jpeg90.npz").name == "cifar100_jpeg90"
+    npz(tmp_path).rename(tmp_path / "mnist_large.npz")
+    with pytest.raises(DataError, match=r"several files in .*: mnist_large.npz, mnist_small.npz"):
+        load("mnist")
+    npz(tmp_path).rename(tmp_path / "mnist.npz")
+    assert load("MNIST").name == "mnist"
+
+
+def test_names_that_no_file_can_have(tmp_path):
+    for spec in ("a" * 300 + ".npz", "a\0b.npz"):
+        for root in (None, tmp_path, "b" * 300):
+            with pytest.raises(DataError) as caught:
+                load(spec, root=root)
+            assert one_line(caught)
+
+
+def test_a_dataset_checks_itself_and_takes_rows():
+    data = Dataset("d", IMAGES[:, None], LABELS, ("a", "b", "c"), train=LABELS > 0)
+    part = data.take(np.array([4, 2]))
+    np.testing.assert_array_equal(part.inputs, IMAGES[[4, 2], None])
+    assert (part.labels.tolist(), part.train.tolist()) == ([1, 2], [True, True])
+    with pytest.raises(DataError, match="float64 are neither images"):
+        Dataset("d", IMAGES[:, None] / 2, LABELS, ("a", "b", "c"))
+    with pytest.raises(DataError, match="superclasses for 3 classes"):
+        Dataset("d", IMAGES[:, None], LABELS, ("a", "b", "c"), coarse=np.zeros(2, np.int64))
+
+
+# Archives
+
+
+@pytest.mark.parametrize(
+    ("images", "want"),
+    [
+        (IMAGES, IMAGES[:, None]),
+        (IMAGES > 99, (IMAGES > 99)[:, None].astype(np.uint8)),
+        (IMAGES.astype(np.int64), IMAGES[:, None]),
+        (IMAGES / 255, (IMAGES / 255).astype(np.float32)[:, None]),
+        (np.stack([IMAGES] * 3, axis=3), np.stack([IMAGES] * 3, axis=1)),
+        (np.stack([IMAGES] * 3, axis=1), np.stack([IMAGES] * 3, axis=1)),
+        (IMAGES.reshape(6, 20), IMAGES.reshape(6, 20, 1, 1).astype(np.float32)),
+    ],
+)
+def test_every_layout_of_inputs_is_read(tmp_path, images, want):
+    path = npz(tmp_path, images=images)
+    data = read_npz(path)
+    assert data.inputs.dtype == want.dtype
+    np.testing.assert_array_equal(data.inputs, want)
+    np.testing.assert_array_equal(data.labels, LABELS)
+    assert holds_features(str(path)) == (images.ndim == 2)
+
+
+def test_columns_beside_the_images(tmp_path):
+    columns = {
+        "class_names": ["a", "b", "c", "never"],
+        "domain": ["photo", "art", "art", "photo", "art", "photo"],
+        "writer": np.array([2, 0, 0, 2, 1, 1], dtype=np.uint8),
+        "writer_names": ["x", "y", "z"],
+        "coarse_labels": [0, 1, 1, 0, 1, 1],
+        "train": [True, True, False, False, True, True],
+    }
+    with pytest.raises(DataError, match="every class must have one coarse label"):
+        read_npz(npz(tmp_path, **columns))  # the class that never occurs has none
+    data = read_npz(npz(tmp_path, **columns | {"class_names": ["a", "b", "c"]}))
+    assert (data.class_names, data.domain_names) == (("a", "b", "c"), ("art", "photo"))
+    assert (data.domain.tolist(), data.writer.tolist()) == ([1, 0, 0, 1, 0, 1], [2, 0, 0, 2, 1, 1])
+    assert (data.writer_names, data.coarse.tolist()) == (("x", "y", "z"), [0, 1, 1])
+    assert data.train.tolist() == [True, True, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "train"),
+    [
+        (["train", "val", "test", "test", "train", "test"], [1, 1, 0, 0, 1, 0]),
+        (["Train", "valid", "valid", "train", "train", "valid"], [1, 0, 0, 1, 1, 0]),
+    ],
+)
+def test_a_published_validation_set_trains_only_beside_a_test_set(tmp_path, words, train):
+    assert read_npz(npz(tmp_path, split=words)).train.tolist() == [bool(t) for t in train]
+
+
+@pytest.mark.parametrize("naming", ["{0}_{1}", "{1}_{0}"])
+@pytest.mark.parametrize("parts", [("train", "test"), ("train", "val"), ("train", "val", "test")])
+def test_parts_of_a_split_may_be_arrays_of_their_own(tmp_path, naming, parts):
+    cuts = {"train": slice(0, 3), "val": slice(3, 4), "test": slice(4, 6)}
+    arrays = {naming.format("images", part): IMAGES[cuts[part]] for part in parts}
+    arrays |= {naming.format("y", part): LABELS[cuts[part], None] for part in parts}
+    np.savez(tmp_path / "own.npz", **arrays)
+    data = read_npz(tmp_path / "own.npz")
+    rows = np.concatenate([np.arange(6)[cuts[part]] for part in parts])
+    np.testing.assert_array_equal(data.inputs, IMAGES[rows, None])
+    assert [data.class_names[k] for k in data.labels] == [str(k) for k in LABELS[rows]]
+    held = 2 if "test" in parts else 1
+    assert data.train.tolist() == [True] * (len(rows) - held) + [False] * held
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (LABELS - 1.0, ("-1", "0", "1")),
+        (LABELS * 1000, ("0", "1000", "2000")),
+        (LABELS[:, None], ("0", "1", "2")),
+        (LABELS / 2, ("0.0", "0.5", "1.0")),
+        (np.array(["9", "10", "11"])[LABELS], ("9", "10", "11")),
+        (np.array(["yew", "ash", "oak"])[LABELS], ("ash", "oak", "yew")),
+    ],
+)
+def test_every_value_of_the_labels_is_a_class_as_in_a_table(tmp_path, labels, names):
+    data = read_npz(npz(tmp_path, labels=labels))
+    assert data.class_names == names
+    if names[0] != "ash":
+        np.testing.assert_array_equal(data.labels, LABELS)
+    table = ["a,y", *(f"{k},{label}" for k, label in enumerate(np.ravel(labels)))]
+    (tmp_path / "t.csv").write_text("\n".join(table) + "\n")
+    np.testing.assert_array_equal(load(str(tmp_path / "t.csv")).labels, data.labels)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"labels": LABELS[:5]}, "6 inputs for 5 labels"),
+        ({"labels": LABELS - 1, "class_names": ["a", "b", "c"]}, "label -1 of row 0 is outside"),
+        ({"labels": np.where(LABELS > 1, np.nan, 1)}, "the label of row 2 is missing"),
+        ({"labels": np.eye(6)}, r"labels of shape \(6, 6\) are not one for each example"),
+        ({"labels": np.full(6, 2**63, np.uint64)}, "numbers of 64 bits"),
+        ({"labels": np.zeros(0, int), "images": IMAGES[:0]}, "there are no examples"),
+        ({"images": np.array([IMAGES[0], IMAGES[0, :2]], dtype=object)}, "Object arrays"),
+        ({"images": np.where(IMAGES > 9, np.nan, 1.0)}, "row 0 of the inputs"),
+        ({"images": IMAGES * 1e300}, "missing or not finite"),
+        ({"images": IMAGES.astype(int) + 256 - IMAGES.max()}, r"in 0..255, got \d+\.\.256"),
+        ({"images": IMAGES.ravel()}, r"shape \(120,\)"),
+        ({"images": IMAGES.astype(str)}, "must be numbers"),
+        ({"split": ["train", "test", "new", "train", "test", "test"]}, "or of the words"),
+        ({"domain": [0, 1]}, r"domain has shape \(2,\)"),
+        ({"writer": [0, 1, 2, 3, 4, 9], "writer_names": ["a"]}, "writer 1 of row 1"),
+        ({"coarse_labels": [0, 1, 1, 1, 1, 1]}, "one coarse label"),
+        ({"coarse_labels": [0, 1]}, "."),
+        ({"x_train": IMAGES, "y_train": LABELS, "x_test": IMAGES}, "y of test is missing"),
+    ],
+)
+def test_malformed_archives_get_one_line(tmp_path, arrays, message):
+    with pytest.raises(DataError, match=message) as caught:
+        read_npz(npz(tmp_path, **arrays))
+    assert one_line(caught)
+
+
+def test_foreign_and_truncated_archives(tmp_path):
+    for arrays in ({"x": IMAGES}, {"x": IMAGES, "X": IMAGES, "y": LABELS}):
+        np.savez(tmp_path / "b.npz", **arrays)
+        with pytest.raises(DataError, match=r"labels \(or y or Y\) and one of images, .* found x"):
+            load(str(tmp_path / "b.npz"))
+    path = npz(tmp_path)
+    whole = path.read_bytes()
+    for size in (0, 10, len(whole) // 2, len(whole) - 5):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError, match="cannot be read") as caught:
+            load("a.npz", root=tmp_path)
+        assert one_line(caught)
+
+
+def sheets(images, grid):
+    """Lay pictures (n, s, s, channels) out on JPEG sheets of grid x grid."""
+    side = images.shape[1]
+    empty = -len(images) % grid**2
+    padded = np.concatenate([images, np.zeros((empty, *images.shape[1:]), np.uint8)])
+    blobs = []
+    for block in padded.reshape(-1, grid, grid, side, side, images.shape[3]):
+        sheet = block.transpose(0, 2, 1, 3, 4).reshape(grid * side, grid * side, -1)
+        out = io.BytesIO()
+        Image.fromarray(sheet.squeeze()).save(out, "JPEG", quality=95, subsampling=0)
+        blobs.append(np.frombuffer(out.getvalue(), np.uint8))
+    offsets = np.cumsum([0, *(len(b) for b in blobs)])
+    return {"jpeg": np.concatenate(blobs), "offsets": offsets, "tile": [grid, side]}
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_jpeg_sheets_are_cut_row_by_row(tmp_path, channels):
+    colours = np.random.default_rng(0).integers(0, 256, size=(7, 1, 1, channels), dtype=np.uint8)
+    arrays = sheets(np.broadcast_to(colours, (7, 8, 8, channels)), grid=2)
+    labels = np.arange(7) % 3
+    np.savez(tmp_path / "a.npz", labels=labels, **arrays)
+    data = load("a.npz", root=tmp_path)
+    want = np.broadcast_to(colours.transpose(0, 3, 1, 2), (7, channels, 8, 8))
+    np.testing.assert_allclose(data.inputs.astype(int), want, atol=3)
+    for change, message in (
+        ({"labels": np.zeros(9, int)}, "too few pictures for 9 labels"),
+        ({"offsets": arrays["offsets"] - [0, 40, 0]}, "a.npz"),
+        ({"tile": [2, 9]}, "pixels for 2 x 2 of 9"),
+        ({"tile": [2, 2**40]}, "of memory"),
+        ({"offsets": np.array([0, 2**62])}, "too few|cannot be read"),
+    ):
+        np.savez(tmp_path / "a.npz", **{"labels": labels} | arrays | change)
+        with pytest.raises(DataError, match=message) as caught:
+            load("a.npz", root=tmp_path)
+        assert one_line(caught)
+
+
+# Text
+
+
+def test_windows_of_a_speech_end_where_the_next_character_begins():
+    np.testing.assert_array_equal(encode_text(VOCABULARY), np.arange(80))
+    np.testing.assert_array_equal(encode_text("$é\U0001f600"), [1, 1, 1])
+    speeches = ["Speak, speak.", "You are all\nresolved " + "x" * 100]
+    windows, following, speech = speech_windows(speeches)
+    assert np.bincount(speech).tolist() == [14, 122]
+    for k, text in enumerate(["Speak, speak.\n", "You are all resolved " + "x" * 100 + "\n"]):
+        for j, row in enumerate(np.flatnonzero(speech == k)):
+            context = (" " * LENGTH + text)[j : j + LENGTH]
+            assert "".join(VOCABULARY[c] for c in windows[row]) == context
+            assert VOCABULARY[following[row]] == text[j]
+
+
+def test_speeches_by_speaker(tmp_path):
+    script = np.frombuffer(b"Ay. Nay, nay.  So be it.", np.uint8)
+    path, sound = tmp_path / "play.npz", {"start": [0, 4, 13, 15], "end": [3, 13, 15, 24]}
+    sound |= {"text": script, "labels": [1, 0, 0, 1], "class_names": ["ANN", "BOB"]}
+    np.savez(path, **sound)
+    data = load(str(path))
+    assert (data.shape, data.classes, data.writer_names) == ((80,), 80, ("ANN", "BOB"))
+    said = {k: "".join(VOCABULARY[c] for c in data.labels[data.group == k]) for k in range(4)}
+    assert said == {0: "Ay.\n", 1: "Nay, nay.\n", 2: "", 3: "So be it.\n"}
+    assert [data.writer[data.group == k][0] for k in (0, 1, 3)] == [1, 0, 1]
+    for change, message in (
+        ({"labels": [0, 1]}, "4 speeches for 2 speakers"),
+        ({"start": [0, -5, 1, 1]}, "outside of the 24 characters"),
+        ({"end": [3, 2**62, 15, 24]}, "outside of the 24 characters"),
+    ):
+        np.savez(path, **sound | change)
+        with pytest.raises(DataError, match=message):
+            load(str(path))
+
+
+# Tables
+
+
+def test_a_table_of_features(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("x,y,writer,w\n1,10,ann,0\n2,9,ben,1.5\n3,10,ann,-2\n")
+    data = load(str(file))
+    names = (data.shape, data.class_names, data.writer_names)
+    assert names == ((2, 1, 1), ("9", "10"), ("ann", "ben"))
+    assert data.labels.tolist() == [1, 0, 1]
+    assert data.inputs[:, :, 0, 0].tolist() == [[1, 0], [2, 1.5], [3, -2]]
+    assert load(f"{file}:w").shape == (2, 1, 1)
+    assert load(f"{file}:w", labelled=False).class_names == ("-2.0", "0.0", "1.5")
+    for text, name, words in (
+        ("a,b\n1,2\n", "", r"none of the columns a, b is called label, class, target or y: say"),
+        ("a,y,label\n1,2,3\n", "", "more than one of the columns"),
+        ("a,label\n1,ash\noak,yew\n", "", "column a holds string values"),
+        ("a,b,label\n1,2,ash\n1,,yew\n", "", "row 2, column b is missing"),
+        ("a,label\n1,ash\n2,\n", "", "label of row 1 is missing"),
+        ("a,b\n1,2\n", ":c", "no column 'c' among a, b"),
+        ("label\nash\nyew\n", ":label", "no features"),
+    ):  # fmt: skip
+        file.write_text(text)
+        with pytest.raises(DataError, match=words) as caught:
+            load(f"{file}{name}")
+        assert one_line(caught)
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv.gz", "parquet", "feather"])
+def test_other_forms_of_tables(tmp_path, ending):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.5, 2], "good": [True, False], "label": ["yew", "ash"]})
+    path = tmp_path / f"t.{ending}"
+    if ending in ("parquet", "feather"):
+        getattr(frame, f"to_{ending}")(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if ending == "tsv" else ";")
+    data = load(str(path))
+    assert data.inputs[:, :, 0, 0].tolist() == [[1.5, 1], [2, 0]]
+    assert (data.labels.tolist(), data.class_names) == ([1, 0], ("ash", "yew"))
+    assert load(str(path), labelled=False).class_names == ("ash", "yew")
+
+
+# Folders
+
+
+@pytest.mark.parametrize("above", [(), ("train", "test"), ("photo", "art")])
+def test_pictures_in_folders_by_class(tmp_path, above):
+    for i, place in enumerate(above or ("",)):
+        for j, kind in enumerate(("dog", "house")):
+            for k in range(2):
+                picture(tmp_path / "own" / place / kind / f"{k}.png", (50 * i, 100 * j, k))
+    data = load(str(tmp_path / "own"))
+    assert (data.name, data.shape, data.class_names) == ("own", (3, 4, 4), ("dog", "house"))
+    np.testing.assert_array_equal(data.inputs[:, 1, 0, 0], 100 * data.labels)
+    if above == ("train", "test"):
+        np.testing.assert_array_equal(data.inputs[:, 0, 0, 0], 50 * ~data.train)
+    elif above:
+        assert data.domain_names == ("art", "photo")
+        np.testing.assert_array_equal(data.inputs[:, 0, 0, 0], 50 * (1 - data.domain))
+    assert load("own", root=tmp_path, size=2).shape == (3, 2, 2)
+
+
+def test_pictures_that_do_not_fit_or_are_none(tmp_path, monkeypatch):
+    """Pillow looks at the bytes: of PostScript called .jpg it has a program make a picture."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho 10.0\n")
+    (tmp_path / "bin" / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    for kind in ("cat", "dog"):
+        picture(tmp_path / "own" / kind / "a.png", (1, 2, 3))
+    odd = tmp_path / "own" / "dog" / "b.jpg"
+    script = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n{} loop\n%%EOF\n"
+    odd.write_text(script)
+    with pytest.raises(DataError, match=r"b.jpg: cannot be read"):
+        load(str(tmp_path / "own"))
+    assert not (tmp_path / "ran").exists()
+    Image.new("RGB", (5, 4)).save(odd)
+    with pytest.raises(DataError, match=r"b.jpg: images of differing size, \(4, 5\) after"):
+        load(str(tmp_path / "own"))
+    odd.unlink()
+    os.mkfifo(odd)
+    with pytest.raises(DataError, match=r"b.jpg: a pipe or a device"):
+        load(str(tmp_path / "own"))
+    odd.unlink()
+    Image.new("1", (20_000, 20_000)).save(odd.with_suffix(".png"), compress_level=1)
+    with pytest.raises(DataError, match=r"b.png: .*decompression bomb"):
+        load(str(tmp_path / "own"))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(DataError, match="no pictures"):
+        load(str(tmp_path / "none"))
+
+
+def test_folders_of_clients(tmp_path):
+    for k, client in enumerate(("ann", "bob")):
+        (tmp_path / "own" / client).mkdir(parents=True)
+        for part, n in (("train", 3), ("test", 2)):
+            arrays = {"x": np.full((n, 4), k), "y": np.arange(n) % 2}
+            np.savez(tmp_path / "own" / client / f"{part}.npz", **arrays)
+    data = load(str(tmp_path / "own"))
+    assert (data.shape, data.writer_names) == ((4, 1, 1), ("ann", "bob"))
+    np.testing.assert_array_equal(data.inputs[:, 0, 0, 0], data.writer)
+    assert data.train.sum() == 6
+    assert len(data) == 10
+
+
+# The hub, from tables as the `datasets` library gives them
+
+
+class Table:
+    def __init__(self, columns, **names):
+        self.columns = columns
+        kinds = {name: types.SimpleNamespace() for name in columns}
+        image = type("Image", (), {})()
+        self.features = kinds | {k: types.SimpleNamespace(names=v) for k, v in names.items()}
+        self.features |= {k: image for k in ("image", "img") if k in columns}
+
+    def __len__(self):
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, column):
+        return iter(self.columns[column])
+
+
+def pictures(n, size=(4, 4)):
+    return [Image.new("RGB", size, (k, 0, 0)) for k in range(n)]
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    held = {}
+
+    def load_dataset(path):
+        if path not in held:
+            raise ConnectionError("no network\nand more")
+        return held[path]
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    return held
+
+
+def test_pictures_of_the_hub(hub):
+    columns = {"img": pictures(4), "fine_label": [0, 1, 2, 1], "coarse_label": [1, 0, 1, 0]}
+    table = Table(columns, fine_label=["a", "b", "c"])
+    hub["uoft-cs/cifar100"] = {"train": table, "test": table}
+    data = load("hub:cifar100")
+    assert (data.coarse.tolist(), data.class_names) == ([1, 0, 1], ("a", "b", "c"))
+    assert data.inputs[:, 0, 0, 0].tolist() == [0, 1, 2, 3] * 2
+    assert data.train.tolist() == [True] * 4 + [False] * 4
+    columns = {"image": pictures(2), "label": [0, 1], "domain": ["art", "photo"]}
+    hub["me/mine"] = {"train": Table(columns | {"writer_id": ["f2", "f1"]})}
+    data = load("hub:me/mine", size=2)
+    assert (data.shape, data.train, data.domain_names) == ((3, 2, 2), None, ("art", "photo"))
+    assert data.writer.tolist() == [1, 0]
+
+
+def test_faults_of_the_hub(hub, monkeypatch, tmp_path):
+    hub["a/b"] = {"train": Table({"image": pictures(2), "lable": [0, 1]})}
+    hub["a/c"] = {"train": Table({"image": pictures(1) + pictures(1, (5, 4)), "label": [0, 1]})}
+    with pytest.raises(DataError, match="no column of pictures and of labels in image, lable"):
+        load("hub:a/b")
+    with pytest.raises(DataError, match="row 1: images of differing size"):
+        load("hub:a/c")
+    with pytest.raises(BackendError, match=r"uoft-cs/cifar10 cannot be loaded: no network$"):
+        load("hub:cifar10")
+    with pytest.raises(DataError, match="no OWNER/NAME"):
+        load("hub:cifar11")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ylecun" / "mnist").mkdir(parents=True)  # it would be read instead
+    with pytest.raises(DataError, match="a folder here of that name"):
+        read_hub("mnist")
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(BackendError, match=r"hub:pacs needs the datasets library: pip install"):
+        load("hub:pacs")
+
+
+# The real data, where they are at hand
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "shape", "classes", "train"),
+    [
+        ("mnist", 70_000, (1, 28, 28), 10, 60_000),
+        ("cifar10", 60_000, (3, 32, 32), 10, 50_000),
+        ("tiny_imagenet", 500, (3, 64, 64), 10, 400),
+        ("pacs", 9_991, (3, 64, 64), 7, 7_993),
+    ],
+)
+def test_real_images(name, rows, shape, classes, train):
+    data = real(name)
+    assert (len(data), data.shape, data.classes, data.train.sum()) == (rows, shape, classes, train)
+    assert np.bincount(data.labels, minlength=classes).min() > 0
+    assert 40 < data.inputs[::50].std() < 110  # pictures, neither empty nor noise
+
+
+def test_real_cifar100_has_five_classes_in_each_superclass():
+    data = real("cifar100")
+    assert np.bincount(data.coarse).tolist() == [5] * 20
+    bear = data.coarse[data.class_names.index("bear")]
+    names = [data.class_names[k] for k in np.flatnonzero(data.coarse == bear)]
+    assert names == ["bear", "leopard", "lion", "tiger", "wolf"]
+
+
+def test_real_features_are_scaled():
+    data = real("features_cifar10")
+    assert (data.shape, data.classes) == ((1280, 1, 1), 10)
+    assert 0.05 < data.inputs.mean() < 1
+
+
+def test_real_speeches():
+    data = real("shakespeare")
+    assert (data.shape, len(data)) == ((80,), 1_027_835)
+    first = "".join(VOCABULARY[c] for c in data.labels[data.group == 0])
+    assert first == "Before we proceed any further, hear me speak.\n"
+    assert data.writer_names[data.writer[0]] == "First Citizen"
