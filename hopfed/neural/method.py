@@ -27,6 +27,7 @@ from hopfed.neural.training.cost import forward_flops, step_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import cross_entropy
 from hopfed.neural.training.stacked_or_not import train
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
 from hopfed.neural.training.training import Forward, Job, Phase, Training
 
@@ -115,16 +116,9 @@ class NeuralMethod(ABC):
         """Further tensors that the client's objective uses."""
         return {}
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Loss of a batch; cross-entropy unless a method says otherwise."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         del extra
         return cross_entropy(forward(params, x)[1], y, mask)
 
@@ -252,16 +246,12 @@ class NeuralMethod(ABC):
             self.extra(call.state, call.down, c),
         )
 
-    def _flops(self, job: Job, client: int, number: int) -> float:
-        """FLOPs per example of one step of a phase, counted once for each architecture."""
+    def _flops(self, job: Job, client: int, number: int) -> float:  # noqa: ARG002
+        """FLOPs per example of one step of a phase."""
         if not len(job.rows):
             return 0.0
-        key = self, self.loaded.names[client], number
-        if key not in _COUNTED:
-            rows = job.rows[: self.training.batch]
-            batch = self.loaded.tensors.batch(self.loaded.tensors.rows(rows))
-            _COUNTED[key] = step_flops(job, *batch, self.phases()[number].objective)
-        return _COUNTED[key]
+        objective = self.phases()[number].objective
+        return step_flops(job, objective, self.loaded.tensors, self.training.batch)
 
     def _pass_flops(self, call: Call, job: Job) -> float:
         """FLOPs of one forward pass over the client's examples."""
@@ -271,9 +261,6 @@ class NeuralMethod(ABC):
         state, message = self.finish_at(call, job.params)
         flops += self.reading_flops(client_of(call.context))
         return Outcome(state, message, {"loss": job.loss, "flops": flops})
-
-
-_COUNTED: dict[tuple[NeuralMethod, str, int], float] = {}
 
 
 @lru_cache(32)

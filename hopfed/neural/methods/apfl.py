@@ -21,6 +21,7 @@ from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.model_pair import Pair
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward, Phase
 
@@ -91,16 +92,9 @@ class APFL(Auxiliary):
         found = super().start_params(state, down, client)
         return found if state else found | above(below(found, "shared"), "own")
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy of the global model plus that of the mixture, which does not train w."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         del extra
         raw = params["alpha"]
         alpha = raw + (raw.clamp(0, 1) - raw).detach()  # clipped, but with gradient 1

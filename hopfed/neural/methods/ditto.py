@@ -19,6 +19,7 @@ from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.model_pair import Pair
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward
 
@@ -77,16 +78,9 @@ class Ditto(Auxiliary):
         received = below(self.start_params(state, down, client), "shared")
         return {n: received[n] for n, _ in self.loaded.model(client).named_parameters()}
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy of both models, and lam / 2 times their squared distance."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         (_, own), (_, shared) = forward(params, x)
         loss = cross_entropy(own, y, mask) + cross_entropy(shared, y, mask)
         if not self.lam:

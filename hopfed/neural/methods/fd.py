@@ -28,6 +28,7 @@ from hopfed.neural.classwise import (
 )
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.losses import cross_entropy, masked_mean
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward, Job
 
@@ -76,16 +77,9 @@ class FD(Standalone):
         rows, known = table(down, self.loaded.classes, self.loaded.classes)
         return {"targets": rows, "known": known}
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of both cross-entropies; examples without a target add 0 to the second."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         _, logits = forward(params, x)
         loss = cross_entropy(logits, y, mask)
         if not self.lam:

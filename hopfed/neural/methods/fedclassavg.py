@@ -18,6 +18,7 @@ from hopfed.federation.messages import Message
 from hopfed.neural.method import above, below
 from hopfed.neural.methods.lg_fedavg import LGFedAvg
 from hopfed.neural.training.losses import cross_entropy, masked_mean
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward
 
@@ -71,16 +72,9 @@ class FedClassAvg(LGFedAvg):
         """The client's head before training: the global head, once there is one."""
         return above(below(self.start_params(state, down, client), "head"), "head")
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy, contrastive loss and penalty."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         features, logits = forward(params, x)
         loss = cross_entropy(logits, y, mask)
         if self.contrast:

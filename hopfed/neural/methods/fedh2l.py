@@ -22,6 +22,7 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.gradients import inner, pcgrad, project
 from hopfed.neural.method import client_of, pack, unpack
 from hopfed.neural.methods._stepwise import Consulting
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Direct, Forward, Job, Phase, Plan
 
@@ -114,16 +115,9 @@ class FedH2L(Consulting):
         circles = self.circles(context.seed, context.round)
         return [j for circle in circles if me in circle for j in circle if j != me]
 
-    def mutual(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def mutual(self, net: Net, batch: Batch) -> Tensor:
         """Sum of eqs. (3) and (5); padding rows have weight 0."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         del mask
         logits = forward(params, x)[1]
         share, confidence, p = (extra[n][: len(y)] for n in ("share", "confidence", "posteriors"))

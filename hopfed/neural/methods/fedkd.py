@@ -24,7 +24,8 @@ from hopfed.neural.method import above, unpack
 from hopfed.neural.methods._auxiliary import Proxied
 from hopfed.neural.model_pair import Pair
 from hopfed.neural.models.base import Model
-from hopfed.neural.training.losses import cross_entropy, divergence, masked_mean
+from hopfed.neural.training.losses import cross_entropy, masked_mean
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward
 
@@ -113,16 +114,9 @@ class FedKD(Proxied):
         """A pair and the map between their features."""
         return Matched(model, self.loaded.build(self.proxy, "proxy"))
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of the losses of both models."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         del extra
         (mentor, own), (mentee, shared) = forward(params, x)
         loss = cross_entropy(own, y, mask) + cross_entropy(shared, y, mask)
@@ -131,7 +125,7 @@ class FedKD(Proxied):
 
         def lesson(features: Tensor, logits: Tensor, other: Tensor, teacher: Tensor) -> Tensor:
             far = ((features - other.detach()) ** 2).mean(dim=1)
-            return divergence(logits, teacher, mask) + masked_mean(far, mask)
+            return batch.divergence(logits, teacher) + masked_mean(far, mask)
 
         lessons = lesson(mentor, own, mentee, shared) + lesson(mentee, shared, mentor, own)
         return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)

@@ -18,6 +18,7 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.method import client_of
 from hopfed.neural.methods._stepwise import Consulting
 from hopfed.neural.training.losses import masked_mean
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward, Phase, Plan
 
@@ -92,16 +93,9 @@ class FedMD(Consulting):
         """The consensus."""
         return {n: torch.from_numpy(np.array(a)) for n, a in down.items()}
 
-    def match(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def match(self, net: Net, batch: Batch) -> Tensor:
         """Mean absolute difference to the consensus."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         del y
         logits = forward(params, x)[1]
         return masked_mean((logits - extra["logits"][: len(logits)]).abs().mean(dim=1), mask)

@@ -19,6 +19,7 @@ from hopfed.neural.models.base import Model
 from hopfed.neural.models.registry import drawing
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward
 
@@ -110,16 +111,9 @@ class FedMRL(Proxied):
             head = nn.Linear(self._width(), self.loaded.classes)
             return Matryoshka(model, Model(small.features, head, small.feature_dim))
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of both heads' cross-entropies."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         del extra
         own, shared = forward(params, x)
         return cross_entropy(own, y, mask) + cross_entropy(shared, y, mask)

@@ -32,6 +32,7 @@ from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier
 from hopfed.neural.training.losses import cross_entropy, masked_mean
 from hopfed.neural.training.places import beside
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward, Job, forward_of
 
@@ -89,16 +90,9 @@ class FedProto(Standalone):
         rows, known = table(down, self.loaded.classes, self.loaded.feature_dim)
         return {"prototypes": rows, "known": known}
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy and penalty; examples of a class without prototype have penalty 0."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         features, logits = forward(params, x)
         loss = cross_entropy(logits, y, mask)
         if not self.lam:

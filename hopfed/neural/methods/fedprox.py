@@ -15,6 +15,7 @@ from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward
 
@@ -56,16 +57,9 @@ class FedProx(FedAvg):
         known = {n for n, _ in self.loaded.model(client).named_parameters()}
         return {n: t for n, t in self.start_params(state, down, client).items() if n in known}
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy and mu / 2 times the squared distance to the global model."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         loss = cross_entropy(forward(params, x)[1], y, mask)
         if not self.mu:
             return loss

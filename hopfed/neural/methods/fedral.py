@@ -23,6 +23,7 @@ from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward
 
@@ -125,16 +126,9 @@ class FedRAL(Auxiliary):
         """The entries that the client has."""
         return {"band": torch.as_tensor(self.band(client), dtype=torch.float32)}
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy, with a gradient only for the entries of the band."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         params = params | {MATRIX: params[MATRIX] * extra["band"]}
         return cross_entropy(forward(params, x), y, mask)
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from hopfed._lib.settings import require
 from hopfed.neural.memory.store import blend
 from hopfed.neural.methods._auxiliary import Proxied
-from hopfed.neural.training.losses import cross_entropy, divergence
+from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward
 
@@ -58,22 +59,15 @@ class FML(Proxied):
             value = getattr(self, name)
             require(0 <= value <= 1, name, "in [0, 1]", value)
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of the losses of both models."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         del extra
         (_, own), (_, shared) = forward(params, x)
 
         def loss(logits: Tensor, teacher: Tensor, weight: float) -> Tensor:
             labels = cross_entropy(logits, y, mask)
-            taught = divergence(logits, teacher, mask)
+            taught = batch.divergence(logits, teacher)
             return blend(labels, taught, weight) if weight else labels
 
         return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)

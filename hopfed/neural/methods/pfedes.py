@@ -16,6 +16,7 @@ from hopfed.neural.methods._auxiliary import Auxiliary
 from hopfed.neural.models.base import Model
 from hopfed.neural.models.registry import drawing
 from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward, Phase
 
@@ -103,31 +104,17 @@ class PFedES(Auxiliary):
             Phase(self.turns or epochs, self.through, frozen=("own.",)),
         )
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Loss of the model on the images and on the extracted images."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         plain = cross_entropy(forward(params, x, False), y, mask)
         if not self.mu:
             return plain
-        return (1 - self.mu) * plain + self.mu * self.through(forward, params, x, y, mask, extra)
+        return (1 - self.mu) * plain + self.mu * self.through(net, batch)
 
-    def through(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def through(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy on the extracted images."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         del extra
         buffers = {f"own.{n}" for m in self.loaded.templates.values() for n, _ in m.named_buffers()}
         own = {n: params[n].clone() for n in buffers & params.keys()}

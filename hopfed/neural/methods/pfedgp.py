@@ -21,6 +21,7 @@ from hopfed.neural.memory.gaussian import Process, log_evidence, process
 from hopfed.neural.method import above, below, spec_of, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models.base import Model
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward
 
@@ -113,16 +114,9 @@ class PFedGP(FedAvg):
         """Features and kernel, and the number of examples."""
         return spec_of(self.initial(0)) | {"examples": Field((), "iu")}
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Minus the evidence of the batch, summed over the classes, per example."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         del extra
         kernel = params["log_length"], params["log_scale"]
         classes = self.loaded.classes

@@ -44,6 +44,7 @@ from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier
 from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Forward
 
@@ -142,18 +143,11 @@ class SoHip(Standalone):
             "collective": torch.tensor(down["memory"]) if down else torch.zeros(self.form.shape)
         }
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy with the memory after this batch; the new memory is stored."""
+        forward, params, x, y, mask, extra = net.forward, net.params, batch.x, batch.y, batch.mask, batch.extra  # noqa: E501
         if self.ablation == "d":
-            return super().objective(forward, params, x, y, mask, extra)
+            return super().objective(net, batch)
         _, logits, states = forward(params, x, extra["collective"], y, mask)
         with torch.no_grad():
             for name, state in states.items():

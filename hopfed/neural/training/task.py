@@ -25,8 +25,7 @@ from hopfed.neural.models.base import Model
 from hopfed.neural.models.foreign import is_foreign, own_code
 from hopfed.neural.models.registry import reads
 from hopfed.neural.models.weights import load_weights
-
-Params = dict[str, torch.Tensor]
+from hopfed.neural.training.losses import Params
 
 NONE, PRETRAINED = "none", "pretrained"  # words for weights that are in no file
 
