@@ -95,7 +95,10 @@ def step_flops(job: Job, objective: Objective, data: Tensors, batch: int) -> flo
     """
     known = _COUNTED.setdefault(job.net, {})
     rows = job.rows[:batch] if job.plan is None else job.plan[0][:batch]
-    owner, name = getattr(objective, "__self__", None), getattr(objective, "__qualname__", objective)
+    owner, name = (
+        getattr(objective, "__self__", None),
+        getattr(objective, "__qualname__", objective),
+    )
     key = owner, name, job.frozen, len(rows)
     if key not in known:
         x, y = data.batch(data.rows(rows))

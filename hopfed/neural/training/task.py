@@ -147,6 +147,10 @@ class Task:
         require(data.shape[-1] > 1, "augment", "false for vectors", self.spec.augment)
         return Augment()
 
+    def labels_of(self, client: int) -> np.ndarray:
+        """Labels of a client's training examples, (n,)."""
+        return np.asarray(self.split.dataset.labels)[self.split.train[client]]
+
     def model(self, client: int) -> Model:
         """Model of a client's architecture."""
         return self.templates[self.names[client]]
