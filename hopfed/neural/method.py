@@ -1,14 +1,13 @@
 """Base class of all neural methods: local training on the contract of `hopfed.federation`.
 
-A method defines the parameters that a client starts from, the loss that it minimises, the message
-that it sends, and the server's answer. The base class trains the clients of an exchange, and
-trains them together where that is faster.
+The base class is a client that trains alone. A method says what it does otherwise: what a client
+starts from, the loss that it minimises, the message that it sends, and the server's answer. Clients
+of one architecture are trained together where that is faster.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from hopfed._lib.settings import check_types, require
+from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
@@ -25,23 +25,32 @@ from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.cost import forward_flops, step_flops
 from hopfed.neural.training.evaluation import Classifier, Network
-from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.stacked_or_not import train
 from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
-from hopfed.neural.training.training import Forward, Job, Phase, Training
+from hopfed.neural.training.training import Job, Phase, Training
+
+Rule = str | tuple[str, ...]  # of a setting: a range of `RANGES`, or the words that it may be
+RANGES: dict[str, Callable[[float], bool]] = {
+    "above 0": lambda v: v > 0,
+    "at least 0": lambda v: v >= 0,
+    "at least 1": lambda v: v >= 1,
+    "at least 0 and below 1": lambda v: 0 <= v < 1,
+    "in [0, 1]": lambda v: 0 <= v <= 1,
+    "in (0, 1]": lambda v: 0 < v <= 1,
+}
 
 
 @dataclass(frozen=True)
-class NeuralMethod(ABC):
+class NeuralMethod:
     """Base of the neural methods.
 
     Arguments have the same meaning in all its methods. `state` holds the arrays that a client or
     the server keeps, by name. `down` is the last message from the server. `messages` maps each
     client that answered to its message. `client` is an index. `call` is one step to make, with its
     `context` in the federation; `job` is the training of that step. `seed` is the seed of the run.
-    In a batch, `x` (B, ...) are inputs, `y` (B,) are labels, and `mask` (B,) is 0 for padding rows.
-    `forward` is the network as a function of its `params`, tensors by name. `extra` holds the other
-    tensors that the objective uses.
+    `params` are the parameters and buffers of a network by name. `net` is a network in training,
+    and `batch` the examples of a step, see `hopfed.neural.training.losses`.
 
     Attributes
     ----------
@@ -52,7 +61,7 @@ class NeuralMethod(ABC):
     --------
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.methods.fedprox import FedProx
+    >>> from hopfed.neural.methods.fedavg import FedProx
     >>> method = FedProx(TaskSpec(models=("mlp",), clients=2, examples=200), Training(epochs=0))
     >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
     >>> method.name, method.source, sorted(played.state.server)[-1]
@@ -66,6 +75,7 @@ class NeuralMethod(ABC):
     fresh: ClassVar[bool] = False
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
+    rules: ClassVar[Mapping[str, Rule]] = {}  # of a method's own settings
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
@@ -75,6 +85,14 @@ class NeuralMethod(ABC):
         one = len(set(self.task.models)) == 1
         rule = f"one architecture for {self.name}"
         require(one or not self.same_model, "models", rule, ", ".join(self.task.models))
+        for part in reversed(type(self).__mro__):
+            for name, rule in vars(part).get("rules", {}).items():
+                got = getattr(self, name)
+                if isinstance(rule, str):
+                    require(RANGES[rule](got), name, rule, got)
+                else:
+                    known = ", ".join(word for word in rule if word)
+                    require(got in rule, name, f"one of {known}", repr(got))
 
     @property
     def loaded(self) -> Task:
@@ -90,7 +108,7 @@ class NeuralMethod(ABC):
         base = type(self).__dict__.get("reads")
         return self if base is None else base(self.task, self.training)
 
-    # Steps that a method defines.
+    # Steps that a method defines, where it is not a client that trains alone.
 
     def wrap(self, model: Model) -> nn.Module:
         """Return the module that a client trains: its model, or a module that contains it.
@@ -103,62 +121,55 @@ class NeuralMethod(ABC):
         """Parts of a client's training in a round, in order."""
         return (Phase(self.training.epochs, self.objective),)
 
-    @abstractmethod
-    def start_params(self, state: State, down: Message, client: int) -> Params:
-        """Parameters that a client trains from."""
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Loss of a batch: cross-entropy."""
+        return batch.cross_entropy(net(batch.x)[1])
+
+    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """Parameters that a client trains from: those after its last training."""
+        return unpack(state) or self.initial(client)
 
     def start_params_at(self, call: Call) -> Params:
-        """Parameters that a client trains from, for a method where they depend on the round."""
+        """As `start_params`, for a method where they depend on the round."""
         return self.start_params(call.state, call.down, client_of(call.context))
 
     def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """Further tensors that the client's objective uses."""
         return {}
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
-        """Loss of a batch; cross-entropy unless a method says otherwise."""
-        del extra
-        return cross_entropy(forward(params, x)[1], y, mask)
-
-    @abstractmethod
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """State and message of a client after training."""
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+        """State and message of a client after training: its model; nothing."""
+        return pack(params), {}
 
     def finish_at(self, call: Call, params: Params) -> tuple[State, Message]:
         """As `finish`, for a method where the result also depends on `down` or on the round."""
         return self.finish(call.state, params, client_of(call.context))
 
-    @abstractmethod
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """Form of a client's message: that of the message with which it begins."""
+        return _form(self, context.client or 0)
+
     def answer(
-        self, state: State, messages: Mapping[int, Message]
+        self,
+        state: State,
+        messages: Mapping[int, Message],  # noqa: ARG002
     ) -> tuple[State, Mapping[int, Message]]:
-        """Server's state and messages down."""
+        """Server's state and messages down: nothing."""
+        return state, {}
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """Parameters of the model with which the client classifies now."""
+        return self.start_params(state, down, client)
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """Return the client's present classifier: its model, unless a method overrides this."""
         return Network(self.loaded.model(client), self.personal(state, down, client))
 
-    @abstractmethod
-    def personal(self, state: State, down: Message, client: int) -> Params:
-        """Parameters of the model with which the client classifies now."""
-
-    @abstractmethod
-    def expects(self, down: Message, context: Context) -> Spec:
-        """Names, shapes and kinds of the arrays in a client's message."""
-
     def reading_flops(self, client: int) -> float:  # noqa: ARG002
-        """FLOPs of making a client's classifier after training, in a round it takes part in."""
+        """FLOPs of a client after training, in a round it takes part in."""
         return 0.0
 
-    # Steps that the base class takes.
+    # What methods use.
 
     def net(self, client: int) -> nn.Module:
         """Return the module that a client trains; clients of one architecture share the object."""
@@ -167,6 +178,23 @@ class NeuralMethod(ABC):
     def initial(self, client: int) -> Params:
         """Copy of the parameters and buffers that a client's network starts with."""
         return copied(self.net(client))
+
+    def size(self, client: int) -> Message:
+        """Number of the client's training examples, as a message tells it."""
+        return {"examples": np.asarray(len(self.loaded.split.train[client]))}
+
+    def pass_flops(self, client: int) -> float:
+        """FLOPs of one forward pass over the client's training examples."""
+        examples = len(self.loaded.split.train[client])
+        return float(examples * forward_flops(self.task, self.loaded.names[client]))
+
+    def after_one_round(self, state: State, down: Message, client: int) -> State:
+        """Return `state`; for a client that never took part, its state after one round alone."""
+        if state:
+            return state
+        return self.client_step(state, down, Context(self.task.seed, 0, 0, client))[0]
+
+    # The contract of the federation.
 
     def alike(self, client: int) -> str:
         """Key that clients must share to be trained together: the architecture."""
@@ -184,8 +212,9 @@ class NeuralMethod(ABC):
         ArgumentError : a network cannot be made for the data, or does not take images of
             their shape.
         """
-        first = {name: client for client, name in reversed(list(enumerate(self.loaded.names)))}
-        for client in first.values():
+        for client in {
+            name: c for c, name in reversed(list(enumerate(self.loaded.names)))
+        }.values():
             self.net(client)
             self.loaded.check_shape(client)
         return {}
@@ -205,7 +234,7 @@ class NeuralMethod(ABC):
         failed: dict[int, Outcome] = {}
         for i, call in enumerate(calls):
             try:
-                jobs[i] = self._job(call)
+                jobs[i] = self.job(call)
             except Exception as error:  # the fault of one client must not stop the others
                 failed[i] = Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
         flops = dict.fromkeys(jobs, 0.0)
@@ -217,21 +246,14 @@ class NeuralMethod(ABC):
                 job.begin(phase, number)
             ours = {i: job for i, job in jobs.items() if job.trained()}
             for i, job in ours.items():
-                each = self._flops(job, client_of(calls[i].context), number)
-                flops[i] += each * len(job.rows) * phase.epochs
+                flops[i] += self.training_flops(job, phase) * phase.epochs
             settings = replace(training, epochs=phase.epochs)
             augment = self.loaded.augment if phase.augment else None
             train(list(ours.values()), self.loaded.tensors, settings, phase.objective, augment)
         return [
-            failed[i] if i in failed else self._outcome(calls[i], jobs[i], flops[i])
+            failed[i] if i in failed else self.outcome(calls[i], jobs[i], flops[i])
             for i in range(len(calls))
         ]
-
-    def after_one_round(self, state: State, down: Message, client: int) -> State:
-        """Return `state`; for a client that never took part, its state after one round alone."""
-        if state:
-            return state
-        return self.client_step(state, down, Context(self.task.seed, 0, 0, client))[0]
 
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context
@@ -241,44 +263,56 @@ class NeuralMethod(ABC):
         state, down = self.answer(state, messages)
         return state, down, {}
 
-    def _job(self, call: Call) -> Job:
+    def job(self, call: Call) -> Job:
+        """The training of a step."""
         c = client_of(call.context)
-        context = call.context
-        return Job(
-            self.net(c),
-            self.start_params_at(call),
-            self.loaded.split.train[c],
-            (context.seed, context.round, context.exchange, c),
-            self.extra(call.state, call.down, c),
-        )
+        path = call.context.seed, call.context.round, call.context.exchange, c
+        extra = self.extra(call.state, call.down, c)
+        rows = self.loaded.split.train[c]
+        return Job(self.net(c), self.start_params_at(call), rows, path, extra)
 
-    def _flops(self, job: Job, client: int, number: int) -> float:
-        """FLOPs per example of one step of a phase, counted once for each architecture."""
+    def training_flops(self, job: Job, phase: Phase) -> float:
+        """FLOPs of an epoch of a phase."""
         if not len(job.rows):
             return 0.0
-        key = self, self.loaded.names[client], number
-        if key not in _COUNTED:
-            rows = job.rows[: self.training.batch]
-            batch = self.loaded.tensors.batch(self.loaded.tensors.rows(rows))
-            _COUNTED[key] = step_flops(job, *batch, self.phases()[number].objective)
-        return _COUNTED[key]
+        each = step_flops(job, phase.objective, self.loaded.tensors, self.training.batch)
+        return each * len(job.rows)
 
-    def _pass_flops(self, call: Call, job: Job) -> float:
-        """FLOPs of one forward pass over the client's examples."""
-        return len(job.rows) * forward_flops(self.task, self.loaded.names[client_of(call.context)])
-
-    def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
+    def outcome(self, call: Call, job: Job, flops: float) -> Outcome:
+        """What comes of a step whose training took some FLOPs."""
         state, message = self.finish_at(call, job.params)
         flops += self.reading_flops(client_of(call.context))
         return Outcome(state, message, {"loss": job.loss, "flops": flops})
 
 
-_COUNTED: dict[tuple[NeuralMethod, str, int], float] = {}
-
-
 @lru_cache(32)
 def _net(method: NeuralMethod, architecture: str) -> nn.Module:
     return method.wrap(method.loaded.templates[architecture]).to(method.loaded.tensors.device)
+
+
+@lru_cache(4096)
+def _form(method: NeuralMethod, client: int) -> Spec:
+    message = method.finish({}, method.initial(client), client)[1]
+    arrays = {name: np.asarray(array) for name, array in message.items()}
+    return {n: Field(a.shape, "f" if a.dtype.kind == "f" else "iu") for n, a in arrays.items()}
+
+
+def size_weighted(messages: Mapping[int, Message]) -> Message:
+    """Mean of the clients' messages, weighted by their numbers of examples, which it leaves out.
+
+    Parameters
+    ----------
+    messages : client -> arrays of the same names, with "examples" among them; one or more.
+
+    Examples
+    --------
+    >>> sent = {c: {"w": np.full(1, float(c)), "examples": np.array(c)} for c in (1, 3)}
+    >>> size_weighted(sent)
+    {'w': array([2.5])}
+    """
+    sizes = [float(m["examples"]) for m in messages.values()]
+    parts = [{n: a for n, a in m.items() if n != "examples"} for m in messages.values()]
+    return mean_tree(parts, sizes)
 
 
 def client_of(context: Context) -> int:
@@ -327,11 +361,8 @@ def unpack(arrays: Mapping[str, Any], prefix: str = "model") -> Params:
     {'w': tensor([1.], dtype=torch.float64)}
     """
     start = prefix + "/"
-    return {
-        n.removeprefix(start): torch.as_tensor(np.array(a))
-        for n, a in arrays.items()
-        if n.startswith(start)
-    }
+    named = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
+    return {n: torch.as_tensor(np.array(a)) for n, a in named.items()}
 
 
 def below(params: Mapping[str, Tensor], prefix: str) -> Params:
@@ -363,22 +394,3 @@ def above(params: Mapping[str, Tensor], prefix: str) -> Params:
     ['shared.head.bias']
     """
     return {f"{prefix}.{n}": t for n, t in params.items()}
-
-
-def spec_of(params: Mapping[str, Tensor], prefix: str = "model") -> dict[str, Field]:
-    """Return the names, shapes and kinds of packed parameters.
-
-    Parameters
-    ----------
-    params : name -> tensor.
-    prefix : as in `pack`.
-
-    Examples
-    --------
-    >>> spec_of({"w": torch.ones(2, 3)})["model/w"].shape
-    (2, 3)
-    """
-    return {
-        f"{prefix}/{n}": Field(tuple(t.shape), "f" if t.is_floating_point() else "iu")
-        for n, t in params.items()
-    }

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hopfed.federation.contract import State
 from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.faults import Fault
-from hopfed.federation.messages import Message
+from hopfed.federation.engines import answer as answered
 from hopfed.neural.method import NeuralMethod
-from hopfed.neural.training.task import Params
 
 
 @dataclass(frozen=True)
@@ -19,31 +16,4 @@ class ClosedForm(NeuralMethod):
 
     def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
         """Make the steps one after the other; the error of a client is its own fault."""
-        outcomes = []
-        for call in calls:
-            try:
-                outcomes.append(Outcome(*self.client_step(call.state, call.down, call.context)))
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-                outcomes.append(Outcome(fault=Fault.RAISED, reason=reason))
-        return outcomes
-
-    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The initial model, which nobody trains."""
-        return self.loaded.initial(client)
-
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
-        """Nothing was trained."""
-        return state, {}
-
-    def answer(
-        self,
-        state: State,
-        messages: Mapping[int, Message],  # noqa: ARG002
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Nothing was trained."""
-        return state, {}
-
-    def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The initial model, which nobody trains."""
-        return self.loaded.initial(client)
+        return [answered(self, call) for call in calls]

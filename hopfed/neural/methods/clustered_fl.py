@@ -18,17 +18,14 @@ import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
-from hopfed._lib.settings import require
-from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.neural.memory.embedding import Extractor
-from hopfed.neural.method import pack, unpack
+from hopfed.neural.method import Rule, client_of, pack, size_weighted, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.task import Params
 
-LINKAGES = ("complete", "single")
 LEAST = 3  # smallest number of clients of a cluster that can be split
 
 Arrays = dict[str, np.ndarray]
@@ -57,14 +54,8 @@ class ClusteredFL(FedAvg):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = ClusteredFL(task, Training(way="sequential"), linkage="single")
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("clustered-fl", linkage="single").traffic.up.tolist()  # bytes of each client
     [220856, 220856]
     """
 
@@ -74,20 +65,14 @@ class ClusteredFL(FedAvg):
 
     name: ClassVar[str] = "clustered-fl"
     source: ClassVar[str] = "Sattler et al., TNNLS 2020"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "tol_1": "at least 0",
+        "tol_2": "at least 0",
+        "linkage": ("complete", "single"),
+    }
     shared: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("tol_1", "tol_2"):
-            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
-        rule = f"one of {', '.join(LINKAGES)}"
-        require(self.linkage in LINKAGES, "linkage", rule, repr(self.linkage))
-
     def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The model of its cluster."""
-        return self.choose(down, client)[1]
-
-    def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The model of its cluster."""
         return self.choose(down, client)[1]
 
@@ -101,9 +86,9 @@ class ClusteredFL(FedAvg):
 
     def finish_at(self, call: Call, params: Params) -> tuple[State, Message]:
         """Send the model and the number of its cluster."""
-        client = int(call.context.client or 0)
-        state, message = self.finish(call.state, params, client)
-        return state, message | {"cluster": np.asarray(self.choose(call.down, client)[0])}
+        state, message = super().finish_at(call, params)
+        cluster = self.choose(call.down, client_of(call.context))[0]
+        return state, message | {"cluster": np.asarray(cluster)}
 
     def expects(self, down: Message, context: Context) -> Spec:
         """FedAvg's message, and the number of the cluster."""
@@ -170,9 +155,8 @@ class ClusteredFL(FedAvg):
         return models, np.array(state["cluster_of"])
 
     def _mean(self, messages: Mapping[int, Message]) -> Arrays:
-        sizes = [float(m["examples"]) for m in messages.values()]
-        sent = [{n: a for n, a in m.items() if "/" in n} for m in messages.values()]
-        return mean_tree(sent, sizes) if sent else {}
+        sent = {c: {n: a for n, a in m.items() if n != "cluster"} for c, m in messages.items()}
+        return size_weighted(sent) if sent else {}
 
     def _down(self, models: list[Arrays], cluster_of: np.ndarray) -> dict[int, Message]:
         """Message of each client: the model of its cluster, or the models of all clusters."""

@@ -1,4 +1,4 @@
-"""FedAvg: the size-weighted mean of the participants' parameters and buffers.
+"""FedAvg and what changes one thing about it: the loss, what is shared, or how a client classifies.
 
 Source: theory/NOTES.md, "Baselines".
 """
@@ -6,32 +6,33 @@ Source: theory/NOTES.md, "Baselines".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from hopfed.federation.aggregate import mean_tree
-from hopfed.federation.contract import EVERYONE, Context, State
-from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.method import NeuralMethod, pack, spec_of, unpack
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
+from hopfed.federation.contract import EVERYONE, State
+from hopfed.federation.messages import Message
+from hopfed.neural.method import NeuralMethod, Rule, above, below, pack, size_weighted, unpack
+from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.losses import Batch, Net, squared_distance
+from hopfed.neural.training.stacked_or_not import train
 from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Job, Phase
 
 
 @dataclass(frozen=True)
 class FedAvg(NeuralMethod):
-    """FedAvg of McMahan et al. (2017); weights are normalised over the clients that answered.
+    """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = FedAvg(task, Training(way="sequential"))
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedavg").traffic.up.tolist()  # bytes that each client sent
     [220848, 220848]
     """
 
@@ -42,26 +43,222 @@ class FedAvg(NeuralMethod):
 
     def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The global model."""
-        return unpack(down) or self.loaded.initial(client)
+        return unpack(down) or self.initial(client)
 
     def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Send the model."""
-        size = np.asarray(len(self.loaded.split.train[client]))
-        return state, pack(params) | {"examples": size}
-
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """Parameters, buffers, and the number of examples."""
-        return spec_of(self.loaded.initial(0)) | {"examples": Field((), "iu")}
+        return state, pack(params) | self.size(client)
 
     def answer(
         self, state: State, messages: Mapping[int, Message]
     ) -> tuple[State, Mapping[int, Message]]:
         """Average."""
-        sizes = [float(m["examples"]) for m in messages.values()]
-        models = [{n: a for n, a in m.items() if n != "examples"} for m in messages.values()]
-        mean = mean_tree(models, sizes) if models else state
+        mean = size_weighted(messages) if messages else state
         return mean, {EVERYONE: mean}
 
-    def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The global model."""
-        return unpack(down) or self.loaded.initial(client)
+
+@dataclass(frozen=True)
+class FedProx(FedAvg):
+    """Li et al. (2020): cross-entropy + ``mu / 2 |w - w_global|^2``.
+
+    Attributes
+    ----------
+    mu : strength of the penalty; 0 is FedAvg.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedprox", mu=0.1).traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
+    """
+
+    mu: float = 0.01
+
+    name: ClassVar[str] = "fedprox"
+    source: ClassVar[str] = "Li et al., MLSys 2020"
+    rules: ClassVar[Mapping[str, Rule]] = {"mu": "at least 0"}
+
+    def extra(self, state: State, down: Message, client: int) -> Params:
+        """The global parameters, without buffers."""
+        known, weights = self.start_params(state, down, client), self.net(client).named_parameters()
+        return {n: known[n] for n, _ in weights} if self.mu else {}
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy and the penalty."""
+        loss = super().objective(net, batch)
+        return loss + self.mu / 2 * squared_distance(net.params, batch.extra) if self.mu else loss
+
+
+@dataclass(frozen=True)
+class FedAvgPlus(FedAvg):
+    """Jiang et al. (2019): FedAvg, then fine-tuning; the fine-tuned model stays with the client.
+
+    The FLOPs of fine-tuning count in every round in which the client takes part, because a round is
+    scored with the fine-tuned model.
+
+    Attributes
+    ----------
+    tune : epochs of fine-tuning.
+    capacity : share of a client's training examples that it is tuned on, the first in random order,
+        at least one.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedavg+", tune=2).traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
+    """
+
+    tune: int = 1
+    capacity: float = 1.0
+
+    name: ClassVar[str] = "fedavg+"
+    source: ClassVar[str] = "Jiang et al., 2019"
+    rules: ClassVar[Mapping[str, Rule]] = {"tune": "at least 0", "capacity": "in (0, 1]"}
+    shared: ClassVar[bool] = False
+    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
+
+    def reading_flops(self, client: int) -> float:
+        """FLOPs of fine-tuning."""
+        job = self._tuning(self.initial(client), client)
+        return self.tune * self.training_flops(job, self.phases()[0])
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """The global model, fine-tuned."""
+        job = self._tuning(super().personal(state, down, client), client)
+        settings = replace(self.training, epochs=self.tune, way="sequential")
+        train([job], self.loaded.tensors, settings, self.objective, self.loaded.augment)
+        return job.params
+
+    def _tuning(self, params: Params, client: int) -> Job:
+        rows = self.loaded.split.train[client]
+        if self.capacity < 1 and len(rows):
+            kept = max(1, round(self.capacity * len(rows)))
+            seen = stream(self.task.seed, "arrival", client).permutation(len(rows))
+            rows = rows[np.sort(seen[:kept])]
+        return Job(self.net(client), params, rows, (self.task.seed, "tune", client))
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """Scores of another classifier plus a constant for each class."""
+
+    base: Classifier
+    by: Tensor = field(repr=False)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the shifted scores."""
+        return self.base(x) + self.by.to(x.device)
+
+
+@dataclass(frozen=True)
+class FedAvgPrior(FedAvg):
+    """FedAvg with each client's label prior, a control in kNN-Per's tables, proposed here.
+
+    Source: theory/NOTES.md, "Label prior". ``p(y | x)`` is proportional to ``p_global(y | x)
+    pi_client(y)``: there are no neighbours, only the frequency of each label at the client. If
+    clients differ only in their label frequencies, and the global model was trained on equally
+    frequent labels, this is the correct posterior. For other training frequencies the correct
+    factor is ``pi_client / pi_pooled``, which `divide` selects.
+
+    Attributes
+    ----------
+    smooth : number of pseudo-examples, divided equally among the labels. With 0, a label that the
+        client has not seen gets probability 0.
+    divide : whether to divide by the label frequencies of all participants together. Every client
+        then sends its label frequencies, one number per class, and receives their mean.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedavg-prior", divide=True).traffic.up.tolist()  # bytes of each client
+    [220928, 220928]
+    """
+
+    smooth: float = 1.0
+    divide: bool = False
+
+    name: ClassVar[str] = "fedavg-prior"
+    source: ClassVar[str] = "control, proposed here"
+    rules: ClassVar[Mapping[str, Rule]] = {"smooth": "at least 0"}
+    shared: ClassVar[bool] = False
+    reads: ClassVar[type[NeuralMethod] | None] = FedAvg
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        apart = self.smooth > 0 or not self.divide
+        require(apart, "smooth", "above 0 where divided by", self.smooth)
+
+    def trained_as(self) -> NeuralMethod:
+        """FedAvg, unless label frequencies travel too."""
+        return self if self.divide else super().trained_as()
+
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Send the model, and with `divide` the label frequencies."""
+        state, message = super().finish(state, params, client)
+        if self.divide:  # FedAvg's size-weighted mean gives the frequencies of all together
+            message["labels"] = self._counts(client) / self._counts(client).sum()
+        return state, message
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The global model times the prior."""
+        counts = self._counts(client)
+        shift = self._log(counts)
+        if "labels" in down:
+            shift = shift - self._log(np.asarray(down["labels"]) * counts.sum())
+        return Shifted(super().classifier(state, down, client), torch.as_tensor(shift))
+
+    def _counts(self, client: int) -> np.ndarray:
+        return np.bincount(self.loaded.labels_of(client), minlength=self.loaded.classes)
+
+    def _log(self, counts: np.ndarray) -> np.ndarray:
+        smoothed = counts + self.smooth / len(counts)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(smoothed / smoothed.sum()))
+
+
+@dataclass(frozen=True)
+class FedRep(FedAvg):
+    """Collins et al. (2021): the body is averaged, the head stays local, trained alternately.
+
+    In each round a participant first trains its head with the global body frozen. It then trains
+    the body with its head frozen, and sends the body. Frozen parts do not change, running
+    statistics included. A client classifies with its head on the latest global body. A client that
+    never took part first trains a head on it.
+
+    Attributes
+    ----------
+    head : epochs of training the head; the body is trained for `training.epochs`.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedrep", head=2).traffic.up.tolist()  # bytes that each client sent
+    [212808, 212808]
+    """
+
+    head: int = 10
+
+    name: ClassVar[str] = "fedrep"
+    source: ClassVar[str] = "Collins et al., ICML 2021"
+    rules: ClassVar[Mapping[str, Rule]] = {"head": "at least 0"}
+    shared: ClassVar[bool] = False
+
+    def phases(self) -> tuple[Phase, ...]:
+        """The head, then the body."""
+        body = Phase(self.training.epochs, self.objective, frozen=("head.",))
+        return Phase(self.head, self.objective, frozen=("features.",)), body
+
+    def start_params(self, state: State, down: Message, client: int) -> Params:
+        """The global body and its own head."""
+        body, head = unpack(down, "body"), unpack(state, "head")
+        return self.initial(client) | above(body, "features") | above(head, "head")
+
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+        """Keep the head, send the body."""
+        body, head = (below(params, part) for part in ("features", "head"))
+        return pack(head, "head"), pack(body, "body") | self.size(client)
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """The client's head on the global body."""
+        return self.start_params(self.after_one_round(state, down, client), down, client)

@@ -19,13 +19,11 @@ from hopfed._lib.settings import require
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.gradients import inner, pcgrad, project
-from hopfed.neural.method import client_of, pack, unpack
-from hopfed.neural.methods._stepwise import Consulting
+from hopfed.neural.method import Rule, client_of, pack, unpack
+from hopfed.neural.methods.stepwise import Consulting
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Direct, Forward, Job, Phase, Plan
-
-RULES: dict[str, Direct | None] = {"project": project, "pcgrad": pcgrad, "ignore": None}
+from hopfed.neural.training.training import Direct, Job, Phase, Plan
 
 
 @dataclass(frozen=True)
@@ -59,14 +57,8 @@ class FedH2L(Consulting):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = FedH2L(task, Training(way="sequential"), conflict="ignore")
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedh2l", conflict="ignore").traffic.up.tolist()  # bytes that each client sent
     [444, 364]
     """
 
@@ -76,13 +68,13 @@ class FedH2L(Consulting):
 
     name: ClassVar[str] = "fedh2l"
     source: ClassVar[str] = "Li et al., 2021"
+    rules: ClassVar[Mapping[str, Rule]] = {"conflict": ("project", "pcgrad", "ignore")}
 
     def __post_init__(self) -> None:
         super().__post_init__()
         alone = "2 or more for fedh2l: a peer alone has nobody to learn from"
         require(self.task.clients >= 2, "clients", alone, self.task.clients)
         require(self.labelled or self.kl, "labelled", "true where kl is false", self.labelled)
-        require(self.conflict in RULES, "conflict", f"one of {', '.join(RULES)}", self.conflict)
 
     def phases(self) -> tuple[Phase, ...]:
         """Local, then global."""
@@ -114,31 +106,23 @@ class FedH2L(Consulting):
         circles = self.circles(context.seed, context.round)
         return [j for circle in circles if me in circle for j in circle if j != me]
 
-    def mutual(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def mutual(self, net: Net, batch: Batch) -> Tensor:
         """Sum of eqs. (3) and (5); padding rows have weight 0."""
-        del mask
-        logits = forward(params, x)[1]
-        share, confidence, p = (extra[n][: len(y)] for n in ("share", "confidence", "posteriors"))
+        logits, extra = net(batch.x)[1], batch.extra
+        share, trust, p = (extra[n][: len(logits)] for n in ("share", "trust", "posteriors"))
         loss = torch.zeros(())
         if self.labelled:
-            loss = loss + (share * functional.cross_entropy(logits, y, reduction="none")).sum()
+            right = functional.cross_entropy(logits, batch.y, reduction="none")
+            loss = loss + (share * right).sum()
         if self.kl:
             divergence = (torch.xlogy(p, p) - p * logits.log_softmax(dim=1)).sum(dim=1)
-            loss = loss + (confidence * divergence).sum()
+            loss = loss + (trust * divergence).sum()
         return loss
 
     def directed(self, gradient: Params, extra: Params) -> Params:
         """Gradient that the optimizer gets instead of g_pub."""
         rule = RULES[self.conflict]
-        return gradient if rule is None else rule(gradient, _local(gradient, extra))
+        return gradient if rule is None else rule(gradient, {n: extra[n] for n in gradient})
 
     def says(self, call: Call, params: Params) -> tuple[Message, int]:
         """Posteriors on the own public minibatch, and their accuracy."""
@@ -147,10 +131,10 @@ class FedH2L(Consulting):
         client = client_of(call.context)
         shown = self.batches(call.context)[client]
         logits, y = self.scores(client, params, shown)
-        message = {"posteriors": logits.softmax(dim=1).cpu().numpy()}
+        message = {"posteriors": logits.softmax(dim=1).numpy()}
         if self.labelled:
             right = (logits.argmax(dim=1) == y).float().mean()
-            message["accuracy"] = right.cpu().numpy()
+            message["accuracy"] = right.numpy()
         return message, len(shown)
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
@@ -195,39 +179,75 @@ class FedH2L(Consulting):
             return {"loss": job.loss, "public_loss": np.nan, "conflict": np.nan}
         if not job.gradient:
             return {}
-        overlap = inner(job.gradient, _local(job.gradient, job.extra))
+        overlap = inner(job.gradient, job.extra)
         return {"public_loss": job.loss, "conflict": float(overlap < 0)}
 
-    def _job(self, call: Call) -> Job:
-        job = super()._job(call)
+    def job(self, call: Call) -> Job:
+        """The training of a step; the global one knows the peers' posteriors and g_loc."""
+        job = super().job(call)
         if call.context.exchange:
-            job.extra = self._signals(call) | {
-                f"local/{n}": t for n, t in _remembered(call).items()
-            }
+            job.extra = self._signals(call) | unpack(call.state, "local")
         return job
 
     def _signals(self, call: Call) -> Params:
         """Weights and posteriors for the rows of the global step, equally many at every node."""
         peers, batches = self.peers(call), self.batches(call.context)
         width = self.training.batch * (1 if self.pairs else self.task.clients - 1)
-        share = [np.full(len(batches[j]), 1 / (len(peers) * len(batches[j]))) for j in peers]
-        trust = [float(call.down.get(f"{j}/accuracy", 1.0)) for j in peers]
-        posteriors = np.zeros((width, self.loaded.classes), dtype=np.float32)
-        weights = np.zeros((2, width), dtype=np.float32)
-        if peers:
-            count = sum(map(len, share))
-            weights[0, :count] = np.concatenate(share)
-            weights[1, :count] = np.concatenate([a * s for a, s in zip(trust, share, strict=True)])
+        found = {n: np.zeros(width, np.float32) for n in ("share", "trust")}
+        found["posteriors"] = np.zeros((width, self.loaded.classes), np.float32)
+        end = 0
+        for j in peers:
+            rows = slice(end, end := end + len(batches[j]))
+            found["share"][rows] = 1 / (len(peers) * len(batches[j]))
+            found["trust"][rows] = float(call.down.get(f"{j}/accuracy", 1.0)) * found["share"][rows]
             if self.kl:
-                rows = [call.down[f"{j}/posteriors"] for j in peers]
-                posteriors[:count] = np.concatenate(rows)
-        tensors = map(torch.from_numpy, (posteriors, *weights))
-        return dict(zip(("posteriors", "share", "confidence"), tensors, strict=True))
+                found["posteriors"][rows] = call.down[f"{j}/posteriors"]
+        return {name: torch.from_numpy(array) for name, array in found.items()}
 
 
-def _remembered(call: Call) -> Params:
-    return unpack(call.state, "local")
+def inner(a: Params, b: Params) -> Tensor:
+    """Return the inner product of two gradients, dicts of tensors of which each is one vector.
+
+    Examples
+    --------
+    >>> inner({"w": torch.ones(2), "b": torch.ones(1)}, {"w": torch.ones(2), "b": torch.zeros(1)})
+    tensor(2.)
+    """
+    products = [(a[name] * b[name]).sum() for name in a]
+    return sum(products[1:], products[0])
 
 
-def _local(gradient: Params, extra: Params) -> Params:
-    return {name: extra[f"local/{name}"] for name in gradient}
+def project(public: Params, local: Params) -> Params:
+    """Return the vector nearest to `public` that has no negative inner product with `local`.
+
+    This solves the quadratic program of eq. (8), which has one constraint, in closed form: the
+    result is ``g_pub + v g_loc``, and ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)`` solves its dual,
+    eq. (14). Without a conflict the result is `public` itself, bit for bit. With a conflict its
+    inner product with `local` is 0 up to rounding.
+
+    Examples
+    --------
+    >>> project({"w": torch.tensor([1.0, -1.0])}, {"w": torch.tensor([0.0, 2.0])})["w"]
+    tensor([1., 0.])
+    """
+    square = inner(local, local)
+    least = torch.finfo(square.dtype).tiny
+    v = (-inner(public, local) / square.clamp(min=least)).clamp(min=0)
+    return {name: g + v * local[name] for name, g in public.items()}
+
+
+def pcgrad(public: Params, local: Params) -> Params:
+    """Return the sum of both gradients, each projected off the other where they conflict.
+
+    Source: Yu et al. (2020), Algorithm 1, for two tasks.
+
+    Examples
+    --------
+    >>> pcgrad({"w": torch.tensor([1.0, -1.0])}, {"w": torch.tensor([0.0, 2.0])})["w"]
+    tensor([2., 1.])
+    """
+    ours, theirs = project(local, public), project(public, local)
+    return {name: g + ours[name] for name, g in theirs.items()}
+
+
+RULES: dict[str, Direct | None] = {"project": project, "pcgrad": pcgrad, "ignore": None}

@@ -14,23 +14,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hopfed._lib.settings import require
 from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.lowrank import expanded, form, truncated
-from hopfed.neural.method import above, unpack
-from hopfed.neural.methods._auxiliary import Proxied
-from hopfed.neural.model_pair import Pair
+from hopfed.federation.messages import below as inside
+from hopfed.neural.method import Rule, above, below, unpack
+from hopfed.neural.methods.pairs import Pair, Proxied
 from hopfed.neural.models.base import Model
-from hopfed.neural.training.losses import cross_entropy, divergence, masked_mean
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward
 
 __all__ = ["FedKD"]
 
 LEAST = 0.1  # lower bound of the divisor CE_own + CE_shared
+
+Arrays = Mapping[str, np.ndarray]
 
 
 class Matched(Pair):
@@ -77,14 +76,9 @@ class FedKD(Proxied):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = FedKD(task, Training(way="sequential"), start=0.5)
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> bool(max(played.traffic.up) < 220_848 // 10)  # bytes, beside what FedAvg sends
+    >>> from hopfed.neural.methods import first_round
+    >>> sent = first_round("fedkd", start=0.5).traffic.up
+    >>> bool(max(sent) < 220_848 // 10)  # bytes, beside what FedAvg sends
     True
     """
 
@@ -95,14 +89,12 @@ class FedKD(Proxied):
 
     name: ClassVar[str] = "fedkd"
     source: ClassVar[str] = "Wu et al., Nature Communications 2022"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.weight >= 0, "weight", "at least 0", self.weight)
-        for name in ("start", "end"):
-            value = getattr(self, name)
-            require(0 < value <= 1, name, "in (0, 1]", value)
-        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "weight": "at least 0",
+        "start": "in (0, 1]",
+        "end": "in (0, 1]",
+        "rounds": "at least 1",
+    }
 
     def energy(self, round_: int) -> float:
         """Share of the squares that is kept in round `round_`, counted from 0."""
@@ -111,27 +103,18 @@ class FedKD(Proxied):
 
     def wrap(self, model: Model) -> nn.Module:
         """A pair and the map between their features."""
-        return Matched(model, self.loaded.build(self.proxy, "proxy"))
+        return Matched(model, self.small())
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of the losses of both models."""
-        del extra
-        (mentor, own), (mentee, shared) = forward(params, x)
-        loss = cross_entropy(own, y, mask) + cross_entropy(shared, y, mask)
+        (mentor, own), (mentee, shared) = net(batch.x)
+        loss = batch.cross_entropy(own) + batch.cross_entropy(shared)
         if not self.weight:
             return loss
 
         def lesson(features: Tensor, logits: Tensor, other: Tensor, teacher: Tensor) -> Tensor:
             far = ((features - other.detach()) ** 2).mean(dim=1)
-            return divergence(logits, teacher, mask) + masked_mean(far, mask)
+            return batch.divergence(logits, teacher) + batch.mean(far)
 
         lessons = lesson(mentor, own, mentee, shared) + lesson(mentee, shared, mentor, own)
         return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)
@@ -163,37 +146,97 @@ class FedKD(Proxied):
         if not messages:
             return state, {}
         version = int(state.get("version", 0))
-        model = _inside("model", state) or self._first()
-        updates = [expanded(_inside("update", m), model) for m in messages.values()]
+        model = inside(state, "model") or self._first()
+        updates = [expanded(inside(m, "update"), model) for m in messages.values()]
         mean = mean_tree(updates, [float(m["examples"]) for m in messages.values()])
         sent = truncated(mean, self.energy(version))
         moved = expanded(sent, model)
         new = {"version": np.asarray(version + 1)}
         whole = new | _under("model", {n: array + moved[n] for n, array in model.items()})
-        step = new | _under("update", sent)
         current = [c for c, m in messages.items() if int(m["version"]) == version]
-        return whole, {EVERYONE: whole} | dict.fromkeys(current, step)
+        return whole, {EVERYONE: whole} | dict.fromkeys(current, new | _under("update", sent))
 
-    def _received(self, state: State, down: Message) -> dict[str, np.ndarray]:
+    def _received(self, state: State, down: Message) -> Arrays:
         """Reconstruct the server's shared model from a message to the client."""
         if "version" not in down:
             return self._first()
-        step = _inside("update", down)
+        step = inside(down, "update")
         if not step:
-            return _inside("model", down)
-        base = _inside("base", state)
+            return inside(down, "model")
+        base = inside(state, "base")
         moved = expanded(step, base)
         return {n: array + moved[n] for n, array in base.items()}
 
-    def _first(self) -> dict[str, np.ndarray]:
-        return {n: np.asarray(t) for n, t in self.first.items()}
+    def _first(self) -> Arrays:
+        return {n: np.asarray(t) for n, t in below(self.initial(0), "shared").items()}
 
 
 def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
-def _inside(prefix: str, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    start = prefix + "/"
-    found = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
-    return {name: np.asarray(array) for name, array in found.items()}
+def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
+    """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares.
+
+    At least one direction is kept.
+
+    Returns
+    -------
+    (k, m + n) array of the dtype of `matrix`, with one direction per row: first its part along m,
+    then its part along n. The part along the longer axis is scaled by the singular value. The
+    truncated matrix is ``rows[:, :m].T @ rows[:, m:]``. A matrix that is not finite gives a row of
+    NaN.
+
+    Examples
+    --------
+    >>> rows = truncate(np.diag([3.0, 1.0]), 0.9)
+    >>> rows.shape, (rows[:, :2].T @ rows[:, 2:]).round(6).tolist()
+    ((1, 4), [[3.0, 0.0], [0.0, 0.0]])
+    """
+    m, n = matrix.shape
+    if not np.isfinite(matrix).all():
+        return np.full((1, m + n), np.nan, dtype=matrix.dtype)
+    short = (matrix if m <= n else matrix.T).astype(np.float64)
+    # The eigenvalues of the smaller Gram matrix are the squared singular values. To compute them
+    # costs less than a full singular value decomposition.
+    squares, directions = np.linalg.eigh(short @ short.T)
+    held = np.cumsum(squares[::-1].clip(min=0))
+    rank = min(int(np.searchsorted(held, energy * held[-1])) + 1, len(held))
+    kept = directions[:, ::-1][:, :rank].T
+    parts = (kept, kept @ short) if m <= n else (kept @ short, kept)
+    return np.concatenate(parts, axis=1).astype(matrix.dtype)
+
+
+def truncated(update: Arrays, energy: float) -> dict[str, np.ndarray]:
+    """Truncate every array with two axes or more, as a matrix (first axis, all other axes)."""
+    return {
+        name: truncate(array.reshape(len(array), -1), energy) if array.ndim > 1 else array
+        for name, array in update.items()
+    }
+
+
+def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
+    """Return the arrays that `truncated` compressed, in the shapes of `like`.
+
+    Examples
+    --------
+    >>> update = {"w": np.ones((2, 3, 1)), "b": np.ones(2)}
+    >>> back = expanded(truncated(update, 0.95), update)
+    >>> bool(np.allclose(back["w"], 1.0)), back["w"].shape
+    (True, (2, 3, 1))
+    """
+    found = {}
+    for name, array in like.items():
+        rows, m = sent[name], len(array) if array.ndim > 1 else 0
+        found[name] = (rows[:, :m].T @ rows[:, m:]).reshape(array.shape) if m else rows
+    return found
+
+
+def form(like: Arrays) -> dict[str, Field]:
+    """Names, shapes and kinds of the result of `truncated`, for any number of directions."""
+    return {
+        name: Field((None, len(array) + array[0].size), "f")
+        if array.ndim > 1
+        else Field(array.shape, "f" if array.dtype.kind == "f" else "iu")
+        for name, array in like.items()
+    }

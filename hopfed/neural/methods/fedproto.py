@@ -1,6 +1,8 @@
-"""FedProto: a penalty on the distance of features to the class prototypes of all clients.
+"""Methods whose messages have one row for each class: FedProto and FD.
 
-Source: theory/NOTES.md, "Baselines".
+Source: theory/NOTES.md, "Baselines". A message is ``{"labels": (K,), "rows": (K, d)}`` for the K
+classes that its sender knows. FedProto, which weights the rows, adds ``"counts": (K,)``, the number
+of examples behind each row.
 """
 
 from __future__ import annotations
@@ -13,43 +15,75 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopfed._lib.settings import require
+from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
-from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.messages import Message, Spec
-from hopfed.neural.classwise import (
-    as_rows,
-    by_class,
-    class_means,
-    form,
-    labels_of,
-    mean_row,
-    outputs,
-    table,
-)
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.neural.method import Rule
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier
-from hopfed.neural.training.losses import cross_entropy, masked_mean
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.places import beside
+from hopfed.neural.training.stacked_or_not import one_thread
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward, Job, forward_of
+from hopfed.neural.training.training import forward_of
 
-__all__ = ["FedProto"]
+__all__ = ["FD", "FedProto"]
 
 
 @dataclass(frozen=True)
-class FedProto(Standalone):
+class Classwise(Standalone):
+    """Clients that train alone and send a row for each of their classes.
+
+    The rows come from one pass over the training examples after training; its FLOPs, about a third
+    of an epoch's, are counted.
+    """
+
+    lam: float = 1.0
+
+    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
+
+    @property
+    def length(self) -> int:
+        """Numbers in a row."""
+        return self.loaded.feature_dim
+
+    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The rows that the server sent, and a mask of the classes that have one."""
+        rows, known = table(down, self.loaded.classes, self.length)
+        return {"rows": rows, "known": known}
+
+    def outputs(self, params: Params, client: int) -> tuple[Tensor, Tensor]:
+        """Features (n, d) and logits (n, classes) of the client's training examples."""
+        model, task = self.loaded.model(client), self.loaded
+        forward, there = forward_of(model.eval()), beside(params, model)
+        with one_thread(), torch.inference_mode():
+            batches = task.tensors.batches(task.split.train[client])
+            found = [forward(there, x) for x, _ in batches]
+        features, logits = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
+        return features, logits
+
+    def reading_flops(self, client: int) -> float:
+        """FLOPs of the pass after training."""
+        return self.pass_flops(client)
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """A row for each class of the client's training examples."""
+        held = len(np.unique(self.loaded.labels_of(context.client or 0)))
+        return {"labels": Field((held,), "iu"), "rows": Field((held, self.length), "f")}
+
+
+@dataclass(frozen=True)
+class FedProto(Classwise):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
-    A client's prototypes are the mean features of its classes. They are computed in one pass over
-    its training examples after training; its FLOPs, about a third of an epoch's, are counted. The
-    server's prototype C of a class is the mean over the clients that hold the class, weighted by
-    their examples of it. This is the paper's eq. (6) (arXiv:2105.00243) without its second division
-    by the number of clients, which the authors' program leaves out too. A class that nobody sent
-    this round keeps its last prototype; a class that nobody ever sent has no penalty. The squared
-    distance is divided by the feature length d, as in that program, so that `lam` has the same
-    effect for wide and narrow features. All clients must have the same d.
+    A client's prototypes are the mean features of its classes. The server's prototype C of a class
+    is the mean over the clients that hold the class, weighted by their examples of it. This is the
+    paper's eq. (6) (arXiv:2105.00243) without its second division by the number of clients, which
+    the authors' program leaves out too. A class that nobody sent this round keeps its last
+    prototype; a class that nobody ever sent has no penalty. The squared distance is divided by the
+    feature length d, as in that program, so that `lam` has the same effect for wide and narrow
+    features. All clients must have the same d.
 
     Attributes
     ----------
@@ -58,67 +92,40 @@ class FedProto(Standalone):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = FedProto(task, Training(way="sequential"), lam=0.5)
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedproto", lam=0.5).traffic.up.tolist()  # bytes that each client sent
     [6464, 5656]
     """
 
-    lam: float = 1.0
     nearest: bool = False
 
     name: ClassVar[str] = "fedproto"
     source: ClassVar[str] = "Tan et al., AAAI 2022"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.lam >= 0, "lam", "at least 0", self.lam)
-
     def server_start(self, seed: int) -> State:
         """No prototype yet."""
         super().server_start(seed)
-        return as_rows({}, self.loaded.feature_dim)
+        return as_rows({}, self.length)
 
-    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The prototypes, and a mask of the classes that have one."""
-        rows, known = table(down, self.loaded.classes, self.loaded.feature_dim)
-        return {"prototypes": rows, "known": known}
-
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy and penalty; examples of a class without prototype have penalty 0."""
-        features, logits = forward(params, x)
-        loss = cross_entropy(logits, y, mask)
+        features, logits = net(batch.x)
         if not self.lam:
-            return loss
-        far = ((features - extra["prototypes"][y]) ** 2).mean(dim=1) * extra["known"][y]
-        return loss + self.lam * masked_mean(far, mask)
+            return batch.cross_entropy(logits)
+        far = ((features - batch.extra["rows"][batch.y]) ** 2).mean(dim=1)
+        penalty = batch.mean(far * batch.extra["known"][batch.y])
+        return batch.cross_entropy(logits) + self.lam * penalty
 
     def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Send the mean features of the client's classes, and their numbers of examples."""
-        state, _ = super().finish(state, params, client)
-        features, _ = outputs(self.loaded, client, params)
-        return state, class_means(features, labels_of(self.loaded, client))
+        features, _ = self.outputs(params, client)
+        means = class_means(features.numpy(), self.loaded.labels_of(client))
+        return super().finish(state, params, client)[0], means
 
-    def _outcome(self, call: Call, job: Job, flops: float) -> Outcome:
-        return super()._outcome(call, job, flops + self._pass_flops(call, job))
-
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """A row for each class of the client's training examples."""
-        held = np.unique(labels_of(self.loaded, context.client or 0))
-        return form(len(held), self.loaded.feature_dim, counts=True)
+    def expects(self, down: Message, context: Context) -> Spec:
+        """Rows and counts."""
+        spec = super().expects(down, context)
+        return {**spec, "counts": spec["labels"]}
 
     def answer(
         self, state: State, messages: Mapping[int, Message]
@@ -127,14 +134,14 @@ class FedProto(Standalone):
         sent = by_class(messages, self.loaded.classes)
         before = dict(zip(np.asarray(state["labels"]).tolist(), state["rows"], strict=True))
         after = before | {label: mean_row(rows) for label, rows in sent.items()}
-        prototypes = as_rows(dict(sorted(after.items())), self.loaded.feature_dim)
+        prototypes = as_rows(dict(sorted(after.items())), self.length)
         return prototypes, {EVERYONE: prototypes}
 
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The model, or its features and the nearest prototype."""
         if not self.nearest or not len(down.get("labels", ())):
             return super().classifier(state, down, client)
-        rows, known = table(down, self.loaded.classes, self.loaded.feature_dim)
+        rows, known = table(down, self.loaded.classes, self.length)
         return Nearest(self.loaded.model(client), self.personal(state, down, client), rows, known)
 
 
@@ -147,11 +154,127 @@ class Nearest:
     rows: Tensor = field(repr=False)
     known: Tensor = field(repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "params", beside(self.params, self.model))
-
     def __call__(self, x: Tensor) -> Tensor:
         """Return the scores; a class without prototype is never the nearest."""
-        features, _ = forward_of(self.model.eval())(self.params, x)
+        features, _ = forward_of(self.model.eval())(beside(self.params, self.model), x)
         far = torch.cdist(features, self.rows.to(features))
         return (-far).masked_fill(self.known.to(far) == 0, -torch.inf)
+
+
+@dataclass(frozen=True)
+class FD(Classwise):
+    """Jeong et al. (2018), federated distillation: cross-entropy + lam CE(t_y, softmax).
+
+    For each class that it holds, a client sends the mean softmax output over its examples of the
+    class. The target t_y of class y at a client is the unweighted mean of the outputs that the
+    *other* clients sent for y. The server computes the targets. Each participant gets its own
+    message, for the classes that it and at least one other client hold. Absent clients get the mean
+    over all participants. A class that no other client sent has no target.
+
+    The paper averages outputs during training. Here the trained model computes them in one pass
+    after training.
+
+    Attributes
+    ----------
+    lam : weight of the soft labels; 0 is Standalone.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fd", lam=0.5).traffic.up.tolist()  # bytes that each client sent
+    [352, 308]
+    """
+
+    name: ClassVar[str] = "fd"
+    source: ClassVar[str] = "Jeong et al., 2018"
+
+    @property
+    def length(self) -> int:
+        """Numbers in a row."""
+        return self.loaded.classes
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Sum of both cross-entropies; examples without a target add 0 to the second."""
+        _, logits = net(batch.x)
+        if not self.lam:
+            return batch.cross_entropy(logits)
+        soft = -(batch.extra["rows"][batch.y] * logits.log_softmax(dim=1)).sum(dim=1)
+        taught = batch.mean(soft * batch.extra["known"][batch.y])
+        return batch.cross_entropy(logits) + self.lam * taught
+
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Send the mean outputs of the classes held."""
+        soft = self.outputs(params, client)[1].softmax(dim=1)
+        means = class_means(soft.numpy(), self.loaded.labels_of(client))
+        del means["counts"]
+        return super().finish(state, params, client)[0], means
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Mean rows, class by class; a client's own row is left out of its message."""
+        sent = by_class(messages, self.length)
+        down = {EVERYONE: as_rows({label: mean_row(s) for label, s in sent.items()}, self.length)}
+        for c in messages:
+            others = {label: mean_row(s, without=c) for label, s in sent.items() if c in s}
+            down[c] = as_rows(others, self.length)
+        return state, down
+
+
+Sent = dict[int, tuple[np.ndarray, int]]  # client -> its row of one class, number of its examples
+
+
+def class_means(values: np.ndarray, labels: np.ndarray) -> Message:
+    """Return the mean of the values (n, d) for each class that occurs, and its count.
+
+    Examples
+    --------
+    >>> class_means(np.array([[1.0], [3.0], [5.0]]), np.array([4, 4, 2]))["rows"].tolist()
+    [[5.0], [2.0]]
+    """
+    held, where, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(held), values.shape[1]))
+    np.add.at(sums, where, values)
+    means = (sums / counts[:, None]).astype(values.dtype)
+    return {"labels": held.astype(np.int32), "rows": means, "counts": counts.astype(np.int32)}
+
+
+def by_class(messages: Mapping[int, Message], classes: int) -> dict[int, Sent]:
+    """Sort the rows of all clients by class, clients in order; unknown labels are left out."""
+    found: dict[int, Sent] = {}
+    for c, message in sorted(messages.items()):
+        counts = message.get("counts", np.ones(len(message["labels"]), dtype=np.int32))
+        for label, row, n in zip(message["labels"], message["rows"], counts, strict=True):
+            if 0 <= label < classes and n > 0:
+                found.setdefault(int(label), {})[c] = row, int(n)
+    return dict(sorted(found.items()))
+
+
+def mean_row(sent: Sent, without: int | None = None) -> np.ndarray | None:
+    """Mean of the rows of a class, weighted by their counts; None if there are no rows.
+
+    Parameters
+    ----------
+    without : client whose row is left out.
+    """
+    parts = [part for c, part in sent.items() if c != without]
+    if not parts:
+        return None
+    return np.asarray(weighted_mean([row for row, _ in parts], [n for _, n in parts]))
+
+
+def as_rows(rows: Mapping[int, np.ndarray | None], length: int) -> Message:
+    """Return the message of all rows that are not None."""
+    known = {label: row for label, row in rows.items() if row is not None}
+    stacked = np.stack(list(known.values())) if known else np.zeros((0, length), np.float32)
+    return {"labels": np.array(list(known), dtype=np.int32), "rows": stacked}
+
+
+def table(message: Message, classes: int, length: int) -> tuple[Tensor, Tensor]:
+    """Return the rows of a message as (classes, d), and (classes,) of 1 where there is a row."""
+    rows, known = torch.zeros(classes, length), torch.zeros(classes)
+    if "labels" in message:
+        where = torch.as_tensor(np.array(message["labels"], dtype=np.int64))
+        rows[where] = torch.as_tensor(np.array(message["rows"], dtype=np.float32))
+        known[where] = 1.0
+    return rows, known

@@ -39,17 +39,15 @@ from torch import Tensor
 
 from hopfed._lib.settings import require
 from hopfed.federation.aggregate import weighted_mean
-from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.engines import Call
-from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.classwise import labels_of
+from hopfed.federation.messages import Message
 from hopfed.neural.memory.store import gate
+from hopfed.neural.method import Rule
 from hopfed.neural.methods.lg_fedavg import require_one_head
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.task import Params
 
-FUSIONS = ("literal", "normalised")
-ABLATIONS = ("", "m1-a", "m1-b", "m2-a", "m2-b")
 LITERAL = 2  # largest T_stable with the literal sum
 
 
@@ -70,14 +68,8 @@ class FedSSA(Standalone):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = FedSSA(task, Training(way="sequential"), mu_0=0.5)
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedssa", mu_0=0.5).traffic.up.tolist()  # bytes that each client sent
     [6432, 5628]
     """
 
@@ -88,22 +80,23 @@ class FedSSA(Standalone):
 
     name: ClassVar[str] = "fedssa"
     source: ClassVar[str] = "Yi et al., IJCAI 2024"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "fusion": ("literal", "normalised"),
+        "ablation": ("", "m1-a", "m1-b", "m2-a", "m2-b"),
+        "mu_0": "in [0, 1]",
+        "stable": "at least 1",
+    }
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals
-        for name, known in (("fusion", FUSIONS), ("ablation", ABLATIONS)):
-            got = getattr(self, name)
-            require(got in known, name, f"one of {', '.join(k for k in known if k)}", repr(got))
-        require(0 <= self.mu_0 <= 1, "mu_0", "in [0, 1]", self.mu_0)
-        require(self.stable >= 1, "stable", "at least 1", self.stable)
+        super().__post_init__()
         rule = f"at most {LITERAL} with the literal sum, which grows the head: try normalised"
         require(self.fusion != "literal" or self.stable <= LITERAL, "stable", rule, self.stable)
         require_one_head(self)
 
     def seen(self, client: int) -> np.ndarray:
         """Classes among the client's training examples: bool (classes,)."""
-        return np.bincount(labels_of(self.loaded, client), minlength=self.loaded.classes) > 0
+        return np.bincount(self.loaded.labels_of(client), minlength=self.loaded.classes) > 0
 
     def mu(self, t: int) -> float:
         """Weight of the client's own rows in round t."""
@@ -137,13 +130,6 @@ class FedSSA(Standalone):
         kept, _ = super().finish(state, params, client)
         head = np.asarray(_rows(params).cpu())
         return kept, {"rows": head[self._sent(self.seen(client))]}
-
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """As many rows as the client has seen classes."""
-        if context.client is None:
-            return {}
-        count = int(self._sent(self.seen(context.client)).sum())
-        return {"rows": Field((count, self.loaded.model(0).head.in_features + 1), "f")}
 
     def server_start(self, seed: int) -> State:
         """The classes that clients have seen, (clients, classes), and no rows yet."""

@@ -30,8 +30,8 @@ or of class archetypes; see `hopfed.neural.memory.prototypes` and
 
 from __future__ import annotations
 
-import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -58,13 +58,10 @@ from hopfed.neural.memory.neighbours import (
 )
 from hopfed.neural.memory.prototypes import fit_prototypes
 from hopfed.neural.memory.store import RULES, Store
-from hopfed.neural.method import NeuralMethod
+from hopfed.neural.method import NeuralMethod, Rule
 from hopfed.neural.methods.fedavg import FedAvg
 
 __all__ = ["KNNPer"]
-
-STORES = ("neighbours", "prototypes", "hopfield", "archetypes")
-TUNES = ("validation", "posterior", "leave-one-out")
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
 _PERSONAL = Recent(1 << 28)  # (method, message down, client) -> Interpolation
@@ -149,14 +146,8 @@ class KNNPer(FedAvg):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = KNNPer(task, Training(way="sequential"))
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("knn-per").traffic.up.tolist()  # bytes that each client sent
     [220848, 220848]
     """
 
@@ -177,27 +168,25 @@ class KNNPer(FedAvg):
 
     name: ClassVar[str] = "knn-per"
     source: ClassVar[str] = "Marfoq et al., ICML 2022"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "k": "at least 1",
+        "sigma": "above 0",
+        "tune": ("validation", "posterior", "leave-one-out"),
+        "capacity": "above 0",
+        "rule": RULES,
+        "kernel": neighbours.KERNELS,
+        "mixing": neighbours.MIXINGS,
+        "store": ("neighbours", "prototypes", "hopfield", "archetypes"),
+        "dim": "at least 0",
+        "steps": "at least 0",
+        "beta": "above 0",
+    }
     shared: ClassVar[bool] = False
     reads: ClassVar[type[NeuralMethod] | None] = FedAvg
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.k >= 1, "k", "at least 1", self.k)
-        for name in ("sigma", "capacity", "beta"):
-            got = getattr(self, name)
-            require(0 < got < math.inf, name, "a number above 0", got)
         require(self.lam == -1 or 0 <= self.lam <= 1, "lam", "in [0, 1], or -1", self.lam)
-        for name in ("dim", "steps"):
-            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
-        for name, known in (
-            ("tune", TUNES),
-            ("rule", RULES),
-            ("kernel", neighbours.KERNELS),
-            ("mixing", neighbours.MIXINGS),
-            ("store", STORES),
-        ):
-            got = getattr(self, name)
-            require(got in known, name, f"one of {', '.join(known)}", repr(got))
         parse_index(self.index)
         rule = "1 with the rule concatenate, which keeps all"
         require(self.rule != "concatenate" or self.capacity == 1, "capacity", rule, self.capacity)

@@ -1,4 +1,7 @@
-"""LG-FedAvg: the head is averaged, the body stays local (theory/NOTES.md, "Baselines")."""
+"""Methods that average the head and keep bodies local.
+
+Source: theory/NOTES.md, "Baselines".
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
 
 from hopfed._lib.settings import require
 from hopfed.federation.aggregate import mean_tree
-from hopfed.federation.contract import EVERYONE, Context, State
-from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.method import NeuralMethod, above, below, pack, spec_of, unpack
+from hopfed.federation.contract import EVERYONE, State
+from hopfed.federation.messages import Message
+from hopfed.neural.method import NeuralMethod, Rule, above, below, pack, size_weighted, unpack
 from hopfed.neural.methods.standalone import Standalone
+from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
 from hopfed.neural.training.task import Params
 
-__all__ = ["LGFedAvg"]
+__all__ = ["FedClassAvg", "LGFedAvg"]
 
-WEIGHTS = ("size", "equal")
-SCORED = ("local", "global")
+FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
 
 
 @dataclass(frozen=True)
 class LGFedAvg(Standalone):
-    """LG-FedAvg of Liang et al. (2020); the shared part is the last layer.
+    """Liang et al. (2020); the shared part is the last layer.
 
     A participant replaces its head by the latest mean of heads, trains its whole model, and sends
     the head: ``classes (dim + 1)`` numbers each way. It also sends its number of examples if
@@ -39,14 +44,8 @@ class LGFedAvg(Standalone):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = LGFedAvg(task, Training(way="sequential"))
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("lg-fedavg").traffic.up.tolist()  # bytes that each client sent
     [8048, 8048]
     """
 
@@ -55,12 +54,13 @@ class LGFedAvg(Standalone):
 
     name: ClassVar[str] = "lg-fedavg"
     source: ClassVar[str] = "Liang et al., 2020"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "weights": ("size", "equal"),
+        "scored": ("local", "global"),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, known in (("weights", WEIGHTS), ("scored", SCORED)):
-            got = getattr(self, name)
-            require(got in known, name, f"one of {', '.join(known)}", repr(got))
         require_one_head(self)
 
     def start_params(self, state: State, down: Message, client: int) -> Params:
@@ -71,15 +71,8 @@ class LGFedAvg(Standalone):
     def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
         """Keep the model; send the head."""
         kept, _ = super().finish(state, params, client)
-        message = pack(below(params, "head"), "head")
-        if self.weights == "size":
-            message["examples"] = np.asarray(len(self.loaded.split.train[client]))
-        return kept, message
-
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """A head, and the number of examples if `weights` is "size"."""
-        head = spec_of(below(self.initial(0), "head"), "head")
-        return head | ({"examples": Field((), "iu")} if self.weights == "size" else {})
+        size = self.size(client) if self.weights == "size" else {}
+        return kept, pack(below(params, "head"), "head") | size
 
     def answer(
         self, state: State, messages: Mapping[int, Message]
@@ -87,18 +80,13 @@ class LGFedAvg(Standalone):
         """Average the heads."""
         if not messages:
             return state, {}
-        sizes = (
-            [float(m["examples"]) for m in messages.values()] if self.weights == "size" else None
-        )
-        heads = [{n: a for n, a in m.items() if n != "examples"} for m in messages.values()]
-        mean = mean_tree(heads, sizes)
+        by_size = self.weights == "size"
+        mean = size_weighted(messages) if by_size else mean_tree(list(messages.values()))
         return mean, {EVERYONE: mean}
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The client's own model; with `scored` "global" it has the global head."""
-        if self.scored == "global":
-            return self.start_params(state, down, client)
-        return super().personal(state, down, client)
+        return self.start_params(state, down if self.scored == "global" else {}, client)
 
 
 def require_one_head(method: NeuralMethod) -> None:
@@ -107,3 +95,85 @@ def require_one_head(method: NeuralMethod) -> None:
     got = ", ".join(f"{name} {width}" for name, width in inputs.items())
     rule = f"of one feature dimension for {method.name}, which shares the head"
     require(len(set(inputs.values())) == 1, "models", rule, got)
+
+
+@dataclass(frozen=True)
+class FedClassAvg(LGFedAvg):
+    """Jang et al. (2022): ``CE + contrast SupCon + rho / 2 |head - global head|^2``.
+
+    Differences: the paper contrasts two augmented views of every image. Here a batch has one view
+    of each image, augmented if the task asks for it, and the positives of an example are the other
+    examples of its class. The authors' program uses features of any norm at temperature 100, and
+    the mean of squares in the penalty. Here features have norm 1, as in Khosla et al. (2020,
+    arXiv:2004.11362), and squares are summed, as in FedProx. The mean of heads is weighted by the
+    data sizes in both.
+
+    Attributes
+    ----------
+    rho : strength of the penalty, 0.1 as in the authors' program.
+    contrast : weight of the contrastive loss; if `rho` and `contrast` are 0, this is LG-FedAvg.
+    temperature : temperature of the contrastive loss.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedclassavg", contrast=0.0).traffic.up.tolist()  # bytes of each client
+    [8048, 8048]
+    """
+
+    rho: float = 0.1
+    contrast: float = 1.0
+    temperature: float = 0.1
+
+    name: ClassVar[str] = "fedclassavg"
+    source: ClassVar[str] = "Jang et al., ICPP 2022"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "rho": "at least 0",
+        "contrast": "at least 0",
+        "temperature": "above 0",
+    }
+
+    def extra(self, state: State, down: Message, client: int) -> Params:
+        """The client's head before training: the global head, once there is one."""
+        return above(below(self.start_params(state, down, client), "head"), "head")
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy, contrastive loss and penalty."""
+        features, logits = net(batch.x)
+        loss = batch.cross_entropy(logits)
+        if self.contrast:
+            contrast = supervised_contrast(features, batch.y, batch.mask, self.temperature)
+            loss = loss + self.contrast * contrast
+        return loss + self.rho / 2 * squared_distance(net.params, batch.extra) if self.rho else loss
+
+
+def supervised_contrast(
+    features: Tensor, y: Tensor, mask: Tensor | None, temperature: float
+) -> Tensor:
+    """Supervised contrastive loss of a batch, Khosla et al. (2020, arXiv:2004.11362), eq. (2).
+
+    An example's loss is the mean of ``-log softmax(cos / temperature)`` over the other examples of
+    its class; the softmax runs over all other examples. The result is the mean over all examples
+    that have another example of their class, and 0 if no class has two examples.
+
+    Parameters
+    ----------
+    features : (B, d).
+    y : (B,) labels.
+    mask : (B,) 0 on padding rows.
+
+    Examples
+    --------
+    >>> z = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> supervised_contrast(z, torch.tensor([0, 0, 1]), None, 1.0)
+    tensor(0.3133)
+    """
+    real = torch.ones_like(features[:, 0]) if mask is None else mask
+    z = normalize(features, dim=-1)
+    others = real[None, :] * (1 - torch.eye(len(z), dtype=z.dtype, device=z.device))
+    similar = torch.where(others > 0, z @ z.T / temperature, FAR)
+    log_share = similar - torch.logsumexp(similar, dim=1, keepdim=True)
+    alike = others * (y[:, None] == y[None, :])
+    count = alike.sum(1)
+    loss = -(alike * log_share).sum(1) / count.clamp(min=1)
+    return masked_mean(loss, real * (count > 0))

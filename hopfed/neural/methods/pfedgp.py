@@ -5,6 +5,7 @@ Source: theory/NOTES.md, "Baselines".
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,16 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
-from hopfed.federation.contract import Context, State
-from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
 from hopfed.neural.memory.embedding import Extractor, shared_extractor
 from hopfed.neural.memory.gaussian import Process, log_evidence, process
-from hopfed.neural.method import above, below, spec_of, unpack
+from hopfed.neural.method import Rule, above, below
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models.base import Model
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward
 
 __all__ = ["PFedGP"]
 
@@ -78,14 +78,8 @@ class PFedGP(FedAvg):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = PFedGP(task, Training(way="sequential"))
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("pfedgp").traffic.up.tolist()  # bytes that each client sent
     [212816, 212816]
     """
 
@@ -94,39 +88,18 @@ class PFedGP(FedAvg):
 
     name: ClassVar[str] = "pfedgp"
     source: ClassVar[str] = "Achituve et al., NeurIPS 2021"
+    rules: ClassVar[Mapping[str, Rule]] = {"most": "at least 1", "scale": "above 0"}
     shared: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.most >= 1, "most", "at least 1", self.most)
-        require(0 < self.scale < np.inf, "scale", "a number above 0", self.scale)
 
     def wrap(self, model: Model) -> nn.Module:
         """The feature extractor with a kernel on its features."""
         return DeepKernel(model.features, self.scale)
 
-    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The global features and kernel."""
-        return unpack(down) or self.initial(client)
-
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """Features and kernel, and the number of examples."""
-        return spec_of(self.initial(0)) | {"examples": Field((), "iu")}
-
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Minus the evidence of the batch, summed over the classes, per example."""
-        del extra
-        kernel = params["log_length"], params["log_scale"]
+        kernel = net.params["log_length"], net.params["log_scale"]
         classes = self.loaded.classes
-        return -classes * log_evidence(forward(params, x), y, classes, *kernel, mask)
+        return -classes * log_evidence(net(batch.x), batch.y, classes, *kernel, batch.mask)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The global features; the head is the initial one and is not used."""

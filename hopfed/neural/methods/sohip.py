@@ -37,17 +37,14 @@ from torch import Tensor, nn
 from hopfed._lib.settings import require
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.messages import Message
 from hopfed.neural.memory.recall import ABLATIONS, HEADS, KINDS, Form, Headed, Remembering, Scorer
-from hopfed.neural.method import below, pack
+from hopfed.neural.method import Rule, below, pack
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier
-from hopfed.neural.training.losses import cross_entropy
+from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Forward
-
-AGGREGATIONS = ("mean", "hopfield")
 
 
 @dataclass(frozen=True)
@@ -76,14 +73,8 @@ class SoHip(Standalone):
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = SoHip(task, Training(way="sequential"))
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("sohip").traffic.up.tolist()  # bytes that each client sent
     [256, 256]
     """
 
@@ -97,21 +88,19 @@ class SoHip(Standalone):
 
     name: ClassVar[str] = "sohip"
     source: ClassVar[str] = "Yi, Zhao and Hu, 2026"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "m": "at least 1",
+        "ablation": ABLATIONS,
+        "head": HEADS,
+        "memory": KINDS,
+        "patterns": "at least 1",
+        "beta": "above 0",
+        "aggregation": ("mean", "hopfield"),
+    }
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "ablation", self.ablation.lower())  # the paper has capitals
-        for name, known in (
-            ("ablation", ABLATIONS),
-            ("head", HEADS),
-            ("memory", KINDS),
-            ("aggregation", AGGREGATIONS),
-        ):
-            got = getattr(self, name)
-            require(got in known, name, f"one of {', '.join(k for k in known if k)}", repr(got))
-        require(self.m >= 1, "m", "at least 1", self.m)
-        require(self.patterns >= 1, "patterns", "at least 1", self.patterns)
-        require(self.beta > 0, "beta", "above 0", self.beta)
+        super().__post_init__()
         mixes = self.aggregation == "hopfield" and self.memory == "class"
         require(not mixes, "aggregation", "mean for a memory by class", self.aggregation)
         count = self._count()
@@ -142,32 +131,20 @@ class SoHip(Standalone):
             "collective": torch.tensor(down["memory"]) if down else torch.zeros(self.form.shape)
         }
 
-    def objective(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
+    def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy with the memory after this batch; the new memory is stored."""
         if self.ablation == "d":
-            return super().objective(forward, params, x, y, mask, extra)
-        _, logits, states = forward(params, x, extra["collective"], y, mask)
+            return super().objective(net, batch)
+        _, logits, states = net(batch.x, batch.extra["collective"], batch.y, batch.mask)
         with torch.no_grad():
             for name, state in states.items():
-                params[name].copy_(state)
-        return cross_entropy(logits, y, mask)
+                net.params[name].copy_(state)
+        return batch.cross_entropy(logits)
 
     def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
         """Keep the model; send the long-term memory."""
         message = {} if self.silent else {"memory": np.asarray(params["long_term"].cpu())}
         return pack(params), message
-
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """The memory."""
-        return {} if self.silent else {"memory": Field(self.form.shape, "f")}
 
     def answer(
         self, state: State, messages: Mapping[int, Message]

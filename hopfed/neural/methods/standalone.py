@@ -1,7 +1,4 @@
-"""Standalone: every client trains only on its own examples; the lower baseline of every table.
-
-Source: theory/NOTES.md, "Baselines".
-"""
+"""Clients that exchange nothing: the lower baseline of every table, and a control of SoHip's."""
 
 from __future__ import annotations
 
@@ -9,52 +6,66 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hopfed.federation.contract import Context, State
-from hopfed.federation.messages import Message, Spec
-from hopfed.neural.method import NeuralMethod, pack, unpack
+from torch import nn
+
+from hopfed.federation.contract import State
+from hopfed.federation.messages import Message
+from hopfed.neural.memory.recall import HEADS, Scorer, Shifted
+from hopfed.neural.method import NeuralMethod, Rule, below
+from hopfed.neural.models.base import Model
+from hopfed.neural.training.evaluation import Classifier
 from hopfed.neural.training.task import Params
 
 
 @dataclass(frozen=True)
 class Standalone(NeuralMethod):
-    """Training without any exchange; also called IND and Local.
+    """Every client trains only on its own examples; also called IND and Local.
 
     Examples
     --------
-    >>> from hopfed.federation.engines.local import LocalEngine
-    >>> from hopfed.federation.rounds import play_round
-    >>> from hopfed.neural.training.task import TaskSpec
-    >>> from hopfed.neural.training.training import Training
-    >>> task = TaskSpec(models=("mlp",), clients=2, examples=200)
-    >>> method = Standalone(task, Training(way="sequential"))
-    >>> played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
-    >>> played.traffic.up.tolist()  # bytes that each client sent
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("standalone").traffic.up.tolist()  # bytes that each client sent
     [0, 0]
     """
 
     name: ClassVar[str] = "standalone"
     source: ClassVar[str] = "baseline"
 
-    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The client's model after its last training."""
-        return unpack(state) or self.initial(client)
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
-        """Keep the model; send nothing."""
-        return pack(params), {}
+@dataclass(frozen=True)
+class StandaloneBias(Standalone):
+    """Standalone with a learned vector added to the features; a control, proposed here.
 
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """Nothing."""
-        return {}
+    Source: theory/NOTES.md, "SoHip with a linear head". After training, SoHip's memory for all
+    examples (arXiv:2603.25614) is a constant added to the features. Any gain must come from
+    training with this constant. Here the constant is a parameter that starts at zero, without
+    memory, gates or exchange.
 
-    def answer(
-        self,
-        state: State,
-        messages: Mapping[int, Message],  # noqa: ARG002
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Nothing."""
-        return state, {}
+    Attributes
+    ----------
+    head : "linear", or "mlp" with a hidden layer before the classes, as in SoHip.
 
-    def personal(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """Its own model."""
-        return unpack(state) or self.loaded.initial(client)
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("standalone-bias").traffic.up.tolist()  # bytes that each client sent
+    [0, 0]
+    """
+
+    head: str = "linear"
+
+    name: ClassVar[str] = "standalone-bias"
+    source: ClassVar[str] = "control, proposed here"
+    rules: ClassVar[Mapping[str, Rule]] = {"head": HEADS}
+
+    def wrap(self, model: Model) -> nn.Module:
+        """The model with the vector added to its features."""
+        return Shifted(model, self.head, self.task.seed)
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """The client's model without the vector."""
+        return below(self.start_params(state, down, client), "model")
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The model with the vector."""
+        return Scorer(self.net(client), self.start_params(state, down, client))

@@ -1,35 +1,33 @@
 """Cost of a model: parameters, bytes, and floating-point operations (FLOPs), counted by running it.
 
-FLOPs are counted for matrix multiplications and convolutions, forward and backward; a
-multiplication with its addition counts as two. PyTorch's `FlopCounterMode` counts them, but this
-module replaces its formula for the gradient of a convolution. PyTorch's formula (2.13) ignores that
-a weight of a grouped convolution acts on one group of channels only: it counts MobileNet-v2's
-training step seven times too high.
+PyTorch's `FlopCounterMode` counts matrix multiplications and convolutions, forward and backward; a
+multiplication with its addition counts as two. Its formula for the gradient of a convolution (2.13)
+ignores that a weight of a grouped convolution acts on one group of channels only: it counts
+MobileNet-v2's training step seven times too high. So this module has its own formula for that one.
 
-Biases, activations, norms, pools, embeddings and the loss are not counted; `Cost.uncounted` gives
-the number of their outputs. A fused operator that contains products, such as `nn.LSTM` on a CPU,
-would appear there too. The LSTM of `models` is written out and is counted in full.
+Biases, activations, norms, pools, embeddings and the loss are not counted.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from hopfed.neural.data.tensors import Tensors
+from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import TaskSpec, task_of
-from hopfed.neural.training.training import Job, Objective, forward_of
+from hopfed.neural.training.training import Job, forward_of
 
 
 @dataclass(frozen=True)
@@ -38,15 +36,12 @@ class Cost:
 
     Attributes
     ----------
-    parameters : count of all parameters.
-    trainable : count of the parameters that require gradients.
+    parameters, trainable : counts of all parameters, and of those that require gradients.
     buffers : count of the numbers in buffers, such as running statistics.
     nbytes : bytes of parameters and buffers as stored.
     forward : FLOPs of a forward pass, per example.
     training : FLOPs of the forward and backward pass of a training step, per example. The update
         of the weights, a few operations per parameter and batch, is not included.
-    uncounted : operator of the training step without a FLOP formula -> numbers that it outputs
-        per example. Outputs made once per batch are divided by the number of examples.
     """
 
     parameters: int
@@ -55,7 +50,6 @@ class Cost:
     nbytes: int
     forward: int
     training: int
-    uncounted: Mapping[str, int] = field(default_factory=dict)
 
 
 def measure(model: nn.Module, batch: Tensor) -> Cost:
@@ -73,34 +67,52 @@ def measure(model: nn.Module, batch: Tensor) -> Cost:
     >>> cost.parameters, cost.nbytes, cost.forward, cost.training
     (105, 420, 200, 400)
     """
-    forward, _ = _count(model, batch, train=False)
-    training, uncounted = _count(model, batch, train=True)
     parameters, buffers = list(model.parameters()), list(model.buffers())
+    trainable = sum(p.numel() for p in parameters if p.requires_grad)
+    twin, counted = deepcopy(model), []
+    for train in (False, trainable > 0):
+        with _counter() as flops, torch.set_grad_enabled(train):
+            logits = twin.train(train)(batch)
+            if train:
+                labels = torch.zeros(len(batch), dtype=torch.int64, device=batch.device)
+                cross_entropy(logits, labels).backward()
+        counted.append(flops.get_total_flops() // len(batch))
     return Cost(
         parameters=sum(p.numel() for p in parameters),
-        trainable=sum(p.numel() for p in parameters if p.requires_grad),
+        trainable=trainable,
         buffers=sum(b.numel() for b in buffers),
         nbytes=sum(t.numel() * t.element_size() for t in parameters + buffers),
-        forward=forward,
-        training=training,
-        uncounted=uncounted,
+        forward=counted[0],
+        training=counted[1],
     )
 
 
-def step_flops(job: Job, x: Tensor, y: Tensor, objective: Objective) -> float:
+def step_flops(job: Job, objective: Objective, data: Tensors, batch: int) -> float:
     """FLOPs per example of a training step of `job`: forward and backward pass of `objective`.
 
-    Parameters
-    ----------
-    x, y : a batch of the usual size, because an objective may do some work once per batch.
+    They are counted once for each network, objective and size of the batch, which matters because
+    an objective may do some work once per batch.
     """
-    params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
-    weights = [params[n].requires_grad_() for n in job.trained()]
-    forward, extra = forward_of(job.net.train()), beside(job.extra, job.net)
-    with _counter() as flops:
-        loss = objective(forward, params, x, y, None, extra)
-        torch.autograd.grad(loss, weights, allow_unused=True)
-    return flops.get_total_flops() / len(x)
+    known = _COUNTED.setdefault(job.net, {})
+    rows = job.rows[:batch] if job.plan is None else job.plan[0][:batch]
+    owner, name = (
+        getattr(objective, "__self__", None),
+        getattr(objective, "__qualname__", objective),
+    )
+    key = owner, name, job.frozen, len(rows)
+    if key not in known:
+        x, y = data.batch(data.rows(rows))
+        params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
+        weights = [params[n].requires_grad_() for n in job.trained()]
+        net = Net(forward_of(job.net.train()), params)
+        with _counter() as flops:
+            loss = objective(net, Batch(x, y, None, beside(job.extra, job.net)))
+            torch.autograd.grad(loss, weights, allow_unused=True)
+        known[key] = flops.get_total_flops() / len(x)
+    return known[key]
+
+
+_COUNTED: WeakKeyDictionary[nn.Module, dict[Any, float]] = WeakKeyDictionary()
 
 
 @lru_cache(32)
@@ -117,22 +129,6 @@ def forward_flops(spec: TaskSpec, architecture: str) -> int:
     return measure(made.templates[architecture], batch).forward
 
 
-class _Made(TorchDispatchMode):
-    """Counts the output numbers of each operator that is not a view."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers: Counter[Any] = Counter()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if not func.is_view:
-            results = result if isinstance(result, (tuple, list)) else (result,)
-            made = sum(r.numel() for r in results if isinstance(r, Tensor))
-            self.numbers[func.overloadpacket] += made
-        return result
-
-
 def _convolution_backward(
     gradient: Sequence[int], x: Sequence[int], weight: Sequence[int], *args: Any, **_results: Any
 ) -> int:
@@ -144,26 +140,5 @@ def _convolution_backward(
 
 
 def _counter() -> FlopCounterMode:
-    return FlopCounterMode(
-        display=False,
-        custom_mapping={torch.ops.aten.convolution_backward: _convolution_backward},
-    )
-
-
-def _count(model: nn.Module, batch: Tensor, train: bool) -> tuple[int, dict[str, int]]:
-    """FLOPs per example, and numbers per example made by operators without a formula."""
-    twin = deepcopy(model).train(train)
-    train = train and any(p.requires_grad for p in twin.parameters())
-    flops = _counter()
-    # The outer mode sees what the inner one lets through: composite operators taken apart.
-    with _Made() as made, flops, torch.set_grad_enabled(train):
-        logits = twin(batch)
-        if train:
-            labels = torch.zeros(len(batch), dtype=torch.int64, device=batch.device)
-            cross_entropy(logits, labels).backward()
-    shares = {
-        packet.__name__: numbers // len(batch)
-        for packet, numbers in made.numbers.most_common()
-        if packet not in flops.flop_registry and numbers >= len(batch)
-    }
-    return flops.get_total_flops() // len(batch), shares
+    gradient = torch.ops.aten.convolution_backward
+    return FlopCounterMode(display=False, custom_mapping={gradient: _convolution_backward})

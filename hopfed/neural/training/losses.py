@@ -1,9 +1,80 @@
-"""Losses of a batch, some of whose rows are padding."""
+"""What an objective is given, a network and a batch, and the losses of which objectives consist."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
 from torch import Tensor
 from torch.nn import functional
+
+Params = dict[str, Tensor]  # name -> tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Net:
+    """A client's network as an objective sees it.
+
+    Attributes
+    ----------
+    forward : function of parameters and inputs. A `Model` answers (features, logits); other modules
+        answer what their objective needs.
+    params : the parameters and buffers that are trained, by name.
+    """
+
+    forward: Callable[..., Any] = field(repr=False)
+    params: Params = field(repr=False)
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Answer inputs with the present parameters."""
+        return self.forward(self.params, *inputs)
+
+    def with_(self, params: Params) -> Net:
+        """Return the network with some parameters replaced."""
+        return Net(self.forward, {**self.params, **params})
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Examples of one step.
+
+    Attributes
+    ----------
+    x : (B, ...) inputs.
+    y : (B,) labels.
+    mask : (B,) 0 on rows of padding and 1 on examples; None without padding.
+    extra : further tensors of the client that the objective uses, by name.
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits = torch.tensor([[0.0, 0.0], [9.0, -9.0]])
+    >>> batch = Batch(torch.ones(2, 3), torch.tensor([1, 1]), torch.tensor([1.0, 0.0]))
+    >>> batch.cross_entropy(logits), batch.divergence(logits, logits)
+    (tensor(0.6931), tensor(0.))
+    """
+
+    x: Tensor
+    y: Tensor
+    mask: Tensor | None = None
+    extra: Params = field(default_factory=dict)
+
+    def cross_entropy(self, logits: Tensor) -> Tensor:
+        """Mean cross-entropy of logits (B, classes) and labels."""
+        return cross_entropy(logits, self.y, self.mask)
+
+    def divergence(self, logits: Tensor, teacher: Tensor) -> Tensor:
+        """Mean KL(teacher || student) of the softmaxes of logits; no gradient for the teacher."""
+        ours, theirs = logits.log_softmax(dim=1), teacher.detach().log_softmax(dim=1)
+        return self.mean((theirs.exp() * (theirs - ours)).sum(dim=1))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean of values (B,) over the examples."""
+        return masked_mean(values, self.mask)
+
+
+Objective = Callable[[Net, Batch], Tensor]  # the loss of a batch
 
 
 def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -22,21 +93,6 @@ def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tens
     return masked_mean(-logits.log_softmax(dim=1).gather(1, y[:, None])[:, 0], mask)
 
 
-def divergence(logits: Tensor, teacher: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean KL(teacher || student) of the softmaxes of logits (B, classes).
-
-    No gradient flows into the teacher. `mask` (B,) is as in `cross_entropy`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> float(divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 0.0]])))
-    0.0
-    """
-    ours, theirs = logits.log_softmax(dim=1), teacher.detach().log_softmax(dim=1)
-    return masked_mean((theirs.exp() * (theirs - ours)).sum(dim=1), mask)
-
-
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
     """Mean of `values` (B,) over the rows where `mask` (B,) is 1; over all rows if it is None.
 
@@ -49,3 +105,16 @@ def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return values.mean()
     return (values * mask).sum() / mask.sum().clamp(min=1)
+
+
+def squared_distance(params: Params, others: Params) -> Tensor:
+    """Sum over the tensors of `others` of the squared distance to those of the same name.
+
+    Examples
+    --------
+    >>> import torch
+    >>> squared_distance({"w": torch.ones(2), "b": torch.ones(1)}, {"w": torch.zeros(2)})
+    tensor(2.)
+    """
+    far = [((params[name] - t) ** 2).sum() for name, t in others.items()]
+    return sum(far[1:], far[0])

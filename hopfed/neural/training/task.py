@@ -25,8 +25,7 @@ from hopfed.neural.models.base import Model
 from hopfed.neural.models.foreign import is_foreign, named, own_code
 from hopfed.neural.models.registry import reads
 from hopfed.neural.models.weights import load_weights
-
-Params = dict[str, torch.Tensor]
+from hopfed.neural.training.losses import Params
 
 NONE = "none"  # word for weights that are in no file
 
@@ -148,6 +147,10 @@ class Task:
             return None
         require(data.shape[-1] > 1, "augment", "false for vectors", self.spec.augment)
         return Augment()
+
+    def labels_of(self, client: int) -> np.ndarray:
+        """Labels of a client's training examples, (n,)."""
+        return np.asarray(self.split.dataset.labels)[self.split.train[client]]
 
     def model(self, client: int) -> Model:
         """Model of a client's architecture."""

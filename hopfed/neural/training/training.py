@@ -1,15 +1,12 @@
-"""Local training: settings, objectives, jobs, and training of clients one after the other.
-
-`stacked` trains all clients of one architecture at once. Both ways use the same batches in the same
-order; the results differ only by rounding.
-"""
+"""Local training: settings of a client's training, its phases, and the job of one client."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,47 +15,21 @@ from torch.func import functional_call
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.errors import BackendError
-from hopfed.neural.models.adapter import bodies
+from hopfed.errors import ArgumentError, BackendError
 from hopfed.neural.models.base import Model
+from hopfed.neural.training.losses import Objective, Params
 from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
-from hopfed.neural.training.schedules import factor
-from hopfed.neural.training.task import Params
 
-__all__ = ["Objective", "Phase", "Training"]
+__all__ = ["Phase", "Training"]
 
 PRECISIONS = ("float32", "bfloat16")
 TINY = 1e-12  # learning rate where a schedule would say 0
 WAYS = ("auto", "sequential", "stacked")
+SCHEDULES = "constant, cosine, or step:ROUNDS:FACTOR such as step:10:0.5"
 
 Forward = Callable[..., Any]  # (parameters, inputs) -> (features, logits), or the net's own output
 Direct = Callable[[Params, Params], Params]  # (gradient, extra) -> gradient for the optimizer
 Plan = Sequence[np.ndarray]  # rows of every step
-
-
-class Objective(Protocol):
-    """Loss that a client minimises.
-
-    Examples
-    --------
-    >>> from hopfed.neural.training.losses import cross_entropy
-    >>> def smoothed(forward, params, x, y, mask, extra):
-    ...     return cross_entropy(forward(params, x)[1] / 2, y, mask)
-    >>> smoothed(lambda params, x: (x, x), {}, torch.zeros(1, 2), torch.tensor([0]), None, {})
-    tensor(0.6931)
-    """
-
-    def __call__(
-        self,
-        forward: Forward,
-        params: Params,
-        x: Tensor,
-        y: Tensor,
-        mask: Tensor | None,
-        extra: Params,
-    ) -> Tensor:
-        """Loss of a batch; `mask` is 0 on padding rows, or None without padding."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -72,15 +43,21 @@ class Training:
     epochs : passes over the client's training examples.
     batch : number of examples in a step.
     clip : largest norm of a gradient; 0 means no limit.
-    schedule, warmup : how `lr` changes over the rounds, see `schedules.factor`.
+    schedule, warmup : how `lr` changes over the rounds. "constant"; "cosine", half a cosine over
+        the rounds after the warm-up, from 1 towards 0 (Loshchilov and Hutter, ICLR 2017); or
+        "step:K:F", times F after every K of these rounds. Over the `warmup` rounds it first rises
+        linearly.
     rounds : number of rounds of the run, over which the schedule goes.
-    way : "sequential", "stacked", or "auto", which measures both and takes the faster.
+    way : "sequential"; "stacked", clients of one architecture together; or "auto", together where
+        a step is small, see `stacked_or_not`.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
         parameters, sums and the optimizer stay in float32.
     compile : backend of `torch.compile`, such as "inductor", for the loss; "" does not compile.
 
     Examples
     --------
+    >>> [round(Training(lr=1.0, schedule="cosine", rounds=4).at(t).lr, 3) for t in range(4)]
+    [1.0, 0.854, 0.5, 0.146]
     >>> Training(batch=0)
     Traceback (most recent call last):
         ...
@@ -103,34 +80,42 @@ class Training:
 
     def __post_init__(self) -> None:
         check_types(self)
-        known = ", ".join(OPTIMIZERS)
-        require(self.optimizer in OPTIMIZERS, "optimizer", f"one of {known}", self.optimizer)
+        for name, known in (
+            ("optimizer", OPTIMIZERS),
+            ("way", WAYS),
+            ("precision", PRECISIONS),
+        ):
+            got = getattr(self, name)
+            require(got in known, name, f"one of {', '.join(known)}", got)
         require(self.lr > 0, "lr", "above 0", self.lr)
-        for name in ("momentum", "weight_decay", "clip"):
+        for name in ("momentum", "weight_decay", "clip", "epochs", "warmup"):
             require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
-        require(self.epochs >= 0, "epochs", "at least 0", self.epochs)
-        require(self.batch >= 1, "batch", "at least 1", self.batch)
-        require(self.warmup >= 0, "warmup", "at least 0", self.warmup)
-        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
-        factor(self.schedule, 0, 0, 1)  # checks the word
-        require(self.way in WAYS, "way", f"one of {', '.join(WAYS)}", self.way)
-        names = ", ".join(PRECISIONS)
-        require(self.precision in PRECISIONS, "precision", f"one of {names}", self.precision)
+        for name in ("batch", "rounds"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        self.factor(0)  # checks the word
         if self.compile:
             backends = torch.compiler.list_backends(exclude_tags=())
             rule = f"empty, or one of {', '.join(sorted(backends))}"
             require(self.compile in backends, "compile", rule, repr(self.compile))
 
     def at(self, t: int) -> Training:
-        """Settings of round `t`, with the learning rate of that round.
-
-        Examples
-        --------
-        >>> Training(lr=0.1, schedule="step:3:0.5").at(4).lr
-        0.05
-        """
-        share = factor(self.schedule, self.warmup, t, self.rounds)
+        """Settings of round `t`, counted from 0, with the learning rate of that round."""
+        share = self.factor(t)
         return self if share == 1.0 else replace(self, lr=max(share * self.lr, TINY))
+
+    def factor(self, t: int) -> float:
+        """Factor of the learning rate in round `t`."""
+        kind, *numbers = self.schedule.split(":")
+        every, shrink = _step(self.schedule, numbers) if kind == "step" else (1, 1.0)
+        known = kind == "step" or self.schedule in ("constant", "cosine")
+        require(known, "schedule", SCHEDULES, repr(self.schedule))
+        if t < self.warmup:
+            return (t + 1) / (self.warmup + 1)
+        passed = t - self.warmup
+        if kind == "cosine":
+            share = min(passed / max(self.rounds - self.warmup, 1), 1.0)
+            return (1 + math.cos(math.pi * share)) / 2
+        return float(shrink ** (passed // every))
 
     def casting(self, device: torch.device) -> torch.autocast:
         """Context in which losses are computed on `device`."""
@@ -146,15 +131,21 @@ class Training:
         )
 
 
+def _step(schedule: str, numbers: list[str]) -> tuple[int, float]:
+    """Rounds of a step and its factor."""
+    try:
+        every, shrink = numbers
+        found = int(every), float(shrink)
+    except ValueError:
+        raise ArgumentError("schedule", SCHEDULES, repr(schedule)) from None
+    fits = found[0] >= 1 and 0 < found[1] <= 1
+    require(fits, "schedule", "step:ROUNDS:FACTOR, ROUNDS at least 1, FACTOR in (0, 1]", schedule)
+    return found
+
+
 @cache
 def knows_bfloat16(kind: str) -> bool:
-    """Whether devices of a kind, such as "cpu" or "cuda", compute in bfloat16.
-
-    Examples
-    --------
-    >>> knows_bfloat16("cpu")
-    True
-    """
+    """Whether devices of a kind, such as "cpu" or "cuda", compute in bfloat16."""
     return kind != "cuda" or not torch.cuda.is_available() or torch.cuda.is_bf16_supported()
 
 
@@ -165,7 +156,7 @@ class Phase:
     Attributes
     ----------
     epochs : passes over the client's training examples.
-    objective : loss that is minimised.
+    objective : loss that is minimised, a function of a `losses.Net` and a `losses.Batch`.
     frozen : prefixes of the names of parameters that are not trained.
     exchange : exchange of the round in which this phase is trained; None means all exchanges.
     augment : whether images are augmented if the task asks for it.
@@ -173,8 +164,7 @@ class Phase:
 
     Examples
     --------
-    >>> from hopfed.neural.training.losses import cross_entropy
-    >>> Phase(2, lambda *batch: cross_entropy(*batch), frozen=("features.",)).frozen
+    >>> Phase(2, lambda net, batch: batch.cross_entropy(net(batch.x)[1]), ("features.",)).frozen
     ('features.',)
     """
 
@@ -236,14 +226,10 @@ class Job:
         for epoch in range(training.epochs):
             order = stream(seed, "batches", *path, epoch).permutation(self.rows)
             cuts = list(range(training.batch, len(order), training.batch))
-            if cuts and len(order) - cuts[-1] == 1 and self.alone():
+            if cuts and len(order) - cuts[-1] == 1 and has_batch_norm(self.net):
                 cuts.pop()  # the last example joins the batch before: it has no statistics alone
             found += np.split(order, cuts) if len(order) else []
         return found
-
-    def alone(self) -> bool:
-        """Whether the net has batch statistics of its own, see `models.adapter.Body`."""
-        return any(body.alone for body in bodies(self.net))
 
     def trained(self) -> list[str]:
         """Names of the parameters that are trained."""
@@ -254,16 +240,19 @@ class Job:
         """Whether a parameter or buffer is frozen."""
         return name.startswith(self.frozen or ("\0",))
 
-    def finish(self, params: Params, losses: Sequence[float], steps: int) -> None:
-        """Store the results of training, except for frozen parts, whose buffers may have changed.
+    def finish(self, params: Params, losses: Sequence[float], training: Training) -> None:
+        """Store what training made of the parameters, and its losses.
 
-        Parameters
-        ----------
-        losses : losses of all steps.
-        steps : number of steps of the last epoch.
+        Frozen parts stay, whose buffers may have changed.
         """
         self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
-        self.loss = float(np.mean(losses[-steps:])) if losses else float("nan")
+        last = max(len(losses) // max(training.epochs, 1), 1)
+        self.loss = float(np.mean(losses[-last:])) if losses else float("nan")
+
+
+def has_batch_norm(net: nn.Module) -> bool:
+    """Whether the other examples of a batch decide what a network makes of one in training."""
+    return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in net.modules())
 
 
 class Both(nn.Module):
@@ -289,9 +278,8 @@ def forward_of(net: nn.Module) -> Forward:
     both = Both(net)
 
     def forward(params: Params, x: Tensor) -> tuple[Tensor, Tensor]:
-        answer: tuple[Tensor, Tensor] = functional_call(
-            both, {f"model.{name}": value for name, value in params.items()}, (x,)
-        )
+        named = {f"model.{name}": value for name, value in params.items()}
+        answer: tuple[Tensor, Tensor] = functional_call(both, named, (x,))
         return answer
 
     return forward

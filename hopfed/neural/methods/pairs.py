@@ -1,0 +1,569 @@
+"""Methods in which each client has its own model and a shared part, which the server averages.
+
+Source: theory/NOTES.md, "Baselines".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from hopfed._lib.settings import require
+from hopfed.federation.aggregate import weighted_mean
+from hopfed.federation.contract import EVERYONE, State
+from hopfed.federation.messages import Message
+from hopfed.neural.memory.store import blend
+from hopfed.neural.method import Rule, above, below, pack, unpack
+from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.models.base import Model
+from hopfed.neural.models.registry import check_name, drawing
+from hopfed.neural.training.evaluation import Classifier, Network
+from hopfed.neural.training.losses import Batch, Net, squared_distance
+from hopfed.neural.training.task import Params
+from hopfed.neural.training.training import Phase
+
+__all__ = ["APFL", "FML", "Ditto", "FedMRL", "FedRAL", "PFedES"]
+
+
+class Pair(nn.Module):
+    """A client's own model and a shared model; names start with ``own.`` or ``shared.``.
+
+    Examples
+    --------
+    >>> a, b = (Model(nn.Flatten(), nn.Linear(4, 2), 4) for _ in range(2))
+    >>> (features, logits), _ = Pair(a, b)(torch.ones(3, 1, 2, 2))
+    >>> features.shape, logits.shape
+    (torch.Size([3, 4]), torch.Size([3, 2]))
+    """
+
+    def __init__(self, own: Model, shared: Model):
+        super().__init__()
+        self.own, self.shared = own, shared
+
+    def forward(self, x: Tensor) -> Any:
+        """Return (features, logits) of both models."""
+        own, shared = self.own.features(x), self.shared.features(x)
+        return (own, self.own.head(own)), (shared, self.shared.head(shared))
+
+
+@dataclass(frozen=True)
+class Auxiliary(FedAvg):
+    """A client trains a module with the parts ``own``, its model, and ``shared``.
+
+    Clients send only the shared part; the server returns its size-weighted mean over the
+    participants. Everything else is state of the client. `Training.clip` limits the norm of the
+    gradient of all parts together.
+    """
+
+    same_model: ClassVar[bool] = False
+    shared: ClassVar[bool] = False
+    keeps_shared: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
+    copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
+
+    def wrap(self, model: Model) -> nn.Module:
+        """Two models that start from the same weights."""
+        return Pair(deepcopy(model), deepcopy(model))
+
+    def start_params(self, state: State, down: Message, client: int) -> Params:
+        """Return the client's own parts, and the shared part from the server."""
+        found = self.initial(client) | unpack(state) | above(unpack(down), "shared")
+        copied = above(below(found, "shared"), "own") if self.copies and not state else {}
+        return found | copied
+
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
+        """Send the shared part and keep the other parts."""
+        kept = {n: t for n, t in params.items() if self.keeps_shared or n[:7] != "shared."}
+        return pack(kept), pack(below(params, "shared")) | self.size(client)
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """Its own model; one that begins as the shared part is first trained for a round."""
+        kept = self.after_one_round(state, down, client) if self.copies else state
+        return below(unpack(kept), "own") or self.loaded.initial(client)
+
+
+@dataclass(frozen=True)
+class Ditto(Auxiliary):
+    """Li et al. (2021): each client keeps ``v = argmin CE(v) + lam / 2 |v - w|^2``.
+
+    v is the personal model; w is the global model that the client received, before this round's
+    training and averaging. Both models see the same batches, and their gradients are independent:
+    the global model equals FedAvg's bit for bit, and with ``lam = 0`` the personal model equals
+    Standalone's.
+
+    Decided here: the personal model is trained for as many epochs as the global one. It starts as
+    the first global model that the client receives. A client that never took part trains a personal
+    model from the global one for the epochs of one round.
+
+    Attributes
+    ----------
+    lam : strength of the penalty.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("ditto", lam=0.5).traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
+    """
+
+    lam: float = 1.0
+
+    name: ClassVar[str] = "ditto"
+    source: ClassVar[str] = "Li et al., ICML 2021"
+    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
+    same_model: ClassVar[bool] = True
+    copies: ClassVar[bool] = True
+
+    def extra(self, state: State, down: Message, client: int) -> Params:
+        """Weights of the global model that the client received."""
+        received = below(self.start_params(state, down, client), "shared")
+        weights = self.loaded.model(client).named_parameters()
+        return {f"own.{n}": received[n] for n, _ in weights}
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy of both models, and lam / 2 times their squared distance."""
+        (_, own), (_, shared) = net(batch.x)
+        loss = batch.cross_entropy(own) + batch.cross_entropy(shared)
+        return loss + self.lam / 2 * squared_distance(net.params, batch.extra) if self.lam else loss
+
+
+class Mixture(Pair):
+    """A local and a shared model, and the weight ``alpha`` (1,) of the local one."""
+
+    def __init__(self, own: Model, shared: Model, alpha: float):
+        super().__init__(own, shared)
+        self.alpha = nn.Parameter(torch.full((1,), float(alpha)))
+
+
+@dataclass(frozen=True)
+class APFL(Auxiliary):
+    """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
+
+    v is the local model, w the global one. On each batch, w takes FedAvg's step. v steps along the
+    gradient of the mixture's loss, which is alpha times the mixture's gradient. alpha steps along
+    ``<v - w, gradient of the mixture>``. All three use the values before the step. The server
+    averages w; v and alpha stay with the client.
+
+    Decided here: alpha is updated on every batch by the same optimizer, with momentum and weight
+    decay, and is clipped to [0, 1] where it is used. v starts as the first global model that the
+    client receives. Running statistics of a norm are those of the mixture. A client that never took
+    part trains v and alpha for the epochs of one round.
+
+    Attributes
+    ----------
+    alpha : initial weight of the local model.
+    learn : whether alpha is learned. If not, 0 is FedAvg and 1 is Standalone, bit for bit.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("apfl", alpha=0.25).traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
+    """
+
+    alpha: float = 0.5
+    learn: bool = True
+
+    name: ClassVar[str] = "apfl"
+    source: ClassVar[str] = "Deng et al., 2020"
+    rules: ClassVar[Mapping[str, Rule]] = {"alpha": "in [0, 1]"}
+    same_model: ClassVar[bool] = True
+    copies: ClassVar[bool] = True
+
+    def wrap(self, model: Model) -> nn.Module:
+        """Two models that start from the same weights, and alpha."""
+        return Mixture(deepcopy(model), deepcopy(model), self.alpha)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """One phase, in which both models and alpha are trained together."""
+        return (Phase(self.training.epochs, self.objective, () if self.learn else ("alpha",)),)
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy of the global model plus that of the mixture, which does not train w."""
+        raw = net.params["alpha"]
+        alpha = raw + (raw.clamp(0, 1) - raw).detach()  # clipped, but with gradient 1
+        shared = {n: w.detach() for n, w in below(net.params, "shared").items()}
+        mixture = self.mixture(below(net.params, "own"), shared, alpha)
+        (_, mixed), (_, alone) = net.with_(above(mixture, "own"))(batch.x)
+        return batch.cross_entropy(alone) + batch.cross_entropy(mixed)
+
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Keep the local model and alpha, send the global one."""
+        return super().finish(state, {**params, "alpha": params["alpha"].clamp(0, 1)}, client)
+
+    def personal(self, state: State, down: Message, client: int) -> Params:
+        """The mixture."""
+        kept = unpack(self.after_one_round(state, down, client))
+        shared = below(self.start_params({}, down, client), "shared")
+        return self.mixture(below(kept, "own"), shared, kept["alpha"])
+
+    def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
+        """Return ``alpha v + (1 - alpha) w`` of the weights; buffers are those of v."""
+        weights = dict(self.loaded.model(0).named_parameters())
+        return {n: blend(shared[n], v, alpha) if n in weights else v for n, v in own.items()}
+
+
+@dataclass(frozen=True)
+class Proxied(Auxiliary):
+    """The shared part is a small model.
+
+    Attributes
+    ----------
+    proxy : architecture of the small model; the published tables use FedSSA's smallest.
+    """
+
+    proxy: str = "cnn-5"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name(self.proxy, "proxy")
+
+    def wrap(self, model: Model) -> nn.Module:
+        """A pair of models."""
+        return Pair(model, self.small())
+
+    def small(self) -> Model:
+        """The small model, new."""
+        return self.loaded.build(self.proxy, "proxy")
+
+
+@dataclass(frozen=True)
+class FML(Proxied):
+    """Shen et al. (2020): own and small shared model learn from each other (mutual learning).
+
+    On each batch the own model minimises ``(1 - weight) CE + weight KL(p_shared || p_own)``, and
+    the shared model ``(1 - weight_shared) CE + weight_shared KL(p_own || p_shared)``. No gradient
+    of a KL flows into the teaching model. One optimizer steps both. Clients classify with their own
+    models.
+
+    Attributes
+    ----------
+    weight : weight of the KL in the loss of the own model, 1 - alpha in the paper; 0 is
+        Standalone.
+    weight_shared : weight of the KL in the loss of the shared model, 1 - beta in the paper.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fml").traffic.up.tolist()  # bytes that each client sent
+    [1333040, 1333040]
+    """
+
+    weight: float = 0.5
+    weight_shared: float = 0.5
+
+    name: ClassVar[str] = "fml"
+    source: ClassVar[str] = "Shen et al., 2020"
+    rules: ClassVar[Mapping[str, Rule]] = {"weight": "in [0, 1]", "weight_shared": "in [0, 1]"}
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Sum of the losses of both models."""
+        (_, own), (_, shared) = net(batch.x)
+
+        def loss(logits: Tensor, teacher: Tensor, weight: float) -> Tensor:
+            labels = batch.cross_entropy(logits)
+            return blend(labels, batch.divergence(logits, teacher), weight) if weight else labels
+
+        return loss(own, shared, self.weight) + loss(shared, own, self.weight_shared)
+
+
+class Matryoshka(nn.Module):
+    """A client's own and the shared model; both heads read one projection of both features.
+
+    The projection is as long as the own features. The own head reads all of it, the shared head
+    only its first coordinates.
+    """
+
+    def __init__(self, own: Model, shared: Model):
+        super().__init__()
+        self.own, self.shared = own, shared
+        self.projector = nn.Linear(own.feature_dim + shared.feature_dim, own.feature_dim)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of the own and of the shared head, (B, classes) each."""
+        both = torch.cat([self.shared.features(x), self.own.features(x)], dim=1)
+        fused = self.projector(both)
+        nested = fused[:, : self.shared.head.in_features]
+        return self.own.head(fused), self.shared.head(nested)
+
+
+class _Own(nn.Module):
+    """The network as a classifier, with the logits of the own head."""
+
+    def __init__(self, net: nn.Module):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.net(x)[0]
+        return logits
+
+
+@dataclass(frozen=True)
+class FedMRL(Proxied):
+    """Yi et al. (2024): own and shared features, projected, are read by two heads of nested width.
+
+    The loss is the sum of both cross-entropies. The small model, extractor and head, is shared. The
+    projector stays with the client from round to round. The client classifies with its own head
+    and with the small model as it last trained it, because the projector was trained with that copy
+    and not with the next mean; the authors' programs do the same. In the paper the small model has
+    narrower features than every client. Here it may have any width, because only its head must be
+    narrow.
+
+    Attributes
+    ----------
+    width : number of coordinates of the projection that the shared head reads; 0 takes the share
+        `nested` of the shortest features of a client.
+    nested : that share; 1 reads the whole projection of such a client, which is then not nested.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedmrl", width=8).traffic.up.tolist()  # bytes that each client sent
+    [1313360, 1313360]
+    """
+
+    width: int = 0
+    nested: float = 0.5
+
+    name: ClassVar[str] = "fedmrl"
+    source: ClassVar[str] = "Yi et al., NeurIPS 2024"
+    rules: ClassVar[Mapping[str, Rule]] = {"width": "at least 0", "nested": "in (0, 1]"}
+    keeps_shared: ClassVar[bool] = True
+
+    def server_start(self, seed: int) -> State:
+        """Check the width against the models."""
+        self._width()
+        return super().server_start(seed)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """Both models and the projector."""
+        small = self.small()
+        with drawing(self.task.seed, "matryoshka"):
+            head = nn.Linear(self._width(), self.loaded.classes)
+            return Matryoshka(model, Model(small.features, head, small.feature_dim))
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Sum of both heads' cross-entropies."""
+        own, shared = net(batch.x)
+        return batch.cross_entropy(own) + batch.cross_entropy(shared)
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The own head, with the projection and the small model as last trained."""
+        del down
+        return Network(_Own(self.net(client)), above(self.start_params(state, {}, client), "net"))
+
+    def _width(self) -> int:
+        lengths = [model.feature_dim for model in self.loaded.templates.values()]
+        rule = f"at most {min(lengths)}, the shortest features of a client"
+        require(self.width <= min(lengths), "width", rule, self.width)
+        return self.width or max(1, round(self.nested * min(lengths)))
+
+
+MATRIX = "shared.weight"
+
+
+class Turned(nn.Module):
+    """A model whose head reads features with the direction of ``A z`` and the length of z.
+
+    Examples
+    --------
+    >>> model = Turned(Model(nn.Flatten(), nn.Linear(4, 2), 4))
+    >>> x = torch.ones(3, 1, 2, 2)
+    >>> bool(torch.allclose(model(x), model.own(x)))
+    True
+    """
+
+    def __init__(self, own: Model):
+        super().__init__()
+        self.own = own
+        self.shared = nn.utils.skip_init(nn.Linear, own.feature_dim, own.feature_dim, bias=False)
+        nn.init.eye_(self.shared.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits (B, classes)."""
+        z = self.own.features(x)
+        turned = normalize(self.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
+        logits: Tensor = self.own.head(turned)
+        return logits
+
+
+@dataclass(frozen=True)
+class FedRAL(Auxiliary):
+    """Yi et al. (2025): a shared square matrix turns the features; built from the abstract.
+
+    The text of the paper is not public. According to the abstract, every client's model contains a
+    square matrix of the same shape, which learns the angles of the representations. Clients with
+    fewer resources send a matrix that is sparse around its diagonal. The server takes weighted
+    means entry by entry.
+
+    Decided here: the matrix A (d, d) stands between extractor and head and starts as the identity.
+    It changes the direction of a feature vector but not its length, so that clients share only
+    angles, at any scale of the features. It is trained with the model on cross-entropy. A client
+    keeps, trains and sends the entries with |i - j| at most ``ceil(share (d - 1))``. The mean of an
+    entry is over the clients that sent it, weighted by size; an entry that nobody sent keeps its
+    value. The server sends the whole matrix. A client classifies with its own trained copy.
+
+    Attributes
+    ----------
+    least, levels : clients take in turn one of `levels` levels of resources. The first level has
+        all diagonals, the last has the share `least` of them; the others are evenly spaced.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedral", least=0.5).traffic.up.tolist()  # bytes that each client sent
+    [160008, 157608]
+    """
+
+    least: float = 0.2
+    levels: int = 5
+
+    name: ClassVar[str] = "fedral"
+    source: ClassVar[str] = "Yi et al., ICCV 2025 (from the description)"
+    rules: ClassVar[Mapping[str, Rule]] = {"least": "in [0, 1]", "levels": "at least 1"}
+    keeps_shared: ClassVar[bool] = True
+
+    def server_start(self, seed: int) -> State:
+        """The identity; an entry keeps its value until a client sends it."""
+        super().server_start(seed)
+        return {"model/weight": np.eye(self.loaded.feature_dim, dtype=np.float32)}
+
+    def wrap(self, model: Model) -> nn.Module:
+        """The model and the matrix."""
+        return Turned(model)
+
+    def band(self, client: int) -> np.ndarray:
+        """Entries that a client has: bool (d, d)."""
+        d = self.loaded.feature_dim
+        share = np.linspace(1.0, self.least, self.levels)[client % self.levels]
+        far = np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
+        return np.asarray(far <= ceil(share * (d - 1)))
+
+    def start_params(self, state: State, down: Message, client: int) -> Params:
+        """The client's model, and its entries of the server's matrix."""
+        params = super().start_params(state, down, client)
+        return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client))}
+
+    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+        """The entries that the client has."""
+        return {"band": torch.as_tensor(self.band(client), dtype=torch.float32)}
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy, with a gradient only for the entries of the band."""
+        banded = {MATRIX: net.params[MATRIX] * batch.extra["band"]}
+        return batch.cross_entropy(net.with_(banded)(batch.x))
+
+    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+        """Send the entries of the band, row by row."""
+        state, message = super().finish(state, params, client)
+        return state, message | {"model/weight": message["model/weight"][self.band(client)]}
+
+    def answer(
+        self, state: State, messages: Mapping[int, Message]
+    ) -> tuple[State, Mapping[int, Message]]:
+        """Average each entry over the clients that sent it."""
+        if not messages:
+            return state, {}
+        bands, before = [self.band(c) for c in messages], np.asarray(state["model/weight"])
+        parts = [np.zeros_like(before) for _ in bands]
+        for part, band, message in zip(parts, bands, messages.values(), strict=True):
+            part[band] = message["model/weight"]
+        sizes = [float(m["examples"]) for m in messages.values()]
+        mean = weighted_mean(parts, sizes, masks=bands, default=before)
+        new = {"model/weight": np.asarray(mean)}
+        return new, {EVERYONE: new}
+
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """The model with its matrix as last trained."""
+        del down
+        return Network(self.net(client), self.start_params(state, {}, client))
+
+
+class Preceded(nn.Module):
+    """A model, and an optional extractor before it from images to images of the same size."""
+
+    def __init__(self, own: Model, shared: nn.Module):
+        super().__init__()
+        self.own, self.shared = own, shared
+
+    def forward(self, x: Tensor, extracted: bool) -> Tensor:
+        """Return the model's logits (B, classes) of the images or of the extracted images."""
+        logits: Tensor = self.own(self.shared(x) if extracted else x)
+        return logits
+
+
+@dataclass(frozen=True)
+class PFedES(Auxiliary):
+    """Yi et al. (2025): a small shared extractor before each client's model, trained in turn.
+
+    Details are those of the authors' program. The extractor G has two 3 x 3 convolutions, each with
+    ReLU, from the image's channels to `kernels` and back. A round has two phases. With G frozen,
+    the model F minimises ``(1 - mu) CE(F(x)) + mu CE(F(G(x)))``. With F frozen, G minimises
+    ``CE(F(G(x)))``. The server takes the size-weighted mean of G. A client classifies with F alone.
+    If F has batch norms, their running statistics are those of plain images.
+
+    Attributes
+    ----------
+    mu : weight of the extracted images in the loss of the model; 0 is Standalone.
+    kernels : number of channels between the two convolutions.
+    turns : epochs of the second phase; 0 means as many as the first (the program has 10 more).
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("pfedes").traffic.up.tolist()  # bytes that each client sent
+    [620, 620]
+    """
+
+    mu: float = 0.5
+    kernels: int = 8
+    turns: int = 0
+
+    name: ClassVar[str] = "pfedes"
+    source: ClassVar[str] = "Yi et al., AAAI 2025 (from the description and the authors' program)"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "mu": "in [0, 1]",
+        "kernels": "at least 1",
+        "turns": "at least 0",
+    }
+
+    def server_start(self, seed: int) -> State:
+        """Raise ArgumentError if the data are not images."""
+        data = self.loaded.split.dataset
+        require(data.is_images, "data", "images for pfedes", self.task.data)
+        return super().server_start(seed)
+
+    def wrap(self, model: Model) -> nn.Module:
+        """The model and the extractor before it."""
+        channels = self.loaded.split.dataset.shape[0]
+        with drawing(self.task.seed, "extractor"):
+            there = nn.Conv2d(channels, self.kernels, 3, padding=1)
+            back = nn.Conv2d(self.kernels, channels, 3, padding=1)
+        return Preceded(model, nn.Sequential(there, nn.ReLU(), back, nn.ReLU()))
+
+    def phases(self) -> tuple[Phase, ...]:
+        """The model, then the extractor."""
+        epochs = self.training.epochs
+        return (
+            Phase(epochs, self.objective, frozen=("shared.",)),
+            Phase(self.turns or epochs, self.through, frozen=("own.",)),
+        )
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Loss of the model on the images and on the extracted images."""
+        plain = batch.cross_entropy(net(batch.x, False))
+        return (1 - self.mu) * plain + self.mu * self.through(net, batch) if self.mu else plain
+
+    def through(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy on the extracted images, which move no statistics of the model."""
+        buffers = {f"own.{n}" for m in self.loaded.templates.values() for n, _ in m.named_buffers()}
+        own = {n: net.params[n].clone() for n in buffers & net.params.keys()}
+        return batch.cross_entropy(net.with_(own)(batch.x, True))

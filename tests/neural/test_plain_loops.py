@@ -1,0 +1,833 @@
+"""Every method beside a plain loop of its paper's equations, on bare tensors.
+
+A loop is given what a method is given (first weights, whose turn it is, the rows of every batch)
+and nothing of how the method is built. After three rounds, in each of which one of four clients is
+absent, networks and decisions are equal to 1e-5: single precision, of sums in another order. The
+networks are smooth where the method allows it, so that rounding cannot turn a ReLU.
+"""
+
+# ruff: noqa: B023  (a loss is used up before the next one is made)
+
+import math
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402, N812
+
+from hopfed._lib.random import stream  # noqa: E402
+from hopfed.federation.contract import EVERYONE  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.federation.participation import Participation  # noqa: E402
+from hopfed.federation.rounds import play_round  # noqa: E402
+from hopfed.neural.methods import METHODS, method  # noqa: E402
+from hopfed.neural.training.task import TaskSpec  # noqa: E402
+from hopfed.neural.training.training import Training  # noqa: E402
+
+SEED, CLIENTS, ROUNDS, BATCH, EPOCHS = 0, 4, 3, 16, 2
+LR, MOMENTUM, DECAY = 0.05, 0.9, 1e-3
+WAYS = ("sequential", "stacked")
+CLOSE = 1e-5
+
+
+def shallow():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 10))
+
+
+def deep():
+    layers = nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 12), nn.Tanh(), nn.Linear(12, 10)
+    return nn.Sequential(nn.Flatten(), *layers)
+
+
+# Bare tensors: a network is a dict of its weights, and these are its forward passes.
+
+
+def below(p, part):
+    return {n.removeprefix(part + "."): t for n, t in p.items() if n.startswith(part + ".")}
+
+
+def above(p, part):
+    return {f"{part}.{n}": t for n, t in p.items()}
+
+
+def linear(p, name, z):
+    return z @ p[f"{name}.weight"].T + p.get(f"{name}.bias", 0)
+
+
+def features(p, x):
+    z = x.flatten(1)
+    if "features.1.weight" in p:  # the small network of one hidden layer that clients share
+        return linear(p, "features.1", z).relu()
+    for name in ("features.net.1", "features.net.3"):
+        z = torch.tanh(linear(p, name, z)) if f"{name}.weight" in p else z
+    return z
+
+
+def logits(p, x):
+    return linear(p, "head", features(p, x))
+
+
+def ce(p, x, y):
+    return F.cross_entropy(logits(p, x), y)
+
+
+def kl(teacher, student):
+    p, q = teacher.detach().log_softmax(1), student.log_softmax(1)
+    return (p.exp() * (p - q)).sum(1).mean()
+
+
+def square(p, q, names=None):
+    return sum(((p[n] - q[n]) ** 2).sum() for n in names or q)
+
+
+def mean(parts, weights=None):
+    w = np.ones(len(parts)) if weights is None else np.asarray(weights, float)
+    return {n: sum(a * p[n] for a, p in zip(w / w.sum(), parts, strict=True)) for n in parts[0]}
+
+
+class SGD:
+    """Gradient descent with momentum and weight decay; `p` is the network after the last step."""
+
+    def __init__(self, p):
+        self.p, self.v = {n: t.clone() for n, t in p.items()}, {}
+
+    def gradient(self, loss, names):
+        free = {n: self.p[n].detach().requires_grad_() for n in names}
+        found = torch.autograd.grad(loss({**self.p, **free}), [*free.values()])
+        return dict(zip(names, found, strict=True))
+
+    def step(self, g):
+        for n, d in g.items():
+            self.v[n] = MOMENTUM * self.v.get(n, 0) + d + DECAY * self.p[n]
+            self.p[n] = self.p[n] - LR * self.v[n]
+
+
+class World:
+    """What a method is given."""
+
+    def __init__(self, m):
+        self.m, self.task, self.classes = m, m.loaded, m.loaded.classes
+        self.rows, self.held = self.task.split.train, self.task.split.validation
+        self.n = [len(rows) for rows in self.rows]
+
+    def rounds(self):
+        who = Participation(rate=0.75)
+        return [(t, who.cohort(SEED, t, CLIENTS)) for t in range(ROUNDS)]
+
+    def starts(self):
+        """First networks of the clients."""
+        return [self.task.initial(c) for c in range(CLIENTS)]
+
+    def modules(self):
+        """First weights of all that a client trains, where a method adds parts to its network."""
+        return [self.m.initial(c) for c in range(CLIENTS)]
+
+    def sizes(self, cohort):
+        return [self.n[c] for c in cohort]
+
+    def data(self, rows):
+        return self.task.tensors.batch(torch.as_tensor(np.array(rows)))
+
+    def labels(self, c):
+        return self.data(self.rows[c])[1]
+
+    def all_of(self, c):
+        return self.data(self.rows[c])
+
+    def batches(self, path, rows, epochs=EPOCHS):
+        for epoch in range(epochs):
+            order = stream(SEED, "batches", *path, epoch).permutation(rows)
+            yield from (order[i : i + BATCH] for i in range(0, len(order), BATCH))
+
+    def train(self, loss, p, path, c, names=None, epochs=EPOCHS):
+        """Train a copy of `p` at client c for the epochs of a round."""
+        sgd = SGD(p)
+        for rows in self.batches(path, self.rows[c], epochs):
+            x, y = self.data(rows)
+            sgd.step(sgd.gradient(lambda p: loss(p, x, y), names or list(p)))
+        return sgd.p
+
+    def local(self, loss, p, t, c, **more):
+        return self.train(loss, p, (t, 0, c), c, **more)
+
+    def classwise(self, values, c):
+        """Mean of values (n, d) over each class that the client holds."""
+        y = self.labels(c)
+        return {int(s): values[y == s].mean(0) for s in y.unique()}
+
+
+# The loops. Each returns, for every client, its network or the function by which it decides.
+
+
+def fedssa(w):
+    """Eqs. (3), (4), (6); mu_t = cos(pi t / 4) / 2 up to round 2."""
+    own, rows = w.starts(), {}
+    for t, cohort in w.rounds():
+        mu = math.cos(math.pi * t / 4) / 2 if t <= 2 else 0
+        for c in cohort:
+            p = {n: a.clone() for n, a in own[c].items()}
+            for s in set(rows) & set(w.labels(c).tolist()):
+                for part in ("head.weight", "head.bias"):
+                    p[part][s] = rows[s][part] + mu * p[part][s]
+            own[c] = w.local(ce, p, t, c)
+        for s in range(w.classes):
+            holders = [own[c] for c in cohort if s in w.labels(c)]
+            if holders:
+                rows[s] = mean(
+                    [{n: p[n][s] for n in ("head.weight", "head.bias")} for p in holders]
+                )
+    return own
+
+
+def sohip(w):
+    """Eqs. (2) to (16)."""
+    nets, long = w.modules(), [torch.zeros(64)] * CLIENTS
+    names = [n for n in nets[0] if n != "long_term"]
+    collective = torch.zeros(64)
+
+    def decide(p, x, memory):
+        v = torch.cat([memory, collective])
+        complete = torch.sigmoid(linear(p, "fusion", v)) * collective + memory  # (10) to (12)
+        return linear(
+            below(p, "model"),
+            "head",
+            features(below(p, "model"), x) + linear(p, "decoder", complete),
+        )
+
+    for t, cohort in w.rounds():
+        for c in cohort:
+
+            def loss(p, x, y, c=c):
+                short = linear(p, "encoder", features(below(p, "model"), x)).mean(0)  # (3), (4)
+                short = torch.sigmoid(linear(p, "importance", short)) * short  # (5), (6)
+                u = torch.cat([short, long[c]])  # (7)
+                take, forget, out = (
+                    torch.sigmoid(linear(p, g, u)) for g in ("take", "forget", "output")
+                )
+                memory = out * (take * short + forget * long[c])  # (8), (9)
+                long[c] = memory.detach()
+                return F.cross_entropy(decide(p, x, memory), y)
+
+            trained = [n for n in nets[c] if n in names or n.startswith("model.")]
+            nets[c] = w.local(loss, nets[c], t, c, names=trained)
+        collective = mean([{"m": long[c]} for c in cohort], w.sizes(cohort))["m"]  # (16)
+    return [lambda x, c=c: decide(nets[c], x, long[c]) for c in range(CLIENTS)]
+
+
+def fedh2l(w):
+    """Eqs. (1) to (8), (14)."""
+    nodes, seeds = [SGD(p) for p in w.starts()], w.m.seeds
+    for t, cohort in w.rounds():
+        g_loc, says, shown = {}, {}, {}
+        for c in cohort:
+            rows = stream(SEED, "minibatches", t, 0, c).choice(
+                seeds.private[c], BATCH, replace=False
+            )
+            x, y = w.data(rows)
+            g_loc[c] = nodes[c].gradient(lambda p: ce(p, x, y), list(nodes[c].p))
+            nodes[c].step(g_loc[c])
+            public = seeds.public[c]
+            rng, size = stream(SEED, "public batch", t, c), min(BATCH, len(public))
+            shown[c] = x, y = w.data(rng.choice(public, size, replace=False))
+            p = logits(nodes[c].p, x).softmax(1)
+            says[c] = p, (p.argmax(1) == y).float().mean()
+        for c in cohort:
+            peers = [j for j in cohort if j != c]
+
+            def loss(p, peers=peers):
+                total = 0
+                for j in peers:
+                    (x, y), (q, acc) = shown[j], says[j]
+                    mine = logits(p, x).log_softmax(1)
+                    total += (
+                        F.nll_loss(mine, y) + acc * (torch.xlogy(q, q) - q * mine).sum(1).mean()
+                    )
+                return total / len(peers)
+
+            g = nodes[c].gradient(loss, list(nodes[c].p))
+            dot = sum((g[n] * g_loc[c][n]).sum() for n in g)
+            v = (-dot / sum((a**2).sum() for a in g_loc[c].values())).clamp(min=0)
+            nodes[c].step({n: g[n] + v * g_loc[c][n] for n in g})
+    return [node.p for node in nodes]
+
+
+def knn_per(w):
+    """Eqs. (3), (6), (7), (13), k = 10, sigma = 1, lambda by validation."""
+    p, grid = fedavg(w)[0], (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+
+    def personal(c):
+        x, y = w.all_of(c)
+        keys = features(p, x).double()
+
+        def mixed(x, lam):
+            d, near = torch.cdist(features(p, x).double(), keys).topk(
+                min(10, len(keys)), largest=False
+            )
+            votes = torch.softmax(-d, 1)[..., None] * F.one_hot(y[near], w.classes)
+            return lam * votes.sum(1) + (1 - lam) * logits(p, x).double().softmax(1)
+
+        x_held, y_held = w.data(w.held[c])
+        right = [int((mixed(x_held, lam).argmax(1) == y_held).sum()) for lam in grid]
+        best = [lam for lam, n in zip(grid, right, strict=True) if n == max(right)]
+        return lambda x: mixed(x, best[(len(best) - 1) // 2]).log()
+
+    return [personal(c) for c in range(CLIENTS)]
+
+
+def standalone(w):
+    own = w.starts()
+    for t, cohort in w.rounds():
+        for c in cohort:
+            own[c] = w.local(ce, own[c], t, c)
+    return own
+
+
+def standalone_bias(w):
+    nets = w.modules()
+
+    def decide(p, x):
+        return linear(below(p, "model"), "head", features(below(p, "model"), x) + p["bias"])
+
+    for t, cohort in w.rounds():
+        for c in cohort:
+            nets[c] = w.local(lambda p, x, y: F.cross_entropy(decide(p, x), y), nets[c], t, c)
+    return [lambda x, p=p: decide(p, x) for p in nets]
+
+
+def fedavg(w, loss=lambda w, p, x, y: ce(p, x, y)):
+    p = w.starts()[0]
+    for t, cohort in w.rounds():
+        sent = [w.local(lambda q, x, y: loss(p, q, x, y), p, t, c) for c in cohort]
+        p = mean(sent, w.sizes(cohort))
+    return [p] * CLIENTS
+
+
+def fedavg_plus(w):
+    return [w.train(ce, p, ("tune", c), c, epochs=1) for c, p in enumerate(fedavg(w))]
+
+
+def fedprox(w):
+    return fedavg(w, lambda p, q, x, y: ce(q, x, y) + 0.3 / 2 * square(q, p))
+
+
+def fedavg_prior(w):
+    """p(y | x) pi_c(y), one example more spread over all labels."""
+    p = fedavg(w)[0]
+    prior = [(torch.bincount(w.labels(c), minlength=10) + 0.1).log() for c in range(CLIENTS)]
+    return [lambda x, c=c: logits(p, x) + prior[c] for c in range(CLIENTS)]
+
+
+def stepwise(w, rows_of, start=None):
+    nodes = [SGD(p) for p in w.starts()]
+    for t, cohort in w.rounds():
+        for c in cohort:
+            rng = stream(SEED, "minibatches", t, 0, c)
+            for size in (BATCH, BATCH, 8):
+                x, y = w.data(rng.choice(rows_of(c), size, replace=False))
+                nodes[c].step(nodes[c].gradient(lambda p: ce(p, x, y), list(nodes[c].p)))
+    return [node.p for node in nodes]
+
+
+def agg(w):
+    """40 images a round, of its own private and everybody's public examples."""
+    public = np.concatenate(w.m.seeds.public)
+    return stepwise(w, lambda c: np.concatenate([w.m.seeds.private[c], public]))
+
+
+def fedmd(w):
+    """Transfer, communicate, aggregate, distribute, digest, revisit."""
+    nodes, seeds, known = [SGD(p) for p in w.starts()], w.m.seeds, set()
+
+    def learn(c, rng, rows):
+        x, y = w.data(rng.choice(rows, min(BATCH, len(rows)), replace=False))
+        nodes[c].step(nodes[c].gradient(lambda p: ce(p, x, y), list(nodes[c].p)))
+
+    for t, cohort in w.rounds():
+        draws = [(stream(SEED, "public batch", t, j), rows) for j, rows in enumerate(seeds.public)]
+        public = [rng.choice(rows, min(BATCH, len(rows)), replace=False) for rng, rows in draws]
+        x, _ = w.data(np.concatenate(public))
+        for c in set(cohort) - known:
+            rng, nodes[c].v = stream(SEED, "transfer", t, 0, c), {}
+            for rows in [np.concatenate(seeds.public)] * 2 + [seeds.private[c]] * 2:
+                learn(c, rng, rows)
+        known |= set(cohort)
+        consensus = sum(logits(nodes[c].p, x) for c in cohort) / len(cohort)
+        for c in cohort:
+            far = lambda p: (logits(p, x) - consensus).abs().mean()  # noqa: E731
+            nodes[c].step(nodes[c].gradient(far, list(nodes[c].p)))
+            learn(c, stream(SEED, "minibatches", t, 1, c), seeds.private[c])
+    return [node.p for node in nodes]
+
+
+def ditto(w):
+    p, own = w.starts()[0], [None] * CLIENTS
+    for t, cohort in w.rounds():
+        pull = lambda q, x, y: ce(q, x, y) + 1 / 2 * square(q, p)  # noqa: E731
+        for c in cohort:
+            own[c] = w.local(pull, own[c] or p, t, c)
+        p = mean([w.local(ce, p, t, c) for c in cohort], w.sizes(cohort))
+    return own
+
+
+def apfl(w):
+    """w by FedAvg; v and alpha by the loss of alpha v + (1 - alpha) w, all at the same values."""
+    p, kept = w.starts()[0], [None] * CLIENTS
+
+    def mixture(v, p, alpha):
+        return {n: alpha * v[n] + (1 - alpha) * p[n] for n in v}
+
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+            sgd = SGD(above(p, "w") | (kept[c] or above(p, "v") | {"alpha": torch.tensor(0.5)}))
+            for rows in w.batches((t, 0, c), w.rows[c]):
+                x, y = w.data(rows)
+                alpha = sgd.p["alpha"].clamp(0, 1)
+                bar = {
+                    n: a.requires_grad_()
+                    for n, a in mixture(below(sgd.p, "v"), below(sgd.p, "w"), alpha).items()
+                }
+                found = torch.autograd.grad(ce(bar, x, y), [*bar.values()])
+                d = dict(zip(bar, found, strict=True))
+                g = sgd.gradient(
+                    lambda q: ce(below(q, "w"), x, y), [n for n in sgd.p if n[0] == "w"]
+                )
+                g |= {f"v.{n}": alpha * a for n, a in d.items()}
+                g["alpha"] = sum(
+                    (a * (sgd.p[f"v.{n}"] - sgd.p[f"w.{n}"])).sum() for n, a in d.items()
+                )
+                sgd.step(g)
+            sent.append(below(sgd.p, "w"))
+            kept[c] = above(below(sgd.p, "v"), "v") | {"alpha": sgd.p["alpha"].clamp(0, 1)}
+        p = mean(sent, w.sizes(cohort))
+    return [mixture(below(k, "v"), p, k["alpha"]) for k in kept]
+
+
+def fedrep(w):
+    """The head, with the body fixed; then the body, with the head fixed; bodies are averaged."""
+    p, heads = w.starts()[0], [below(p, "head") for p in w.starts()]
+    body = above(below(p, "features"), "features")
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+            q = body | above(heads[c], "head")
+            q = w.local(ce, q, t, c, names=["head.weight", "head.bias"], epochs=3)
+            q = w.train(ce, q, (t, 0, c, "phase", 1), c, names=list(body))
+            heads[c] = below(q, "head")
+            sent.append(above(below(q, "features"), "features"))
+        body = mean(sent, w.sizes(cohort))
+    return [body | above(head, "head") for head in heads]
+
+
+def clustered_fl(w):
+    """FedAvg in clusters; one at rest, with clients that are not, is split by cosine similarity."""
+    models, of = [w.starts()[0]], [0] * CLIENTS
+
+    def best(c):
+        x, y = w.data(w.held[c])
+
+        def fit(k):
+            s = logits(models[k], x)
+            return float((s.argmax(1) == y).float().mean()), float(-F.cross_entropy(s.double(), y))
+
+        return max(range(len(models)), key=fit)
+
+    for t, cohort in w.rounds():
+        for c in cohort:
+            of[c] = best(c) if of[c] is None else of[c]
+        sent = {c: w.local(ce, models[of[c]], t, c) for c in cohort}
+        for k in range(len(models)):
+            members = [c for c in cohort if of[c] == k]
+            moves = (
+                torch.stack(
+                    [
+                        torch.cat([(sent[c][n] - a).flatten() for n, a in models[k].items()])
+                        for c in members
+                    ]
+                )
+                if members
+                else torch.zeros(0, 1)
+            )
+            groups = [members]
+            if len(members) >= 3 and moves.norm(dim=1).max() > 0.01:  # tol_1 is never in the way
+                u = F.normalize(moves.double())
+                groups = parts_of(members, u @ u.T)
+                of = [None if of[c] == k else of[c] for c in range(CLIENTS)]
+            for i, group in enumerate(groups):
+                place = k if i == 0 else len(models)
+                models[place : place + 1] = (
+                    [mean([sent[c] for c in group], w.sizes(group))] if group else [models[k]]
+                )
+                for c in group:
+                    of[c] = place
+    return [models[best(c) if of[c] is None else of[c]] for c in range(CLIENTS)]
+
+
+def parts_of(members, cosines):
+    """Two parts of three clients by complete linkage: the most similar pair, and the other."""
+    assert len(members) == 3
+    alone = min(range(3), key=lambda i: 1 - cosines[(i + 1) % 3, (i + 2) % 3])
+    pair = [m for i, m in enumerate(members) if i != alone]
+    return [pair, [members[alone]]] if alone else [[members[0]], pair]
+
+
+def pfedgp(w):
+    """Features and an RBF kernel by the evidence of batches; a posterior for each client."""
+    p = w.modules()[0]
+
+    def gram(p, a, b):
+        d = ((a[:, None] - b) ** 2).sum(2)
+        return p["log_scale"].exp() * (-d / (2 * a.shape[1] * (2 * p["log_length"]).exp())).exp()
+
+    def targets(y):
+        a = 0.01 + F.one_hot(y, w.classes).T
+        noise = (1 / a + 1).log()
+        return a.log() - noise / 2, noise
+
+    def loss(p, x, y):
+        z, (t, noise) = features(p, x), targets(y)
+        law = torch.distributions.MultivariateNormal
+        means = t.mean(1, keepdim=True).expand_as(t)
+        return -law(means, gram(p, z, z) + torch.diag_embed(noise)).log_prob(t).sum() / len(y)
+
+    for t, cohort in w.rounds():
+        p = mean([w.local(loss, p, t, c) for c in cohort], w.sizes(cohort))
+
+    def posterior(x, c):
+        (seen, y), q = w.all_of(c), {n: a.double() for n, a in p.items()}
+        z, (t, noise) = features(p, seen).double(), targets(y)
+        off = (t - t.mean(1, keepdim=True)).double()
+        alpha = torch.linalg.solve(gram(q, z, z) + torch.diag_embed(noise.double()), off)
+        return (t.mean(1) + gram(q, features(p, x).double(), z) @ alpha.T).log_softmax(1)
+
+    return [lambda x, c=c: posterior(x, c) for c in range(CLIENTS)]
+
+
+def fd(w):
+    """CE + CE(t_y, softmax); t_y is the mean output of the other clients for the class."""
+    own, down = w.starts(), [{}] * CLIENTS
+    for t, cohort in w.rounds():
+        sent = {}
+        for c in cohort:
+
+            def loss(p, x, y, taught=down[c]):
+                known = torch.tensor([int(s) in taught for s in y])
+                soft = torch.stack([taught.get(int(s), torch.zeros(10)) for s in y])
+                return ce(p, x, y) - (known * (soft * logits(p, x).log_softmax(1)).sum(1)).mean()
+
+            own[c] = w.local(loss, own[c], t, c)
+            sent[c] = w.classwise(logits(own[c], w.all_of(c)[0]).softmax(1), c)
+        for c in range(CLIENTS):
+            down[c] = {}
+            for s in sent.get(c, range(w.classes)):
+                others = [rows[s] for j, rows in sent.items() if j != c and s in rows]
+                if others:
+                    down[c][s] = sum(others) / len(others)
+    return own
+
+
+def fedproto(w):
+    """CE + |z - C_y|^2 / d; C is the mean over the clients that hold the class, by examples."""
+    own, C = w.starts(), {}
+    for t, cohort in w.rounds():
+
+        def loss(p, x, y):
+            known = torch.tensor([int(s) in C for s in y])
+            near = torch.stack([C.get(int(s), torch.zeros(12)) for s in y])
+            return ce(p, x, y) + (known * ((features(p, x) - near) ** 2).mean(1)).mean()
+
+        for c in cohort:
+            own[c] = w.local(loss, own[c], t, c)
+        sent = {c: w.classwise(features(own[c], w.all_of(c)[0]), c) for c in cohort}
+        for s in range(w.classes):
+            holders = [c for c in cohort if s in sent[c]]
+            counts = [int((w.labels(c) == s).sum()) for c in holders]
+            if holders:
+                C = C | {s: mean([{"z": sent[c][s]} for c in holders], counts)["z"]}
+    return own
+
+
+def lg_fedavg(w, more=lambda p, head, x, y: 0):
+    own, head = w.starts(), {}
+    for t, cohort in w.rounds():
+        for c in cohort:
+            first = own[c] | head
+            own[c] = w.local(lambda p, x, y: ce(p, x, y) + more(p, first, x, y), first, t, c)
+        heads = [above(below(own[c], "head"), "head") for c in cohort]
+        head = mean(heads, w.sizes(cohort))
+    return own
+
+
+def fedclassavg(w):
+    """LG-FedAvg with a supervised contrast of the features and a pull to the global head."""
+
+    def more(p, first, x, y):
+        z = F.normalize(features(p, x))
+        s, found = z @ z.T / 0.1, []
+        for i in range(len(y)):
+            others = [j for j in range(len(y)) if j != i]
+            alike = [j for j in others if y[j] == y[i]]
+            if alike:
+                found.append(torch.logsumexp(s[i, others], 0) - s[i, alike].mean())
+        contrast = torch.stack(found).mean() if found else 0
+        return contrast + 0.1 / 2 * square(p, first, ["head.weight", "head.bias"])
+
+    return lg_fedavg(w, more)
+
+
+def pairs(w, loss, decide, keeps=False):
+    """Clients train their own parts with a shared part, which alone is averaged."""
+    nets = w.modules()
+    shared = above(below(nets[0], "shared"), "shared")
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+            nets[c] = w.local(loss, nets[c] | shared, t, c)
+            sent.append(above(below(nets[c], "shared"), "shared"))
+        shared = mean(sent, w.sizes(cohort))
+    return [decide(p) for p in nets]
+
+
+def fml(w):
+    def loss(p, x, y):
+        own, shared = logits(below(p, "own"), x), logits(below(p, "shared"), x)
+        labels = F.cross_entropy(own, y) + F.cross_entropy(shared, y)
+        return 0.5 * labels + 0.5 * (kl(shared, own) + kl(own, shared))
+
+    return pairs(w, loss, lambda p: below(p, "own"))
+
+
+def fedmrl(w):
+    def both(p, x):
+        z = torch.cat([features(below(p, "shared"), x), features(below(p, "own"), x)], 1)
+        z = linear(p, "projector", z)
+        return linear(p, "own.head", z), linear(p, "shared.head", z[:, :6])
+
+    def loss(p, x, y):
+        return sum(F.cross_entropy(s, y) for s in both(p, x))
+
+    return pairs(w, loss, lambda p: lambda x: both(p, x)[0])
+
+
+def fedkd(w):
+    """Mutual distillation over the sum of both CE; updates keep .95 of their squares, rising."""
+    nets = w.modules()
+    shared = below(nets[0], "shared")
+
+    def loss(p, x, y):
+        own, small = below(p, "own"), below(p, "shared")
+        z, u = features(own, x), features(small, x) @ p["match"].T
+        a, b = logits(own, x), logits(small, x)
+        labels = F.cross_entropy(a, y) + F.cross_entropy(b, y)
+        far = ((z - u.detach()) ** 2).mean() + ((u - z.detach()) ** 2).mean()
+        return labels + (kl(b, a) + kl(a, b) + far) / labels.detach().clamp(min=0.1)
+
+    def cut(update, share):
+        found = {}
+        for n, a in update.items():
+            if a.ndim > 1:
+                U, S, V = torch.linalg.svd(a.double(), full_matrices=False)
+                k = int((S.square().cumsum(0) / S.square().sum() < share).sum()) + 1
+                a = ((U[:, :k] * S[:k]) @ V[:k]).float()
+            found[n] = a
+        return found
+
+    for t, cohort in w.rounds():
+        share, sent = 0.95 + t / 19 * 0.03, []
+        for c in cohort:
+            nets[c] = w.local(loss, nets[c] | above(shared, "shared"), t, c)
+            sent.append(cut({n: nets[c][f"shared.{n}"] - a for n, a in shared.items()}, share))
+        step = cut(mean(sent, w.sizes(cohort)), share)
+        shared = {n: a + step[n] for n, a in shared.items()}
+    return [below(p, "own") for p in nets]
+
+
+def fedral(w):
+    """A head that reads z turned by A; a client has |i - j| <= ceil(share 11) of A's entries."""
+    nets, A = w.modules(), torch.eye(12)
+    i = torch.arange(12)
+    shares = torch.linspace(1, 0.2, 5)
+    bands = [(i[:, None] - i).abs() <= math.ceil(round(float(s) * 11, 6)) for s in shares[:CLIENTS]]
+
+    def decide(p, x):
+        z = features(below(p, "own"), x)
+        turned = F.normalize(z @ p["shared.weight"].T) * z.norm(dim=1, keepdim=True)
+        return linear(p, "own.head", turned)
+
+    for t, cohort in w.rounds():
+        for c in cohort:
+
+            def loss(p, x, y, band=bands[c]):
+                return F.cross_entropy(
+                    decide(p | {"shared.weight": p["shared.weight"] * band}, x), y
+                )
+
+            nets[c] = w.local(loss, nets[c] | {"shared.weight": A * bands[c]}, t, c)
+        held = torch.stack([bands[c] * float(w.n[c]) for c in cohort])
+        total = (held * torch.stack([nets[c]["shared.weight"] for c in cohort])).sum(0)
+        A = torch.where(held.sum(0) > 0, total / held.sum(0).clamp(min=1), A)
+    return [lambda x, p=p: decide(p, x) for p in nets]
+
+
+def pfedes(w):
+    """The model, on images and on G(images), with G fixed; then G with the model fixed."""
+    nets = w.modules()
+    G = {n: a for n, a in nets[0].items() if n.startswith("shared")}
+
+    def through(p, x, y):
+        for i in (0, 2):
+            x = F.conv2d(x, p[f"shared.{i}.weight"], p[f"shared.{i}.bias"], padding=1).relu()
+        return ce(below(p, "own"), x, y)
+
+    def loss(p, x, y):
+        return 0.5 * ce(below(p, "own"), x, y) + 0.5 * through(p, x, y)
+
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+            p = w.local(loss, nets[c] | G, t, c, names=[n for n in nets[c] if n not in G])
+            nets[c] = w.train(through, p, (t, 0, c, "phase", 1), c, names=list(G))
+            sent.append({n: nets[c][n] for n in G})
+        G = mean(sent, w.sizes(cohort))
+    return [below(p, "own") for p in nets]
+
+
+def hebbian(w):
+    """Bits of filtered patches; (A + w A_c + rho n)^-1 (B + w B_c), and the client's own prior."""
+    cohort = w.rounds()[0][1]
+    x = {c: w.all_of(c)[0] for c in range(CLIENTS)}
+
+    def patches(x, step=1):
+        u = F.unfold(x, 3, stride=step).transpose(1, 2)
+        u = u - u.mean(2, keepdim=True)
+        return u / torch.sqrt(u.var(2, unbiased=False, keepdim=True) + 0.0025)
+
+    u = torch.cat([patches(x[c], 3).reshape(-1, 9).double() for c in cohort])
+    values, V = torch.linalg.eigh(torch.cov(u.T, correction=0))
+    drawn = stream(SEED, "filters").standard_normal((9, 8))
+    kernel = (
+        (V / torch.sqrt(values + 0.1)) @ V.T @ torch.tensor(drawn / np.linalg.norm(drawn, axis=0))
+    )
+
+    def response(x):
+        maps = ((patches(x) - u.mean(0).float()) @ kernel.float()).transpose(1, 2)
+        maps = maps.reshape(len(x), 8, 6, 6)
+        both = torch.cat([maps - 0.5, -maps - 0.5], 1).clamp(min=0)
+        return F.adaptive_avg_pool2d(both, 2).flatten(1)
+
+    mean_of_all = torch.cat([response(x[c]).double() for c in cohort]).mean(0).float()
+
+    def bits(x):
+        signs = torch.where(response(x) >= mean_of_all, 1.0, -1.0).double()
+        return torch.cat([signs, torch.ones(len(x), 1)], 1)
+
+    Z = {c: bits(x[c]) for c in range(CLIENTS)}
+    Y = {c: F.one_hot(w.labels(c), 10).double() for c in range(CLIENTS)}
+    members, best = [], None
+
+    def scores(x, c, rho, own, scale, prior):
+        A = sum(Z[j].T @ Z[j] for j in members) + own * Z[c].T @ Z[c]
+        B = sum(Z[j].T @ Y[j] for j in members) + own * Z[c].T @ Y[c]
+        n = sum(w.n[j] for j in members) + own * w.n[c]
+        W = torch.linalg.solve(A + rho * n * torch.eye(len(A)), B)
+        share = [sum(Y[j].sum(0) for j in of) + 0.1 for of in ([c], members)]
+        shift = (share[0] / share[0].sum()).log() - (share[1] / share[1].sum()).log()
+        return (scale * bits(x) @ W + prior * shift).log_softmax(1)
+
+    def likelihood(choice, cohort):
+        told = 0.0
+        for c in cohort:
+            x, y = w.data(w.held[c])
+            told += float(scores(x, c, *choice)[torch.arange(len(y)), y].sum())
+        return told
+
+    for _, cohort in w.rounds():
+        if set(cohort) - set(members):  # whoever is new sends its sums once
+            members = sorted({*members, *cohort})
+            grid = product((0.1, 0.3, 1, 3), (0, 3, 30), (2, 4, 8, 16, 32), (0, 0.5, 1))
+            best = max(grid, key=lambda choice: likelihood(choice, cohort))
+    return [lambda x, c=c: scores(x, c, *best) for c in range(CLIENTS)]
+
+
+# Method -> its loop, its settings, and whether its clients may have networks of their own.
+LOOPS = {
+    "fedssa": (fedssa, {}, True),
+    "sohip": (sohip, {}, True),
+    "fedh2l": (fedh2l, {}, True),
+    "knn-per": (knn_per, {}, False),
+    "standalone": (standalone, {}, True),
+    "standalone-bias": (standalone_bias, {}, True),
+    "fedavg": (fedavg, {}, False),
+    "fedavg+": (fedavg_plus, {}, False),
+    "fedprox": (fedprox, {"mu": 0.3}, False),
+    "fedavg-prior": (fedavg_prior, {}, False),
+    "agg": (agg, {"images": 40}, True),
+    "fedmd": (fedmd, {"transfer": 2}, True),
+    "ditto": (ditto, {}, False),
+    "apfl": (apfl, {}, False),
+    "fedrep": (fedrep, {"head": 3}, False),
+    "clustered-fl": (clustered_fl, {"tol_1": 1e3, "tol_2": 0.01}, False),
+    "pfedgp": (pfedgp, {"scale": 1.0}, False),
+    "fd": (fd, {}, True),
+    "fedproto": (fedproto, {}, True),
+    "lg-fedavg": (lg_fedavg, {}, True),
+    "fedclassavg": (fedclassavg, {}, True),
+    "fml": (fml, {"proxy": "mlp:8"}, True),
+    "fedkd": (fedkd, {"proxy": "mlp:8"}, True),
+    "fedmrl": (fedmrl, {"proxy": "mlp:8"}, True),
+    "fedral": (fedral, {}, True),
+    "pfedes": (pfedes, {}, True),
+    "hebbian": (hebbian, {"filters": 8}, True),
+}
+
+
+def made(name, way):
+    _, settings, several = LOOPS[name]
+    nets = (f"{__name__}:shallow", f"{__name__}:deep")[: 1 + several]
+    task = TaskSpec(clients=CLIENTS, models=nets, examples=240, seed=SEED)
+    how = {"lr": LR, "momentum": MOMENTUM, "weight_decay": DECAY, "batch": BATCH, "epochs": EPOCHS}
+    return method(name)(task, Training(**how, way=way), **settings)
+
+
+def classifiers(m):
+    """What the clients of a method decide by after three rounds."""
+    state, engine = None, LocalEngine()
+    for t in range(ROUNDS):
+        who = {"clients": CLIENTS, "participation": Participation(rate=0.75)}
+        state = play_round(m, state, t, seed=SEED, engine=engine, **who).state
+    own = [state.clients.get(c, {}) for c in range(CLIENTS)]
+    down = [state.down.get(c, state.down.get(EVERYONE, {})) for c in range(CLIENTS)]
+    return [m.classifier(*known, c) for c, known in enumerate(zip(own, down, strict=True))]
+
+
+@cache
+def plain(name):
+    return LOOPS[name][0](World(made(name, "sequential")))
+
+
+def close(found, due):
+    torch.testing.assert_close(found, due, atol=CLOSE, rtol=CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("name", "way"), [(n, way) for n in LOOPS for way in WAYS if (n, way) != ("hebbian", "stacked")]
+)
+def test_a_method_is_its_plain_loop(name, way, one_thread):
+    m = made(name, way)
+    x, _ = m.loaded.tensors.batch(torch.arange(len(m.loaded.tensors.labels)))
+    for ours, due in zip(classifiers(m), plain(name), strict=True):
+        with torch.no_grad():
+            scores = due(x) if callable(due) else logits(due, x)
+            close(ours(x).double().softmax(1), scores.double().softmax(1))
+        if not callable(due):
+            for n, t in due.items():
+                close(ours.params[n], t)
+
+
+def test_every_method_has_a_loop():
+    assert set(LOOPS) == set(METHODS) - {"frozen"}  # whose readers are those of three others
