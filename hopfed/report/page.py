@@ -19,11 +19,12 @@ import numpy as np
 
 from hopfed._lib.settings import describe
 from hopfed.archetypes.storage import KIND, has_archetypes
+from hopfed.experiments import CLAIMS
 from hopfed.figures import drawer
 from hopfed.report import recovery
 from hopfed.report.markup import folded, grid, text
 from hopfed.report.rows import Answers
-from hopfed.report.tables import record_of, side_by_side, tables_of
+from hopfed.report.tables import side_by_side, tables_of
 from hopfed.runs import Run, blaming
 
 MOST = 16 << 20  # largest number of bytes of compressed arrays in a page
@@ -90,9 +91,9 @@ def _comparison(runs: Mapping[str, Run]) -> str:
 def _section(name: str, run: Run, order: int, answers: Answers | None) -> str:
     """Section of one run: its claim, results, figure, settings, versions and data."""
     parts = [f'<section id="run-{order}"><h2>{text(run.kind)} <small>{text(name)}</small></h2>']
-    record = record_of(run.kind)
-    if record is not None:
-        parts.append(f"<p>{escape(record.claim)}. <small>{escape(record.source)}</small></p>")
+    if run.kind in CLAIMS:
+        claim, source = map(escape, CLAIMS[run.kind])
+        parts.append(f"<p>{claim}. <small>{source}</small></p>")
     tables = [grid(t.title, t.columns, t.rows) for t in tables_of(run)]
     if run.kind == KIND:
         parts += recovery.sections(name, run, answers)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hopfed._lib.settings import from_plain
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments import NAMES, OTHERS, Measure, Record, Table, find
+from hopfed.experiments import NAMES, OTHERS, Measure, Table, compared, find
 from hopfed.runs import Run, require_seeds, settings_of
 
 
@@ -27,22 +27,15 @@ def load_complete(path: str | Path) -> Run:
             config = from_plain(experiment.Config, settings_of(run.config))
         except (ArgumentError, TypeError) as error:
             raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
-        by_round = hasattr(experiment, "run_round")
+        by_round = hasattr(experiment, "measure_round")
         rounds = getattr(config, "units", getattr(config, "rounds", 1)) if by_round else None
         require_seeds(run, path, rounds)
     return run
 
 
-def record_of(kind: str) -> Record | None:
-    """Return the record of the experiment `kind`; None if there is no such experiment."""
-    record: Record | None = find(kind).RECORD if kind in (*NAMES, *OTHERS) else None
-    return record
-
-
 def measures_of(kind: str) -> Mapping[str, Measure]:
     """Return the declared rows of the summary of `kind`; empty if none are declared."""
-    record = record_of(kind)
-    return {} if record is None else record.measures
+    return compared(find(kind)) if kind in (*NAMES, *OTHERS) else {}
 
 
 def tables_of(run: Run) -> list[Table]:
@@ -53,7 +46,7 @@ def tables_of(run: Run) -> list[Table]:
     >>> tables_of(Run("recover", {}, {}, {"n_detected": 3}))[0].rows
     (('n_detected', '3'),)
     """
-    if record_of(run.kind) is not None:
+    if run.kind in (*NAMES, *OTHERS):
         own = getattr(find(run.kind), "tables", None)
         if own is not None:
             made: list[Table] = own(

@@ -14,7 +14,7 @@ from hopfed.bench import PAIRS, load
 from hopfed.bench.harness.device_ceilings import Sizes
 from hopfed.bench.harness.record import cross
 from hopfed.experiments import NAMES, ON_DEVICE, find
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.kernels.cuda import device as devices
 from hopfed.runs import Run, settings_of
 

@@ -15,7 +15,7 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, ablation
 from hopfed.experiments.ablation import SETTINGS, VARIANTS, Evidence, recover_by
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.figures import ablation as figure
 from hopfed.figures import save
 from hopfed.memory.layered import LayeredMemory

@@ -12,7 +12,7 @@ from hopfed.data.channel import rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import NAMES, PRESET_NAMES, byzantine
 from hopfed.experiments.byzantine import DEFENCES, KINDS, SCORES, Spiked
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import malformed

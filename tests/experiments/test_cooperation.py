@@ -14,7 +14,7 @@ from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, cooperation
 from hopfed.experiments.cooperation import Alone, Config, Row, foreseen
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import cooperation as figure
 from hopfed.runs import Run

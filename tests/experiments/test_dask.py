@@ -10,7 +10,7 @@ from toy_experiments import Stop, stop_after
 from hopfed._lib.cluster import cluster
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import fl
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
 from hopfed.federation.engines.dask import DaskEngine, _forget

@@ -5,9 +5,9 @@ import pytest
 from toy_experiments import Stop, stop_after
 
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.experiments.runner import ledger as _ledger
-from hopfed.experiments.runner.execute import execute
-from hopfed.experiments.runner.ledger import Ledger
+from hopfed.experiments import ledger as _ledger
+from hopfed.experiments.runner import execute
+from hopfed.experiments.ledger import Ledger
 from hopfed.runs import Run
 
 

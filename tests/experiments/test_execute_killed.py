@@ -13,14 +13,14 @@ import pytest
 from toy_experiments import WALK, make
 
 from hopfed.errors import HopfedError
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.runs import Run
 
 BEGIN = (
     "import sys; sys.path.insert(0, sys.argv[1])\n"
     "import {name}\n"
-    "from hopfed.experiments.runner import ledger as _ledger\n"
-    "from hopfed.experiments.runner.execute import execute\n"
+    "from hopfed.experiments import ledger as _ledger\n"
+    "from hopfed.experiments.runner import execute\n"
     "from hopfed.federation import states\n"
     "_ledger.SHARE = 1e9\n"  # a commit after every round
     "states.OWN_FILE = 16\n"

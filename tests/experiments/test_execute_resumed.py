@@ -6,8 +6,8 @@ import pytest
 from toy_experiments import Stop, stop_after
 
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments.runner.execute import execute
-from hopfed.experiments.runner.ledger import Ledger
+from hopfed.experiments.runner import execute
+from hopfed.experiments.ledger import Ledger
 from hopfed.runs import Run
 
 
@@ -51,7 +51,7 @@ def test_what_cannot_be_resumed(walk, rounds, tmp_path, monkeypatch):
         execute(walk, walk.Config(N=5), out=out, resume=True)
     with pytest.raises(RunFileError, match="holds a run of walk, not of rounds"):
         execute(rounds, rounds.Config(), out=out, resume=True)
-    monkeypatch.setattr("hopfed.experiments.runner.ledger.provenance", lambda: {"numpy": "9.9"})
+    monkeypatch.setattr("hopfed.experiments.ledger.provenance", lambda: {"numpy": "9.9"})
     with pytest.raises(RunFileError, match=r"made with numpy .*, here is 9\.9"):
         execute(walk, walk.Config(), out=out, resume=True)
     out.write_bytes(out.read_bytes()[:100])

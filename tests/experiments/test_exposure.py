@@ -9,7 +9,7 @@ from helpers import DATA
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import exposure
 from hopfed.experiments.exposure import Config, foreseen, gini, pictures
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.figures import drawer
 
 TINY = Config(pictures=4, M=(200, 800), tilts=(1.0, 50.0), seeds=2)

@@ -16,7 +16,7 @@ from hopfed.errors import HopfedError, RunFileError
 from hopfed.experiments import NAMES, find
 from hopfed.experiments.publish import gallery
 from hopfed.experiments.publish.pictures import PICTURES, Picture
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.runs import Run
 
 BY_NAME = {picture.name: picture for picture in PICTURES}

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 
 from hopfed.errors import ArgumentError, DataError  # noqa: E402
 from hopfed.experiments import find, fl  # noqa: E402
-from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared.kept_networks import read  # noqa: E402
 from hopfed.experiments.shared.long_table import columns, frame  # noqa: E402
 from hopfed.neural.models.weights import read_tensors  # noqa: E402

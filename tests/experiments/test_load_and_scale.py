@@ -5,7 +5,7 @@ from helpers import sample
 from hopfed._lib.settings import to_plain
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import load, scale
-from hopfed.experiments.runner.execute import check_fits, execute
+from hopfed.experiments.runner import check_fits, execute
 from hopfed.figures import load as load_figure
 from hopfed.runs import Run
 

@@ -7,7 +7,7 @@ import pytest
 
 from hopfed.errors import ArgumentError
 from hopfed.experiments import capacity, completion, disentangle
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.experiments.shared import critical
 from hopfed.figures import drawer
 from hopfed.memory.rules import Layered

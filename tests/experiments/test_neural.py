@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from hopfed._lib.settings import from_plain, to_plain  # noqa: E402
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.experiments import PRESET_NAMES, find, fl, knnper  # noqa: E402
-from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cell_tables  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
 from hopfed.experiments.shared import feature_planes as _planes  # noqa: E402

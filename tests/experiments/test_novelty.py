@@ -11,7 +11,7 @@ from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, find, novelty
 from hopfed.experiments.novelty import SCENARIOS, VARIANTS, FirstRounds, relative_gap
 from hopfed.experiments.participation import Labelled, detected
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import novelty as figure
 from hopfed.figures import save

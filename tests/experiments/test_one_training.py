@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.experiments import find, fl  # noqa: E402
-from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
 from hopfed.experiments.shared.cells import TABLE, Bench  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402

@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.errors import ArgumentError
 from hopfed.experiments import oneshot
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 
 SMALL = oneshot.Config(
     clients=3, examples=400, filters=4, models=("mlp",), rounds=1, early=1, seeds=1

@@ -12,7 +12,7 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, find, participation
 from hopfed.experiments.participation import BAND, Labelled, detected, foresee, share
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import participation as figure
 from hopfed.figures import save

@@ -5,7 +5,7 @@ import pytest
 
 from hopfed.errors import ArgumentError
 from hopfed.experiments import plan
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.figures import drawer
 from hopfed.report.tables import tables_of
 from hopfed.theory.study import PROMISES, promises

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.experiments import find  # noqa: E402
-from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
 from hopfed.experiments.shared import store_sizes  # noqa: E402
 from hopfed.figures import drawer  # noqa: E402

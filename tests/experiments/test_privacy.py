@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from hopfed._lib.settings import from_plain, to_plain
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, privacy
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.figures import privacy as figure
 from hopfed.figures import save
 from hopfed.runs import Run

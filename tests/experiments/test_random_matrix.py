@@ -19,7 +19,7 @@ from hopfed.experiments import (
     isotropic,
     mp,
 )
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.figures import save
 from hopfed.runs import Run
 from hopfed.theory.concentration import bulk_band

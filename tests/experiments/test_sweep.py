@@ -8,8 +8,8 @@ from toy_experiments import Stop, stop_after
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments.runner import units
-from hopfed.experiments.runner.execute import execute
-from hopfed.experiments.runner.sweep import OK, parsed_grid, sweep
+from hopfed.experiments.runner import execute
+from hopfed.experiments.sweep import OK, parsed_grid, sweep
 from hopfed.runs import Run
 
 GRID = {"N": ("3", "5"), "fail": ("-1", "1")}
@@ -60,7 +60,7 @@ def test_a_sweep_goes_on_where_it_stopped(walk, quick, tmp_path, monkeypatch):
     done = []
     unit = units.unit
     monkeypatch.setattr(
-        "hopfed.experiments.runner.execute.unit",
+        "hopfed.experiments.runner.unit",
         lambda module, config, seed, *rest: (
             done.append((config.N, seed)),
             unit(module, config, seed, *rest),

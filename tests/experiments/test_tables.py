@@ -9,7 +9,7 @@ from helpers import DATA
 
 from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import tables
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.experiments.shared.baselines import METHODS, Classes
 from hopfed.experiments.shared.real_tables import load_tables
 from hopfed.figures import drawer

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 
 from hopfed.errors import ArgumentError
 from hopfed.experiments import NAMES, find
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.figures import drawer, has_more_sections, new_figure, sections_drawer
 
 MOST, PAGE, LEAST = 6, 180, 7  # panels, mm, points

@@ -11,7 +11,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
 from hopfed.experiments import find
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.figures import archetypes, disentangle, drawer, new_figure
 from hopfed.figures._planes import draw as draw_planes
 from hopfed.figures.partition import draw as draw_partition
