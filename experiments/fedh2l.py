@@ -214,5 +214,7 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     made = [Table(section, tuple(columns), tuple(held)) for section, held in rows.items()]
     matched = [name for name in AVERAGES if f"{BANDWIDTH}/{name}/acc" in summary]
     at = {name: f"{BANDWIDTH}/{name}" for name in matched}
-    held = [(n, str(summary[f"{k}/matched"]), percent(summary[f"{k}/acc"], 1)) for n, k in at.items()]
+    held = [
+        (n, str(summary[f"{k}/matched"]), percent(summary[f"{k}/acc"], 1)) for n, k in at.items()
+    ]
     return made + [Table("bytes of fedh2l", ("rounds", "ACC"), tuple(held))] * bool(held)

@@ -82,7 +82,9 @@ class Config(Shared):
     late: Annotated[float, "share of the answers that come late"] = 0.0
     delay: Annotated[int, "longest delay in rounds"] = 1
     minimum: Annotated[int, "clients that must answer in a round"] = 1
-    target: Annotated[float, within("[0, 1]"), "test accuracy whose cost is reported; 0: none"] = 0.0
+    target: Annotated[float, within("[0, 1]"), "test accuracy whose cost is reported; 0: none"] = (
+        0.0
+    )
     keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
 
     def __post_init__(self) -> None:
@@ -328,7 +330,9 @@ def with_options(config: Config, settings: list[str]) -> Config:
     """Return `config` changed by ``key=value`` settings, its own or those of its method."""
     from hopfed.neural.methods import method
 
-    named = [s.partition("=")[2].strip() for s in settings if s.partition("=")[0].strip() == "method"]
+    named = [
+        s.partition("=")[2].strip() for s in settings if s.partition("=")[0].strip() == "method"
+    ]
     if named:  # whose own settings are then to be known
         config = replace(config, method=named[-1])
     mine = {f.name for f in fields(Config)} - {"options"}

@@ -51,7 +51,10 @@ CONCENTRATIONS = (0.1, 1.0, 10.0)
 SWEPT = ("fedavg", "fedavg-prior", "knn-per")
 METHODS = {
     **{name: (name, "") for name in ("standalone", "fedavg", "fedavg-prior", "fedavg+")},
-    **{name: (name, "") for name in ("clustered-fl", "ditto", "fedrep", "apfl", "pfedgp", "knn-per")},
+    **{
+        name: (name, "")
+        for name in ("clustered-fl", "ditto", "fedrep", "apfl", "pfedgp", "knn-per")
+    },
     "proposed: hopfield": ("knn-per", "store=hopfield"),
     "proposed: archetypes": ("knn-per", "store=archetypes"),
 }

@@ -92,7 +92,9 @@ class Config(Bench):
         swept: dict[str, list[tuple[str, Any, dict[str, Any]]]] = {
             TABLE: [(row, "", {}) for row in (*READINGS, *TRAINED)],
             HETEROGENEITY: [
-                (row, at, {"partition": f"dirichlet:{at}"}) for row in SWEPT for at in ("0.1", "1", "10")
+                (row, at, {"partition": f"dirichlet:{at}"})
+                for row in SWEPT
+                for at in ("0.1", "1", "10")
             ],
             SHIFT: [
                 (row, "", {"partition": self.shift})
@@ -106,7 +108,11 @@ class Config(Bench):
                 for at in (*self.partitions, self.shift)
             ],
             PRIVACY: [
-                (row, f"{at:g}", {"filters": PRIVATE_FILTERS, "more": f"bits=public,choose=own,epsilon={at}"})
+                (
+                    row,
+                    f"{at:g}",
+                    {"filters": PRIVATE_FILTERS, "more": f"bits=public,choose=own,epsilon={at}"},
+                )
                 for row in READINGS
                 for at in (100.0, 30.0, 10.0, 3.0, 1.0)
             ],

@@ -124,7 +124,7 @@ def commands_here(picture: Made) -> list[str]:
 
 def draw(paths: Sequence[Path], folder: Path = FOLDER) -> str:
     """Draw one or several run files of one kind in one picture; return its name."""
-    from hopfed.figures import drawer, has_more, save
+    from hopfed.figures import drawer, has_more_sections, save
 
     runs = [Run.load(path, complete=True) for path in paths]
     kind = runs[0].kind
@@ -137,7 +137,7 @@ def draw(paths: Sequence[Path], folder: Path = FOLDER) -> str:
     with tempfile.TemporaryDirectory() as place:
         drawn = Path(place) / f"{kind}.png"
         save(function(runs) if len(runs) > 1 else function(runs[0]), drawn)
-        more = len(runs) == 1 and has_more(runs[0])
+        more = len(runs) == 1 and has_more_sections(runs[0])
         store(drawn, folder / drawn.name, {"commands": commands, "settings": "", "more": more})
     return kind
 

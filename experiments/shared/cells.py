@@ -147,7 +147,9 @@ class Bench(fl.Shared):
         order = [place for cell in cells_of(self) for place in found[cell]]
         return {n: np.stack([arrays[n][i] for arrays, i in order]) for n in played[0]}
 
-    def cell(self, section: str, row: str, at: object = "", method: str = "", **changes: Any) -> Cell:
+    def cell(
+        self, section: str, row: str, at: object = "", method: str = "", **changes: Any
+    ) -> Cell:
         """Make a cell: these settings, with `changes`."""
         shared = {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
         config = fl.Config(method=method or row, **(shared | changes | {"seeds": 1}))
@@ -377,7 +379,11 @@ def tables(
 
 
 def _table(
-    section: str, cells: Sequence[Place], summary: dict[str, Any], bench: Bench, paper: dict[str, str]
+    section: str,
+    cells: Sequence[Place],
+    summary: dict[str, Any],
+    bench: Bench,
+    paper: dict[str, str],
 ) -> Table:
     apart = f"{cells[0].key}/unseen" in summary  # either all cells of a section or none
     shown = {  # heading -> number of the summary, and how it is written

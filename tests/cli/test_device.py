@@ -54,7 +54,7 @@ COMMANDS = (
     ("bench", "recover"),
     ("demo",),
 )
-TRAINED = (("fl", "run", "fedavg"), ("fl", "tune", "fedavg", "--grid", "lr=1"), ("run", "sohip"))
+TRAINED = (("fl", "run", "fedavg"), ("run", "sohip"))
 
 
 @pytest.mark.parametrize("words", [*COMMANDS, *TRAINED], ids=" ".join)

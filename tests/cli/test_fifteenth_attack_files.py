@@ -77,7 +77,7 @@ def transformers(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["net", "./net", "../net", "{}/net", "a/b/c", "~/net"])
-@pytest.mark.parametrize("command", [("run",), ("tune", "--grid", "lr=0.1")])
+@pytest.mark.parametrize("command", [("run",)])
 def test_settings_name_no_folder_of_hugging_face(hopfed, tmp_path, transformers, name, command):
     name = "hf:" + name.format(tmp_path)
     (tmp_path / "s.toml").write_text(f"models = {json.dumps([name])}\n")
