@@ -1,32 +1,15 @@
-"""Experiments: one module per published claim, run by `hopfed run NAME`.
+"""Experiments: one module per published claim, run by `hopfed run NAME`; see :class:`Experiment`.
 
-A module of this package offers
-
-- `Config`: a frozen dataclass of its settings, including `seeds`, the number of seeds;
-- `PRESETS`: configs with the names quick, default and paper, and of parts of the question if these
-  have a name, such as cifar10;
-- `RECORD`: the claim, its source, and the values with which the summary is compared;
-- `run(config, seed)`: the results of one seed, a dict of arrays that have the same shapes for every
-  seed; one that can recover on a device takes `device` too, "cpu" unless given; or, for a
-  federation, `run_round(config, seed, t, state, engine)`: the arrays of round t and the new state,
-  from the state after round t - 1. The first state is None; the new state is None after the last
-  round. A state is a dict of arrays, or a `FederationState`, in which unchanged clients are not
-  copied;
-- `summarise(config, arrays)`: the numbers of the summary, from the arrays of all seeds;
-- if it compares many methods, `tables(config, summary)`: the `Table`s to print;
-- if its settings may name code outside of hopfed, `code_of(config)`: these names, which are
-  imported only with permission from the command line.
-
-`hopfed.figures` has a module of the same name with `draw(run)`.
+What came out stands in experiments/README.md, and in the kept summaries beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -137,26 +120,45 @@ CLAIMS = {
 }  # a section or figure alone is one of arXiv:2603.19902
 
 NAMES = tuple(CLAIMS)
-
-ON_DEVICE = ("load", "plan", "scale")  # those whose `run` takes a device
-
 OTHERS = ("fl", "serve")  # experiments with their own commands
-
+ON_DEVICE = ("load", "plan", "scale")  # those whose `measure` takes a device
 PRESET_NAMES = ("quick", "default", "paper")
 
 Arrays = dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Measure:
-    """One row of the summary.
+class Experiment(Protocol):
+    """What a module offers that `hopfed.experiments.runner` runs.
 
     Attributes
     ----------
-    label : description of the measured quantity.
-    paper : value that the paper reports; empty if it reports none.
-    aim : value that this project aims at; empty if there is no aim.
+    Config : class of its settings, a `hopfed.experiments.settings.Settings`.
+    PRESETS : name -> settings that differ from the defaults: quick, default, paper, and parts of
+        the question, such as cifar10.
+    MINUTES : duration of presets on two cores.
+    COMPARED : key of the summary -> its label, or (label, the paper's value, aim).
+
+    It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
+    seed; one that can recover on a device takes `device` too. Or, for a federation,
+    `measure_round(seed, config, t, state, engine)`: the arrays of round t, and the state after it,
+    None after the last; a dict of arrays, or a `FederationState`. And it may have
+    `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes through; and
+    `code_of(config)`, names of code outside of hopfed.
     """
+
+    __name__: str
+    Config: Any
+    PRESETS: Mapping[str, Mapping[str, Any]]
+    MINUTES: Mapping[str, float]
+    COMPARED: Mapping[str, str | tuple[str, ...]]
+
+    def summarise(self, config: Any, arrays: Arrays) -> dict[str, Any]:
+        """Return the numbers of the summary, from the arrays of all seeds."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One row of a summary: what it is, the paper's value and the aim; empty for none."""
 
     label: str
     paper: str = ""
@@ -164,33 +166,8 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Record:
-    """Claim of an experiment, and the rows of its summary.
-
-    Attributes
-    ----------
-    claim : one line.
-    source : paper and section that make the claim.
-    minutes : duration of each preset on two cores, by its name.
-    measures : key of the summary -> its row; a value may be a number or a pair (value, spread).
-    """
-
-    claim: str
-    source: str
-    minutes: Mapping[str, float]
-    measures: Mapping[str, Measure] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Table:
-    """A printed table of results.
-
-    Attributes
-    ----------
-    title : title, which also heads the column of row names.
-    columns : headings of the other columns.
-    rows : for each row its name, then its cells.
-    """
+    """A printed table: title, headings of the columns, and rows, each its name and its cells."""
 
     title: str
     columns: tuple[str, ...]
@@ -202,7 +179,7 @@ def find(name: str) -> Any:
 
     Examples
     --------
-    >>> find("bbp").PRESETS["paper"].N
+    >>> find("bbp").Config().N
     400
     """
     if name not in (*NAMES, *OTHERS):
@@ -210,3 +187,29 @@ def find(name: str) -> Any:
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise ArgumentError("experiment", f"one of {', '.join(NAMES)}{hint}", repr(name))
     return import_module(f"hopfed.experiments.{name}")
+
+
+def preset(experiment: Any, name: str) -> Any:
+    """Return the settings of an experiment that have a name.
+
+    Examples
+    --------
+    >>> preset(find("bbp"), "paper").seeds
+    50
+    """
+    known = experiment.PRESETS
+    if name not in known:
+        raise ArgumentError("--preset", f"one of {', '.join(known)}", repr(name))
+    return experiment.Config(**known[name])
+
+
+def compared(experiment: Any) -> dict[str, Measure]:
+    """Return what an experiment compares: key of the summary -> its row.
+
+    Examples
+    --------
+    >>> compared(find("bbp"))["gap"]
+    Measure(label='median overlap gap, finite size', paper='.0163', aim='<= .003')
+    """
+    rows = experiment.COMPARED.items()
+    return {key: Measure(*((row,) if isinstance(row, str) else row)) for key, row in rows}

@@ -1,40 +1,9 @@
 """Ablation: the effect of each ingredient of the recovery from one operator.
 
-The recovery is the search of theory/NOTES.md, "Search with one operator", "Closed form of dreaming"
-and "Layered associative memory"; the paper is arXiv:2603.19902. Each variant omits or replaces one
-thing. All variants get the same spectrum, in three settings: 15 random archetypes of exposures 4:1,
-40 of equal exposures, and 26 letters, whose overlaps reach .88. r runs from .1 to 1; theory gives
-the r at which the weakest direction leaves the bulk. Every variant gives up after three passes
-without a find. Archetypes and labels are used only to score.
-
-Measured (paper preset, 20 seeds). Numbers are parts of K, means over settings and r, +- standard
-error over seeds; losses are paired. All archetypes are counted from the first r of the grid above
-the onset: .3, .4 and .74 +- .01; theory has .197, .289 and .628. The full recovery retrieves .688
-+- .002 and makes .043 +- .001 false discoveries; 99.9% of these are in draws in which it misses
-archetypes.
-
-- Without the LAM .412 +- .003 are lost. Without deflation .221 +- .003 are lost, and the search
-  takes over twice as long. These two matter most. Ten groups with joint diagonalisation gain .009
-  +- .001.
-- Sharpening matters most for letters, whose overlaps spread the spectrum: without it .100 +- .017
-  of them are lost, nearly half at r = 1; of 40 random archetypes .019 +- .005.
-- A rest state must return after some of its sites are flipped. This test identifies archetypes just
-  above the onset: of 40 at r = .4 the recovery retrieves 28.6 +- .8 with 2.8 false, and without the
-  test 19.4 +- 2.3 with 11.3; over all settings .009 +- .001. With this test in place, the test of
-  scores does not change retrieval, .003 +- .002, but prevents false letters: .003 instead of .056.
-  Keeping duplicates costs .004 +- .001.
-- The exposure fit does not improve retrieval. Without it false discoveries rise to .051; without
-  pruning too, to .191 (letters: from .003 to .007 and .191). So pruning has most of the effect.
-- The early stop halves the time, but misses more letters just below the onset: at r = .5 it finds
-  15.3 +- 1.4 of 26, and 19.1 +- .4 are found without it.
-- Keeping the self-field costs nothing in serial updates: .000 +- .002 compared with no early stop.
-- Repulsion, L = 3 against L = 1 with as many spins, gains .012 +- .002 in the serial heat bath, all
-  of it near the onset (letters at r = .5: 19.9 of 26 against 15.3). In the paper's LAM it gains
-  -.006 +- .002. The paper's LAM, within our search, loses .019 +- .003 and has more false letters,
-  .027.
-
-Run it with ``hopfed run ablation --preset paper --out ablation.h5``. CPU seconds are measured, so
-they differ from run to run; all other numbers in the file are reproducible.
+Each variant of the search of theory/NOTES.md omits or replaces one thing. All get the same spectrum,
+in three settings: few random archetypes of unequal exposures, many of equal ones, and 26 letters.
+Theory gives the r at which the weakest direction leaves the bulk. CPU seconds are measured, so they
+differ from run to run. The paper is arXiv:2603.19902.
 """
 
 from __future__ import annotations
@@ -44,13 +13,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.joint_diagonalization import (
     JointDiagonalization,
@@ -62,7 +30,8 @@ from hopfed.archetypes.selection import accepted, merge, select
 from hopfed.archetypes.subspace import Subspace
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.letters import LETTERS, render_letters
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.statistics import with_spread
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import eigenpairs
@@ -73,7 +42,6 @@ from hopfed.theory import planning, spikes
 
 SETTINGS = ("few", "many", "letters")
 LEVEL = 0.95  # magnetisation from which an archetype counts as retrieved
-
 SERIAL = partial(LayeredMemory, order="serial")
 # Algorithm 2 as in its authors' program: synchronous updates with almost no noise, a clamped cue,
 # and the self-field kept.
@@ -82,15 +50,7 @@ PAPER = partial(LayeredMemory, field=0.1, noise=(0.3, 0.02), noise_over_beta=Tru
 
 @dataclass(frozen=True)
 class Variant:
-    """A recovery with one ingredient omitted or replaced.
-
-    Attributes
-    ----------
-    label : description.
-    change : fields of `Search` that differ from those of the full recovery.
-    source : source of the candidates: "search", "eigenvectors" or "joint".
-    fit : whether the exposure fit decides which candidates are kept.
-    """
+    """A recovery with one ingredient omitted or replaced."""
 
     label: str
     change: Mapping[str, Any] = field(default_factory=dict)
@@ -99,11 +59,7 @@ class Variant:
 
 
 def _as_in_the_paper(label: str, memory: LayeredMemory) -> Variant:
-    """Variant with the authors' memory and temperature in the projector.
-
-    A pass makes as many updates as in the full search: 72 layers 50 times, or 24 memories 150
-    times.
-    """
+    """Variant with the authors' memory and temperature in the projector."""
     starts = 72 // memory.layers
     change = {"settings": ((0.0, 2.5),), "starts": starts, "sweeps": 50, "memory": memory}
     return Variant(label, change)
@@ -132,43 +88,26 @@ SINGLE_LAYER = {"repulsion": "no_early_stop", "paper": "paper_one_layer"}
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N : sites, a square number, because the letters have N pixels.
-    M : examples.
-    few, many : numbers of random archetypes; the few have unequal exposures.
-    tilt : ratio of the largest to the smallest exposure of the few.
-    qualities : values of r, rising, in (0, 1].
-    patience : passes of the search without a find before it gives up.
-    seeds : draws.
-    """
-
-    N: int = 400
-    M: int = 2000
-    few: int = 15
-    many: int = 40
-    tilt: float = 4.0
-    qualities: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    patience: int = 3
+    N: Annotated[int, at_least(100), "sites, a square: the pixels of the letters"] = 400
+    M: Annotated[int, at_least(50), "examples"] = 2000
+    few: Annotated[int, at_least(2), "random archetypes, of unequal exposures"] = 15
+    many: Annotated[int, at_least(2), "of equal ones"] = 40
+    tilt: Annotated[float, at_least(1), "largest over smallest exposure of the few"] = 4.0
+    qualities: Annotated[Floats, within("(0, 1]", rising=True), "values of r"] = (
+        0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0,
+    )  # fmt: skip
+    patience: Annotated[int, at_least(1), "passes without a find that end a search"] = 3
     seeds: int = 5
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        square = self.N >= 100 and math.isqrt(self.N) ** 2 == self.N
-        require(square, "N", "a square, at least 100", self.N)
-        require(self.M >= 50, "M", "at least 50", self.M)
+    def validate(self) -> None:
+        """Refuse sites that are no square, and too many archetypes."""
+        require(math.isqrt(self.N) ** 2 == self.N, "N", "a square, at least 100", self.N)
+        most = min(self.N, self.M) // 4
         for name in ("few", "many"):
-            most = min(self.N, self.M) // 4
-            require(2 <= getattr(self, name) <= most, name, f"2 to {most}", getattr(self, name))
-        require(self.tilt >= 1, "tilt", "at least 1", self.tilt)
-        r = self.qualities
-        rising = all(a < b for a, b in pairwise(r))
-        require(rising and r[0] > 0 and r[-1] <= 1, "qualities", "rising, in (0, 1]", r)
-        require(self.patience >= 1, "patience", "at least 1", self.patience)
-        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
+            require(getattr(self, name) <= most, name, f"2 to {most}", getattr(self, name))
 
     def archetypes(self, setting: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Draw the archetypes (K, N) of a setting and their exposures (K,)."""
@@ -181,41 +120,28 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(N=196, M=800, few=6, many=15, qualities=(0.3, 0.6, 1.0), patience=2, seeds=2),
-    "default": Config(),
-    "paper": Config(seeds=20),
+    "quick": {
+        "N": 196, "M": 800, "few": 6, "many": 15, "qualities": (0.3, 0.6, 1.0), "patience": 2,
+        "seeds": 2,
+    },
+    "default": {},
+    "paper": {"seeds": 20},
+}  # fmt: skip
+MINUTES = {"quick": 0.2, "default": 1.2, "paper": 5}
+_LESS = {name: variant.label for name, variant in VARIANTS.items() if name != "full"}
+COMPARED = {
+    **{f"onset_{s}": f"theory sees all from r = : {s}" for s in SETTINGS},
+    **{f"counted_{s}": f"all counted from r = : {s}" for s in SETTINGS},
+    "found_full": "part retrieved, all settings and r: full",
+    **{f"lost_{name}": f"lost against full: {label}" for name, label in _LESS.items()},
+    "gain_repulsion": "gained by L = 3 with repulsion over L = 1",
+    "gain_paper": "gained by L = 3 with repulsion over L = 1, paper's LAM",
+    **{f"false_{n}": f"false discoveries over K: {v.label}" for n, v in VARIANTS.items()},
 }
 
-RECORD = Record(
-    claim="each ingredient of the recovery from one operator, and the loss without it",
-    source="hopfield federation, supplement",
-    minutes={"quick": 0.2, "default": 1.2, "paper": 5},
-    measures={
-        **{f"onset_{s}": Measure(f"theory sees all from r = : {s}") for s in SETTINGS},
-        **{f"counted_{s}": Measure(f"all counted from r = : {s}") for s in SETTINGS},
-        "found_full": Measure("part retrieved, all settings and r: full"),
-        **{
-            f"lost_{name}": Measure(f"lost against full: {variant.label}")
-            for name, variant in VARIANTS.items()
-            if name != "full"
-        },
-        "gain_repulsion": Measure("gained by L = 3 with repulsion over L = 1"),
-        "gain_paper": Measure("gained by L = 3 with repulsion over L = 1, paper's LAM"),
-        **{
-            f"false_{name}": Measure(f"false discoveries over K: {variant.label}")
-            for name, variant in VARIANTS.items()
-        },
-    },
-)
 
-
-def run(config: Config, seed: int) -> Arrays:
-    """Recover with every variant at every setting and quality.
-
-    Scores are named ``measure/variant``. The axes are (setting, quality); ``n_archetypes`` is
-    (setting,), and ``onset`` (setting, 2) holds the values of r from which theory predicts that
-    the first archetype, and that all archetypes, are detectable.
-    """
+def measure(seed: int, config: Config) -> Arrays:
+    """Recover with every variant at every setting and quality."""
     rows, n_archetypes, onset = [], [], []
     for setting in SETTINGS:
         xi, exposures = config.archetypes(setting, seed)
@@ -312,11 +238,7 @@ def recover_by(
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Means over settings and qualities with standard errors over seeds; losses are paired.
-
-    In addition to the rows of the record, keys such as ``lost_..._letters`` hold a single setting.
-    Each variant also has its mean magnetisation, patterns kept over K, and CPU seconds.
-    """
+    """Means over settings and qualities with standard errors over seeds; losses are paired."""
     K = arrays["n_archetypes"][..., None]
     full = arrays["found/full"] / K
     counted = _from_quality(config, arrays["n_detected"] >= K)

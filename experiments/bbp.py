@@ -1,37 +1,23 @@
-"""Outliers and overlaps of archetypes follow the BBP theory (Fig. 5).
+"""Outliers and overlaps of archetypes follow the BBP theory (arXiv:2603.19902, Fig. 5).
 
-Source: arXiv:2603.19902, Fig. 5 and eqs. (41), (42).
-
-Examples of K = 6 archetypes of +-1 give a Hebbian operator. Three archetypes are strong; three are
-so rare that most draws hold none or one of their examples. The leading eigenpairs are compared with
-two predictions. The *plain* one, eqs. (41) and (42), uses the nominal exposures and orthogonal
-archetypes. The *finite-size* one uses the exposures of the draw and the actual archetypes; only its
-noise is asymptotic (`hopfed.theory.spikes.finite_size`). Labels and archetypes are used only to
-score.
-
-Measured (paper preset, 50 draws, +- standard error over draws). R^2 over draws of each of the nine
-strong outliers is at least .994 +- .002, plain -.23; pooled .9999, plain .967, as the paper
-reports. The median overlap gap is .00036 +- .00003, plain .0107, the paper .0163. All 80 weak
-archetypes whose predicted outlier lies above the test level are seen. Of the 323 that theory leaves
-in the bulk 2 are seen, as many as the 1% test allows. 47 lie between edge and test level, where
-theory predicts an outlier that no test can tell from noise; they are single examples at M = 6,400,
-and 21% of them are seen.
-
-Run it with ``hopfed run bbp --preset paper --out bbp.h5``.
+Three archetypes are strong; three are so rare that most draws hold none or one of their examples.
+The plain prediction, eqs. (41) and (42), takes nominal exposures and orthogonal archetypes, that of
+finite size those of the draw. Labels and archetypes are used only to score.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import r_squared, with_spread
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
@@ -43,37 +29,21 @@ TOP = 10  # leading eigenvalues stored for each draw, as in the paper's panel A
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N : sites.
-    M : numbers of examples, one draw each per seed.
-    quality : r of the examples, in (0, 1).
-    exposures, weak : exposures of the strong and of the weak archetypes, before normalisation.
-    alpha : false-alarm rate of the Tracy-Widom count.
-    seeds : draws.
-    """
-
-    N: int = 400
-    M: tuple[int, ...] = (400, 1600, 6400)
-    quality: float = 0.9
-    exposures: tuple[float, ...] = (0.5, 0.3, 0.2)
-    weak: tuple[float, ...] = (2e-4, 1.5e-4, 1e-4)
-    alpha: float = 0.01
+    N: Annotated[int, at_least(20), "sites"] = 400
+    M: Annotated[Ints, at_least(TOP), "numbers of examples, one draw each"] = (400, 1600, 6400)
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.9
+    exposures: Annotated[Floats, above(0), "of the strong archetypes"] = (0.5, 0.3, 0.2)
+    weak: Annotated[Floats, above(0), "exposures of the weak ones"] = (2e-4, 1.5e-4, 1e-4)
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 0.01
     seeds: int = 20
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.N >= 20, "N", "at least 20", self.N)
-        require(min(self.M) >= TOP, "M", f"at least {TOP} each", self.M)
-        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
-        for name in ("exposures", "weak"):
-            require(min(getattr(self, name)) > 0, name, "above 0", getattr(self, name))
-        require(self.n_archetypes <= TOP, "exposures", f"at most {TOP} with weak", self.exposures)
-        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
-        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
+    def validate(self) -> None:
+        """Refuse more archetypes than eigenvalues that are kept."""
+        few = self.n_archetypes <= TOP
+        require(few, "exposures", f"at most {TOP} with weak", self.exposures)
 
     @property
     def n_archetypes(self) -> int:
@@ -87,31 +57,22 @@ class Config:
         return shares / shares.sum()
 
 
-PRESETS = {
-    "quick": Config(seeds=5),
-    "default": Config(),
-    "paper": Config(seeds=50),
+PRESETS = {"quick": {"seeds": 5}, "default": {}, "paper": {"seeds": 50}}
+MINUTES = {"quick": 0.05, "default": 0.1, "paper": 0.2}
+COMPARED = {
+    "r2_lowest": ("lowest R^2 of one outlier, finite size", "", ">= .98"),
+    "r2_lowest_plain": "lowest R^2 of one outlier, plain",
+    "r2_pooled": ("lowest pooled R^2, finite size", ".955-.977"),
+    "r2_pooled_plain": ("lowest pooled R^2, plain", ".955-.977"),
+    "gap": ("median overlap gap, finite size", ".0163", "<= .003"),
+    "gap_plain": ("median overlap gap, plain", ".0163"),
+    "weak_above": ("weak, foreseen above the test: seen", "", "1"),
+    "weak_between": "weak, between edge and test: seen",
+    "weak_below": ("weak, foreseen in the bulk: seen", "~0", "0"),
 }
 
-RECORD = Record(
-    claim="outliers and overlaps of archetypes follow the BBP formulas",
-    source="hopfield federation, Fig. 5",
-    minutes={"quick": 0.05, "default": 0.1, "paper": 0.2},
-    measures={
-        "r2_lowest": Measure("lowest R^2 of one outlier, finite size", aim=">= .98"),
-        "r2_lowest_plain": Measure("lowest R^2 of one outlier, plain"),
-        "r2_pooled": Measure("lowest pooled R^2, finite size", ".955-.977"),
-        "r2_pooled_plain": Measure("lowest pooled R^2, plain", ".955-.977"),
-        "gap": Measure("median overlap gap, finite size", ".0163", "<= .003"),
-        "gap_plain": Measure("median overlap gap, plain", ".0163"),
-        "weak_above": Measure("weak, foreseen above the test: seen", aim="1"),
-        "weak_between": Measure("weak, between edge and test: seen"),
-        "weak_below": Measure("weak, foreseen in the bulk: seen", "~0", "0"),
-    },
-)
 
-
-def run(config: Config, seed: int) -> Arrays:
+def measure(seed: int, config: Config) -> Arrays:
     """Draw one sample for each M; arrays have M as their first axis."""
     draws = [_draw(config, M, seed) for M in config.M]
     return {name: np.stack([d[name] for d in draws]) for name in draws[0]}

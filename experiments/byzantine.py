@@ -1,35 +1,11 @@
 """Clients inject a pattern of their own; can the server tell it from an archetype?
 
-Fifty clients hold ten examples each of K = 4 archetypes (arXiv:2603.19902, supplement). The first n
-clients lie together. In every exchange they answer as if they also held a M noiseless examples of a
-pattern u, which they do not count. Their operators contain the spike ``a N u u^T / N``. Their sums
-of examples and their projections are consistent with it; all are in one group, where joint
-diagonalisation sees u best. When the server broadcasts u, liars give it all the M votes that the
-server accepts from each. u is the same in all rounds ("fixed") or a new one in each ("wandering").
-
-The defences are: none; new support in three rounds (persistence); support in half of ten random
-groups of clients (agreement); both; medians or trimmed means of the operators, entry by entry. In
-the scenario "rare" nobody lies, and only five clients see one of the archetypes. A false discovery
-is a broadcast pattern without an archetype at ``|m| >= .9``. The truth is used only to score.
-
-Measured (paper preset, 5 seeds, a = .3, +- sd over seeds). Every archetype that all clients see is
-kept. Without liars nothing is false, and persistence costs 2 rounds. False after 8 rounds:
-
-- fixed: 1 with none, persistence and trimmed; 1 with the median for any n, a little later.
-  Agreement admits none for n = 1 and 3, but fails against 5 of 50: they are in half of the groups
-  in 19 of 40 rounds (theory 15 +- 3). The pattern is broadcast in all seeds by round 2; with both
-  defences in 4 of 5 by round 7.
-- wandering: 8 with none, trimmed, median (0 at n = 1); agreement 3.8 +- .8 at n = 5; otherwise 0.
-- The price: with both, the rare archetype is broadcast in 4 of 5 seeds, 4 rounds late (of seeds 100
-  to 104 in one only). The groups cannot tell it from five liars: the area under their ROC is .46 +-
-  .05. The pooled score separates the two only by strength, which the liars choose (one seed: 1 at
-  a = .1, 0 at .5).
-
-One liar is counted as predicted (mean gap .02): its spike is counted from ``s2 (q + sqrt q)`` on.
-An archetype is seen from ``s2 sqrt q`` on; with this threshold .95 of the spikes would be counted
-at a = .1, instead of .10.
-
-Run it with ``hopfed run byzantine --preset paper --workers 2 --out byzantine.h5``.
+The first n clients lie together: in every exchange they answer as if they also held a M noiseless
+examples of a pattern u, which they do not count. u is the same in all rounds ("fixed") or a new one
+in each ("wandering"). The defences: none; new support in three rounds (persistence); support in
+half of ten random groups of clients (agreement); both; medians or trimmed means of the operators.
+In the scenario "rare" nobody lies, and only a few clients see one of the archetypes. The truth is
+used only to score. Source: arXiv:2603.19902, supplement.
 """
 
 from __future__ import annotations
@@ -39,17 +15,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import comb
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.data.channel import rademacher
 from hopfed.data.stream import ArchetypeStream
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.spiked import Spiked
 from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
@@ -76,43 +53,33 @@ SCORES = ("level", "rounds", "groups")  # scores to which the defences apply a t
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N, K, clients, examples, rounds : sites, archetypes, clients, examples of each in a round.
-    quality : r of the examples.
-    attackers : numbers of lying clients; each has a scenario of both kinds.
-    amplitude : a of every liar.
-    amplitudes : values of a for the test whether the spike of a single liar is counted.
-    few : number of clients that see the rare archetype of the scenario "rare".
-    seeds : draws.
-    """
-
-    N: int = 256
-    K: int = 4
+    N: Annotated[int, at_least(50), "sites"] = 256
+    K: Annotated[int, at_least(2), "archetypes"] = 4
     clients: int = 50
-    examples: int = 10
-    rounds: int = 8
-    quality: float = 0.8
-    attackers: tuple[int, ...] = (1, 3, 5)
-    amplitude: float = 0.3
-    amplitudes: tuple[float, ...] = (0.04, 0.06, 0.08, 0.09, 0.1, 0.11, 0.12, 0.14)
-    few: int = 5
+    examples: Annotated[int, at_least(1), "of each client in a round"] = 10
+    rounds: Annotated[int, at_least(1)] = 8
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.8
+    attackers: Annotated[Ints, at_least(1), "lying clients, a scenario of both kinds each"] = (
+        1,
+        3,
+        5,
+    )
+    amplitude: Annotated[float, above(0), "a of every liar"] = 0.3
+    amplitudes: Annotated[Floats, above(0), "of a single liar whose spike is counted or not"] = (
+        0.04, 0.06, 0.08, 0.09, 0.1, 0.11, 0.12, 0.14,
+    )  # fmt: skip
+    few: Annotated[int, at_least(1), "clients that see the rare archetype"] = 5
     seeds: int = 2
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        for name, least in {"N": 50, "K": 2, "examples": 1, "rounds": 1, "seeds": 1}.items():
-            require(getattr(self, name) >= least, name, f"at least {least}", getattr(self, name))
+    def validate(self) -> None:
+        """Refuse liars without honest clients."""
         for name in ("attackers", "few"):
-            least, most = np.min(getattr(self, name)), np.max(getattr(self, name))
-            inside = least >= 1 and most < self.clients
-            require(inside, name, f"between 1 and {self.clients - 1}", getattr(self, name))
-        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
-        require(self.amplitude > 0, "amplitude", "above 0", self.amplitude)
-        require(min(self.amplitudes) > 0, "amplitudes", "above 0", self.amplitudes)
+            most = np.max(getattr(self, name))
+            rule = f"between 1 and {self.clients - 1}"
+            require(most < self.clients, name, rule, getattr(self, name))
 
     @property
     def scenarios(self) -> dict[str, tuple[int, str]]:
@@ -122,42 +89,38 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(N=80, K=3, clients=10, rounds=3, attackers=(2,), amplitudes=(0.02, 0.3), few=2),
-    "default": Config(),
-    "paper": Config(seeds=5),
+    "quick": {
+        "N": 80, "K": 3, "clients": 10, "rounds": 3, "attackers": (2,), "amplitudes": (0.02, 0.3),
+        "few": 2,
+    },
+    "default": {},
+    "paper": {"seeds": 5},
+}  # fmt: skip
+MINUTES = {"quick": 0.2, "default": 2, "paper": 5}
+COMPARED = {
+    **{
+        f"{key}/{name}": (f"{label}, {name}", "", aim)
+        for key, label, aim in (
+            ("false/fixed", "false discoveries in a broadcast, fixed spike", ""),
+            ("false/wandering", "false discoveries in a broadcast, wandering spike", ""),
+            ("false/clean", "false discoveries in a broadcast, no liars", "0"),
+            ("kept", "archetypes kept at the end, liars of any number", "1"),
+            ("delay", "rounds until the archetypes are broadcast", ""),
+            ("rare", "rare archetype broadcast at the end", ""),
+        )
+        for name in DEFENCES
+    },
+    **{
+        f"auc/{truth}/{kind}/{s}": f"area under the ROC, {truth} archetypes against {kind} spike: {s}"
+        for truth, kind, s in product(("common", "rare"), KINDS, SCORES)
+    },
+    "visible_gap": ("spikes counted, mean gap to the foreseen share", "", "<= .1"),
+    "passing_gap": "spikes supported by half of the groups, gap to foreseen",
 }
 
-RECORD = Record(
-    claim="with few liars, agreement detects an injected pattern; robust means of entries do not",
-    source="hopfield federation, supplement",
-    minutes={"quick": 0.2, "default": 2, "paper": 5},
-    measures={
-        **{
-            f"{key}/{name}": Measure(f"{label}, {name}", aim=aim)
-            for key, label, aim in (
-                ("false/fixed", "false discoveries in a broadcast, fixed spike", ""),
-                ("false/wandering", "false discoveries in a broadcast, wandering spike", ""),
-                ("false/clean", "false discoveries in a broadcast, no liars", "0"),
-                ("kept", "archetypes kept at the end, liars of any number", "1"),
-                ("delay", "rounds until the archetypes are broadcast", ""),
-                ("rare", "rare archetype broadcast at the end", ""),
-            )
-            for name in DEFENCES
-        },
-        **{
-            f"auc/{truth}/{kind}/{score}": Measure(
-                f"area under the ROC, {truth} archetypes against {kind} spike: {score}"
-            )
-            for truth, kind, score in product(("common", "rare"), KINDS, SCORES)
-        },
-        "visible_gap": Measure("spikes counted, mean gap to the foreseen share", aim="<= .1"),
-        "passing_gap": Measure("spikes supported by half of the groups, gap to foreseen"),
-    },
-)
 
-
-def run_round(
-    config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
+def measure_round(
+    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
 ) -> tuple[Arrays, Arrays | None]:
     """Play one round with every defence in every scenario, and record the defences' scores."""
     xi = rademacher(config.K, config.N, stream(seed, "byzantine"))
@@ -202,10 +165,7 @@ def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[in
 
 
 def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
-    """Score of the pooled operators, and share of groups, by scenario: (K + rounds,) each.
-
-    The first K values are those of the archetypes, then come the liars' patterns of all rounds.
-    """
+    """Score of the pooled operators, and share of groups, by scenario: (K + rounds,) each."""
     arrays: Arrays = {}
     L, s2 = config.clients, 1 - config.quality**2
     honest = _heard(_method(config, xi, "clean", seed), t, seed, range(L))
@@ -236,18 +196,7 @@ def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
 
 
 def foresee_visible(config: Config) -> Arrays:
-    """Strength of one liar's spike over the phase boundary, and the chance that it is counted.
-
-    The spike has no noise and is added to the noise of the examples. Its eigenvalue is
-    ``theta + s2 / (1 - s2 q / theta)`` from ``theta = s2 (q + sqrt q)`` on. This boundary is
-    higher by ``s2 q`` than for an archetype (F. Benaych-Georges, R. R. Nadakuditi, Adv. Math. 227
-    (2011) 494). The eigenvalue fluctuates like the resolvent of the noise in a fixed direction.
-
-    Examples
-    --------
-    >>> foresee_visible(Config(amplitudes=(0.05, 0.2)))["foreseen/visible"].round(2)
-    array([0., 1.])
-    """
+    """Strength of one liar's spike over the phase boundary, and the chance that it is counted."""
     N, M = config.N, config.clients * config.examples
     q, s2 = N / M, 1 - config.quality**2
     boundary = s2 * (q + np.sqrt(q))
@@ -262,13 +211,7 @@ def foresee_visible(config: Config) -> Arrays:
 
 
 def foresee_passing(config: Config, liars: int) -> float:
-    """Chance that `liars` clients, drawn at random, are in enough groups for the quorum.
-
-    Examples
-    --------
-    >>> [round(foresee_passing(Config(), n), 2) for n in (4, 5, 6)]
-    [0.0, 0.37, 0.7]
-    """
+    """Chance that `liars` clients, drawn at random, are in enough groups for the quorum."""
     groups = Spiked.client_groups
     ways = np.zeros((groups + 1, liars + 1))  # by groups touched and clients drawn so far
     ways[0, 0] = 1
@@ -282,11 +225,7 @@ def foresee_passing(config: Config, liars: int) -> float:
 
 
 def judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
-    """Values (seeds, any) of a score for "common", "rare" and "injected" patterns, most liars.
-
-    There is a value for every round; the score "rounds" is the number of rounds whose pooled
-    operators support a pattern.
-    """
+    """Values (seeds, any) of a score for "common", "rare" and "injected" patterns, most liars."""
     names = f"{max(config.attackers)} {kind}", "rare"
     which = "level" if score == "rounds" else score
     lies, rare = (arrays[f"{name}/support/{which}"] for name in names)
@@ -300,13 +239,7 @@ def judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, n
 
 
 def area(true: np.ndarray, false: np.ndarray, seeds: np.ndarray) -> float:
-    """Area under the ROC over some seeds: chance that true exceeds false, ties counted half.
-
-    Examples
-    --------
-    >>> area(np.array([[3, 2]]), np.array([[1, 2]]), np.array([0]))
-    0.875
-    """
+    """Area under the ROC over some seeds: chance that true exceeds false, ties counted half."""
     difference = true[seeds].ravel()[:, None] - false[seeds].ravel()
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 

@@ -1,50 +1,10 @@
 """How much an associative memory holds, by rule, and from how damaged a cue it recalls.
 
-Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped
-with a given probability; recall is serial and without noise. The results are compared with theory
-(theory/NOTES.md, Capacity of Hebb's rule, Capacity of a dreaming memory, Capacity of dense
-memories): .138 of Amit, Gutfreund and Sompolinsky, the capacity of a dreaming memory, 1 of the
-projector, Gardner's law for the dense memory and the random energy model for the exponential one.
-The last two hold numbers of patterns that grow as N^2 and exp(N); they are measured at small N.
-
-Beside random patterns there are correlated ones (every site follows a common parent), pictures
-(`data`, silhouettes; letters where no file is given) and the rows of a table (`table`, an .npz or
-.csv of binary rows; left out where none is given).
-
-Measured (default preset, four seeds, silhouettes, and the 334 distinct ones of 516 rows of 222
-traits of animals; +- is a standard error; nothing was tuned):
-
-- Hebb, N = 2,000, from the patterns: overlap .9976 +- .0003 at K / N = .1 (theory .9980), .9931 +-
-  .0012 at .12 (.9932). So below .9 of capacity the overlap is that of theory within 1.3 standard
-  errors, the largest gap of four loads. At .13 some cues are lost already, .963 +- .009 (.987), and
-  above .138, where theory has none left, a finite memory goes on returning some: half are lost at
-  .1561 +- .0005, which is not .138;
-- that load falls with N: .174, .164, .156, .153 at N = 500, 1,000, 2,000, 4,000. A line in N^(-1/2)
-  ends at .1393 +- .0013 for infinite N: .1379 of Amit, Gutfreund and Sompolinsky is within two
-  standard errors of that. A longer series made for this (40 seeds at N = 500 to 2,000, ten, eight
-  and four at 4,000, 8,000 and 16,000: .1725, .1646, .1561, .1518, .1486, .1453) ends at .1394 +-
-  .0005 (chi^2 11 of 4 degrees of freedom); a line in N^(-2/3) at .1425 (41), and one in 1 / N does
-  not fit (185). So the exponent of the correction, which is not known beforehand, moves the limit
-  by .003. At a fixed load above capacity, 1.1 times it, the overlap falls with N, .90, .83,
-  .76, .68, towards the .3 of a lost pattern; at .95 of it, and N = 4,000, it is .9823 +- .0044
-  (.9862);
-- dreamed, t = 1: .9987 at .3 (theory .9988), .9947 +- .0004 at .36 (.9939), within .8 standard
-  errors below .9 of capacity. Nearer to it they depart from theory: at .95 the overlap is .9938 +-
-  .0002 (.9924), and half are lost at .4553 for N = 2,000, in the limit at .4094 +- .0031, where
-  theory, which is replica symmetric, has .387;
-- projector: every pattern is returned up to the largest load, .9;
-- dense, n = 3, N = 200: overlaps .998, .990, .972, .915 at loads .1 to .25 (theory .998, .988,
-  .961, .869), half are lost at .298 in place of .252;
-- exponential, beta = .5, N = 32: at log(K) / N = .2 half return from .207 flips (law .180);
-- basins at K / N = .1, flips repaired to an overlap of .95: Hebb .22, dreamed and projector .31,
-  dense and exponential .4, the largest asked for. At .5: projector .09, dense and exponential .4;
-- correlated patterns, pictures and tables: Hebb's rule and the dense one with n = 3 fall into the
-  common part (overlap .5 to .65 from the patterns themselves), dreaming with t = 1 returns a few
-  of them, and only the projector and the exponential rule return all. At K / N = .1 the projector
-  repairs .31, .32 and .30 of the sites, the exponential rule .4, .4 and .32.
-
-Run it with ``hopfed run capacity --workers 2 --out capacity.h5``, with ``--set data=FILE --set
-table=FILE`` for pictures and a table.
+Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped with
+a given probability; recall is serial and without noise. Beside random patterns there are correlated
+ones (every site follows a common parent), pictures and rows of a table. The results are compared
+with theory (theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memories); the
+dense and the exponential rule hold N^2 and exp(N) patterns and are measured at small N.
 """
 
 from __future__ import annotations
@@ -52,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.readers import as_examples, read_numbers
 from hopfed.data.silhouettes import load_silhouettes
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.critical import crossing, half_lost, limit
 from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
@@ -74,63 +35,45 @@ ALIKE = 0.9  # rows of pictures and tables nearer than this to another are left 
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N : sites of random and correlated patterns.
-    loads : values of K / N, rising.
-    flips : shares of the sites that are flipped in the cues, rising.
-    cues : patterns that are asked for at each point.
-    t, n, beta : of the rules dreamed, dense and exponential.
-    parent : overlap of two correlated patterns, in (0, 1).
-    data, table : files of silhouettes and of binary rows; "" for letters and for none.
-    dense_sites, dense_loads : sites and loads 3 K / N^2 at which the law of n = 3 is looked at.
-    exp_sites, exp_beta, exp_rates : sites, beta and log(K) / N for that of the exponential rule.
-    sizes, ratios : sites, and loads over the capacity of an endless memory, rising, at which the
-        capacities of finite ones are looked for, hebb and dreamed; the small sizes are drawn more
-        often, in proportion.
-    seeds : draws.
-    """
-
-    N: int = 2000
-    loads: tuple[float, ...] = (
+    N: Annotated[int, at_least(10), "sites of random and correlated patterns"] = 2000
+    loads: Annotated[Floats, within("[0, 1)", rising=True), "values of K / N"] = (
         0.02, 0.05, 0.1, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.2, 0.3, 0.36, 0.4, 0.43, 0.46,
         0.5, 0.9,
     )  # fmt: skip
-    flips: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)
-    cues: int = 20
-    t: float = 1.0
-    n: int = 3
-    beta: float = 1.0
-    parent: float = 0.3
-    data: str = ""
-    table: str = ""
-    dense_sites: int = 200
-    dense_loads: tuple[float, ...] = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
-    exp_sites: int = 32
-    exp_beta: float = 0.5
-    exp_rates: tuple[float, ...] = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.38)
-    sizes: tuple[int, ...] = (500, 1000, 2000, 4000)
-    ratios: tuple[float, ...] = (0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4)
+    flips: Annotated[Floats, within("[0, 0.5)", rising=True), "shares of the sites, in cues"] = (
+        0.0, 0.05, 0.1, 0.2, 0.3, 0.4,
+    )  # fmt: skip
+    cues: Annotated[int, at_least(1), "patterns that are asked for at each point"] = 20
+    t: Annotated[float, "of the rule dreamed"] = 1.0
+    n: Annotated[int, "of the rule dense"] = 3
+    beta: Annotated[float, "of the rule exponential"] = 1.0
+    parent: Annotated[float, within("(0, 1)"), "overlap of two correlated patterns"] = 0.3
+    data: Annotated[str, "file of silhouettes; empty for letters"] = ""
+    table: Annotated[str, "file of binary rows; empty for none"] = ""
+    dense_sites: Annotated[int, at_least(10), "of the law of n = 3"] = 200
+    dense_loads: Annotated[Floats, within("[0, 9)", rising=True), "3 K / N^2 of it"] = (
+        0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
+    )  # fmt: skip
+    exp_sites: Annotated[int, at_least(10), "of the law of the exponential rule"] = 32
+    exp_beta: Annotated[float, "of it"] = 0.5
+    exp_rates: Annotated[Floats, within("[0, 0.6)", rising=True), "log(K) / N of it"] = (
+        0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.38,
+    )  # fmt: skip
+    sizes: Annotated[Ints, at_least(100, rising=True), "sites of finite memories"] = (
+        500, 1000, 2000, 4000,
+    )  # fmt: skip
+    ratios: Annotated[Floats, within("[0, 2)", rising=True), "loads over capacity, of these"] = (
+        0.95, 1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4,
+    )  # fmt: skip
     seeds: int = 4
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("N", "dense_sites", "exp_sites"):
-            require(getattr(self, name) >= 10, name, "at least 10", getattr(self, name))
-        tops = {"loads": 1.0, "flips": 0.5, "dense_loads": 9.0, "exp_rates": 0.6, "ratios": 2.0}
-        for name, top in tops.items():
-            values = getattr(self, name)
-            rising = bool((np.diff(values) > 0).all())
-            holds = rising and values[0] >= 0 and values[-1] < top
-            require(holds, name, f"rising, in [0, {top:g})", values)
-        require(min(self.loads) * self.N >= 1, "loads", f"at least {1 / self.N:g}", self.loads)
-        fits = min(self.sizes) >= 100 and bool((np.diff(self.sizes) > 0).all())
-        require(fits, "sizes", "rising, at least 100", self.sizes)
-        require(self.cues >= 1 and self.seeds >= 1, "cues and seeds", "at least 1", self.cues)
-        require(0 < self.parent < 1, "parent", "in (0, 1)", self.parent)
+    def validate(self) -> None:
+        """Refuse a load of less than one pattern."""
+        least = 1 / self.N
+        require(min(self.loads) >= least, "loads", f"at least {least:g}", self.loads)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -139,46 +82,34 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(
-        N=500,
-        loads=(0.05, 0.1, 0.14, 0.2, 0.4, 0.8),
-        seeds=2,
-        dense_sites=100,
-        dense_loads=(0.1, 0.2, 0.3),
-        exp_sites=24,
-        exp_rates=(0.1, 0.2, 0.3),
-        sizes=(250, 500, 1000),
-    ),
-    "default": Config(),
-    "paper": Config(seeds=10),
+    "quick": {
+        "N": 500, "loads": (0.05, 0.1, 0.14, 0.2, 0.4, 0.8), "seeds": 2, "dense_sites": 100,
+        "dense_loads": (0.1, 0.2, 0.3), "exp_sites": 24, "exp_rates": (0.1, 0.2, 0.3),
+        "sizes": (250, 500, 1000),
+    },
+    "default": {},
+    "paper": {"seeds": 10},
+}  # fmt: skip
+MINUTES = {"quick": 0.2, "default": 2.5, "paper": 6}
+COMPARED = {
+    "critical_hebb": ("load at which half of the patterns are lost, hebb", "", ".138"),
+    "critical_dreamed": ("the same, dreamed", "", ".387 at t = 1"),
+    "sizes_hebb": "that load by number of sites, hebb",
+    "sizes_dreamed": "the same, dreamed",
+    "limit_hebb": ("its limit as N grows, linear in N^(-1/2), hebb", "", ".138"),
+    "limit_dreamed": ("the same, dreamed", "", ".387 at t = 1"),
+    "edge_hebb": "overlap at .95 of capacity by N, and of theory, hebb",
+    "edge_dreamed": "the same, dreamed",
+    "held_projector": ("largest load with all patterns returned, projector", "", "1"),
+    "gap_hebb": ("largest gap to theory below .9 of capacity, in standard errors", "", "< 2"),
+    "gap_dreamed": ("the same, dreamed", "", "< 2"),
+    "critical_dense": ("load 3 K / N^2 at which half are lost, dense", "", ".252"),
+    "reach_exponential": "flips from which half return at log(K) / N = .2, and by law",
+    "basin": "flips from which .95 is reached at K / N = .1, by rule",
 }
 
-RECORD = Record(
-    claim="each rule holds as many patterns as its law says, and more from better cues",
-    source="laws of Amit et al. 1985, Fachechi et al. 2019, Gardner 1987, Lucibello 2024",
-    minutes={"quick": 0.2, "default": 2.5, "paper": 6},
-    measures={
-        "critical_hebb": Measure("load at which half of the patterns are lost, hebb", aim=".138"),
-        "critical_dreamed": Measure("the same, dreamed", aim=".387 at t = 1"),
-        "sizes_hebb": Measure("that load by number of sites, hebb"),
-        "sizes_dreamed": Measure("the same, dreamed"),
-        "limit_hebb": Measure("its limit as N grows, linear in N^(-1/2), hebb", aim=".138"),
-        "limit_dreamed": Measure("the same, dreamed", aim=".387 at t = 1"),
-        "edge_hebb": Measure("overlap at .95 of capacity by N, and of theory, hebb"),
-        "edge_dreamed": Measure("the same, dreamed"),
-        "held_projector": Measure("largest load with all patterns returned, projector", aim="1"),
-        "gap_hebb": Measure(
-            "largest gap to theory below .9 of capacity, in standard errors", aim="< 2"
-        ),
-        "gap_dreamed": Measure("the same, dreamed", aim="< 2"),
-        "critical_dense": Measure("load 3 K / N^2 at which half are lost, dense", aim=".252"),
-        "reach_exponential": Measure("flips from which half return at log(K) / N = .2, and by law"),
-        "basin": Measure("flips from which .95 is reached at K / N = .1, by rule"),
-    },
-)
 
-
-def run(config: Config, seed: int) -> Arrays:
+def measure(seed: int, config: Config) -> Arrays:
     """Overlaps and shares returned: (rules, loads, flips) by kind of data, and the two laws."""
     arrays: Arrays = {}
     for name in DATA:
@@ -230,13 +161,7 @@ def patterns_of(config: Config, name: str, seed: int) -> np.ndarray:
 
 
 def apart(rows: np.ndarray) -> np.ndarray:
-    """Rows of which none is nearer than `ALIKE` to one before it.
-
-    Examples
-    --------
-    >>> apart(np.array([[1, 1, -1], [1, 1, -1], [-1, 1, 1]], np.int8)).tolist()
-    [[1, 1, -1], [-1, 1, 1]]
-    """
+    """Rows of which none is nearer than `ALIKE` to one before it."""
     near = np.abs(rows @ rows.T.astype(np.float32)) / rows.shape[1] > ALIKE
     kept: list[int] = []
     for i in range(len(rows)):
@@ -268,10 +193,7 @@ def _exponential_law(config: Config, seed: int) -> np.ndarray:
 
 
 def _by_size(config: Config, seed: int) -> np.ndarray:
-    """Overlap and share returned from undamaged cues: (2, hebb and dreamed, sizes, ratios).
-
-    A memory of N sites is drawn max(sizes) / N times, which costs the small ones less still.
-    """
+    """Overlap and share returned from undamaged cues: (2, hebb and dreamed, sizes, ratios)."""
     rules = (Hebb(), Dreamed(config.t))
     out = np.zeros((2, len(rules), len(config.sizes), len(config.ratios)))
     for (i, rule), (j, N) in product(enumerate(rules), enumerate(config.sizes)):
@@ -349,13 +271,7 @@ def _pairs(names: Iterable[Any], values: Iterable[tuple[float, float]]) -> str:
 
 
 def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
-    """Largest share of flips from which .95 is reached, linear between those tried.
-
-    Examples
-    --------
-    >>> basin(np.array([0.0, 0.1, 0.2]), np.array([1.0, 1.0, 0.9])).__round__(6)
-    0.15
-    """
+    """Largest share of flips from which .95 is reached, linear between those tried."""
     low = np.flatnonzero(overlap < 0.95)
     if not len(low):
         return float(flips[-1])
@@ -367,10 +283,7 @@ def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
 
 
 def gap(overlap: np.ndarray, loads: np.ndarray, t: float) -> float:
-    """Largest gap of mean overlaps (seeds, loads) to theory, in standard errors over the seeds.
-
-    The standard error is at least that of one wrong site in one cue, where nothing was wrong.
-    """
+    """Largest gap of mean overlaps (seeds, loads) to theory, in standard errors over the seeds."""
     if len(overlap) < 2 or not len(loads):
         return 0.0
     predicted = storage.magnetisation(loads, t)

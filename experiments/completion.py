@@ -1,46 +1,25 @@
 """Completing entries that are missing: stored patterns, and rows of a table that were not stored.
 
-Stored patterns (random ones, and pictures: silhouettes from `data`, letters without a file): a
-share of the sites is masked, of those observed one in twenty is wrong, and each rule fills the
-gaps, the observed sites held. The score is the share of masked sites that are right.
-
-Rows of a table: nine rows in ten are stored, gaps in the others are filled. Memories hold the rows
-themselves; the graded one holds archetypes, means of K classes fitted to the same rows by
-expectation maximisation (theory/NOTES.md, Expectation maximisation by exchanges), K chosen by the
-likelihood of an eighth of them that the fit does not see. Controls are the commoner value of each
-column, and, where the table is simulated, the true classes, which nothing can beat. The table is
-that of `table`, an .npz or .csv, or simulated: five classes whose means are uniform in (-1, 1).
-
-Measured (default preset, five seeds; nothing was tuned):
-
-- random patterns, K / N = .15, .99 of the masked sites right: Hebb up to a tenth masked, dreamed
-  and projector up to eight tenths, dense up to nine, exponential up to 95%;
-- letters, half masked: Hebb .81, dense (n = 3) .83, dreamed .97, projector and exponential 1.00.
-  Silhouettes: .78, .80, .96, 1.00 and 1.00;
-- rows of the simulated table, half masked: commoner value .607, projector .501, nearest row .654,
-  dense .702, graded .729, the true classes .738. Five classes were chosen in all seeds, and no
-  share masked cost the graded memory more than .9 points;
-- 516 rows of 222 traits of animals, half masked: commoner value .809, dense .821, graded .917 (30
-  to 40 classes), nearest row .937: there the graded memory is not the best, since each animal was
-  described by several people; it is ahead only where 95% are masked (.87 to .86);
-- the projector is of no use to rows that were not stored: with more rows than columns it is the
-  identity, and every state is a rest state.
-
-Run it with ``hopfed run completion --workers 2 --out completion.h5``.
+Of stored patterns a share of the sites is masked, of those observed one in twenty is wrong, and
+each rule fills the gaps. Nine rows in ten of a table are stored, gaps in the others are filled: by
+memories of the rows, and by a graded one of K class means fitted to them by expectation
+maximisation, K chosen by the likelihood of an eighth that the fit does not see. Controls are the
+commoner value of each column, and the true classes of a simulated table, which nothing can beat.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.readers import as_examples, read_numbers
 from hopfed.data.silhouettes import load_silhouettes
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.energies import log_sum_exp
@@ -58,66 +37,45 @@ SMOOTH = 1.0  # rows of each value that a class is given beforehand
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N, K : sites and number of the stored patterns.
-    masked : shares of the sites that are missing, rising.
-    cues : patterns or rows that are completed.
-    classes : numbers of archetypes to choose from.
-    rows, columns : of the simulated table.
-    data, table : files of silhouettes and of binary rows; "" for letters and for a simulated table.
-    seeds : draws.
-    """
-
-    N: int = 400
-    K: int = 60
-    masked: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
-    cues: int = 60
-    classes: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40)
-    rows: int = 600
-    columns: int = 60
-    data: str = ""
-    table: str = ""
+    N: Annotated[int, at_least(10), "sites of the stored patterns"] = 400
+    K: Annotated[int, at_least(1), "number of them"] = 60
+    masked: Annotated[Floats, within("(0, 1)", rising=True), "shares that are missing"] = (
+        0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95,
+    )  # fmt: skip
+    cues: Annotated[int, at_least(1), "patterns or rows that are completed"] = 60
+    classes: Annotated[Ints, at_least(1), "numbers of archetypes to choose from"] = (
+        1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40,
+    )  # fmt: skip
+    rows: Annotated[int, at_least(20), "of the simulated table"] = 600
+    columns: Annotated[int, at_least(10), "of it"] = 60
+    data: Annotated[str, "file of silhouettes; empty for letters"] = ""
+    table: Annotated[str, "file of binary rows; empty for a simulated table"] = ""
     seeds: int = 5
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.N >= 10 and self.columns >= 10, "N", "at least 10", self.N)
-        require(self.K >= 1, "K", "at least 1", self.K)
-        rising = bool((np.diff(self.masked) > 0).all())
-        holds = rising and self.masked[0] > 0 and max(self.masked) < 1
-        require(holds, "masked", "rising, in (0, 1)", self.masked)
-        require(min(self.classes) >= 1, "classes", "at least 1", self.classes)
-        require(self.rows >= 20, "rows", "at least 20", self.rows)
-        require(self.cues >= 1 and self.seeds >= 1, "cues and seeds", "at least 1", self.cues)
 
 
 PRESETS = {
-    "quick": Config(N=200, K=30, masked=(0.3, 0.6, 0.9), cues=30, classes=(2, 5, 8), rows=300,
-                    seeds=2),
-    "default": Config(),
-    "paper": Config(seeds=20, cues=200),
-}  # fmt: skip
-
-RECORD = Record(
-    claim="memories fill gaps; graded archetypes come near the best for rows that were not stored",
-    source="proposed here",
-    minutes={"quick": 0.1, "default": 0.3, "paper": 2},
-    measures={
-        "random": Measure("masked sites right at half masked, random patterns, by rule"),
-        "pictures": Measure("the same, pictures"),
-        "most_random": Measure("largest share masked with .99 right, random patterns, by rule"),
-        "table": Measure("masked entries right at half masked, rows not stored, by method"),
-        "below_best": Measure("graded below the true classes, points"),
-        "classes": Measure("archetypes chosen, by seed"),
+    "quick": {
+        "N": 200, "K": 30, "masked": (0.3, 0.6, 0.9), "cues": 30, "classes": (2, 5, 8),
+        "rows": 300, "seeds": 2,
     },
-)
+    "default": {},
+    "paper": {"seeds": 20, "cues": 200},
+}  # fmt: skip
+MINUTES = {"quick": 0.1, "default": 0.3, "paper": 2}
+COMPARED = {
+    "random": "masked sites right at half masked, random patterns, by rule",
+    "pictures": "the same, pictures",
+    "most_random": "largest share masked with .99 right, random patterns, by rule",
+    "table": "masked entries right at half masked, rows not stored, by method",
+    "below_best": "graded below the true classes, points",
+    "classes": "archetypes chosen, by seed",
+}
 
 
-def run(config: Config, seed: int) -> Arrays:
+def measure(seed: int, config: Config) -> Arrays:
     """Shares of masked entries that are right: (rules, masked) and (methods, masked)."""
     arrays: Arrays = {}
     for name in PATTERNS:
@@ -211,21 +169,7 @@ def chosen_classes(
 def fit_classes(
     rows: np.ndarray, K: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit K classes by expectation maximisation: means (K, N), shares (K,); best of a few starts.
-
-    Parameters
-    ----------
-    rows : (M, N) of +-1.
-    K : classes.
-    rng : of the starts, K random rows each.
-
-    Examples
-    --------
-    >>> rows = np.repeat(np.array([[1, 1, 1, -1], [-1, -1, 1, 1]]), 50, axis=0)
-    >>> means, shares = fit_classes(rows, 2, np.random.default_rng(1))
-    >>> sorted(np.sign(means).astype(int).tolist()), shares.round(2)
-    ([[-1, -1, 1, 1], [1, 1, 1, -1]], array([0.5, 0.5]))
-    """
+    """Fit K classes by expectation maximisation: means (K, N), shares (K,); best of a few starts."""
     fits = [_climb(rows, K, rng) for _ in range(STARTS)]
     _, means, shares = min(fits, key=lambda fit: fit[0])
     return means, shares

@@ -1,59 +1,28 @@
 """Clients with noisy data profit from a client with clean data, and from one another.
 
-Source: arXiv:2603.19902, supplement; theory/NOTES.md, "Outliers and overlaps" and "Score and
-acceptance".
-
-Each row is a federation of clients of given qualities. It is compared with federations of one: each
-client alone on the same examples. The paper's rows have the qualities (.8, .8, .8), (.8, .2, .2)
-and (.2, .2, .2); K = 3 and three clients are our choice. Two harder rows are added, in which no
-client's batch shows an archetype: three clients of quality .08, which find the archetypes alone
-after many rounds; and 24 clients of quality .08 with so few examples that each stays below its
-threshold even after all rounds (margin .85 after 12 rounds; 1.2 to 4.2 for all together).
-
-The prediction treats all examples so far alike: gamma of the spiked model, and the magnetisation
-``erf(sqrt(gamma / (1 - gamma) / 2))`` of the signs of an archetype's projection.
-
-Measured (paper preset, 10 seeds; m is a mean over archetypes, +- sd over seeds; `worst alone` is
-the client with the lowest m alone). The paper's rows are easy: in theory a client of quality .2 is
-at 5.6 times its threshold in the first round. Together with a clean client or with equal ones it
-has m = 1 from the first round on. The hard rows:
-
-    quality .08         m in the last round       predicted  rounds to find all
-    3 clients           .9997 +- .0007            .9998      3
-      worst alone       .945 +- .012              .960       10
-    24 clients          .996 +- .003              .997       5
-      worst alone       0 +- 0                    0          never
-
-So pooling shows archetypes that no client can see alone, as well as theory allows: the server reads
-patterns again when it has more evidence (`hopfed.hopfield.memory.remembered`). Examples this noisy
-do not identify their archetype (r sqrt(N) = 1.6) and have no votes
-(`hopfed.hopfield.memory.voting`): without the exchange (``--set votes=false``, three seeds) all
-results are the same. No false discovery is left at the end. The first patterns may be mixtures of
-archetypes that the spectrum does not yet separate, so a pattern is used only after three rounds of
-support (`persistence`). With 1 round (three seeds) up to 2 mixtures are left, and the structure
-rule, which weights clients by known patterns, has m = .74 +- .33 with 24 clients.
-
-The structure rule gives a client of quality .2 the weight .06 beside a client of .8 with .5, with
-equal m. It excludes four in ten of the 24 clients, whose batches of 33 show no structure, and has
-m = .987 +- .005.
-
-Run it with ``hopfed run cooperation --preset paper --workers 2 --out cooperation.h5``.
+Each row is a federation of clients of given qualities, compared with each client alone on the same
+examples. The paper's rows are (.8, .8, .8), (.8, .2, .2) and (.2, .2, .2); in two harder ones no
+batch shows an archetype: three clients of quality .08, and 24 with so few examples that each stays
+below its threshold after all rounds. The prediction treats all examples so far alike: gamma of the
+spiked model, and ``erf(sqrt(gamma / (1 - gamma) / 2))``. Source: arXiv:2603.19902, supplement;
+theory/NOTES.md, "Outliers and overlaps" and "Score and acceptance".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import erf
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.channel import rademacher
 from hopfed.data.stream import ArchetypeStream
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.structured import rounds_until
@@ -84,53 +53,31 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N, K, rounds : sites, archetypes, rounds.
-    first, others : for each row the quality of the first client, and of all others.
-    clients, examples : for each row the number of clients, and of examples per client and round.
-    alone : number of clients of each row that also work alone.
-    weight : w of the fixed rule.
-    discount : share of the evidence that is left after a round.
-    persistence : rounds whose operators must support a pattern before it is used.
-    votes : whether clients vote on the patterns.
-    alpha : false-alarm rate of each round's count.
-    seeds : draws.
-    """
-
-    N: int = 400
-    K: int = 3
-    rounds: int = 12
-    first: tuple[float, ...] = (0.8, 0.8, 0.2, 0.08, 0.08)
-    others: tuple[float, ...] = (0.8, 0.2, 0.2, 0.08, 0.08)
-    clients: tuple[int, ...] = (3, 3, 3, 3, 24)
-    examples: tuple[int, ...] = (400, 400, 400, 400, 33)
-    alone: int = 3
-    weight: float = 0.6
-    discount: float = 1.0
-    persistence: int = 3
-    votes: bool = True
-    alpha: float = 1e-3
+    N: Annotated[int, at_least(50), "sites"] = 400
+    K: Annotated[int, at_least(1), "archetypes"] = 3
+    rounds: Annotated[int, at_least(1)] = 12
+    first: Annotated[Floats, within("(0, 1)"), "quality of a row's first client"] = (
+        0.8, 0.8, 0.2, 0.08, 0.08,
+    )  # fmt: skip
+    others: Annotated[Floats, within("(0, 1)"), "of all others"] = (0.8, 0.2, 0.2, 0.08, 0.08)
+    clients: Annotated[Ints, at_least(2), "of each row"] = (3, 3, 3, 3, 24)
+    examples: Annotated[Ints, "per client and round, of each row"] = (400, 400, 400, 400, 33)
+    alone: Annotated[int, at_least(1), "clients of each row that also work alone"] = 3
+    weight: Annotated[float, "w of the fixed rule"] = 0.6
+    discount: Annotated[float, "share of the evidence that is left after a round"] = 1.0
+    persistence: Annotated[int, "rounds that must support a pattern before it is used"] = 3
+    votes: Annotated[bool, "whether clients vote on the patterns"] = True
+    alpha: Annotated[float, "false-alarm rate of each round's count"] = 1e-3
     seeds: int = 3
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.N >= 50, "N", "at least 50", self.N)
-        for name in ("K", "rounds", "alone", "seeds"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        for name in ("others", "clients", "examples"):
-            same = len(getattr(self, name)) == len(self.first)
-            require(same, name, f"one for each of {len(self.first)} rows", getattr(self, name))
-        for name in ("first", "others"):
-            values = getattr(self, name)
-            require(min(values) > 0 and max(values) < 1, name, "in (0, 1) each", values)
+    def validate(self) -> None:
+        """Refuse rows of one name, and batches that cannot show K spikes."""
+        self.same_length("first", "others", "clients", "examples")
         names = [row.name for row in self.rows()]
         require(len(set(names)) == len(names), "first", "a row of its own each", "; ".join(names))
-        require(min(self.clients) >= 2, "clients", "at least 2 in each row", self.clients)
-        # Theory predicts one spike per archetype, so a batch needs at least K examples.
         require(min(self.examples) >= self.K, "examples", f"at least K = {self.K}", self.examples)
 
     def rows(self) -> Iterator[Row]:
@@ -141,42 +88,30 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(
-        N=200,
-        rounds=5,
-        first=(0.8, 0.2, 0.08),
-        others=(0.2, 0.2, 0.08),
-        clients=(3, 3, 24),
-        examples=(100, 100, 100),
-        alone=2,
-        seeds=2,
-    ),
-    "default": Config(),
-    "paper": Config(seeds=10),
-}
-
-_ROWS = tuple(row.name for row in PRESETS["paper"].rows())
-
-RECORD = Record(
-    claim="noisy clients profit from a clean one, and from one another",
-    source="hopfield federation, supplement",
-    minutes={"quick": 0.2, "default": 1.5, "paper": 2},
-    measures={
-        f"{key}/{row}": Measure(f"{row}: {label}", "", aim)
-        for row in _ROWS
-        for key, label, aim in (
-            ("mean_alone", "mean m, worst alone", ""),
-            ("mean_fixed", "mean m, together", ""),
-            ("mean_structure", "mean m, structure rule", ""),
-            ("last_alone", "last m, worst alone", ""),
-            ("last_fixed", "last m, together", "as foreseen"),
-            ("last_foreseen", "last m, foreseen", ""),
-            ("rounds_alone", "rounds, worst alone", ""),
-            ("rounds_fixed", "rounds, together", ""),
-            ("false_fixed", "false, last round, most", "0"),
-        )
+    "quick": {
+        "N": 200, "rounds": 5, "first": (0.8, 0.2, 0.08), "others": (0.2, 0.2, 0.08),
+        "clients": (3, 3, 24), "examples": (100, 100, 100), "alone": 2, "seeds": 2,
     },
-)
+    "default": {},
+    "paper": {"seeds": 10},
+}  # fmt: skip
+MINUTES = {"quick": 0.2, "default": 1.5, "paper": 2}
+_ROWS = tuple(row.name for row in Config().rows())
+COMPARED = {
+    f"{key}/{row}": (f"{row}: {label}", "", aim)
+    for row in _ROWS
+    for key, label, aim in (
+        ("mean_alone", "mean m, worst alone", ""),
+        ("mean_fixed", "mean m, together", ""),
+        ("mean_structure", "mean m, structure rule", ""),
+        ("last_alone", "last m, worst alone", ""),
+        ("last_fixed", "last m, together", "as foreseen"),
+        ("last_foreseen", "last m, foreseen", ""),
+        ("rounds_alone", "rounds, worst alone", ""),
+        ("rounds_fixed", "rounds, together", ""),
+        ("false_fixed", "false, last round, most", "0"),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -191,8 +126,8 @@ class Alone:
         return self.source.examples(t, self.client)
 
 
-def run_round(
-    config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
+def measure_round(
+    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
 ) -> tuple[Arrays, Arrays | None]:
     """Play one round of every row, together and alone."""
     xi = rademacher(config.K, config.N, stream(seed, "cooperation"))
@@ -235,22 +170,7 @@ def _method(config: Config, source: ArchetypeStream | Alone, rule: Any) -> Hopfi
 
 
 def foreseen(config: Config, row: Row, t: int) -> Arrays:
-    """Predict from the qualities the results for the pooled examples of rounds 0 .. t.
-
-    Source: theory/NOTES.md, "Outliers and overlaps" and "Score and acceptance".
-
-    Returns
-    -------
-    for the federation and then each client that works alone, (1 + alone,): `margin`, spike
-    strength over the threshold; `power`, probability that all archetypes are counted;
-    `magnetisation`.
-
-    Examples
-    --------
-    >>> row = Row((0.08, 0.08, 0.08), 400)
-    >>> {k: v.round(2).tolist() for k, v in foreseen(Config(alone=1), row, 0).items()}
-    {'margin': [1.49, 0.86], 'power': [0.7, 0.0], 'magnetisation': [0.58, 0.0]}
-    """
+    """Predict from the qualities the results for the pooled examples of rounds 0 .. t."""
     groups = [row.qualities, *((r,) for r in row.qualities[: config.alone])]
     found = [_pooled(config, g, len(g) * row.examples * (t + 1)) for g in groups]
     names = ("margin", "power", "magnetisation")
@@ -273,10 +193,7 @@ def _pooled(
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Score each row: magnetisations, median rounds until all are found, false discoveries.
-
-    `alone` is the client with the lowest magnetisation over all rounds.
-    """
+    """Score each row: magnetisations, median rounds until all are found, false discoveries."""
     summary: dict[str, Any] = {}
     for row in (r.name for r in config.rows()):
         alone = sorted({k.split("/")[1] for k in arrays if k.startswith(f"{row}/alone ")})

@@ -1,45 +1,24 @@
 """Correlated noise: the generalised edge removes false spikes and keeps detectable archetypes.
 
-Source: arXiv:2603.19902, supplement.
-
-Real-valued examples ``x = r xi + sqrt(1 - r^2) Sigma^(1/2) z`` have Gaussian noise of covariance
-Sigma: autoregressive along the sites, or with a different variance in each block of sites. Three
-counts of spikes are compared:
-
-- *classical*: the white-noise test, which counts the top of the deformed bulk as archetypes;
-- *generalised*: the test at the edge of the generalised Marchenko-Pastur law (Silverstein);
-- *whitened*: the white-noise test after applying ``Sigma^(-1/2)``.
-
-The last two know only the family of the noise and fit its parameters to the data. Predictions come
-from the true covariance, archetypes and exposures of the draw, which are used only to score: the
-number of outliers above the threshold by the generalised spike law, and by the classical law after
-whitening. Quality 0 is the null.
-
-A weak archetype can be lost at the generalised edge, as the paper found. The law predicts when.
-Whitening recovers it, because it removes the large eigenvalues of the noise.
-
-Measured (paper preset, 50 seeds). False spikes on nulls: 19.1 +- 1.4 at rho = .3 (the paper 17.5),
-78 at rho = .6, 41 with blocks; .013 at the generalised edge, .007 whitened. Where the law predicts
-all three archetypes, 3.01 +- .14 and 3.00 +- .11 are counted (the paper 1.3 of 3). The count equals
-the prediction in 88% and 96% of the draws with archetypes. The others have an outlier within a
-Tracy-Widom width of the test level (r = .1 to .25), or are at rho = .6, r = .4, where 10% of the
-draws count one too many: the removed eigenvectors take some of the noise's correlation with them,
-so rho is fitted a little too low.
-
-Run it with ``hopfed run correlated_noise --preset paper --out correlated_noise.h5``.
+Examples ``x = r xi + sqrt(1 - r^2) Sigma^(1/2) z`` have Gaussian noise that is autoregressive along
+the sites, or of another variance in each block of sites. Compared are the white-noise test, the
+test at the edge of the generalised Marchenko-Pastur law, and the white-noise test after applying
+``Sigma^(-1/2)``; the last two fit the parameters of Sigma to the data. Predictions come from the
+truth, which is used only to score; quality 0 is the null. Source: arXiv:2603.19902, supplement.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.channel import rademacher
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Settings, above, at_least, within
 from hopfed.experiments.shared.counting import count_white, white_threshold
 from hopfed.experiments.shared.noise import (
     Autoregressive,
@@ -58,38 +37,22 @@ BINS = 60  # bins of the histograms, from 0 to 1.1 times the generalised edge
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N : sites.
-    ratio : aspect ratio q = N / M.
-    qualities : r of the examples, in [0, 1); 0 is the null.
-    rhos : lag-one correlations of the autoregressive noises.
-    blocks : relative variances of the blocks of the last noise.
-    exposures : shares of the archetypes, before normalising.
-    seeds : draws.
-    """
-
-    N: int = 300
-    ratio: float = 0.5
-    qualities: tuple[float, ...] = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
-    rhos: tuple[float, ...] = (0.3, 0.6)
-    blocks: tuple[float, ...] = (0.4, 0.8, 1.8)
-    exposures: tuple[float, ...] = (0.5, 0.3, 0.2)
+    N: Annotated[int, at_least(20), "sites"] = 300
+    ratio: Annotated[float, above(0), "aspect ratio q = N / M"] = 0.5
+    qualities: Annotated[Floats, within("[0, 1)"), "r of the examples; 0 is the null"] = (
+        0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
+    )  # fmt: skip
+    rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"] = (0.3, 0.6)
+    blocks: Annotated[Floats, above(0), "relative variances of the last noise"] = (0.4, 0.8, 1.8)
+    exposures: Annotated[Floats, above(0), "shares of the archetypes"] = (0.5, 0.3, 0.2)
     seeds: int = 10
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.N >= 20, "N", "at least 20", self.N)
-        require(0 < self.ratio <= self.N / 20, "ratio", "in (0, N / 20]", self.ratio)
-        inside = all(0 <= r < 1 for r in self.qualities)
-        require(inside, "qualities", "in [0, 1)", self.qualities)
-        require(all(abs(rho) < 1 for rho in self.rhos), "rhos", "in (-1, 1)", self.rhos)
-        require(min(self.blocks) > 0, "blocks", "above 0", self.blocks)
-        require(min(self.exposures) > 0, "exposures", "above 0", self.exposures)
-        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
+    def validate(self) -> None:
+        """Refuse too few examples."""
+        require(self.ratio <= self.N / 20, "ratio", "in (0, N / 20]", self.ratio)
 
     @property
     def n_examples(self) -> int:
@@ -115,30 +78,25 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(N=120, qualities=(0.0, 0.2, 0.3), seeds=5),
-    "default": Config(),
-    "paper": Config(seeds=50),
+    "quick": {"N": 120, "qualities": (0.0, 0.2, 0.3), "seeds": 5},
+    "default": {},
+    "paper": {"seeds": 50},
+}
+MINUTES = {"quick": 0.05, "default": 0.4, "paper": 1.8}
+COMPARED = {
+    "false_classical": ("false on nulls, classical, first noise", "17.5"),
+    "false_classical_all": "false on nulls, classical, all noises",
+    "false_generalised": ("false on nulls, generalised, all noises", "0", "0"),
+    "false_whitened": ("false on nulls, whitened, all noises", "", "0"),
+    "kept_generalised": ("counted where 3 are foreseen, generalised", "1.3", "3"),
+    "kept_whitened": ("counted where 3 are foreseen, whitened", "", "3"),
+    "agree_generalised": ("draws with the foreseen count, generalised", "", "1"),
+    "agree_whitened": ("draws with the foreseen count, whitened", "", "1"),
+    "outlier_error": "median relative error of foreseen outliers",
 }
 
-RECORD = Record(
-    claim="under correlated noise the generalised edge drops false spikes and keeps true ones",
-    source="hopfield federation, supplement",
-    minutes={"quick": 0.05, "default": 0.4, "paper": 1.8},
-    measures={
-        "false_classical": Measure("false on nulls, classical, first noise", "17.5"),
-        "false_classical_all": Measure("false on nulls, classical, all noises"),
-        "false_generalised": Measure("false on nulls, generalised, all noises", "0", "0"),
-        "false_whitened": Measure("false on nulls, whitened, all noises", aim="0"),
-        "kept_generalised": Measure("counted where 3 are foreseen, generalised", "1.3", "3"),
-        "kept_whitened": Measure("counted where 3 are foreseen, whitened", aim="3"),
-        "agree_generalised": Measure("draws with the foreseen count, generalised", aim="1"),
-        "agree_whitened": Measure("draws with the foreseen count, whitened", aim="1"),
-        "outlier_error": Measure("median relative error of foreseen outliers"),
-    },
-)
 
-
-def run(config: Config, seed: int) -> Arrays:
+def measure(seed: int, config: Config) -> Arrays:
     """Counts and predictions of one seed; the first axes are (noise, quality)."""
     cells = [
         [_cell(config, i, family, covariance, r, seed) for r in config.qualities]

@@ -1,61 +1,25 @@
 """Taking mixtures apart: where layers that repel each other help, and what it takes.
 
 A cue is the majority, site by site, of P random patterns of the K that are stored. L layers start
-at it; a start counts when each of the P patterns is the state of some layer, overlap .95 or more.
-Four questions, N = 600:
-
-- map: both couplings of arXiv:2603.19902, eqs. (6) and (8), on Hebb's couplings and on the
-  projector, by K, by the repulsion, and by the temperature from which noise cools to 0;
-- layers: mixtures of L patterns on L layers, L = 1 to 7, by the repulsion as well;
-- annealing: the schedules, among them that of the authors' programs;
-- general: linear couplings g_ab that are not the same for all pairs: a chain, a ring, a star.
-
-Cells of the map are chosen on the first third of the seeds and reported on the others.
-
-Settings that work for three layers, the quadratic coupling on the projector, 60 sweeps (480 starts
-each, seeds 110 to 129, on which nothing was chosen; with 300 sweeps in brackets):
-
-    K     repulsion, cooled from    taken apart            K / N
-    3     .4, T = .1                .96 +- .02 (.99)       .005
-    10    .3, T = .15               .91 +- .02 (.89)       .017
-    20    .3, T = .1                .80 +- .03 (.79)       .033
-    40    .2, T = .1                .42 +- .05 (.50)       .067
-
-Measured (default preset, seeds 100 to 108, three of them for the choice; P = 3 but where said):
-
-- the quadratic coupling needs repulsion and noise together: half of the mixtures come apart above a
-  line from a repulsion of .45 at T = .05 to .1 at T = .3; close above it is the best place, and the
-  repulsion may come as near to its bound as .49. Without repulsion it is .05 at most, at any K;
-- the region of the linear coupling is an island, .2 from T = .15 (.76 at K = 10) or .3 from T = .1
-  (.93 at K = 3): above it the layers leave the patterns. It takes .96 / .72 / .67 / .25 / 0 of the
-  mixtures apart at K = 3 / 10 / 20 / 40 / 80, Hebb's couplings .97 / .51 / .24 / .01 / 0;
-- all 24 starts of a draw come apart in 10 of 20 draws at K = 3 (16 with 300 sweeps), in 2 to 4 at
-  K = 10, in none at K = 20, so the draws of patterns differ;
-- mixtures of L on L layers at K = 10: .93 / .88 / .37 / .11 / .02 are taken apart for L = 2 / 3 /
-  4 / 5 / 7, from .4 of the largest repulsion on; without repulsion .18 / 0 / 0 / 0 / 0. Of the
-  patterns .97 / .93 / .80 / .74 / .78 are found;
-- the authors' annealing takes nothing apart at K = 10; neither does it without the clamped field or
-  the self-field. Its noise is too small to leave the mixture, which is a rest state: with the
-  amplitude of the heat bath at first, all else alike, .59 are taken apart. With the largest
-  repulsion, which serial order needs, it is .42. Serial heat bath: .72 at a constant temperature,
-  .63 cooled, 0 without noise;
-- layers of which not all repel each other find less, at the best repulsion: of five patterns .56
-  if all do, .30 on a ring, .17 on a chain, none on a star.
-
-Run it with ``hopfed run disentangle --seeds 100:109 --workers 2 --out disentangle.h5``.
+at it; a start counts when each of the P patterns is the state of some layer. The map goes over both
+couplings of arXiv:2603.19902, eqs. (6) and (8), on Hebb's couplings and on the projector, by K, the
+repulsion, and the temperature from which noise cools to 0; its cells are chosen on the first third
+of the seeds and reported on the others. Beside it: mixtures of L patterns on L layers, schedules of
+noise (among them that of the authors' programs), and couplings that differ between pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import check_types, require
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed._lib.settings import require
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
@@ -66,7 +30,6 @@ LEVEL = 0.95
 GRAPHS = ("all", "ring", "chain", "star")
 LARGEST = 0.9  # of the repulsion: part of the most that keeps g positive definite
 PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # of the largest repulsion, by number of layers
-
 # Temperatures from and to, as parts of what cooling starts from; serial, the largest repulsion.
 SIMPLE = {"none": (0.0, 0.0), "constant": (1.0, 1.0), "cooling": (1.0, 0.0)}
 # The authors' programs, synchronous at beta = 2.5 with repulsion .2, and changed step by step.
@@ -85,83 +48,56 @@ SCHEDULES = (*SIMPLE, *AUTHORS)
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N, starts, updates : sites, starts of each cell, sweeps.
-    K : numbers of stored patterns.
-    mixed : P, patterns in the mixture, and layers, of the map and the annealing.
-    repulsions : lambda of the map, in [0, 1 / (P - 1)).
-    temperatures : from which noise cools to 0.
-    layers : values of L.
-    seeds : draws, three at least for a choice on one and a report on two.
-    """
+    N: Annotated[int, at_least(2), "sites"] = 600
+    starts: Annotated[int, at_least(1), "of each cell"] = 24
+    updates: Annotated[int, at_least(1), "sweeps"] = 60
+    K: Annotated[Ints, at_least(2), "numbers of stored patterns"] = (3, 10, 20, 40, 80)
+    mixed: Annotated[int, at_least(2), "patterns in the mixture of map and annealing"] = 3
+    repulsions: Annotated[Floats, at_least(0), "of the map, 0 among them"] = (
+        0.0, 0.1, 0.2, 0.3, 0.4, 0.49,
+    )  # fmt: skip
+    temperatures: Annotated[Floats, above(0), "noise cools from"] = (0.05, 0.1, 0.15, 0.2, 0.3)
+    layers: Annotated[Ints, at_least(1), "values of L"] = (1, 2, 3, 4, 5, 7)
+    seeds: Annotated[int, "draws, three at least for a choice on one and a report on two"] = 9
 
-    N: int = 600
-    starts: int = 24
-    updates: int = 60
-    K: tuple[int, ...] = (3, 10, 20, 40, 80)
-    mixed: int = 3
-    repulsions: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.49)
-    temperatures: tuple[float, ...] = (0.05, 0.1, 0.15, 0.2, 0.3)
-    layers: tuple[int, ...] = (1, 2, 3, 4, 5, 7)
-    seeds: int = 9
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.mixed >= 2, "mixed", "at least 2", self.mixed)
+    def validate(self) -> None:
+        """Refuse mixtures of more than is stored, and repulsions beyond their bound."""
         require(min(self.K) >= self.mixed, "K", f"at least {self.mixed} each", self.K)
         most = 1 / (self.mixed - 1)
-        inside = min(self.repulsions) >= 0 and max(self.repulsions) < most
+        inside = max(self.repulsions) < most
         require(inside, "repulsions", f"in [0, {most:g})", self.repulsions)
         require(0 in self.repulsions, "repulsions", "with 0 among them", self.repulsions)
-        require(min(self.temperatures) > 0, "temperatures", "above 0", self.temperatures)
-        require(min(self.layers) >= 1, "layers", "at least 1", self.layers)
-        for name in ("starts", "updates", "seeds"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
 
 PRESETS = {
-    "quick": Config(
-        N=200,
-        starts=8,
-        updates=40,
-        K=(3, 10),
-        repulsions=(0.0, 0.2, 0.45),
-        temperatures=(0.1, 0.2),
-        layers=(1, 2, 3),
-        seeds=3,
-    ),
-    "default": Config(),
-    "paper": Config(starts=32, seeds=12),
+    "quick": {
+        "N": 200, "starts": 8, "updates": 40, "K": (3, 10), "repulsions": (0.0, 0.2, 0.45),
+        "temperatures": (0.1, 0.2), "layers": (1, 2, 3), "seeds": 3,
+    },
+    "default": {},
+    "paper": {"starts": 32, "seeds": 12},
+}  # fmt: skip
+MINUTES = {"quick": 0.3, "default": 8.5, "paper": 10}
+COMPARED = {
+    "best": ("starts taken apart by K, best cell", "", "1 at K = 3"),
+    "alone": ("starts taken apart by K, without repulsion", "", "1/3 at best"),
+    "cell": "the best cell by K: coupling, couplings, repulsion, temperature",
+    "linear": "starts taken apart by K, best cell of the linear coupling",
+    "hebb": "starts taken apart by K, best cell on Hebb's couplings",
+    "layers": "patterns found of a mixture of L, by L, with repulsion",
+    "layers_alone": "patterns found of a mixture of L, by L, without",
+    "layers_apart": "starts taken apart, mixtures of L on L layers, with repulsion",
+    "layers_alone_apart": "starts taken apart, mixtures of L on L layers, without",
+    "authors": "starts taken apart at the second K, authors' annealing and changes",
+    "heat_bath": "starts taken apart at the second K, heat bath without and with cooling",
+    "graphs": "patterns found of five, by graph of couplings, best repulsion",
 }
 
-RECORD = Record(
-    claim="layers that repel each other take a mixture apart, up to a load",
-    source="proposed here; hopfield federation, Sec. 3, for the memory",
-    minutes={"quick": 0.3, "default": 8.5, "paper": 10},
-    measures={
-        "best": Measure("starts taken apart by K, best cell", aim="1 at K = 3"),
-        "alone": Measure("starts taken apart by K, without repulsion", aim="1/3 at best"),
-        "cell": Measure("the best cell by K: coupling, couplings, repulsion, temperature"),
-        "linear": Measure("starts taken apart by K, best cell of the linear coupling"),
-        "hebb": Measure("starts taken apart by K, best cell on Hebb's couplings"),
-        "layers": Measure("patterns found of a mixture of L, by L, with repulsion"),
-        "layers_alone": Measure("patterns found of a mixture of L, by L, without"),
-        "layers_apart": Measure("starts taken apart, mixtures of L on L layers, with repulsion"),
-        "layers_alone_apart": Measure("starts taken apart, mixtures of L on L layers, without"),
-        "authors": Measure("starts taken apart at the second K, authors' annealing and changes"),
-        "heat_bath": Measure(
-            "starts taken apart at the second K, heat bath without and with cooling"
-        ),
-        "graphs": Measure("patterns found of five, by graph of couplings, best repulsion"),
-    },
-)
 
-
-def run(config: Config, seed: int) -> Arrays:
+def measure(seed: int, config: Config) -> Arrays:
     """Shares of starts taken apart, and of patterns found."""
     shape = (2, 2, len(config.K), len(config.repulsions), len(config.temperatures))
     found = np.zeros((2, *shape))
@@ -189,19 +125,7 @@ def mixture(config: Config, seed: int, K: int, mixed: int) -> tuple[np.ndarray, 
 
 
 def score(states: np.ndarray, parts: np.ndarray) -> tuple[float, float]:
-    """Share of starts in which every part is the state of a layer, and share of parts found.
-
-    Parameters
-    ----------
-    states : (S, L, N).
-    parts : (P, N).
-
-    Examples
-    --------
-    >>> parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
-    >>> score(np.array([parts, parts[[0, 0]]]), parts)
-    (0.5, 0.75)
-    """
+    """Share of starts in which every part is the state of a layer, and share of parts found."""
     overlaps = np.abs(states.astype(np.float32) @ parts.T.astype(np.float32)) / parts.shape[1]
     found = (overlaps >= LEVEL).any(axis=1)
     return float(found.all(axis=1).mean()), float(found.mean())
@@ -238,11 +162,7 @@ def _by_layers(config: Config, seed: int) -> np.ndarray:
 
 
 def annealed(config: Config, seed: int, name: str, K: int) -> float:
-    """Share of starts taken apart under a schedule of noise, in the projector.
-
-    See `SIMPLE` and `AUTHORS`: the authors' noise falls from .3 / beta to .02 / beta, a field of .1
-    clamps the cue, and the self-field is kept; each of these is taken back in turn.
-    """
+    """Share of starts taken apart under a schedule of noise, in the projector."""
     xi, cues = mixture(config, seed, K, config.mixed)
     if name in AUTHORS:
         most = LARGEST / (config.mixed - 1)
@@ -262,13 +182,7 @@ def annealed(config: Config, seed: int, name: str, K: int) -> float:
 
 
 def graph(name: str, L: int) -> np.ndarray:
-    """Adjacency (L, L) of the layers that repel each other.
-
-    Examples
-    --------
-    >>> graph("chain", 3).tolist()
-    [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
-    """
+    """Adjacency (L, L) of the layers that repel each other."""
     A = np.zeros((L, L), int)
     near = np.arange(L - 1)
     if name == "all":

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from hopfed._lib.settings import check_types, require, with_settings
+from hopfed._lib.settings import require, with_settings
 from hopfed.errors import ArgumentError
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Settings, Words, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
@@ -28,50 +29,27 @@ DOMAINS = ("acc", "wdp", "cdp")  # accuracy on all domains, on the client's own,
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Shared(Settings):
+    """Settings of a federation of networks that its comparisons (`shared.cells`) have too.
 
-    Attributes
-    ----------
-    method, options : name of the method, and its own settings as ``key=value,key=value``.
-    data : name of a dataset or a file; in Python also a `hopfed.neural.data.Dataset`, or a pair of
-        arrays (inputs, labels), see `hopfed.neural.data.dataset.as_named`.
-    partition, clients, models, norm, init, head_layer, weights, frozen, published, examples,
-        shares, augment, device : see `hopfed.neural.training.task.TaskSpec`.
-    rounds : communication rounds.
-    rate, late, delay : participation, see `hopfed.federation.participation`.
-    minimum : smallest number of clients that must answer in a round.
-    optimizer, lr, momentum, weight_decay, epochs, batch, clip, schedule, warmup, way, precision,
-        compile : see `hopfed.neural.training.training.Training`.
-    every : rounds between two evaluations.
-    unseen : share of the clients that never take part; they are scored like the others.
-    domains : score every client in every domain: ACC, WDP and CDP.
-    target : test accuracy whose cost is reported; 0 for none.
-    keep : folder for the networks of the best round; empty for none.
-    seeds : runs.
+    Those of data and networks are of `hopfed.neural.training.task.TaskSpec`, those of training of
+    `hopfed.neural.training.training.Training`, which say more of them.
     """
 
-    method: str = "fedavg"
-    options: str = ""
-    data: str = "digits"
-    partition: str = "dirichlet:0.5"
-    clients: int = 10
-    models: tuple[str, ...] = ("lenet",)
+    data: Annotated[str, "name of a dataset or a file"] = "digits"
+    partition: Annotated[str, "of the examples among clients"] = "dirichlet:0.5"
+    clients: Annotated[int, at_least(1)] = 10
+    models: Annotated[Words, "architectures, which clients take in turn"] = ("lenet",)
     norm: str = "group"
     init: str = "auto"
-    head_layer: str = ""
-    weights: tuple[str, ...] = ()
-    frozen: bool = False
-    published: bool = False
-    examples: int = 0
-    shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     augment: bool = False
     device: str = "cpu"
-    rounds: int = 20
-    rate: float = 1.0
-    late: float = 0.0
-    delay: int = 1
-    minimum: int = 1
+    examples: Annotated[int, "most that are used; 0 for all"] = 0
+    shares: Annotated[Floats, "of training, validation and test"] = (8.0, 1.0, 1.0)
+    unseen: Annotated[float, within("[0, 1)"), "share of the clients that never take part"] = 0.0
+    domains: Annotated[bool, "score every client in every domain: ACC, WDP and CDP"] = False
+    rounds: Annotated[int, at_least(1)] = 20
+    rate: Annotated[float, "share of the clients that take part in a round"] = 1.0
     optimizer: str = "sgd"
     lr: float = 0.01
     momentum: float = 0.9
@@ -84,27 +62,44 @@ class Config:
     way: str = "auto"
     precision: str = "float32"
     compile: str = ""
-    every: int = 1
-    unseen: float = 0.0
-    domains: bool = False
-    target: float = 0.0
-    keep: str = ""
-    seeds: int = 1
+    every: Annotated[int, at_least(1), "rounds between two evaluations"] = 1
+
+
+@dataclass(frozen=True)
+class Config(Shared):
+    """Settings.
+
+    In Python `data` may also be a `hopfed.neural.data.Dataset`, or a pair of arrays (inputs,
+    labels), see `hopfed.neural.data.given.as_named`.
+    """
+
+    method: Annotated[str, "name of the method"] = "fedavg"
+    options: Annotated[str, "its own settings, as key=value,key=value"] = ""
+    head_layer: str = ""
+    weights: Words = ()
+    frozen: bool = False
+    published: bool = False
+    late: Annotated[float, "share of the answers that come late"] = 0.0
+    delay: Annotated[int, "longest delay in rounds"] = 1
+    minimum: Annotated[int, "clients that must answer in a round"] = 1
+    target: Annotated[float, within("[0, 1]"), "test accuracy whose cost is reported; 0: none"] = (
+        0.0
+    )
+    keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, str):  # whose module takes half a second to load
-            from hopfed.neural.data.dataset import as_named
+            from hopfed.neural.data.given import as_named
 
             object.__setattr__(self, "data", as_named(self.data))
         if not isinstance(self.models, tuple) or not all(isinstance(m, str) for m in self.models):
             from hopfed.neural.models.foreign import named
 
             object.__setattr__(self, "models", named(self.models))
-        check_types(self)
-        for name in ("clients", "rounds", "every", "seeds"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        require(0 <= self.target <= 1, "target", "in [0, 1]", self.target)
-        require(0 <= self.unseen < 1, "unseen", "in [0, 1)", self.unseen)
+        super().__post_init__()
+
+    def validate(self) -> None:
+        """Refuse more answers than clients."""
         least = 1 <= self.minimum <= self.seen
         require(least, "minimum", "1 to clients, of those that take part", self.minimum)
         self.participation()
@@ -135,38 +130,35 @@ class Config:
         return {f.name: getattr(self, f.name) for f in fields(part) if hasattr(self, f.name)}
 
 
-PRESETS = {
-    "quick": Config(clients=5, rounds=3),
-    "default": Config(),
-    "paper": Config(seeds=5),
+PRESETS: dict[str, dict[str, Any]] = {
+    "quick": {"clients": 5, "rounds": 3},
+    "default": {},
+    "paper": {"seeds": 5},
 }
-
-RECORD = Record(
-    claim="a federation of neural networks under one protocol",
-    source="hopfed fl run",
-    minutes={"quick": 0.2, "default": 0.5, "paper": 2},
-    measures={
-        "test": Measure("test accuracy, mean over clients"),
-        "weighted": Measure("test accuracy, clients weighted by test examples"),
-        "decile": Measure("test accuracy, worst tenth of the clients"),
-        "quantile": Measure("test accuracy that a tenth of the clients does not exceed"),
-        "spread": Measure("standard deviation over clients"),
-        "round": Measure("round chosen by validation"),
-        "last": Measure("test accuracy in the last round"),
-        "megabytes_up": Measure("MB sent by a client until that round"),
-        "megabytes_down": Measure("MB sent to a client until that round"),
-        "gigaflops": Measure("GFLOP of a client until that round"),
-        "rounds_to_target": Measure("rounds to the target"),
-        "megabytes_to_target": Measure("MB both ways of a client to the target"),
-        "gigaflops_to_target": Measure("GFLOP of a client to the target"),
-    },
-)
+MINUTES = {"quick": 0.2, "default": 0.5, "paper": 2}
+COMPARED = {
+    "test": "test accuracy, mean over clients",
+    "weighted": "test accuracy, clients weighted by test examples",
+    "decile": "test accuracy, worst tenth of the clients",
+    "quantile": "test accuracy that a tenth of the clients does not exceed",
+    "spread": "standard deviation over clients",
+    "validation": "validation accuracy, mean over clients, by which settings are chosen",
+    "round": "round chosen by validation",
+    "last": "test accuracy in the last round",
+    "megabytes_up": "MB sent by a client until that round",
+    "megabytes_down": "MB sent to a client until that round",
+    "gigaflops": "GFLOP of a client until that round",
+    "rounds_to_target": "rounds to the target",
+    "megabytes_to_target": "MB both ways of a client to the target",
+    "gigaflops_to_target": "GFLOP of a client to the target",
+}
 
 
 def code_of(config: Any) -> tuple[str, ...]:
     """Names of code outside of hopfed in the settings of any experiment.
 
-    These are a method as ``module:Class``, and models as ``module:Net`` or ``FILE.py:Net``.
+    These are a method as ``module:Class``, and models as ``module:Net``, ``FILE.py:Net`` or
+    ``hf:FOLDER``.
     """
     method = str(getattr(config, "method", ""))
     models = [name for name in getattr(config, "models", ()) if ":" in name]
@@ -178,25 +170,18 @@ def code_of(config: Any) -> tuple[str, ...]:
     return code
 
 
-def run_round(
-    config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
+def measure_round(
+    seed: int, config: Config, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState | None]:
     """Play one round, and score every client."""
-    arrays, after, method = play(config, seed, t, state, engine)
+    method = config.make(seed)
+    arrays, after = train_round(config, method, t, state, engine)
+    arrays |= score(config, method, t, after)
     if config.keep:
         from hopfed.experiments.shared.kept_networks import keep
 
         keep(config, seed, t, arrays, method, after)
     return arrays, None if t + 1 == config.rounds else after
-
-
-def play(
-    config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
-) -> tuple[Arrays, FederationState, Any]:
-    """Play and score a round; return its arrays, the state after it, and the method."""
-    method = config.make(seed)
-    arrays, after = train_round(config, method, t, state, engine)
-    return arrays | score(config, method, t, after), after, method
 
 
 def train_round(
@@ -294,6 +279,8 @@ def classifier_of(method: Any, state: FederationState, c: int) -> Any:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and the cost up to that round."""
+    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
+
     best, chosen = chosen_round(arrays)
     test, seeds = arrays["test"], np.arange(len(best))
     scored = ~np.isnan(test).all(axis=2)
@@ -301,9 +288,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary = {
         "test": mean_and_sd(chosen.mean(axis=1)),
         "weighted": mean_and_sd(by_size(chosen, arrays)),
-        "decile": mean_and_sd(worst_tenth(chosen)),
-        "quantile": mean_and_sd(lowest(chosen)),
+        "decile": mean_and_sd(bottom_decile(chosen)),
+        "quantile": mean_and_sd(low_quantile(chosen)),
         "spread": mean_and_sd(chosen.std(axis=1)),
+        "validation": mean_and_sd(np.nan_to_num(arrays["validation"][seeds, best]).mean(axis=1)),
         "round": mean_and_sd(best + 1.0),
         "last": mean_and_sd(test[:, -1].mean(axis=1)),
         "megabytes_up": mean_and_sd(up[seeds, best] / 1e6),
@@ -331,20 +319,6 @@ def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     return best, arrays["test"][np.arange(len(best)), best]
 
 
-def worst_tenth(accuracy: np.ndarray) -> np.ndarray:
-    """Mean over the worst tenth of the clients, at least one, along the last axis."""
-    from hopfed.neural.training.evaluation import bottom_decile
-
-    return bottom_decile(accuracy)
-
-
-def lowest(accuracy: np.ndarray) -> np.ndarray:
-    """Accuracy that a tenth of the clients does not exceed, along the last axis."""
-    from hopfed.neural.training.evaluation import low_quantile
-
-    return low_quantile(accuracy)
-
-
 def by_size(accuracy: np.ndarray, arrays: Arrays) -> np.ndarray:
     """Mean (seeds,) of the clients' accuracy (seeds, clients), weighted by their test examples."""
     weights = arrays["sizes"][:, 0, :, 2].astype(float)
@@ -360,7 +334,12 @@ def with_options(config: Config, settings: list[str]) -> Config:
     """Return `config` changed by ``key=value`` settings, its own or those of its method."""
     from hopfed.neural.methods import method
 
-    mine = {f.name for f in fields(Config)} - {"method", "options"}
+    named = [
+        s.partition("=")[2].strip() for s in settings if s.partition("=")[0].strip() == "method"
+    ]
+    if named:  # whose own settings are then to be known
+        config = replace(config, method=named[-1])
+    mine = {f.name for f in fields(Config)} - {"options"}
     own = {f.name for f in fields(method(config.method))} - {"task", "training"}
     ours: list[str] = []
     theirs = [part for part in config.options.split(",") if part]

@@ -1,46 +1,30 @@
 """Noise looks the same from every direction, and how far its bulk leaves the edges.
 
-Source: arXiv:2603.19902, Theorem 3 (isotropic law), Lemma 1 (decoupling), eqs. (39) and (40).
-
 With the second moment C of M = N / q examples of pure +-1 noise, its resolvent ``G = (C - z)^-1``
-and the Stieltjes transform m of the Marchenko-Pastur law:
+and the Stieltjes transform m of the Marchenko-Pastur law (arXiv:2603.19902, Theorem 3, Lemma 1,
+eqs. (39) and (40)):
 
 - law: the largest ``|a^T G b - m(z) a . b|`` over all pairs of N unit vectors, half of them random
-  +-1 patterns and half coordinates, at z above, below and inside the support, over N;
-- lemma: ``||U^T G U - m Gram||`` for the patterns of K archetypes, over N and K; and, for those
-  that overlap by eps, ``||U^T G U - m 1||`` and how far the outliers of such archetypes are from
-  those of orthogonal ones, over eps;
-- band: by how much the extreme eigenvalues leave the Marchenko-Pastur edges. The constants C and C'
-  of (40), open in the paper, are the least that hold the 1 - delta quantiles on the first third of
-  the seeds; the coverage is that of the others.
-
-Measured (default preset, seeds 100 to 129, N = 100 to 800, 1,200 nulls for each N):
-
-- law: with sqrt(log N) divided out the errors fall as N to the -.50 +- .01, at every z; the
-  constants are at most .86 above, .91 below and 2.0 inside the support;
-- lemma: the errors fall as N to the -.53 +- .02, and are at most .39 K sqrt(log N / N). That is far
-  above them for many archetypes: they grow as sqrt K rather than K;
-- archetypes that overlap by eps: the distance to m 1 is .998 +- .006 of |m| ||Gram - 1||, so linear
-  in eps, and that to m Gram does not change with eps; outliers are off by .99 (K - 1) eps;
-- band: C = .29 and C' = 0 hold 98% of the nulls of other seeds at delta = .05, at least 96% at any
-  N and q. The term in N^(-2/3), by which edges fluctuate, is not needed up to N = 800: +-1 entries
-  keep the edges in.
-
-Run it with ``hopfed run isotropic --preset paper --out isotropic.h5``.
+  +-1 patterns and half coordinates, at z above, below and inside the support;
+- lemma: ``||U^T G U - m Gram||`` for the patterns of K archetypes, over N and K; for those that
+  overlap by eps ``||U^T G U - m 1||``, and how far their outliers are from those of orthogonal ones;
+- band: by how much extreme eigenvalues leave the edges. C and C' of (40) are the least that hold
+  the 1 - delta quantiles on the first third of the seeds; the coverage is that of the others.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import with_spread
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import marchenko_pastur, spikes
@@ -50,74 +34,47 @@ TOGETHER = 5  # archetypes whose overlap is varied
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N : sites, two values at least.
-    ratios : aspect ratios q = N / M of the band; the first is that of the law and the lemma.
-    K : numbers of archetypes of the lemma.
-    overlaps : eps of the archetypes that are not orthogonal, in [0, 1).
-    quality : r of their examples.
-    nulls : noise matrices of each size and ratio, and seed.
-    delta : probability with which the band may be left.
-    seeds : draws.
-    """
-
-    N: tuple[int, ...] = (100, 200, 400, 800)
-    ratios: tuple[float, ...] = (0.5, 0.25, 1.0, 2.0)
-    K: tuple[int, ...] = (2, 5, 10, 20)
-    overlaps: tuple[float, ...] = (0.0, 0.05, 0.1, 0.2, 0.4)
-    quality: float = 0.6
-    nulls: int = 10
-    delta: float = 0.05
+    N: Annotated[Ints, at_least(30), "sites, two values at least"] = (100, 200, 400, 800)
+    ratios: Annotated[Floats, above(0), "q = N / M of the band; the first of all"] = (
+        0.5, 0.25, 1.0, 2.0,
+    )  # fmt: skip
+    K: Annotated[Ints, at_least(1), "numbers of archetypes of the lemma"] = (2, 5, 10, 20)
+    overlaps: Annotated[Floats, within("[0, 1)"), "eps"] = (0.0, 0.05, 0.1, 0.2, 0.4)
+    quality: Annotated[float, within("(0, 1)"), "r of the examples of those that overlap"] = 0.6
+    nulls: Annotated[int, at_least(1), "noise matrices of each size, ratio and seed"] = 10
+    delta: Annotated[float, within("(0, 1)"), "chance to leave the band"] = 0.05
     seeds: int = 30
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(min(self.N) >= 30, "N", "at least 30 each", self.N)
+    def validate(self) -> None:
+        """Refuse one size alone, too few examples, and more archetypes than sites."""
         require(len(set(self.N)) >= 2, "N", "two values at least", self.N)
-        require(min(self.ratios) > 0, "ratios", "above 0", self.ratios)
         fewest = min(self.N) / max(self.ratios)
         require(fewest >= 8, "ratios", "such that N / q is at least 8", self.ratios)
-        require(1 <= min(self.K) <= max(self.K) <= min(self.N), "K", "in 1 .. N", self.K)
-        inside = all(0 <= eps < 1 for eps in self.overlaps)
-        require(inside, "overlaps", "in [0, 1)", self.overlaps)
-        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
-        require(0 < self.delta < 1, "delta", "in (0, 1)", self.delta)
-        for name in ("nulls", "seeds"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(max(self.K) <= min(self.N), "K", "in 1 .. N", self.K)
 
 
 PRESETS = {
-    "quick": Config(N=(60, 120, 240), ratios=(0.5, 2.0), K=(2, 8), nulls=10, seeds=6),
-    "default": Config(),
-    "paper": Config(N=(100, 200, 400, 800, 1600)),
+    "quick": {"N": (60, 120, 240), "ratios": (0.5, 2.0), "K": (2, 8), "nulls": 10, "seeds": 6},
+    "default": {},
+    "paper": {"N": (100, 200, 400, 800, 1600)},
+}
+MINUTES = {"quick": 0.05, "default": 1.3, "paper": 8}
+COMPARED = {
+    "law_slope": ("slope of log (error / sqrt(log N)) in log N, worst z", "-1/2", "-.5"),
+    "law_constant": "error / sqrt(log N / N), largest, by z",
+    "lemma_slope": ("slope of the lemma's log error in log N, mean over K", "-1/2", "-.5"),
+    "lemma_constant": "error / (K sqrt(log N / N)), largest",
+    "overlap_slope": ("distance to m 1 / (|m| (K - 1) eps), largest eps", "linear", "1"),
+    "outlier_slope": ("outlier / orthogonal one - 1, over (K - 1) eps", "linear", "1"),
+    "band_constants": "C and C' of the band, fitted to noise",
+    "band_coverage": ("nulls of other seeds within the band, all and least", "", ">= .95"),
 }
 
-RECORD = Record(
-    claim="noise is the same in every direction up to N^(-1/2), and its bulk stays in a band",
-    source="hopfield federation, Thm 3, Lemma 1, eqs. (39), (40)",
-    minutes={"quick": 0.05, "default": 1.3, "paper": 8},
-    measures={
-        "law_slope": Measure("slope of log (error / sqrt(log N)) in log N, worst z", "-1/2", "-.5"),
-        "law_constant": Measure("error / sqrt(log N / N), largest, by z"),
-        "lemma_slope": Measure(
-            "slope of the lemma's log error in log N, mean over K", "-1/2", "-.5"
-        ),
-        "lemma_constant": Measure("error / (K sqrt(log N / N)), largest"),
-        "overlap_slope": Measure("distance to m 1 / (|m| (K - 1) eps), largest eps", "linear", "1"),
-        "outlier_slope": Measure("outlier / orthogonal one - 1, over (K - 1) eps", "linear", "1"),
-        "band_constants": Measure("C and C' of the band, fitted to noise"),
-        "band_coverage": Measure(
-            "nulls of other seeds within the band, all and least over N and q", aim=">= .95"
-        ),
-    },
-)
 
-
-def run(config: Config, seed: int) -> Arrays:
+def measure(seed: int, config: Config) -> Arrays:
     """Errors of the law (N, z) and the lemma (N, K), by overlap, and widths (N, ratios, nulls)."""
     q, sizes = config.ratios[0], config.N
     laws, lemmas = zip(*(_resolvents(config, N, seed) for N in sizes), strict=True)
@@ -173,14 +130,7 @@ def _resolvents(config: Config, N: int, seed: int) -> tuple[np.ndarray, np.ndarr
 
 
 def overlapping(K: int, N: int, eps: float, rng: np.random.Generator) -> np.ndarray:
-    """(K, N) patterns that overlap by eps on average: copies of one, each site kept or redrawn.
-
-    Examples
-    --------
-    >>> xi = overlapping(2, 100_000, 0.25, np.random.default_rng(0))
-    >>> abs(float((xi[0] * xi[1].astype(float)).mean()) - 0.25) < 0.01
-    True
-    """
+    """(K, N) patterns that overlap by eps on average: copies of one, each site kept or redrawn."""
     kept = rng.random((K, N)) < np.sqrt(eps)
     return np.where(kept, rademacher(1, N, rng), rademacher(K, N, rng)).astype(np.int8)
 
@@ -229,12 +179,7 @@ def band_terms(config: Config) -> np.ndarray:
 
 
 def fitted(config: Config, widths: np.ndarray) -> tuple[float, float]:
-    """Least C and C', on average over sizes, whose band holds the 1 - delta quantile everywhere.
-
-    Parameters
-    ----------
-    widths : (seeds, N, ratios, nulls).
-    """
+    """Least C and C', on average over sizes, whose band holds the 1 - delta quantile everywhere."""
     terms = band_terms(config).reshape(2, -1)
     draws = np.moveaxis(widths, 0, -1).reshape(terms.shape[1], -1)
     needed = np.quantile(draws, 1 - config.delta, axis=1, method="higher")

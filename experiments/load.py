@@ -1,75 +1,30 @@
 """Load: the number of archetypes that can be recovered completely with N sites.
 
-For rising loads K / N, examples of quality r are recovered with equal and with unequal exposures in
-four ways: from one operator alone (the search), from ten random groups of one owner, from ten
-owners of different mixtures (joint diagonalisation), and from ten groups layer by layer (peeling:
-rows vote for the patterns and are set aside, `hopfed.recovery.peeling`). A load counts if every
-archetype is found in every seed and nothing false is. The program of arXiv:2603.19902 stops below
-K = 6 at N = 400.
+Examples are recovered at rising loads K / N, with equal and unequal exposures: from one operator
+(the search), from ten random groups of one owner or ten owners of different mixtures (joint
+diagonalisation), and from ten groups layer by layer. A load counts if every archetype is found in
+every seed and nothing false is. Where a recovery is not complete the truth gives the reason:
+`threshold`, an eigenvalue is below it; `subspace`, an archetype is no rest state of the signal
+subspace; `search`, neither; `examples`, what is missing has fewer than five of them.
 
-If a recovery is not complete, the truth gives the reason. `threshold`: an eigenvalue is below the
-threshold. `subspace`: an archetype is no rest state of the signal subspace, whose error flips too
-many of its sites. `search`: neither applies, and the search did not find it. `examples`: layer by
-layer, what is missing has fewer than five examples, of which no sums are formed.
-
-Measured (default preset: r = .8, M = 10 N, five seeds; complete means all archetypes in all seeds
-and none false; seconds of processor time on one thread with another one busy, eigenpairs included):
-
-- N = 1,000, one operator: K = 140 is complete in 1.8 to 2.7 s, 180 in 9 to 17 s; 200 in four seeds
-  of five, in 32 to 150 s. In the fifth seed, and in all at 250, the search gives up after 9 to 21
-  finds; with a patience of 100 passes instead of 40 the fifth is complete too, in 242 s. There
-  every eigenvalue is counted and every archetype is a rest state, so the limit is the search.
-  Archetypes nucleate at random times, later when fewer heavy ones are left. In 27 nucleations at
-  K = 180 the energy did not show in advance which memory was about to nucleate. Wall-clock times on
-  two otherwise idle cores (five other draws): K = 140 in 1.8 to 2.7 s, 180 in 7.3 to 10.9 s, and
-  ten groups 300 in 1.3 to 1.6 s.
-- Ten groups: K = 300 is complete in 1.7 to 2.2 s, 350 in 2.5 to 2.9 s, 380 in 3.3 to 4.1 s, 400 in
-  3.9 to 4.6 s. At 450 eigenvalues are below the threshold in every seed, from 420 on in some. So
-  500 is out of reach of one spectrum: at load a the smallest eigenvalue of the signal, about
-  ``r^2 (1 - a^.5)^2 / a``, falls to the resolution ``(1 - r^2) q^.5`` at a = .49 for equal counts,
-  and earlier for random counts.
-- Ten groups in layers, five other draws (seeds 100 to 104), none false anywhere: K = 500 is
-  complete in all, in 7 to 9 s of wall-clock time where a core is free; of K = 700 every archetype
-  that has five examples, 698 to 700, in 15 to 19 s; at N = 400 the same of K = 300, 297 to 300,
-  in 2 s. Masked group sums, of which the server sees sums over ten owners only, do as well.
-- N = 400: one operator 120, and 140 in three seeds of five; ten groups 152. From K = 140 on, up to
-  113 rest states of one operator have scores like archetypes but are false. They attract nothing,
-  which distinguishes them.
-- Unequal exposures (Dirichlet, 5): one operator is complete to 140, ten groups to 100 and, in four
-  seeds of five, to 180, because the lightest archetypes are blurred in the subspace. One operator
-  finds 94 to 96% of 350 and none false; with equal exposures it stops at 250, because here heavy
-  archetypes come first. Ten owners of different mixtures: 100.
-- Larger N, one seed: ten groups K = 800 at N = 2,000 in 35 s, one operator K = 200 at N = 2,000 in
-  18 s and K = 240 at N = 4,000 in 68 s.
-
-On five fresh draws (seeds 100 to 104) one operator is complete to K = 200, ten groups to 400, and
-180 at N = 400; of 250 with one operator no seed is. Layers on seeds 100 to 102: K = 500 and, at N =
-400, 240 in all; of 600 one or two are missing. The settings of the search were chosen as follows:
-most at K = 180 on seeds 0 to 2; patience at 200 on four other draws; the share of flipped sites at
-N = 40 to 400 and loads from .2 to .45 on four draws each; the place of the common fit at N = 400
-and at K = 420 and 440 on the draws reported here. That candidates after the fit compete with those
-before it was decided on the draws of `novelty`.
-
-Run it with ``hopfed run load --out load.h5``, loads from .5 on with ``--preset layers``, and
-``hopfed figure load.h5 --out load.png``. Seconds are processor time, so they differ from run to
-run; all other numbers in the file are reproducible.
+Seconds are processor time, so they differ from run to run; all else is reproducible.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace
 from hopfed.archetypes.votes import FEW
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.recovery.recover import recover
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
@@ -98,68 +53,42 @@ HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are 
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N : numbers of sites.
-    loads : values of K / N, rising.
-    quality : r of the examples.
-    examples : M / N.
-    seeds : independent draws; a load counts when all of them are complete.
-    """
-
-    N: tuple[int, ...] = (400, 1000)
-    loads: tuple[float, ...] = (0.06, 0.1, 0.14, 0.18, 0.2, 0.25, 0.3, 0.35, 0.38, 0.4, 0.45)
-    quality: float = 0.8
-    examples: float = 10.0
-    seeds: int = 5
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(min(self.N) >= 50, "N", "at least 50 each", self.N)
-        rising = all(a < b for a, b in zip(self.loads, self.loads[1:], strict=False))
-        require(
-            rising and self.loads[0] > 0 and self.loads[-1] < 1,
-            "loads",
-            "rising, in (0, 1)",
-            self.loads,
-        )
-        require(0 < self.quality <= 1, "quality", "in (0, 1]", self.quality)
-        require(self.examples > 0, "examples", "above 0", self.examples)
-        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
+    N: Annotated[Ints, at_least(50), "numbers of sites"] = (400, 1000)
+    loads: Annotated[Floats, within("(0, 1)", rising=True), "values of K / N"] = (
+        0.06, 0.1, 0.14, 0.18, 0.2, 0.25, 0.3, 0.35, 0.38, 0.4, 0.45,
+    )  # fmt: skip
+    quality: Annotated[float, within("(0, 1]"), "r of the examples"] = 0.8
+    examples: Annotated[float, above(0), "M / N"] = 10.0
+    seeds: Annotated[int, "draws; a load counts when all are complete"] = 5
 
 
 PRESETS = {
-    "quick": Config(N=(300,), loads=(0.05, 0.1), examples=8.0, seeds=2),
-    "default": Config(),
-    "layers": Config(loads=(0.5, 0.6, 0.7)),
-    "paper": Config(
-        N=(400, 1000, 2000, 4000),
-        loads=(0.04, 0.06, 0.08, 0.1, 0.14, 0.18, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7),
-    ),
+    "quick": {"N": (300,), "loads": (0.05, 0.1), "examples": 8.0, "seeds": 2},
+    "default": {},
+    "layers": {"loads": (0.5, 0.6, 0.7)},
+    "paper": {
+        "N": (400, 1000, 2000, 4000),
+        "loads": (0.04, 0.06, 0.08, 0.1, 0.14, 0.18, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7),
+    },
+}
+MINUTES = {"quick": 0.4, "default": 30, "layers": 90, "paper": 600}
+COMPARED = {
+    "most_one_operator": ("largest K at N = 1,000, one operator", "", "140, then 200"),
+    "most_ten_groups": ("largest K at N = 1,000, ten groups", "", "300"),
+    "most_in_layers": ("largest K at N = 1,000, ten groups in layers", "", "500"),
+    "stop_one_operator": "where one operator stops first, and why",
+    "stop_ten_groups": "where ten groups stop first, and why",
+    "stop_in_layers": "where ten groups in layers stop first, and why",
+    "most_ten_owners": "largest K at N = 1,000, ten different owners",
+    "most_at_400": ("largest K at N = 400, best mode", "< 6"),
+    "false_discoveries": ("false discoveries at the loads that count", "", "0"),
 }
 
-RECORD = Record(
-    claim="complete recovery up to loads K/N many times that of the authors' program",
-    source="proposed here; compare hopfield federation, Sec. 5",
-    minutes={"quick": 0.4, "default": 30, "layers": 90, "paper": 600},
-    measures={
-        "most_one_operator": Measure("largest K at N = 1,000, one operator", aim="140, then 200"),
-        "most_ten_groups": Measure("largest K at N = 1,000, ten groups", aim="300"),
-        "most_in_layers": Measure("largest K at N = 1,000, ten groups in layers", aim="500"),
-        "stop_one_operator": Measure("where one operator stops first, and why"),
-        "stop_ten_groups": Measure("where ten groups stop first, and why"),
-        "stop_in_layers": Measure("where ten groups in layers stop first, and why"),
-        "most_ten_owners": Measure("largest K at N = 1,000, ten different owners"),
-        "most_at_400": Measure("largest K at N = 400, best mode", "< 6"),
-        "false_discoveries": Measure("false discoveries at the loads that count", aim="0"),
-    },
-)
 
-
-def run(config: Config, seed: int, device: str = "cpu") -> Arrays:
+def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every (mode, N, load): arrays of that shape, NaN for loads not tried."""
     shape = (len(MODES), len(config.N), len(config.loads))
     arrays = {name: np.full(shape, np.nan) for name in SCORES}
@@ -210,15 +139,7 @@ def _recover(
 
 
 def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
-    """Return the limit that prevents a complete recovery of `xi`, one of `STOPS`.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> xi = rademacher(30, 60, rng)
-    >>> stopped_at(draw_examples(xi, 90, 0.5, rng)[0], xi)
-    'threshold'
-    """
+    """Return the limit that prevents a complete recovery of `xi`, one of `STOPS`."""
     (M, N), rule = examples.shape, TracyWidom()
     ranks: list[RankEstimate] = []
 

@@ -1,37 +1,23 @@
 """Pure noise: the bulk follows the Marchenko-Pastur law, and thresholds keep their level.
 
-Source: arXiv:2603.19902, Section 4.1 and Appendix B.
-
-Nulls hold no archetype: independent +-1 entries, or Gaussian ones. On +-1 nulls the rules of
-`hopfed.spectral.rank` run as for a user; an alarm is a count above 0. These rules are not for
-Gaussian data, so on Gaussian nulls the quantiles of the law are the thresholds.
-
-- Tracy-Widom at 1% and 5%: with the +-1 edge shift of `theory.spikes.edge_shift` on +-1 nulls, and
-  without it on Gaussian nulls. It is also run without the shift on +-1 nulls, to show its effect.
-- Shuffle at 1% and 5%: with 1/level - 1 shuffles its level is exact for exchangeable examples.
-- The Marchenko-Pastur edge has no nominal level. Its rate is compared with the probability, by the
-  Tracy-Widom law, that the largest eigenvalue exceeds it.
-
-Measured (paper preset, 2,000 nulls per ratio, 95% binomial bars of +-1.0% at 5% and +-.4% at 1%):
-Gaussian nulls 4.7-5.3% and 1.0-1.2%; +-1 nulls 4.0-5.2% and .4-1.2%, a little low at q = .5 and 1
-(without the shift .9-2.2% and 0-.5%); shuffle 3.9-5.4% and .7-1.3%. The Marchenko-Pastur edge is
-exceeded in 14-18% of the nulls, the law says 13-15%; the largest gap is +5% for +-1 at q = 4, where
-M = 25. Kolmogorov distances at N = 500 are .005-.006 for both kinds.
-
-Run it with ``hopfed run mp --preset paper --workers 2 --out mp.h5``.
+Nulls hold no archetype: independent +-1 entries, on which the rules of `hopfed.spectral.rank` run
+as for a user, or Gaussian ones, for which the quantiles of the law are the thresholds. The edge has
+no level of its own; its rate is compared with that of the Tracy-Widom law. Source:
+arXiv:2603.19902, Section 4.1 and Appendix B.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.channel import rademacher
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Settings, above, at_least
 from hopfed.experiments.shared.statistics import kolmogorov, mean_and_sd, wilson
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
@@ -45,35 +31,20 @@ BINS = 60  # bins of the histograms, from 0 to 1.1 times the upper edge
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N : sites of the matrices whose whole spectrum is compared with the law.
-    N_test : sites of the nulls on which the thresholds are tested.
-    ratios : aspect ratios q = N / M.
-    nulls : nulls per seed, ratio and kind.
-    shuffle : whether to test the shuffle rule, which takes nearly all of the time.
-    seeds : repetitions; the number of nulls is their product with `nulls`.
-    """
-
-    N: int = 500
-    N_test: int = 100
-    ratios: tuple[float, ...] = (0.1, 0.5, 1.0, 4.0)
-    nulls: int = 25
-    shuffle: bool = True
+    N: Annotated[int, at_least(10), "sites where the whole spectrum is compared"] = 500
+    N_test: Annotated[int, at_least(10), "sites of the nulls that are tested"] = 100
+    ratios: Annotated[Floats, above(0), "aspect ratios q = N / M"] = (0.1, 0.5, 1.0, 4.0)
+    nulls: Annotated[int, at_least(1), "per seed, ratio and kind"] = 25
+    shuffle: Annotated[bool, "test the shuffle rule, which takes nearly all the time"] = True
     seeds: int = 20
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.N >= 10, "N", "at least 10", self.N)
-        require(self.N_test >= 10, "N_test", "at least 10", self.N_test)
-        require(min(self.ratios) > 0, "ratios", "above 0", self.ratios)
+    def validate(self) -> None:
+        """Refuse nulls of too few examples."""
         fewest = min(self.N, self.N_test) / max(self.ratios)
         require(fewest >= 8, "ratios", "such that N / q is at least 8", self.ratios)
-        require(self.nulls >= 1, "nulls", "at least 1", self.nulls)
-        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
 
     def samples(self, N: int) -> list[int]:
         """M for each ratio, rounded."""
@@ -81,36 +52,31 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(N=200, N_test=50, ratios=(0.5, 4.0), nulls=3, seeds=4),
-    "default": Config(),
-    "paper": Config(nulls=100),
+    "quick": {"N": 200, "N_test": 50, "ratios": (0.5, 4.0), "nulls": 3, "seeds": 4},
+    "default": {},
+    "paper": {"nulls": 100},
+}
+MINUTES = {"quick": 0.2, "default": 4, "paper": 15}
+_RULES = (("tw", "Tracy-Widom", KINDS), ("shuffle", "shuffle", ("signs",)))
+COMPARED = {
+    "distance_signs": "mean Kolmogorov distance to the law, +-1",
+    "distance_gaussian": "mean Kolmogorov distance to the law, Gaussian",
+    **{
+        f"{rule}_{kind}_{level:g}": (
+            f"{words} at {level:.0%}, {kind}: farthest rate",
+            "",
+            f"{level:g}",
+        )
+        for rule, words, kinds in _RULES
+        for kind in kinds
+        for level in LEVELS
+    },
+    "unshifted_signs_0.05": "Tracy-Widom at 5% without +-1 shift: farthest rate",
+    "mp_excess": ("MP edge, rate minus the law's: farthest", "", "0"),
 }
 
-RECORD = Record(
-    claim="noise spectra follow Marchenko-Pastur, and the thresholds keep their false-alarm rates",
-    source="hopfield federation, Sec. 4.1, App. B",
-    minutes={"quick": 0.2, "default": 4, "paper": 15},
-    measures={
-        "distance_signs": Measure("mean Kolmogorov distance to the law, +-1"),
-        "distance_gaussian": Measure("mean Kolmogorov distance to the law, Gaussian"),
-        **{
-            f"{rule}_{kind}_{level:g}": Measure(
-                f"{words} at {level:.0%}, {kind}: farthest rate", aim=f"{level:g}"
-            )
-            for rule, words, kind in (
-                ("tw", "Tracy-Widom", "signs"),
-                ("tw", "Tracy-Widom", "gaussian"),
-                ("shuffle", "shuffle", "signs"),
-            )
-            for level in LEVELS
-        },
-        "unshifted_signs_0.05": Measure("Tracy-Widom at 5% without +-1 shift: farthest rate"),
-        "mp_excess": Measure("MP edge, rate minus the law's: farthest", aim="0"),
-    },
-)
 
-
-def run(config: Config, seed: int) -> Arrays:
+def measure(seed: int, config: Config) -> Arrays:
     """Spectra and tests of one seed; axes are (kind, ratio, ...)."""
     bulk = [[_bulk(config, kind, M, seed) for M in config.samples(config.N)] for kind in KINDS]
     tests = [_tests(config, M, seed) for M in config.samples(config.N_test)]

@@ -1,55 +1,27 @@
-"""New archetypes enter a running federation and are found once theory can see them (Fig. 8).
+"""New archetypes enter a running federation and are found once theory can see them.
 
-Source: arXiv:2603.19902, Section 5.2 and Fig. 8.
-
-Three clients hold examples of 3 archetypes; from round 12 on 3 more enter over a ramp of four
-rounds. There are three scenarios:
-
-- "equal": all 6 end with equal shares, as in the paper. Theory sees a new archetype from a share of
-  .2% on, and the first round of the ramp gives it 4%, so detection is certain.
-- "rare": the new ones end at 1% and below, and cross the level of the test during the ramp.
-- "scarce": a round holds about two examples of each, mostly below the level. Evidence carried from
-  round to round shows them; that of a single round shows them only by chance.
-
-Three federations see the same examples: with "fresh" evidence in every round; with evidence
-"carried" on with a decreasing weight; both have the structure rule and a separate memory. The third
-has the "paper" mechanism: fresh operators blended with the memory under the entropy rule.
-
-For every new archetype theory predicts the first round in which its effective exposure in the
-evidence crosses the level of the test (`foresee`, from the labels of the draw and the actual
-archetypes, which are used only to score). Latency is the number of rounds from there until a
-remembered pattern has m >= .95. That takes at least 5 of its examples, even labelled ones: the
-majority of 4 has .94.
-
-Measured (paper preset, 30 seeds; +- standard error): .976 +- .007 of the predicted new archetypes
-are counted in the predicted round or before. Beyond 2 sd of the level .9994 of all decisions are as
-predicted. Of the rounds before any new archetype, .0017 count one; the test has level .001.
-Remembered in the predicted round, and within one round: equal all at once (also by the paper's
-mechanism; the paper: "a few rounds"); rare .84 +- .04 fresh, .77 +- .04 carried, .86 +- .04 by the
-paper's mechanism, and all of them a round later. Scarce ones are blurred at first, and get sharper
-when examples find them and vote: fresh .65 +- .07 and .77 +- .05, carried .27 +- .04 and .53 +-
-.04. This misses the aim, because the sum of many rounds shows them before 5 fresh examples have
-come. At the end .74 +- .04 of them are remembered with fresh and .87 +- .03 with carried evidence;
-.2 patterns a draw have no m >= .9 in the worst variant. Old archetypes stay at m = 1. The gap does
-not indicate scarce archetypes: it falls from .99 to .06 with equal shares, to .96 with rare ones,
-and not at all with scarce ones.
-
-Run it with ``hopfed run novelty --preset paper --workers 2 --out novelty.h5``.
+From some round on new archetypes enter over a ramp. "equal": all end with equal shares, as in the
+paper; "rare": the new ones end at 1% and below, and cross the level of the test during the ramp;
+"scarce": a round holds about two examples of each, so that only evidence carried from round to
+round shows them. Three federations see the same examples: with "fresh" evidence in every round, with
+evidence "carried" on with a decreasing weight, and with the "paper" mechanism. Latency is counted
+from the round that theory foresees (`participation.foresee`) until a pattern has m >= .95. Source:
+arXiv:2603.19902, Section 5.2 and Fig. 8.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.channel import rademacher
 from hopfed.data.schedules import NoveltyRamp
 from hopfed.data.stream import ArchetypeStream
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
 from hopfed.experiments.participation import (
     FOUND,
     Labelled,
@@ -59,6 +31,7 @@ from hopfed.experiments.participation import (
     heard,
     share,
 )
+from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
@@ -79,59 +52,36 @@ VARIANTS = (
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N, clients, rounds : sites, clients, rounds.
-    old, new : archetypes from the start, and those that enter.
-    at, ramp : first round of the new ones, rounds until their shares are final.
-    quality : r of the examples, in (0, 1).
-    examples : for each scenario the number of examples per client and round.
-    rare, scarce : final shares of the new archetypes in these scenarios.
-    discount : for each scenario the share of the evidence that "carried" keeps after a round.
-    alpha : false-alarm rate of the count.
-    seeds : draws.
-    """
-
-    N: int = 400
-    clients: int = 3
+    N: Annotated[int, at_least(64), "sites"] = 400
+    clients: Annotated[int, at_least(1)] = 3
     rounds: int = 24
-    old: int = 3
-    new: int = 3
-    at: int = 12
-    ramp: int = 4
-    quality: float = 0.8
-    examples: tuple[int, ...] = (400, 1200, 2000)
-    rare: tuple[float, ...] = (0.01, 0.005, 0.0025)
-    scarce: tuple[float, ...] = (0.00035, 0.0003, 0.00025)
-    discount: tuple[float, ...] = (0.5, 0.5, 0.9)
-    alpha: float = 1e-3
+    old: Annotated[int, at_least(1), "archetypes from the start"] = 3
+    new: Annotated[int, at_least(1), "those that enter"] = 3
+    at: Annotated[int, at_least(1), "first round of the new ones"] = 12
+    ramp: Annotated[int, at_least(1), "rounds until their shares are final"] = 4
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.8
+    examples: Annotated[Ints, at_least(1), "per client and round, by scenario"] = (400, 1200, 2000)
+    rare: Annotated[Floats, above(0), "final shares of the new ones"] = (0.01, 0.005, 0.0025)
+    scarce: Annotated[Floats, above(0), "the same"] = (0.00035, 0.0003, 0.00025)
+    discount: Annotated[Floats, within("(0, 1]"), "evidence carried on, by scenario"] = (
+        0.5, 0.5, 0.9,
+    )  # fmt: skip
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 1e-3
     seeds: int = 5
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.N >= 64, "N", "at least 64", self.N)
-        for name in ("clients", "old", "new", "at", "ramp", "seeds"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+    def validate(self) -> None:
+        """Refuse rounds without new ones, and shares that do not fit."""
         require(self.rounds > self.at, "rounds", f"above at = {self.at}", self.rounds)
-        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
         for name in ("examples", "discount"):
             got = getattr(self, name)
             require(len(got) == len(SCENARIOS), name, "one for each of 3 scenarios", got)
-        require(min(self.examples) >= 1, "examples", "at least 1", self.examples)
         for name in ("rare", "scarce"):
             got = getattr(self, name)
-            fits = len(got) == self.new and min(got) > 0 and sum(got) < 1
+            fits = len(got) == self.new and sum(got) < 1
             require(fits, name, f"{self.new} shares above 0 that sum to less than 1", got)
-        require(
-            0 < min(self.discount) <= max(self.discount) <= 1,
-            "discount",
-            "in (0, 1]",
-            self.discount,
-        )
-        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
 
     def mixture(self, scenario: str) -> np.ndarray:
         """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp."""
@@ -146,51 +96,38 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(
-        N=120,
-        rounds=7,
-        at=2,
-        ramp=3,
-        examples=(100, 300, 300),
-        rare=(0.03, 0.015, 0.008),
-        scarce=(0.0015, 0.001, 0.0008),
-        seeds=2,
-    ),
-    "default": Config(),
-    "paper": Config(seeds=30),
+    "quick": {
+        "N": 120, "rounds": 7, "at": 2, "ramp": 3, "examples": (100, 300, 300),
+        "rare": (0.03, 0.015, 0.008), "scarce": (0.0015, 0.001, 0.0008), "seeds": 2,
+    },
+    "default": {},
+    "paper": {"seeds": 30},
+}  # fmt: skip
+MINUTES = {"quick": 0.2, "default": 1.2, "paper": 5}
+COMPARED = {
+    "counted": ("new ones counted in the first round foreseen, or before", "", "1"),
+    "agree": ("rounds counted as foreseen, beyond 2 sd of the level", "", "1"),
+    **{
+        f"{key}/{name}": (f"{label}, {name}", "a few rounds" * (name == "equal/paper"), aim)
+        for key, label, aim in (
+            ("on_time", "remembered in that round or before", ""),
+            ("within_one", "remembered one round later at most", "1"),
+        )
+        for name in VARIANTS
+    },
+    "legible": "equal and rare: remembered in that round, given 5 examples",
+    "scarce_fresh": "scarce ones remembered at the end, fresh",
+    "scarce_carried": "scarce ones remembered at the end, carried",
+    "early": ("counts above K_old before the new ones", "", "alpha"),
+    "old": ("lowest m of an old one after the new ones", "transient decrease", "1"),
+    "gap_before": "gap at K_old before, equal/carried",
+    "gap_after": ("gap at K_old at the end, equal/carried", "shrinks"),
+    "blurred": ("patterns at the end with no m >= .9, worst variant", "", "0"),
 }
 
-RECORD = Record(
-    claim="a new archetype is found in the first round in which theory can see it",
-    source="hopfield federation, Section 5.2, Fig. 8",
-    minutes={"quick": 0.2, "default": 1.2, "paper": 5},
-    measures={
-        "counted": Measure("new ones counted in the first round foreseen, or before", aim="1"),
-        "agree": Measure("rounds counted as foreseen, beyond 2 sd of the level", aim="1"),
-        **{
-            f"{key}/{name}": Measure(
-                f"{label}, {name}", "a few rounds" if name == "equal/paper" else "", aim
-            )
-            for key, label, aim in (
-                ("on_time", "remembered in that round or before", ""),
-                ("within_one", "remembered one round later at most", "1"),
-            )
-            for name in VARIANTS
-        },
-        "legible": Measure("equal and rare: remembered in that round, given 5 examples"),
-        "scarce_fresh": Measure("scarce ones remembered at the end, fresh"),
-        "scarce_carried": Measure("scarce ones remembered at the end, carried"),
-        "early": Measure("counts above K_old before the new ones", aim="alpha"),
-        "old": Measure("lowest m of an old one after the new ones", "transient decrease", "1"),
-        "gap_before": Measure("gap at K_old before, equal/carried"),
-        "gap_after": Measure("gap at K_old at the end, equal/carried", "shrinks"),
-        "blurred": Measure("patterns at the end with no m >= .9, worst variant", aim="0"),
-    },
-)
 
-
-def run_round(
-    config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
+def measure_round(
+    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
 ) -> tuple[Arrays, Arrays | None]:
     """Play one round with every mechanism in every scenario."""
     K = config.old + config.new
@@ -239,10 +176,7 @@ def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFed
 
 @dataclass(frozen=True)
 class FirstRounds:
-    """First rounds in which each new archetype is predicted, counted, remembered, has 5 examples.
-
-    All are (S, new); the value is the number of rounds if the event does not happen.
-    """
+    """First rounds in which each new archetype is predicted, counted, remembered, has 5 examples."""
 
     foreseen: np.ndarray
     counted: np.ndarray
@@ -297,11 +231,5 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 
 def relative_gap(eigenvalues: np.ndarray, k: int) -> np.ndarray:
-    """Gap after the k-th of descending eigenvalues (..., n), relative to that eigenvalue.
-
-    Examples
-    --------
-    >>> float(relative_gap(np.array([4.0, 2.0, 1.0]), 2))
-    0.5
-    """
+    """Gap after the k-th of descending eigenvalues (..., n), relative to that eigenvalue."""
     return 1 - eigenvalues[..., k] / eigenvalues[..., k - 1]

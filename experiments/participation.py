@@ -1,41 +1,30 @@
 """Partial and late participation: the archetypes found are those that the heard clients show.
 
-Source: arXiv:2603.19902, Section 6; theory/NOTES.md, "Partial participation".
-
 Thirty clients hold half of eight archetypes each, of very unequal exposure. A round asks a cohort;
-in some variants half of it answers up to three rounds late, and a late answer has the weight that
-it would have by then. The server counts the signal in the evidence so far. `foresee` predicts the
-count from the labels of the clients heard: effective exposures, the actual archetypes, and the law
-of decreasing weights, whose edge and outliers `hopfed.theory.profile` gives. It predicts how far
-above the level of the test each eigenvalue lies, in units of its fluctuation. Labels and archetypes
-are used only to score.
-
-Measured (paper preset, 20 draws, +- standard error; sd for numbers per draw): beyond 2 sd of the
-level 99.99 +- .01% of the decisions are as predicted, within 83 +- 1%; 97.8 +- .6% are first
-detected within a round of the prediction. At the end, with 10% of the clients (3.5 MB up), theory
-predicts 7.4 +- .7 archetypes and the server knows 5.8 +- .8 to m >= .95; with all clients (36 MB) 8
-and 7.9 +- .4. A barely detected archetype is blurred: in the worst variant 1.1 patterns a draw have
-no m >= .9, which misses the aim of none. The paper has no numbers.
-
-Run it with ``hopfed run participation --preset paper --workers 2 --out participation.h5``.
+in some variants half of it answers up to three rounds late, with the weight that it would have by
+then. `foresee` predicts the count from the labels of the clients heard: effective exposures, the
+actual archetypes, and the law of decreasing weights (`hopfed.theory.profile`), as distances from
+the level of the test in units of its fluctuation. Labels and archetypes are used only to score.
+Source: arXiv:2603.19902, Section 6; theory/NOTES.md, "Partial participation".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import ndtr
 
 from hopfed._lib.random import derive, stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.channel import rademacher
 from hopfed.data.schedules import Fixed
 from hopfed.data.stream import ArchetypeStream, client_mixtures, supports
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
 from hopfed.federation.engines import Engine
@@ -54,50 +43,30 @@ FADED = 1e-4  # a batch with a smaller weight, relative to the largest, is left 
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N, clients, examples, rounds : sites, clients, examples of each in a round.
-    quality : r of the examples, in (0, 1).
-    exposures : shares of the archetypes before normalising.
-    share : part of the archetypes that each client holds.
-    rates, late : for each variant the rate of participation and the share of late clients.
-    delay : longest delay in rounds.
-    discount : share of the evidence that is left after a round.
-    alpha : false-alarm rate of the count.
-    seeds : draws.
-    """
-
-    N: int = 300
-    clients: int = 30
-    examples: int = 20
-    rounds: int = 12
-    quality: float = 0.5
-    exposures: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.008)
-    share: float = 0.5
-    rates: tuple[float, ...] = (0.1, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)
-    late: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5)
-    delay: int = 3
-    discount: float = 0.8
-    alpha: float = 1e-3
+    N: Annotated[int, at_least(64), "sites"] = 300
+    clients: Annotated[int, at_least(1)] = 30
+    examples: Annotated[int, at_least(1), "of each client in a round"] = 20
+    rounds: Annotated[int, at_least(1)] = 12
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.5
+    exposures: Annotated[Floats, above(0), "shares before normalising"] = (
+        1.0, 0.5, 0.25, 0.125, 0.06, 0.03, 0.015, 0.008,
+    )  # fmt: skip
+    share: Annotated[float, within("(0, 1]"), "part of the archetypes that a client holds"] = 0.5
+    rates: Annotated[Floats, "of participation, by variant"] = (0.1, 0.2, 0.4, 0.7, 1.0, 0.4, 1.0)
+    late: Annotated[Floats, "share of late clients"] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 0.5)
+    delay: Annotated[int, "longest delay in rounds"] = 3
+    discount: Annotated[float, within("(0, 1]"), "evidence left after a round"] = 0.8
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 1e-3
     seeds: int = 5
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.N >= 64, "N", "at least 64", self.N)
-        for name in ("clients", "examples", "rounds", "seeds"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
-        require(min(self.exposures) > 0, "exposures", "above 0 each", self.exposures)
-        require(0 < self.share <= 1, "share", "in (0, 1]", self.share)
-        same = len(self.late) == len(self.rates)
-        require(same, "late", f"one for each of {len(self.rates)} rates", self.late)
-        distinct = len(set(self.variants)) == len(self.rates)
+    def validate(self) -> None:
+        """Refuse variants of one name."""
+        self.same_length("rates", "late")
+        distinct = len(self.variants) == len(self.rates)
         require(distinct, "rates", "different, or with different shares late", self.rates)
-        require(0 < self.discount <= 1, "discount", "in (0, 1]", self.discount)
-        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
 
     @property
     def variants(self) -> dict[str, Participation]:
@@ -109,35 +78,31 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(
-        N=120, clients=20, rounds=5, rates=(0.2, 1.0, 0.4), late=(0.0, 0.0, 0.5), seeds=2
-    ),
-    "default": Config(),
-    "paper": Config(seeds=20),
+    "quick": {
+        "N": 120, "clients": 20, "rounds": 5, "rates": (0.2, 1.0, 0.4), "late": (0.0, 0.0, 0.5),
+        "seeds": 2,
+    },
+    "default": {},
+    "paper": {"seeds": 20},
+}  # fmt: skip
+MINUTES = {"quick": 0.1, "default": 1, "paper": 2.5}
+COMPARED = {
+    "agree": ("detected as foreseen, beyond 2 sd of the level", "", "1"),
+    "agree_within": "detected as foreseen, within 2 sd",
+    "calibration": ("mean gap to the foreseen chance of detection", "", "<= .05"),
+    "on_time": ("first detected in the round foreseen, +- 1", "", "1"),
+    "found_least": "found at the end, lowest rate",
+    "foreseen_least": "foreseen by then, lowest rate",
+    "megabytes_least": "megabytes up, lowest rate",
+    "found_most": "found at the end, highest rate",
+    "foreseen_most": "foreseen by then, highest rate",
+    "megabytes_most": "megabytes up, highest rate",
+    "blurred": ("patterns at the end with no m >= .9, worst variant", "", "0"),
 }
 
-RECORD = Record(
-    claim="the archetypes found are those that theory predicts from the clients heard",
-    source="hopfield federation, Section 6, open directions",
-    minutes={"quick": 0.1, "default": 1, "paper": 2.5},
-    measures={
-        "agree": Measure("detected as foreseen, beyond 2 sd of the level", aim="1"),
-        "agree_within": Measure("detected as foreseen, within 2 sd"),
-        "calibration": Measure("mean gap to the foreseen chance of detection", aim="<= .05"),
-        "on_time": Measure("first detected in the round foreseen, +- 1", aim="1"),
-        "found_least": Measure("found at the end, lowest rate"),
-        "foreseen_least": Measure("foreseen by then, lowest rate"),
-        "megabytes_least": Measure("megabytes up, lowest rate"),
-        "found_most": Measure("found at the end, highest rate"),
-        "foreseen_most": Measure("foreseen by then, highest rate"),
-        "megabytes_most": Measure("megabytes up, highest rate"),
-        "blurred": Measure("patterns at the end with no m >= .9, worst variant", aim="0"),
-    },
-)
 
-
-def run_round(
-    config: Config, seed: int, t: int, state: Arrays | None, engine: Engine
+def measure_round(
+    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
 ) -> tuple[Arrays, Arrays | None]:
     """Play one round of every variant."""
     xi = rademacher(len(config.exposures), config.N, stream(seed, "participation"))
@@ -177,13 +142,7 @@ def _source(config: Config, xi: np.ndarray, seed: int) -> ArchetypeStream:
 
 @dataclass(frozen=True)
 class Labelled:
-    """The evidence by its labels: batches, their weights and their archetypes.
-
-    Attributes
-    ----------
-    counts : (A, K) examples of each archetype in each batch.
-    weights : (A,) weight of an example.
-    """
+    """The evidence by its labels: batches, their weights and their archetypes."""
 
     counts: np.ndarray
     weights: np.ndarray
@@ -214,13 +173,7 @@ class Labelled:
 def heard(
     played: Arrays, state: Arrays | None, name: str, source: ArchetypeStream, t: int, left: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of the batches that reached the server in round t: counts (B, K), weights (B,).
-
-    Parameters
-    ----------
-    played : arrays of the round; clients without a fault were heard at once.
-    state : state before the round, with the late messages that are under way.
-    """
+    """Labels of the batches that reached the server in round t: counts (B, K), weights (B,)."""
     now = np.flatnonzero(played[f"{name}/faults/code"] == Fault.NONE)
     sent = [(t, int(c), float(played[f"{name}/client/weight"][c])) for c in now]
     for c in range(source.clients):
@@ -236,19 +189,7 @@ def heard(
 
 
 def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> Arrays:
-    """Predict which archetypes the count finds in evidence with these labels.
-
-    The population spikes are those of the effective exposures and the actual archetypes, as in
-    `hopfed.theory.spikes.finite_size`. A weighted batch is a client whose noise is multiplied by
-    the weight, so edge and outliers are those of `profile_spikes`. Each stronger spike removes one
-    example and one site, as in the test.
-
-    Returns
-    -------
-    distance : (K,) expected eigenvalue minus the level of the test, in standard deviations of the
-        eigenvalue or of the edge, whichever is larger; -inf without examples, inf far above.
-    place : (K,) rank of its eigenvalue, from 0.
-    """
+    """Predict which archetypes the count finds in evidence with these labels."""
     K, N = archetypes.shape
     distance, place = np.full(K, -np.inf), np.arange(K)
     sizes = seen.counts.sum(axis=1)
@@ -336,10 +277,7 @@ def detected(arrays: Arrays, name: str) -> np.ndarray:
 def agreement(
     arrays: Arrays, names: Sequence[str], archetypes: slice, *, inside: bool = False
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Whether counts are as predicted, and whether the prediction is outside or inside its band.
-
-    Archetypes without examples, and those far above the level, are left out.
-    """
+    """Whether counts are as predicted, and whether the prediction is outside or inside its band."""
     agrees, asked = [], []
     for name in names:
         distance = arrays[f"{name}/foreseen/distance"][..., archetypes]

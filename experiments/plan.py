@@ -1,16 +1,9 @@
 """Plan: whether studies of the planned size keep what was promised of them.
 
-For every number of sites, of equal archetypes and every quality, theory plans three sizes: each
-archetype is seen with the power asked for, all of them are counted, and every pattern is resolved,
-which `recover` says as "ok" (theory/study.py). Tables of these sizes are drawn and counted, by the
-rule that `recover` uses, and at the third size recovered. The frequencies are compared with the
-power that was asked for, within binomial errors. The planner's own draws share nothing with these.
-
-Measured on the default grid with 60 tables of each kind (error .039), promised .9: archetypes seen
-.87 to 1, all counted .82 to 1, "ok" .80 to 1. Two of the 54 places are more than two errors below:
-all of ten at N = 256, r = .6 in .817, "ok" for three at N = 100, r = .2 in .80.
-
-Run it with ``hopfed run plan --workers 2 --out plan.h5``.
+Theory plans three sizes: each archetype is seen with the power asked for, all of them are counted,
+and every pattern is resolved, which `recover` says as "ok" (theory/study.py). Tables of these sizes
+are drawn and counted by the rule of `recover`, and at the third size recovered; their frequencies
+are compared with the power.
 """
 
 from __future__ import annotations
@@ -18,14 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.experiments import Arrays, Measure, Record, Table
+from hopfed.experiments import Arrays, Table
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.recovery.recover import recover
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.rank import TracyWidom
@@ -35,53 +29,33 @@ ERRORS = 2.0  # binomial standard errors within which a promise counts as kept
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N : numbers of sites.
-    K : numbers of archetypes, of equal exposure.
-    qualities : of the examples.
-    power : probability that is promised.
-    seeds : independent tables of each kind and size.
-    """
+    N: Annotated[Ints, at_least(50), "numbers of sites"] = (100, 256)
+    K: Annotated[Ints, within("[1, 50]"), "of archetypes, of equal exposure"] = (1, 3, 10)
+    qualities: Annotated[Floats, within("(0, 1)"), "r of the examples"] = (0.2, 0.4, 0.6)
+    power: Annotated[float, within("(0, 1)"), "probability that is promised"] = 0.9
+    seeds: Annotated[int, "independent tables of each kind and size"] = 100
 
-    N: tuple[int, ...] = (100, 256)
-    K: tuple[int, ...] = (1, 3, 10)
-    qualities: tuple[float, ...] = (0.2, 0.4, 0.6)
-    power: float = 0.9
-    seeds: int = 100
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(min(self.N) >= 50, "N", "at least 50 each", self.N)
-        require(min(self.K) >= 1 and max(self.K) <= 50, "K", "from 1 to 50 each", self.K)
-        good = all(0 < r < 1 for r in self.qualities)
-        require(good, "qualities", "in (0, 1)", self.qualities)
-        require(0 < self.power < 1, "power", "in (0, 1)", self.power)
+    def validate(self) -> None:
+        """Refuse more archetypes than sites."""
         require(max(self.K) < min(self.N), "K", "below every N", self.K)
-        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
 
 
 PRESETS = {
-    "quick": Config(N=(100,), K=(1, 3), qualities=(0.4,), seeds=20),
-    "default": Config(),
-    "paper": Config(N=(100, 256, 400), seeds=400),
+    "quick": {"N": (100,), "K": (1, 3), "qualities": (0.4,), "seeds": 20},
+    "default": {},
+    "paper": {"N": (100, 256, 400), "seeds": 400},
 }
-
-RECORD = Record(
-    claim="a study of the planned size sees its archetypes as often as was promised",
-    source="proposed here (theory/NOTES.md, Power of a study)",
-    minutes={"quick": 0.1, "default": 5, "paper": 40},
-    measures={
-        "seen": Measure("archetypes seen, mean over the grid", aim="the power"),
-        "all": Measure("tables in which all are counted, mean over the grid", aim="the power"),
-        "resolved": Measure('tables that are "ok", mean over the grid', aim="the power"),
-        "kept": Measure("places of the grid not below the power by two errors", aim="all"),
-        "lowest": Measure("lowest frequency of the grid, by promise"),
-    },
-)
+MINUTES = {"quick": 0.1, "default": 5, "paper": 40}
+COMPARED = {
+    "seen": ("archetypes seen, mean over the grid", "", "the power"),
+    "all": ("tables in which all are counted, mean over the grid", "", "the power"),
+    "resolved": ('tables that are "ok", mean over the grid', "", "the power"),
+    "kept": ("places of the grid not below the power by two errors", "", "all"),
+    "lowest": "lowest frequency of the grid, by promise",
+}
 
 
 def grid(config: Config) -> list[tuple[int, int, float]]:
@@ -95,7 +69,7 @@ def planned(N: int, K: int, r: float, power: float) -> Promises:
     return promises(r, np.full(K, 1 / K), N, power)
 
 
-def run(config: Config, seed: int, device: str = "cpu") -> Arrays:
+def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Planned sizes and powers (kinds, promises), and what one table of each shows."""
     kinds = grid(config)
     sizes, powers, shown = (np.zeros((len(kinds), len(PROMISES))) for _ in range(3))

@@ -1,37 +1,12 @@
 """Differentially private operators: privacy noise hides the weakest archetypes first.
 
-Source: arXiv:2603.19902, supplement; theory/NOTES.md, "Semicircle beside the bulk".
-
-Fifty clients hold M = 512 examples each (q = N / M = .5 at a client, as in the supplement) of five
-archetypes of unequal exposure. Each client releases its operator once, with Gaussian noise that
-makes it (epsilon, delta)-private towards everyone, including the server, under replacement of one
-of its examples (`hopfed.privacy.mechanism`). The server pools the noisy operators. It counts the
-eigenvalues above the edge of the free convolution of the Marchenko-Pastur law with the noise's
-semicircle, and searches for archetypes in their eigenvectors. The results are compared with the
-predictions of `hopfed.theory.private` for the draw. These use its archetypes and exposures, which
-are otherwise used only to score.
-
-q is .5 at a client and not for the pool, for this reason. In the pooled operator the semicircle has
-the radius ``2 z N^(3/2) / (M sqrt(clients))`` with the noise multiplier z. With q = .5 for the
-pool, a client would hold 10 examples, and the radius at epsilon = 8 would be 70, above every
-archetype here.
-
-Measured (paper preset, 50 seeds, delta = 1e-5; predictions in brackets). Counted are 1.72 +- .45
-archetypes at epsilon = .5 (1.90), 3.00 at 1 (3.02), 4.02 +- .14 at 2 (4.01), all 5 from 4 on. In
-95% of the draws the count equals the prediction for the draw (72% at .5, where the second archetype
-lies at the test level). Overlaps: median gap .0049 +- .0003, R^2 .985 +- .002; outliers .7% off; 2
-false alarms on 300 nulls at a nominal 1%. A counted archetype is not always recovered: near its
-threshold it is blurred, as predicted (mean gap of |m| .018 +- .002). So |m| >= .9 holds for .74 +-
-.44 at .5 (1), 2.06 at 1 (2), 3.22 at 2 (3), 4 at 4 and 5 at 8. At .5 the strongest has |m| = .918
-+- .028, predicted .927, which is close to the limit .9. The aim of no strays is missed: 4 patterns
-in 300 draws resemble no archetype at |m| >= .5. Three are the second archetype at .5, blurred to
-.44 - .48; one comes from an eigenvalue 1% above the test level.
-
-By the same theory a single client would see all 5 without privacy and none at epsilon = 1. With
-noise added once, to the sum, all 5 would be seen at every epsilon here, but then someone sees the
-sum.
-
-Run it with ``hopfed run privacy --preset paper --out privacy.h5``.
+Fifty clients release their operators once, with Gaussian noise that makes them (epsilon, delta)-
+private towards everyone (`hopfed.privacy.mechanism`). The server pools them, counts the eigenvalues
+above the edge of the free convolution of the Marchenko-Pastur law with the noise's semicircle, and
+searches in their eigenvectors. Predictions of `hopfed.theory.private` take the archetypes and
+exposures of the draw. q = N / M is .5 at a client, as in the supplement of arXiv:2603.19902: with
+.5 for the pool the semicircle would lie above every archetype. See theory/NOTES.md, "Semicircle
+beside the bulk".
 """
 
 from __future__ import annotations
@@ -39,16 +14,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.data.channel import draw_examples, rademacher
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd, r_squared, with_spread
 from hopfed.privacy.mechanism import GaussianMechanism, PrivateOperator, noisy
 from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
@@ -61,44 +37,25 @@ STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archety
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N : sites.
-    M : examples of each client.
-    clients : number of clients.
-    quality : r of the examples, in (0, 1).
-    exposures : shares of the archetypes, before normalising.
-    epsilons : privacy budgets, above 0; inf means no noise.
-    delta : delta of every budget, in (0, 1).
-    alpha : false-alarm rate of the count.
-    seeds : draws.
-    """
-
-    N: int = 256
-    M: int = 512
-    clients: int = 50
-    quality: float = 0.4
-    exposures: tuple[float, ...] = (0.4, 0.27, 0.18, 0.1, 0.05)
-    epsilons: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, math.inf)
-    delta: float = 1e-5
-    alpha: float = 0.01
+    N: Annotated[int, at_least(KEPT), "sites"] = 256
+    M: Annotated[int, at_least(2), "examples of each client"] = 512
+    clients: Annotated[int, at_least(1)] = 50
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
+    exposures: Annotated[Floats, above(0), "of the archetypes"] = (0.4, 0.27, 0.18, 0.1, 0.05)
+    epsilons: Annotated[Floats, above(0), "budgets; inf is no noise"] = (
+        0.5, 1.0, 2.0, 4.0, 8.0, math.inf,
+    )  # fmt: skip
+    delta: Annotated[float, within("(0, 1)"), "of every budget"] = 1e-5
+    alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 0.01
     seeds: int = 10
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self.N >= KEPT, "N", f"at least {KEPT}", self.N)
-        require(self.M >= 2, "M", "at least 2", self.M)
-        require(self.clients >= 1, "clients", "at least 1", self.clients)
-        require(0 < self.quality < 1, "quality", "in (0, 1)", self.quality)
-        require(min(self.exposures) > 0, "exposures", "above 0", self.exposures)
-        require(len(self.exposures) <= KEPT, "exposures", f"at most {KEPT}", self.exposures)
-        require(min(self.epsilons) > 0, "epsilons", "above 0", self.epsilons)
-        require(0 < self.delta < 1, "delta", "in (0, 1)", self.delta)
-        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
-        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
+    def validate(self) -> None:
+        """Refuse more archetypes than eigenvalues that are kept."""
+        fits = len(self.exposures) <= KEPT
+        require(fits, "exposures", f"at most {KEPT}", self.exposures)
 
     @property
     def n_examples(self) -> int:
@@ -112,35 +69,30 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(epsilons=(0.5, 1.0, 4.0, math.inf), seeds=2),
-    "default": Config(),
-    "paper": Config(seeds=50),
+    "quick": {"epsilons": (0.5, 1.0, 4.0, math.inf), "seeds": 2},
+    "default": {},
+    "paper": {"seeds": 50},
+}
+MINUTES = {"quick": 0.1, "default": 0.5, "paper": 2.0}
+COMPARED = {
+    "count_agrees": ("draws with the foreseen count", "", ">= .9"),
+    "count_gap": ("largest gap of a mean count to the expected one", "", "<= .2"),
+    "false_alarms": ("false alarms on nulls, nominal alpha", "", "alpha"),
+    "outlier_error": ("median relative error of foreseen outliers", "", "<= .01"),
+    "overlap_gap": ("median overlap gap", "", "<= .01"),
+    "overlap_r2": ("R^2 of the overlaps", "", ">= .98"),
+    "magnetisation_gap": ("mean magnetisation gap where foreseen", "", "<= .02"),
+    "recovered_least": "recovered at the least epsilon",
+    "foreseen_least": "foreseen at the least epsilon",
+    "recovered_most": "recovered at the largest epsilon",
+    "foreseen_most": "foreseen at the largest epsilon",
+    "false_patterns": "patterns below |m| = .9 of each draw",
+    "foreseen_false": "foreseen: counted, but blurred below .9",
+    "strays": ("patterns below |m| = .5 of each draw", "", "0"),
 }
 
-RECORD = Record(
-    claim="privacy noise hides the weak archetypes first, at the epsilon that theory predicts",
-    source="hopfield federation, supplement and open directions",
-    minutes={"quick": 0.1, "default": 0.5, "paper": 2.0},
-    measures={
-        "count_agrees": Measure("draws with the foreseen count", aim=">= .9"),
-        "count_gap": Measure("largest gap of a mean count to the expected one", aim="<= .2"),
-        "false_alarms": Measure("false alarms on nulls, nominal alpha", aim="alpha"),
-        "outlier_error": Measure("median relative error of foreseen outliers", aim="<= .01"),
-        "overlap_gap": Measure("median overlap gap", aim="<= .01"),
-        "overlap_r2": Measure("R^2 of the overlaps", aim=">= .98"),
-        "magnetisation_gap": Measure("mean magnetisation gap where foreseen", aim="<= .02"),
-        "recovered_least": Measure("recovered at the least epsilon"),
-        "foreseen_least": Measure("foreseen at the least epsilon"),
-        "recovered_most": Measure("recovered at the largest epsilon"),
-        "foreseen_most": Measure("foreseen at the largest epsilon"),
-        "false_patterns": Measure("patterns below |m| = .9 of each draw"),
-        "foreseen_false": Measure("foreseen: counted, but blurred below .9"),
-        "strays": Measure("patterns below |m| = .5 of each draw", aim="0"),
-    },
-)
 
-
-def run(config: Config, seed: int) -> Arrays:
+def measure(seed: int, config: Config) -> Arrays:
     """Results of one draw at every epsilon, which is the first axis."""
     rng = stream(seed, "privacy", "examples")
     K, M = len(config.exposures), config.n_examples

@@ -1,10 +1,8 @@
 """Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N.
 
 Examples are drawn and packed in batches, so the M x N table exists only as bits. Each point is
-recovered in a separate process; the operating system reports its peak memory.
-
-Run it with ``hopfed run scale --out scale.h5`` and ``hopfed figure scale.h5 --out scale.png``.
-Seconds and peak bytes are measured, so they differ from run to run.
+recovered in a process of its own, of which the operating system says the peak memory. Seconds and
+peak bytes are measured, so they differ from run to run.
 """
 
 from __future__ import annotations
@@ -15,48 +13,38 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.archetypes.overlap import retrieval
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import HopfedError
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Ints, Settings, at_least, within
 from hopfed.recovery.recover import run_recovery
 
 BATCH = 2**26  # entries drawn at a time
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    N, M : sites and examples of each point; the two lists have equal lengths.
-    archetypes : K.
-    quality : r of the examples.
-    seeds : independent draws.
-    """
-
-    N: tuple[int, ...] = (1_000, 10_000, 100_000, 10_000, 10_000)
-    M: tuple[int, ...] = (2_000, 2_000, 2_000, 10_000, 50_000)
-    archetypes: int = 50
-    quality: float = 0.8
+    N: Annotated[Ints, at_least(100), "sites of each point"] = (
+        1_000, 10_000, 100_000, 10_000, 10_000,
+    )  # fmt: skip
+    M: Annotated[Ints, at_least(100), "examples of each"] = (2_000, 2_000, 2_000, 10_000, 50_000)
+    archetypes: Annotated[int, at_least(1), "K"] = 50
+    quality: Annotated[float, within("(0, 1]"), "r of the examples"] = 0.8
     seeds: int = 2
 
-    def __post_init__(self) -> None:
-        check_types(self)
+    def validate(self) -> None:
+        """Refuse sites without examples."""
         require(len(self.N) == len(self.M), "M", f"as many values as N, {len(self.N)}", self.M)
-        require(min(self.N) >= 100, "N", "at least 100 each", self.N)
-        require(min(self.M) >= 100, "M", "at least 100 each", self.M)
-        require(self.archetypes >= 1, "archetypes", "at least 1", self.archetypes)
-        require(0 < self.quality <= 1, "quality", "in (0, 1]", self.quality)
-        require(self.seeds >= 1, "seeds", "at least 1", self.seeds)
 
     @property
     def least_memory(self) -> int:
@@ -65,29 +53,24 @@ class Config:
 
 
 PRESETS = {
-    "quick": Config(N=(400, 4_000), M=(800, 400), archetypes=8, seeds=1),
-    "default": Config(),
-    "paper": Config(
-        N=(1_000, 10_000, 100_000, 1_000_000, 10_000, 10_000),
-        M=(2_000, 2_000, 2_000, 2_000, 10_000, 100_000),
-    ),
+    "quick": {"N": (400, 4_000), "M": (800, 400), "archetypes": 8, "seeds": 1},
+    "default": {},
+    "paper": {
+        "N": (1_000, 10_000, 100_000, 1_000_000, 10_000, 10_000),
+        "M": (2_000, 2_000, 2_000, 2_000, 10_000, 100_000),
+    },
+}
+MINUTES = {"quick": 0.2, "default": 2, "paper": 5}
+COMPARED = {
+    "found": ("least part of the archetypes found", "", "1"),
+    "false_discoveries": ("false discoveries", "", "0"),
+    "seconds_longest": "seconds of the slowest point",
+    "peak_largest": ("largest peak memory, GB", "", "< 8"),
+    "sent_largest": "largest share of the dense operator sent",
 }
 
-RECORD = Record(
-    claim="time grows as the larger side, memory as the bits of the examples; nothing is N x N",
-    source="proposed here",
-    minutes={"quick": 0.2, "default": 2, "paper": 5},
-    measures={
-        "found": Measure("least part of the archetypes found", aim="1"),
-        "false_discoveries": Measure("false discoveries", aim="0"),
-        "seconds_longest": Measure("seconds of the slowest point"),
-        "peak_largest": Measure("largest peak memory, GB", aim="< 8"),
-        "sent_largest": Measure("largest share of the dense operator sent"),
-    },
-)
 
-
-def run(config: Config, seed: int, device: str = "cpu") -> Arrays:
+def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every point in a separate process; the axis of all arrays is the point."""
     sizes = zip(config.N, config.M, strict=True)
     points = [_measure(config, N, M, seed, device) for N, M in sizes]

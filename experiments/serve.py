@@ -6,9 +6,7 @@ client that misses a round keeps the rows of that round to itself.
 
 Clients send operators, and by default nothing else. `groups` and `votes` ask about directions and
 patterns, which a client answers only if its owner permits it; of the others only the operators are
-used. Without `groups` and `votes` the server searches with the operators alone. Measured on the
-example of the README (400, 300 and 500 rows of 784 columns, 7 archetypes of r = .6, two rounds, 4
-seeds): all 7 have m = 1 either way. Questions help where archetypes are many, or faint.
+used. Questions help where archetypes are many, or faint.
 
 The defaults protect against a tenth of the clients, rounded up, that lie together in any way that
 rows of +-1 allow. The server broadcasts an archetype only if the other clients show it without its
@@ -17,15 +15,6 @@ medians, and a message that no rows can produce is refused. The price: an archet
 client holds stays with that client. There is also a limit: of two clients, or of two halves that
 lie together, no server can know which one lies. Then nothing is broadcast, and the log says how
 many archetypes each client supports.
-
-Measured (N = 200, 3 archetypes of r = .8, clients of 300 rows, one that claims 10^9 rows of its own
-archetype): if claims count up to 10 medians and there is no other check, one liar of three clients
-removes all archetypes and broadcasts its own. With the defaults all archetypes have m = 1 and
-nothing is false, for 3, 5 and 10 clients, with and without noise. The same holds if it claims
-noise, archetypes with flipped sites, or their negatives. At 10 medians its noisy rows still remove
-all archetypes. Honest clients of unequal sizes lose no archetype (900, 300 and 100 rows; 1500, 150
-and 150; 600 and 300; 2000 and 100; r = .35 to .8, up to 6 archetypes, 4 seeds); at 2 medians the
-last pair would.
 """
 
 from __future__ import annotations
@@ -35,13 +24,14 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from hopfed._lib.settings import check_types, require
+from hopfed._lib.settings import require
 from hopfed.data.batches import Elsewhere
-from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Settings, Words, at_least, within
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import below
@@ -81,88 +71,59 @@ GUARDS = (
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings; those that are not said here are of `hopfed.hopfield.settings`."""
 
-    Attributes
-    ----------
-    columns : N, columns of every client's file.
-    names : of these columns, in their order, which clients are told; none are known when empty.
-    order : how columns are matched where no names are known: by place when empty, or "sorted" or
-        "ordered" and the digest of the names that most clients have (`hopfed.hopfield.headers`);
-        `hopfed serve` asks the clients.
-    clients : number of clients.
-    rounds : number of rounds, among which clients divide their rows.
-    minimum : smallest number of clients that must answer in a round; 0 for more than half of them,
-        so that the first clients to come are not the whole federation.
-    form, width, discount, groups, votes, alpha : see `hopfed.hopfield.settings`.
-    liars, claim, support, check : protection against lying clients, and against the broadcast of
-        one person's data; see `hopfed.hopfield.settings`.
-    graded : whether to ask for sums over classes instead of operators, of rows that may have gaps:
-        classes with a mean for each column. Clients that `join --classes` answer; with epsilon
-        their answers have noise.
-    steps, looks, products, influence : of graded classes, see `hopfed.hopfield.graded.settings`.
-    robust, share : "mean", "trimmed" or "median" of the operators, and the trimmed share.
-    quorum, client_groups, persistence, patience, level : see `hopfed.hopfield.settings`; 1 round
-        and no quorum add nothing to the protection by `liars`.
-    epsilon, delta : privacy of one example in a client's release; epsilon inf asks for releases
-        without noise.
-    most : largest number of archetypes in the run file.
-    name : name under which clients store their state between rounds; `hopfed serve` draws one.
-    seeds : always 1, because there is only one set of data.
-    """
-
-    columns: int = 784
-    names: tuple[str, ...] = ()
-    order: str = ""
-    clients: int = 3
-    rounds: int = 1
-    minimum: int = 0
+    columns: Annotated[int, at_least(2), "N, of every client's file"] = 784
+    names: Annotated[Words, "of these columns, which clients are told; none if not known"] = ()
+    order: Annotated[
+        str,
+        "how columns are matched where no names are known: by place if empty, or sorted or ordered "
+        "and the digest of the names that most clients have (`hopfed.hopfield.headers`)",
+    ] = ""
+    clients: Annotated[int, within(f"[1, {MOST_CLIENTS}]")] = 3
+    rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "to which clients deal their rows"] = 1
+    minimum: Annotated[int, "clients that must answer in a round; 0 for more than half"] = 0
     form: str = "smallest"
     width: int = 64
     discount: float = 1.0
     groups: int = 0
     votes: bool = False
     alpha: float = 1e-3
-    liars: float = 0.1
-    claim: float = 3.0
-    support: float = 50.0
-    check: bool = True
-    graded: bool = False
+    liars: Annotated[float, "share of the clients that may lie together"] = 0.1
+    claim: Annotated[float, "medians that a claim of rows counts for at most"] = 3.0
+    support: Annotated[float, "examples that a broadcast archetype has at least"] = 50.0
+    check: Annotated[bool, "broadcast only what the others show without strongest supporters"] = (
+        True
+    )
+    graded: Annotated[bool, "sums over classes with a mean for each column, and gaps"] = False
     steps: int = 3
     looks: int = 2
     products: int = 4
     influence: float = 1.0
-    robust: str = "mean"
-    share: float = 0.1
+    robust: Annotated[str, "mean, trimmed or median of the operators"] = "mean"
+    share: Annotated[float, "that is trimmed"] = 0.1
     quorum: float = 0.0
     client_groups: int = 10
-    persistence: int = 1
+    persistence: Annotated[int, at_least(1)] = 1
     patience: int = 3
     level: float = 3.0
-    epsilon: float = math.inf
+    epsilon: Annotated[float, "of one example in a client's release; inf: no noise"] = math.inf
     delta: float = 1e-5
-    most: int = 256
-    name: str = "federation"
-    seeds: int = 1
+    most: Annotated[int, at_least(1), "archetypes in the run file"] = 256
+    name: Annotated[str, "under which clients store their state"] = "federation"
+    seeds: Annotated[int, within("[1, 1]"), "these data are there once"] = 1
 
-    def __post_init__(self) -> None:
-        check_types(self)
-        for name in ("clients", "rounds", "most"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+    def validate(self) -> None:
+        """Refuse what no federation can have, and what the method refuses."""
         fits = 0 <= self.minimum <= self.clients
         require(fits, "minimum", f"1 to the {self.clients} clients", self.minimum)
-        require(self.columns >= 2, "columns", "at least 2", self.columns)
         held = len(self.names) in (0, self.columns) and len(set(self.names)) == len(self.names)
         require(held, "names", f"{self.columns} names that differ", f"{len(self.names)}")
         plain = re.fullmatch("((sorted|ordered) [0-9a-f]{64})?", self.order)
         require(plain is not None, "order", "sorted or ordered, and a digest", self.order)
-        rule = f"at most {MOST_CLIENTS}"
-        require(self.clients <= MOST_CLIENTS, "clients", rule, self.clients)
-        require(self.rounds <= MOST_ROUNDS, "rounds", f"at most {MOST_ROUNDS}", self.rounds)
         rule = f"1 to the {self.rounds} rounds"
-        require(1 <= self.persistence <= self.rounds, "persistence", rule, self.persistence)
-        require(self.seeds == 1, "seeds", "1: these data are there once", self.seeds)
+        require(self.persistence <= self.rounds, "persistence", rule, self.persistence)
         self.make()
 
     @property
@@ -211,29 +172,24 @@ class Config:
         return PrivateClasses(source, self.columns, self.epsilon, self.delta, most=most, **own)
 
 
-PRESETS = {name: Config() for name in ("quick", "default", "paper")}
-
-RECORD = Record(
-    claim="a Hopfield federation across machines",
-    source="hopfed serve",
-    minutes=dict.fromkeys(PRESETS, 0.0),
-    measures={
-        "archetypes": Measure("archetypes remembered"),
-        "n_detected": Measure("components detected in the spectrum"),
-        "quality": Measure("quality r"),
-        "examples": Measure("examples received"),
-        "misfit": Measure("what archetypes leave unexplained, of what chance leaves at most"),
-        "withheld": Measure("archetypes withheld: too few clients or examples"),
-        "bounded": Measure("claims that were reduced"),
-        "missed": Measure("missing answers"),
-        "megabytes_up": Measure("largest MB sent by a client"),
-        "megabytes_down": Measure("largest MB sent to a client"),
-    },
-)
+PRESETS: dict[str, dict[str, Any]] = {name: {} for name in ("quick", "default", "paper")}
+MINUTES = dict.fromkeys(PRESETS, 0.0)
+COMPARED = {
+    "archetypes": "archetypes remembered",
+    "n_detected": "components detected in the spectrum",
+    "quality": "quality r",
+    "examples": "examples received",
+    "misfit": "what archetypes leave unexplained, of what chance leaves at most",
+    "withheld": "archetypes withheld: too few clients or examples",
+    "bounded": "claims that were reduced",
+    "missed": "missing answers",
+    "megabytes_up": "largest MB sent by a client",
+    "megabytes_down": "largest MB sent to a client",
+}
 
 
-def run_round(
-    config: Config, seed: int, t: int, state: FederationState | None, engine: Engine
+def measure_round(
+    seed: int, config: Config, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState | None]:
     """Play one round."""
     return play(config, config.make(), seed, t, state, engine)

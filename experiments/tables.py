@@ -1,37 +1,25 @@
 """Real tables: how well archetypes describe rows that were not seen, beside other methods.
 
-A fifth of the rows is held out. Each method fits classes to the others and chooses their number. It
-is scored on the held-out rows by their likelihood, by a fifth of their entries, which are masked,
-and by their classes, which are compared with labels where a table has them. `recover` gets the rows
-once as one owner's and once divided among several; all others get them pooled. Numbers that are not
-binary are cut at their medians, categories are one column for each level.
-
-The tables are scikit-learn's own, and those of a folder (`data`).
-
-The others' search for the number of classes ends three numbers after the best (`patience`). Where
-StepMix tries all of 1 to 15 (``--set most=15 --set patience=15``) it takes 22 times as long as
-`recover` in the median of the sixteen tables, .9 to 597 times (processor time, seed 103).
-
-Run it with ``hopfed run tables --workers 2 --out tables.h5``; larger tables of a folder, for which
-StepMix takes hours, with ``--set data=FOLDER --set names=mushroom,nltcs,semeion --set
-"methods=one class,k-means" --seeds 1``. Measured on that one partition, held-out nats an entry of
-``recover`` / k-means / one class: nltcs -.381 / -.384 / -.580 (12 classes), semeion -.437 / -.488 /
--.607 (79), mushroom -.126 / -.137 / -.300 (57); five owners -.381, -.442 and -.125.
+A fifth of the rows is held out. Each method fits classes to the others, chooses their number, and
+is scored on those held out by their likelihood, by a fifth of their entries, which are masked, and
+by their classes where a table has labels. `recover` gets the rows once as one owner's and once
+divided among several; all others get them pooled. Tables are scikit-learn's own, and those of a
+folder.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import check_types, require
 from hopfed.data.readers import as_examples
-from hopfed.experiments import Arrays, Measure, Record, Table
+from hopfed.experiments import Arrays, Table
+from hopfed.experiments.settings import Settings, Words, among, at_least, within
 from hopfed.experiments.shared.baselines import METHODS, PATIENCE, Classes, Model
 from hopfed.experiments.shared.real_tables import RealTable, load_tables
 from hopfed.recovery.recover import run_recovery, split
@@ -48,68 +36,42 @@ LEVEL = 0.003  # nats an entry within which two methods count as equal
 
 
 @dataclass(frozen=True)
-class Config:
-    """Settings.
+class Config(Settings):
+    """Settings."""
 
-    Attributes
-    ----------
-    data : folder with more tables; "" for scikit-learn's own alone.
-    names : tables to take; () for all.
-    methods : the others, by name (`hopfed.experiments.shared.baselines.METHODS`).
-    owners : over how many the rows are dealt a second time.
-    held_out, masked : share of the rows, and of their entries.
-    most : number of classes that the others' search does not pass.
-    patience : numbers of classes without gain after which their search ends.
-    seeds : random partitions of the rows.
-    """
-
-    data: str = ""
-    names: tuple[str, ...] = ()
-    methods: tuple[str, ...] = tuple(METHODS)
-    owners: int = 5
-    held_out: float = 0.2
-    masked: float = 0.2
-    most: int = 60
-    patience: int = PATIENCE
-    seeds: int = 5
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        unknown = [m for m in self.methods if m not in METHODS]
-        require(not unknown, "methods", f"of {', '.join(METHODS)}", unknown)
-        require(self.owners >= 2, "owners", "at least 2", self.owners)
-        require(0 < self.held_out < 1, "held_out", "in (0, 1)", self.held_out)
-        require(0 < self.masked < 1, "masked", "in (0, 1)", self.masked)
-        for name in ("most", "patience", "seeds"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+    data: Annotated[str, "folder with more tables; empty for scikit-learn's own alone"] = ""
+    names: Annotated[Words, "tables to take; none for all"] = ()
+    methods: Annotated[Words, among(METHODS), "the others"] = tuple(METHODS)
+    owners: Annotated[int, at_least(2), "over how many the rows are dealt a second time"] = 5
+    held_out: Annotated[float, within("(0, 1)"), "share of the rows"] = 0.2
+    masked: Annotated[float, within("(0, 1)"), "share of their entries"] = 0.2
+    most: Annotated[int, at_least(1), "classes that the others' search does not pass"] = 60
+    patience: Annotated[int, at_least(1), "numbers of classes without gain that end it"] = PATIENCE
+    seeds: Annotated[int, "random partitions of the rows"] = 5
 
 
 PUBLISHED = (  # scikit-learn's, and twelve of a folder
     "breast cancer", "digits", "iris", "wine", "ability", "animals", "bci", "carcinoma", "frac",
     "lsat", "naep", "soybean", "spect", "verbal_aggression", "votes", "zoo",
 )  # fmt: skip
-
 PRESETS = {
-    "quick": Config(names=("wine", "iris"), methods=("one class", "k-means", "nmf"), seeds=1),
-    "default": Config(names=("breast cancer", "iris", "wine"), seeds=3),
-    "paper": Config(names=PUBLISHED, methods=("one class", "stepmix", "k-means", "nmf"), seeds=3),
-}
-
-RECORD = Record(
-    claim="archetypes of real tables describe unseen rows as well as latent class analysis",
-    source="proposed here (theory/NOTES.md, Latent class channel)",
-    minutes={"quick": 0.1, "default": 1, "paper": 6},
-    measures={
-        "not_below": Measure("tables where it is not below StepMix by more than .003", aim="all"),
-        "above": Measure("tables where its likelihood is above StepMix", aim="two thirds"),
-        "worst": Measure("lowest difference to StepMix in nats an entry"),
-        "owners": Measure("lowest difference of several owners to one in nats an entry"),
-        "faster": Measure("median of StepMix's seconds over its own", aim="50"),
-        "masked": Measure("masked entries right, mean over tables, by method"),
-        "rand": Measure("adjusted Rand index, mean over tables with labels, by method"),
-        "bytes": Measure("largest bytes of an owner of several over its raw bits"),
+    "quick": {"names": ("wine", "iris"), "methods": ("one class", "k-means", "nmf"), "seeds": 1},
+    "default": {"names": ("breast cancer", "iris", "wine"), "seeds": 3},
+    "paper": {
+        "names": PUBLISHED, "methods": ("one class", "stepmix", "k-means", "nmf"), "seeds": 3,
     },
-)
+}  # fmt: skip
+MINUTES = {"quick": 0.1, "default": 1, "paper": 6}
+COMPARED = {
+    "not_below": ("tables where it is not below StepMix by more than .003", "", "all"),
+    "above": ("tables where its likelihood is above StepMix", "", "two thirds"),
+    "worst": "lowest difference to StepMix in nats an entry",
+    "owners": "lowest difference of several owners to one in nats an entry",
+    "faster": ("median of StepMix's seconds over its own", "", "50"),
+    "masked": "masked entries right, mean over tables, by method",
+    "rand": "adjusted Rand index, mean over tables with labels, by method",
+    "bytes": "largest bytes of an owner of several over its raw bits",
+}
 
 
 def row_names(config: Config) -> list[str]:
@@ -117,7 +79,7 @@ def row_names(config: Config) -> list[str]:
     return ["hopfed", f"hopfed, {config.owners} owners", *config.methods]
 
 
-def run(config: Config, seed: int) -> Arrays:
+def measure(seed: int, config: Config) -> Arrays:
     """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of one and several."""
     tables = load_tables(config.data, config.names)
     scores = np.full((len(SCORES), len(tables), 2 + len(config.methods)), np.nan)
@@ -153,13 +115,7 @@ def _examined(
 
 @dataclass(frozen=True)
 class Exam:
-    """Rows that were held out, and what is asked of them.
-
-    Attributes
-    ----------
-    rows, masked : (M, N) the rows, and those with entries masked as well.
-    labels : (M,) or None.
-    """
+    """Rows that were held out, and what is asked of them."""
 
     rows: np.ndarray
     masked: np.ndarray

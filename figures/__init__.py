@@ -1,22 +1,25 @@
-"""Figures: one ``draw(run) -> Figure`` per module, in one style, saved completely or not at all.
+"""Figures, drawn from run files alone, in one style, saved completely or not at all.
 
-``draw`` shows what a reader needs first, in at most six panels. Modules that have more show all of
-it by ``draw_whole``; those of many methods draw sections by name, ``draw_sections``. All are
-``styled``. Pictures are at most as wide as a page, 180 mm, and their text has at least 7 pt there.
+Pictures of experiments are pages of panels of a few kinds (`hopfed.figures.kinds`): the first six
+are what a reader needs first, the whole page has all. Pictures are at most as wide as a page, 180
+mm, and their text has at least 7 pt there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from hopfed._lib.outputs import replacing
-from hopfed.figures.style import StyledFigure, styled
+from hopfed._lib.settings import require
+from hopfed.errors import shown
+from hopfed.figures.kinds import MOST, Panel, page
+from hopfed.figures.style import literal, new_figure, styled
 from hopfed.runs import Run
 
 __all__ = [
@@ -26,40 +29,12 @@ __all__ = [
     "new_figure",
     "save",
     "sections_drawer",
-    "spread",
     "styled",
 ]
 
-_NAMES = {"recover": "recovery"}  # kind of run -> module, if the names differ
-
-MM = 1 / 25.4  # inches; sizes in this package are in millimetres
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of `width` x `height` mm, without pyplot's global state."""
-    return StyledFigure(figsize=(width * MM, height * MM), layout="constrained")
-
-
-def literal(text: str) -> str:
-    """Return a foreign text for a label, with dollars escaped, which would start a formula.
-
-    Examples
-    --------
-    >>> literal("cost in $")
-    'cost in \\\\$'
-    """
-    return text.replace("$", r"\$")
-
-
-def spread(count: int, most: int) -> list[int]:
-    """Return at most `most` of `count` places, from the first to the last.
-
-    Examples
-    --------
-    >>> spread(4, 3), spread(2, 3)
-    ([0, 2, 3], [0, 1])
-    """
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
+NEURAL = ("sohip", "fedssa", "fedh2l", "knnper", "oneshot")
+# Kind of a run that has a picture of its own -> module with `draw`.
+OWN = {"recover": "recovery", "recall": "recall", "fl": "fl", "bench": "bench"}
 
 
 def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
@@ -73,33 +48,46 @@ def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
 
     Examples
     --------
-    >>> drawer("bbp").__module__, drawer("dance")
-    ('hopfed.figures.bbp', None)
-    >>> drawer("drift", whole=True).__name__, drawer("plan", whole=True).__name__
-    ('draw_whole', 'draw')
+    >>> drawer("bbp") is None, drawer("dance"), drawer("fl", several=True).__name__
+    (False, None, 'draw_several')
     """
-    if several:
-        return _function(kind, "draw_several")
-    return (_function(kind, "draw_whole") if whole else None) or _function(kind, "draw")
+    if kind in OWN:
+        module = import_module(f"hopfed.figures.{OWN[kind]}")
+        return getattr(module, "draw_several" if several else "draw", None)
+    known = kind in NEURAL or hasattr(import_module("hopfed.figures.claims"), kind)
+    return partial(_draw, whole=whole) if known and not several else None
+
+
+def panels_of(run: Run) -> list[Panel]:
+    """All panels of the picture of an experiment's run."""
+    if run.kind in NEURAL:
+        held: list[Panel] = import_module("hopfed.figures.methods").panels(run)
+        return held
+    made: list[Panel] = getattr(import_module("hopfed.figures.claims"), run.kind)(run)
+    return made
+
+
+@styled()
+def _draw(run: Run, *, whole: bool = False) -> Figure:
+    return page(panels_of(run), whole=whole)
 
 
 def sections_drawer(kind: str) -> Any:
     """Return the function of a run of `kind` and names that draws these sections, or None."""
-    return _function(kind, "draw_sections")
+    return _draw_sections if kind in NEURAL else None
+
+
+@styled()
+def _draw_sections(run: Run, names: Sequence[str]) -> Figure:
+    there = {panel.title: panel for panel in panels_of(run)}
+    rule = f"one to {MOST} of {shown(', '.join(there))}"
+    require(0 < len(names) <= MOST and set(names) <= set(there), "sections", rule, names)
+    return page([there[name] for name in dict.fromkeys(names)])
 
 
 def has_more_sections(run: Run) -> bool:
     """Whether the whole picture of `run` has panels that the first one leaves out."""
-    asked = _function(run.kind, "has_more_sections")
-    return _function(run.kind, "draw_whole") is not None and (asked is None or bool(asked(run)))
-
-
-def _function(kind: str, name: str) -> Any:
-    """Return the function `name` of the module that draws runs of `kind`, or None."""
-    module = _NAMES.get(kind, kind)
-    if not module.isidentifier() or find_spec(f"hopfed.figures.{module}") is None:
-        return None
-    return getattr(import_module(f"hopfed.figures.{module}"), name, None)
+    return run.kind not in OWN and drawer(run.kind) is not None and len(panels_of(run)) > MOST
 
 
 def save(figure: Figure, path: str | Path) -> None:

@@ -54,3 +54,19 @@ class StyledFigure(Figure):
     def savefig(self, *args: Any, **options: Any) -> None:  # noqa: D102
         with styled():
             super().savefig(*args, **options)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of `width` x `height` mm, without pyplot's global state."""
+    return StyledFigure(figsize=(width / 25.4, height / 25.4), layout="constrained")
+
+
+def literal(text: str) -> str:
+    """Return a foreign text for a label, with dollars escaped, which would start a formula.
+
+    Examples
+    --------
+    >>> literal("cost in $")
+    'cost in \\\\$'
+    """
+    return text.replace("$", r"\$")

@@ -18,7 +18,7 @@ class Config:
     fail: int = -1
     seeds: int = 6
 
-def run(config, seed):
+def measure(seed, config):
     if seed == config.fail:
         raise ArgumentError("seed", "one that works", seed)
     return {"x": stream(seed, "walk").standard_normal(config.N), "a/seed": np.int8(seed)}
@@ -27,9 +27,9 @@ def summarise(config, arrays):
     return {"mean": arrays["x"].mean(), "nan": np.nan}
 """
 ROUNDS = (
-    WALK.replace("def run(", "def _unused(")
+    WALK.replace("def measure(", "def _unused(")
     + """
-def run_round(config, seed, t, state, engine):
+def measure_round(seed, config, t, state, engine):
     step = stream(seed, "round", t).standard_normal(config.N)
     here = step if state is None else state["here"] + step
     return {"x": here, "t": np.int64(t)}, ({"here": here} if t < 2 else None)
@@ -38,7 +38,7 @@ def run_round(config, seed, t, state, engine):
 
 # Clients with states of their own, four of six of whom take part in a round.
 FEDERATION = (
-    WALK.replace("def run(", "def _unused(").replace('["x"]', '["total"]')
+    WALK.replace("def measure(", "def _unused(").replace('["x"]', '["total"]')
     + """
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.messages import Field
@@ -61,7 +61,7 @@ class Sums:
         total = state["total"] + sum(m["x"] for m in messages.values()) / len(messages)
         return {"total": total}, {EVERYONE: {"total": total}}, {}
 
-def run_round(config, seed, t, state, engine):
+def measure_round(seed, config, t, state, engine):
     played = play_round(Sums(config.N), state, t, seed=seed, clients=6, engine=engine,
                         participation=Participation(0.7, late=0.1))
     arrays = played.arrays() | {"total": played.state.server["total"]}

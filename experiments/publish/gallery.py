@@ -1,10 +1,10 @@
 """Make the pictures of figures/gallery, and their index.
 
-``python -m hopfed.experiments.publish.gallery`` runs the commands of each picture that is missing
-or has other settings, one after the other, in a temporary folder. If it is stopped and started
-again, it continues with the next picture. With names it makes these pictures. With run files it
-draws them; such a picture stays until it is requested by name or with ``--all``. A picture contains
-the commands that made it. The command works on a checkout, not on an installed package.
+``python -m hopfed.experiments.publish.gallery`` runs the commands of each picture of `pictures.toml`
+that is missing or has other settings, one after the other, in a temporary folder. If it is stopped
+and started again, it continues with the next picture. With names it makes these pictures. With run
+files it draws them; such a picture stays until it is requested by name or with ``--all``. A picture
+contains the commands that made it. The command works on a checkout, not on an installed package.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -24,32 +25,50 @@ from typing import Any
 import click
 
 from hopfed._lib.outputs import replacing
-from hopfed._lib.settings import describe, to_plain
+from hopfed._lib.settings import to_plain
 from hopfed.errors import HopfedError
-from hopfed.experiments import NAMES, find
-from hopfed.experiments.publish.pictures import PICTURES, Picture
+from hopfed.experiments import NAMES, find, preset
+from hopfed.experiments.publish.results import changes
 from hopfed.runs import Run
 
 FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # number of colours of a stored picture
-KEY = "hopfed"  # key of the metadata in a picture
+KEY = "hopfed"  # key of the metadata in a picture: commands, settings, and whether there is more
+HEAD = (
+    "# Gallery\n\nMade by `make gallery`: pictures of quick and default presets, and some of longer "
+    "runs. Each comes with the commands that make it again, in an empty folder. A picture shows what "
+    "a reader needs first, in at most six panels; where there are more, `--whole` draws them all."
+)
 
-# "commands", "settings": a digest, empty for a picture of run files, and "more": whether --whole
-# draws more panels.
 Made = dict[str, Any]
 
 
-def stale(picture: Picture, folder: Path = FOLDER) -> bool:
+def _known() -> list[Made]:
+    """The pictures; those of an experiment have the commands that follow from it."""
+    text = Path(__file__).with_name("pictures.toml").read_text(encoding="utf-8")
+    pictures: list[Made] = tomllib.loads(text)["picture"]
+    for picture in pictures:
+        name, start = picture["name"], picture.get("preset")
+        run = f"hopfed run {name} --preset {start} --out {name}.h5"
+        picture.setdefault("commands", [run, f"hopfed figure {name}.h5 --out {name}.png"])
+        picture.setdefault("experiment", name if start else "")
+    return pictures
+
+
+PICTURES = _known()
+
+
+def stale(picture: Made, folder: Path = FOLDER) -> bool:
     """Return whether `picture` is missing, or was made with other settings."""
-    made = made_with(folder / f"{picture.name}.png")
+    made = made_with(folder / f"{picture['name']}.png")
     return made is None or made["settings"] not in ("", digest(picture))
 
 
-def digest(picture: Picture) -> str:
+def digest(picture: Made) -> str:
     """Digest of the commands and the preset of a picture; the code is not included."""
-    parts: list[Any] = [picture.commands]
-    if picture.experiment:
-        parts.append(to_plain(find(picture.experiment).PRESETS[picture.preset]))
+    parts: list[Any] = [picture["commands"]]
+    if picture["experiment"]:
+        parts.append(to_plain(preset(find(picture["experiment"]), picture["preset"])))
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -76,36 +95,30 @@ def store(source: Path, target: Path, made: Made) -> None:
         few.save(temporary, optimize=True, pnginfo=words)
 
 
-def make(picture: Picture, folder: Path = FOLDER) -> None:
-    """Run the commands of `picture`.
-
-    Raises
-    ------
-    HopfedError : a command failed; its last line is the reason.
-    """
+def make(picture: Made, folder: Path = FOLDER) -> None:
+    """Run the commands of `picture`; HopfedError says why one failed."""
     commands = commands_here(picture)
     with tempfile.TemporaryDirectory() as place:
         for command in commands:
             program, *words = shlex.split(os.path.expandvars(command))
-            if program == "hopfed":
-                words = ["-m", "hopfed", *words]
-            words = [sys.executable, *words]
-            done = subprocess.run(words, cwd=place, capture_output=True, text=True)
+            words = ["-m", "hopfed", *words] if program == "hopfed" else words
+            done = subprocess.run(
+                [sys.executable, *words], cwd=place, capture_output=True, text=True, check=False
+            )
             if done.returncode:
                 reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
                 raise HopfedError(f"{command}: {reason}")
-        drawn = Path(place) / f"{picture.name}.png"
-        more = "--whole" in done.stdout
-        made = {"commands": commands, "settings": digest(picture), "more": more}
+        drawn = Path(place) / f"{picture['name']}.png"
+        made = {"commands": commands, "settings": digest(picture), "more": "--whole" in done.stdout}
         store(drawn, folder / drawn.name, made)
 
 
-def commands_here(picture: Picture) -> list[str]:
+def commands_here(picture: Made) -> list[str]:
     """Commands of `picture` on this machine; they use the real data if these exist."""
-    first, *rest = picture.commands
-    home = os.environ.get("HOPFED_DATA", "")
-    if picture.data and home and (Path(home) / picture.data).is_file():
-        first += f" --set data=$HOPFED_DATA/{picture.data}"
+    first, *rest = picture["commands"]
+    home, data = os.environ.get("HOPFED_DATA", ""), picture.get("data")
+    if data and home and (Path(home) / data).is_file():
+        first += f" --set data=$HOPFED_DATA/{data}"
     return [first, *rest]
 
 
@@ -134,31 +147,18 @@ def command_of(run: Run) -> str:
 
     Examples
     --------
-    >>> config = to_plain(find("bbp").PRESETS["paper"])
+    >>> config = to_plain(preset(find("bbp"), "paper"))
     >>> command_of(Run("bbp", {**config, "N": 500}, {}, {}))
     'hopfed run bbp --preset paper --set N=500'
     """
     config = {name: _base(value) for name, value in run.config.items()}
+    experiment, words = find(run.kind), f"hopfed run {run.kind}"
+    starts = {f" --preset {name}": preset(experiment, name) for name in experiment.PRESETS}
     if run.kind == "fl":
-        words = f"hopfed fl run {config.pop('method')}"
-        presets = {"": to_plain(find("fl").Config())}
-    else:
-        words = f"hopfed run {run.kind}"
-        presets = {
-            f" --preset {name}": to_plain(preset) for name, preset in find(run.kind).PRESETS.items()
-        }
-    option, preset = min(presets.items(), key=lambda item: len(_changes(config, item[1])))
-    return " ".join([words + option, *_changes(config, preset)])
-
-
-def _changes(config: dict[str, Any], preset: dict[str, Any]) -> list[str]:
-    """Options that turn `preset` into `config`; settings that no longer exist are left out."""
-    words = []
-    for name, value in config.items():
-        if name in preset and describe(value) != describe(preset[name]):
-            setting = shlex.quote(describe(value))
-            words.append(f"--seeds {value}" if name == "seeds" else f"--set {name}={setting}")
-    return words
+        words, starts = f"hopfed fl run {config.pop('method')}", {"": experiment.Config()}
+    options = {start: changes(config, to_plain(held)) for start, held in starts.items()}
+    nearest = min(options, key=lambda start: len(options[start]))
+    return " ".join([words + nearest, *options[nearest]])
 
 
 def _base(value: Any) -> Any:
@@ -168,21 +168,14 @@ def _base(value: Any) -> Any:
 
 def index(folder: Path = FOLDER) -> str:
     """Return the text of the index of all existing pictures."""
-    parts = [
-        "# Gallery\n\nMade by `make gallery`: pictures of quick and default presets, and some of "
-        "longer runs. Each comes with the commands that make it again, in an empty folder. A "
-        "picture shows what a reader needs first, in at most six panels; where there are more, "
-        "`--whole` draws them all."
-    ]
+    parts = [HEAD]
     for picture in PICTURES:
-        file = f"{picture.name}.png"
-        if not (folder / file).is_file():
+        name = picture["name"]
+        if not (folder / f"{name}.png").is_file():
             continue
-        made = made_with(folder / file) or {"commands": picture.commands}
+        made = made_with(folder / f"{name}.png") or {"commands": picture["commands"]}
         commands = "\n".join(f"    $ {command}" for command in made["commands"])
-        parts.append(
-            f"## {picture.name}\n\n{picture.caption}\n\n![{picture.name}]({file})\n\n{commands}"
-        )
+        parts.append(f"## {name}\n\n{picture['caption']}\n\n![{name}]({name}.png)\n\n{commands}")
         if made.get("more"):
             parts.append(f"`{made['commands'][-1]} --whole` draws all panels.")
     return "\n\n".join(parts) + "\n"
@@ -197,37 +190,33 @@ def main(wanted: tuple[str, ...], everything: bool, folder: Path) -> None:
 
     Example: python -m hopfed.experiments.publish.gallery bbp drift.h5
     """
+    files = [Path(word) for word in wanted if word.endswith(".h5")]
     named = {word for word in wanted if not word.endswith(".h5")}
-    unknown = sorted(named - {picture.name for picture in PICTURES})
+    unknown = sorted(named - {picture["name"] for picture in PICTURES})
     if unknown:
         raise click.UsageError(f"there is no picture {unknown[0]!r}")
-    failures = []
+    failures, groups = [], dict[str, list[Path]]()
     try:
-        for group in _by_kind([Path(word) for word in wanted if word.endswith(".h5")]):
+        for path in files:
+            groups.setdefault(Run.load(path).kind, []).append(path)
+        for group in groups.values():
             click.echo(f"drew {draw(group, folder)}")
     except HopfedError as error:
         failures.append(str(error))
     todo = [
-        p for p in PICTURES if everything or p.name in named or (not wanted and stale(p, folder))
+        p for p in PICTURES if everything or p["name"] in named or (not wanted and stale(p, folder))
     ]
-    for number, picture in enumerate(todo, start=1):
-        click.echo(f"[{number}/{len(todo)}] {picture.name}: {commands_here(picture)[0]}")
+    for count, picture in enumerate(todo, start=1):
+        click.echo(f"[{count}/{len(todo)}] {picture['name']}: {commands_here(picture)[0]}")
         began = time.monotonic()
         try:
             make(picture, folder)
             click.echo(f"    {time.monotonic() - began:.0f} s")
         except HopfedError as error:
-            failures.append(f"{picture.name}: {error}")
+            failures.append(f"{picture['name']}: {error}")
     (folder / "README.md").write_text(index(folder))
     if failures:
         raise click.ClickException("\n".join(failures))
-
-
-def _by_kind(paths: Sequence[Path]) -> list[list[Path]]:
-    groups: dict[str, list[Path]] = {}
-    for path in paths:
-        groups.setdefault(Run.load(path).kind, []).append(path)
-    return list(groups.values())
 
 
 if __name__ == "__main__":

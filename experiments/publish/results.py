@@ -1,41 +1,83 @@
-"""Write the tables of results in the READMEs from stored summaries.
+"""Write the tables of results in the READMEs from kept summaries, which are their only source.
 
-``python -m hopfed.experiments.publish.results RUN.h5 ...`` stores the summaries of runs with the
-code (see `hopfed.experiments.publish.summaries`) and rewrites the tables, each between two comments
-with its name. The rows of the experiments are in `rows.toml`. A field of a row, such as
-``{slope|3}``, is a key of the summary, or ``config/`` and a setting. The words after the bar set
-the format: a number of decimals, ``%`` (times 100), ``+`` (with its sign), ``mean`` (without the
-spread of a pair) or ``range`` (smallest and largest of a list).
+``python -m hopfed.experiments.publish.results RUN.h5 ...`` keeps the summaries of runs with the
+code, one small JSON file each in ``experiments/summaries``, and rewrites the tables, each between
+two comments with its name. The output of `hopfed bench --json` is kept there too. The rows of the
+experiments are in `rows.toml`. A field of a row, such as ``{slope|3}``, is a key of the summary, or
+``config/`` and a setting. The words after the bar set the format: a number of decimals, ``%``
+(times 100), ``+`` (with its sign), ``mean`` (without the spread of a pair) or ``range`` (smallest
+and largest of a list).
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import click
 
+from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import describe, to_plain
 from hopfed.errors import HopfedError
-from hopfed.experiments import find
-from hopfed.experiments.publish.summaries import Summary, keep, read
+from hopfed.experiments import find, preset
+from hopfed.runs import Run
 
 ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "experiments" / "summaries"
 ROWS = tomllib.loads(Path(__file__).with_name("rows.toml").read_text(encoding="utf-8"))["row"]
-FEDERATION, NEURAL = "theory and the Hopfield federation", "neural methods"
-
+DIGITS = 6  # significant digits of what is kept; further ones would change with the machine
 ROUNDING = 1e-12  # a gap below it is rounding
 
 _FIELD = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
 _WORDS = {"%", "+", "mean", "range"}
 
+Summary = dict[str, Any]
+
+
+def keep(path: Path, minutes: float | None = None, name: str = "", folder: Path = FOLDER) -> str:
+    """Keep the summary of a complete run under its kind, or another name; return the name.
+
+    Runs of `hopfed fl run` are kept under ``fl_FILE``. `minutes` is the measured duration.
+    """
+    run = Run.load(path, complete=True)
+    name = name or (f"fl_{path.stem}" if run.kind == "fl" else run.kind)
+    kept: Summary = {
+        part: getattr(run, part) for part in ("kind", "config", "summary", "provenance")
+    }
+    if minutes is not None:  # not in the file, whose bytes an interruption does not change
+        kept["minutes"] = minutes
+    with replacing(folder / f"{name}.json") as temporary:
+        temporary.write_text(json.dumps(_rounded(kept), indent=1, sort_keys=True) + "\n")
+    return name
+
+
+def read(name: str, folder: Path = FOLDER) -> Summary:
+    """Return the summary kept under `name`; HopfedError if there is none."""
+    path = folder / f"{name}.json"
+    if not path.exists():
+        raise HopfedError(f"nothing is kept of {name}")
+    kept: Summary = json.loads(path.read_text())
+    return kept
+
+
+def _rounded(value: Any) -> Any:
+    """Rounded numbers, and paths without folders."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, str) and PurePath(value).is_absolute():
+        return PurePath(value).name
+    if isinstance(value, list):
+        return [_rounded(v) for v in value]
+    return {k: _rounded(v) for k, v in value.items()} if isinstance(value, dict) else value
+
 
 def fill(template: str, kept: Mapping[str, Any]) -> str:
-    """Return `template` with its fields filled in from a stored summary.
+    """Return `template` with its fields filled in from a kept summary.
 
     Raises
     ------
@@ -66,53 +108,50 @@ def number(value: float, digits: int = 0, signed: bool = False) -> str:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown.
-
-    Examples
-    --------
-    >>> print(table(("K", "m"), [("3", "1"), ("", "0")]))
-    | K | m |
-    | --- | --- |
-    | 3 | 1 |
-    | | 0 |
-    """
+    """Return a table in Markdown."""
     head = list(columns)
     lines = [head, ["---"] * len(head), *map(list, rows)]
     return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
 
 
+def changes(config: Mapping[str, Any], start: Mapping[str, Any]) -> list[str]:
+    """Options that turn the settings `start` of a preset into `config`, as JSON values.
+
+    Examples
+    --------
+    >>> changes({"N": 500, "seeds": 3, "first_seed": 100}, {"N": 400, "seeds": 2})
+    ['--seeds 100:103', '--set N=500']
+    """
+    words, first = [], config.get("first_seed", 0)
+    if first:
+        words.append(f"--seeds {first}:{first + config['seeds']}")
+    elif config["seeds"] != start["seeds"]:
+        words.append(f"--seeds {config['seeds']}")
+    if "device" in config and "device" not in start:
+        words.append(f"--device {config['device']}")
+    for key, value in config.items():
+        if key in start and key != "seeds" and describe(value) != describe(start[key]):
+            words.append(f"--set {shlex.quote(f'{key}={describe(value)}')}")
+    return words
+
+
 def kept_by(row: Mapping[str, str]) -> Summary:
-    """Stored summary of a row's run."""
-    part = row.get("part")
-    return _kept(f"{row['experiment']}_{part}" if part else row["experiment"])
+    """Kept summary of a row's run."""
+    return read("_".join(filter(None, (row["experiment"], row.get("part")))))
 
 
 def command(row: Mapping[str, str]) -> str:
     """Command of a row: the experiment, and the settings that differ from its preset."""
-    kept, name = kept_by(row), row["experiment"]
-    preset = row.get("preset", "paper")
-    words = f"hopfed run {name} --preset {preset}"
-    plain = to_plain(find(name).PRESETS[preset])
-    changed = {k: v for k, v in kept["config"].items() if plain.get(k) != v}
-    first, number = changed.pop("first_seed", 0), changed.pop("seeds", None)
-    if first:
-        words += f" --seeds {first}:{first + kept['config']['seeds']}"
-    elif number is not None:
-        words += f" --seeds {number}"
-    if "device" in changed:
-        words += f" --device {changed.pop('device')}"
-    for key, value in changed.items():
-        text = f"{key}={'FILE' if str(value).endswith('.npz') else describe(value)}"
-        words += f" --set {shlex.quote(text)}"
-    return words
+    name, start = row["experiment"], row.get("preset", "paper")
+    held = {k: "FILE" if str(v).endswith(".npz") else v for k, v in kept_by(row)["config"].items()}
+    options = changes(held, to_plain(preset(find(name), start)))
+    return " ".join((f"hopfed run {name} --preset {start}", *options))
 
 
 def claims(which: str) -> str:
     """Return one table of claims, with the paper's values and the measured ones."""
     cells, before = [], ""
-    for row in ROWS:
-        if row["table"] != which:
-            continue
+    for row in (row for row in ROWS if row["table"] == which):
         kept, words = kept_by(row), command(row)
         claim, proposed = (fill(row[name], kept) for name in ("claim", "proposed"))
         setting = f" ({row['setting']})" if "setting" in row else ""
@@ -125,11 +164,9 @@ def claims(which: str) -> str:
 def highlights() -> str:
     """Return the table of the strongest claims, for the first page."""
     cells = []
-    for row in ROWS:
-        if "headline" in row:
-            kept = kept_by(row)
-            words = fill(row["headline"], kept), fill(row["headline_value"], kept)
-            cells.append((*words, f"`hopfed run {row['experiment']}`"))
+    for row in (row for row in ROWS if "headline" in row):
+        words = (fill(row[name], kept_by(row)) for name in ("headline", "headline_value"))
+        cells.append((*words, f"`hopfed run {row['experiment']}`"))
     return table(("claim", "measured", "experiment"), cells)
 
 
@@ -137,7 +174,7 @@ def fl_methods() -> str:
     """Four methods on MNIST and CIFAR-10."""
     rows = []
     for name in ("standalone", "fedavg", "fedavg+", "fedprox"):
-        mnist, cifar = (_kept(f"fl_{data}_{name}") for data in ("mnist", "cifar"))
+        mnist, cifar = (read(f"fl_{data}_{name}") for data in ("mnist", "cifar"))
         asked = ("{test|3}", "{decile|3}", "{megabytes_up|1 mean}")
         rows.append((name, *(fill(text, mnist) for text in asked), fill("{test|3}", cifar)))
     return table(("method", "MNIST", "worst tenth", "MB up", "CIFAR-10"), rows)
@@ -145,23 +182,14 @@ def fl_methods() -> str:
 
 def recoveries() -> str:
     """Table of complete recoveries, and time and memory of large ones."""
-    found = _kept("bench")["recover"]
+    found = read("bench")["recover"]
     cells = []
     for row in found["recovery"]:
         c = row["case"]
-        shape = f"{c['N']:,}", str(c["K"]), f"{c['M']:,}", number(c["r"], 1)
-        complete = f"{row['complete']}/{row['seeds']}"
+        shape = f"{c['N']:,}", str(c["K"]), f"{c['M']:,}", number(c["r"], 1), str(c["clients"])
+        complete = f"{row['complete']}/{row['seeds']}", str(row["false_discoveries"])
         times = _short(row["seconds_median"]), _short(row["seconds_max"])
-        cells.append(
-            (
-                *shape,
-                str(c["clients"]),
-                c["method"],
-                complete,
-                str(row["false_discoveries"]),
-                *times,
-            )
-        )
+        cells.append((*shape, c["method"], *complete, *times))
     head = "N", "K", "M", "r", "clients", "method", "complete", "false", "median s", "worst s"
     ratio = found["ratio"]
     words = [
@@ -181,11 +209,12 @@ def recoveries() -> str:
 
 def pairs() -> str:
     """Table of kernels and the obvious way, at sizes with an aim and at the largest sizes."""
-    kept, rows = _kept("bench"), []
+    kept, rows = read("bench"), []
     for name, found in kept["benchmarks"].items():
         aims = {_size(t["point"]): _short(t["target"]) for t in found["targets"]}
-        for size, own, obvious in _compared(found["rows"]):
-            if size in aims or size == _compared(found["rows"])[-1][0]:
+        compared = _compared(found["rows"])
+        for size, own, obvious in compared:
+            if size in aims or size == compared[-1][0]:
                 share = f"{own['share']:.0%} of {own['bound']}" if own["share"] else "-"
                 shown = _short(own["seconds"]), _short(own["ratio"]), aims.get(size, "-"), share
                 what = f"{name}: {own['way']} against {obvious['way']}"
@@ -199,10 +228,10 @@ def pairs() -> str:
 def _compared(rows: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Size, hopfed's way, and the obvious way, for all sizes at which both were run."""
     found: dict[tuple[str, str], tuple[str, dict[str, Any], dict[str, Any]]] = {}
-    for i, row in enumerate(rows):
-        key = row["device"], _size(row["point"])
-        if key not in found and row["ratio"] is not None and i + 1 < len(rows):
-            found[key] = key[1], row, rows[i + 1]
+    for row, after in zip(rows, rows[1:], strict=False):
+        if row["ratio"] is not None:
+            size = _size(row["point"])
+            found.setdefault((row["device"], size), (size, row, after))
     return list(found.values())
 
 
@@ -249,19 +278,12 @@ def _text(value: Any, how: str) -> str:
     return value if isinstance(value, str) else one(value)
 
 
-def _kept(name: str) -> Summary:
-    found = read(name)
-    if found is None:
-        raise HopfedError(f"nothing is kept of {name}")
-    return found
-
-
 # File -> name of a section -> function that writes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"results": highlights},
     "experiments/README.md": {
-        "federation": lambda: claims(FEDERATION),
-        "neural": lambda: claims(NEURAL),
+        "federation": lambda: claims("theory and the Hopfield federation"),
+        "neural": lambda: claims("neural methods"),
         "fl": fl_methods,
     },
     "kernels/README.md": {"recoveries": recoveries, "pairs": pairs},
@@ -287,9 +309,9 @@ def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
 @click.command()
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--minutes", type=float, help="Duration of the run, for a single run.")
-@click.option("--name", default="", help="Name of the stored summary, for a single run.")
+@click.option("--name", default="", help="Name of the kept summary, for a single run.")
 def main(runs: tuple[Path, ...], minutes: float | None, name: str) -> None:
-    """Store the summaries of the run files RUNS, then rewrite the tables of results.
+    """Keep the summaries of the run files RUNS, then rewrite the tables of results.
 
     Example: python -m hopfed.experiments.publish.results --minutes 16 mp.h5
     """

@@ -8,45 +8,39 @@ clients), cell by cell.
 Cells whose methods only read one federation in different ways, as FedAvg, its prior, FedAvg+ and
 kNN-Per do (`NeuralMethod.trained_as`), share one training. Each of them has the arrays, costs
 included, that it would have had alone. What is played is a round of such a group, and its arrays
-have an axis of cells in front.
-
-A reading scores the trained federation of a cell with other options, without training again.
+have an axis of cells in front. A reading scores the trained federation of a cell with other
+options, without training again.
 """
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from hopfed._lib.settings import check_types, require, with_settings
-from hopfed.experiments import Arrays, fl
-from hopfed.experiments.shared import feature_planes as _planes
-from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require, with_settings
+from hopfed.experiments import Arrays, Table, fl
+from hopfed.experiments.settings import Words, among
+from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState
 
 CLIENT = ("client/loss", "client/flops")  # metrics of a client that every method reports
 ALL = "all"
-CHOICES = ("validation", "last", "acc")
 TABLE = "methods"  # the section that holds every method once
+GROUPS, EACH = 4, 50  # of a plane: clients or domains, and test examples of each
+LAX = "best test round %"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Place of a result in tables and sweeps.
-
-    Attributes
-    ----------
-    section : the table or sweep it belongs to.
-    row : name of the compared method or variant.
-    at : value of the swept setting; empty in a table.
-    """
+    """Place of a result: its section, the row that is compared, and the swept value, if any."""
 
     section: str
     row: str
@@ -75,55 +69,25 @@ class Reading(Place):
 
 
 @dataclass(frozen=True)
-class Bench(ABC):
-    """Settings that the cells of an experiment share; see `hopfed.experiments.fl.Config`.
+class Bench(fl.Shared):
+    """Settings that the cells of an experiment share.
 
-    Attributes
-    ----------
-    sections : tables and sweeps to play, among `SECTIONS`. The table of methods must be included,
-        unless all are among `ALONE`, which contain their own reference.
-    rows : rows to play, which must include `COMPARED`; or "all".
-    rounds : communication rounds of a cell.
-    early : round, from 1, whose accuracy is reported in addition to that of the chosen round.
-    lax : show also the accuracy of the round that is best on test examples, which a laxer protocol
-        would report.
-    choose : reported round: "validation" is the best on clients' own validation examples; "last"
-        is for methods that use these themselves; "acc", with `domains`, is the best on the
-        validation examples of all domains, which clients would have to show each other.
+    The table of methods must be among the sections, unless all are among `ALONE`, which contain
+    their own reference.
     """
 
-    data: str = "digits"
     partition: str = "classes:4"
-    clients: int = 10
     models: tuple[str, ...] = ("cnn-5",)
-    norm: str = "group"
-    init: str = "auto"
-    augment: bool = False
-    device: str = "cpu"
-    examples: int = 0
-    shares: tuple[float, ...] = (8.0, 1.0, 1.0)
-    unseen: float = 0.0
-    domains: bool = False
-    rounds: int = 20
-    early: int = 5
-    rate: float = 1.0
-    optimizer: str = "sgd"
-    lr: float = 0.01
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    epochs: int = 1
-    batch: int = 32
-    clip: float = 0.0
-    schedule: str = "constant"
-    warmup: int = 0
-    way: str = "auto"
-    precision: str = "float32"
-    compile: str = ""
-    every: int = 1
-    choose: str = "validation"
-    lax: bool = False
-    sections: tuple[str, ...] = (TABLE,)
-    rows: tuple[str, ...] = (ALL,)
+    early: Annotated[int, "round, from 1, reported beside the chosen one"] = 5
+    choose: Annotated[
+        str,
+        among(("validation", "last", "acc")),
+        "reported round: the best on clients' own validation examples; the last, for methods that "
+        "use these themselves; the best on those of all domains, which clients would have to show",
+    ] = "validation"
+    lax: Annotated[bool, "show also the round that is best on test examples"] = False
+    sections: Annotated[Words, "tables and sweeps to play"] = (TABLE,)
+    rows: Annotated[Words, "rows to play, the reference among them; or all"] = (ALL,)
     seeds: int = 6
 
     SECTIONS: ClassVar[tuple[str, ...]] = (TABLE,)
@@ -132,10 +96,9 @@ class Bench(ABC):
     PICTURED: ClassVar[tuple[str, ...]] = ()  # cells whose features are kept in a plane
     PLANE: ClassVar[tuple[str, str]] = ("clients", "t-sne")  # arguments `by`, `way` of `plane`
 
-    def __post_init__(self) -> None:
-        check_types(self)
+    def validate(self) -> None:
+        """Refuse sections and rows that do not exist, or not without their reference."""
         require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
-        require(self.choose in CHOICES, "choose", f"one of {', '.join(CHOICES)}", self.choose)
         fits = self.domains or self.choose != "acc"
         require(fits, "choose", "validation or last without domains", self.choose)
         unknown = [s for s in self.sections if s not in self.SECTIONS]
@@ -185,19 +148,11 @@ class Bench(ABC):
         return {n: np.stack([arrays[n][i] for arrays, i in order]) for n in played[0]}
 
     def cell(
-        self,
-        section: str,
-        row: str,
-        at: object = "",
-        *,
-        method: str,
-        options: str = "",
-        **changes: Any,
+        self, section: str, row: str, at: object = "", method: str = "", **changes: Any
     ) -> Cell:
         """Make a cell: these settings, with `changes`."""
-        shared = {f.name for f in fields(fl.Config)} & {f.name for f in fields(Bench)}
-        settings = {name: getattr(self, name) for name in shared} | changes | {"seeds": 1}
-        config = fl.Config(method=method, options=options, **settings)
+        shared = {f.name: getattr(self, f.name) for f in fields(fl.Shared)}
+        config = fl.Config(method=method or row, **(shared | changes | {"seeds": 1}))
         return Cell(section, row, str(at), config)
 
 
@@ -234,8 +189,18 @@ def _trained(config: fl.Config) -> fl.Config:
     return config if base == made else replace(config, method=base.name, options="")
 
 
-def play(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
-    """Play round `t` of the experiment: `run_round` of every experiment made of cells."""
+def measure_round(
+    seed: int, bench: Bench, t: int, state: Any, engine: Engine
+) -> tuple[Arrays, Any]:
+    """Play round `t` of the experiment, as every experiment made of cells does."""
+    from hopfed.neural.memory.neighbours import SmallStoreWarning
+
+    with warnings.catch_warnings():  # a client with fewer examples than neighbours asked for
+        warnings.simplefilter("ignore", SmallStoreWarning)
+        return _played(seed, bench, t, state, engine)
+
+
+def _played(seed: int, bench: Bench, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
     groups = groups_of(bench)
     group, inner = groups[t // bench.rounds], t % bench.rounds
     config, ends = group[0].config, inner + 1 == bench.rounds
@@ -269,19 +234,10 @@ def _scored(
     if ours:
         arrays["readings"][ours] = bench.score([readings[i] for i in ours], method, after)
     if bench.PICTURED:
-        arrays["plane"] = _planes.blank(bench.clients)
+        arrays["plane"] = _blank(bench.clients)
         if inner + 1 == bench.rounds and cell.key in bench.PICTURED:
-            arrays["plane"] = _planes.plane(method, after, *bench.PLANE)
+            arrays["plane"] = plane(method, after, *bench.PLANE)
     return arrays
-
-
-def play_quietly(bench: Bench, seed: int, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
-    """As `play`, without warnings about clients with fewer examples than neighbours asked for."""
-    from hopfed.neural.memory.neighbours import SmallStoreWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallStoreWarning)
-        return play(bench, seed, t, state, engine)
 
 
 def by_cell(bench: Bench, arrays: Arrays) -> dict[str, Arrays]:
@@ -310,6 +266,8 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
     megabytes (both ways) and GFLOP are those of a client until the chosen round; ``unseen`` is that
     of the clients that never take part, where there are any.
     """
+    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
+
     found = {}
     settings = {cell.key: cell.config for cell in cells_of(bench)}
     for key, a in by_cell(bench, arrays).items():
@@ -323,8 +281,8 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
         found[key] = {
             "test": chosen.mean(axis=1),
             "weighted": fl.by_size(chosen, a),
-            "decile": fl.worst_tenth(chosen),
-            "quantile": fl.lowest(chosen),
+            "decile": bottom_decile(chosen),
+            "quantile": low_quantile(chosen),
             "spread": chosen.std(axis=1),
             "early": test[:, early],
             "last": test[:, -1],
@@ -367,7 +325,122 @@ def summarise(bench: Bench, arrays: Arrays) -> dict[str, Any]:
     return summary | {f"{key}/test": mean_and_sd(values) for key, values in readings}
 
 
-def mean_and_error(values: np.ndarray) -> tuple[float, float | None]:
-    """Mean and its standard error, of one value per seed."""
-    mean, sd = mean_and_sd(values)
-    return mean, None if sd is None else sd / len(values) ** 0.5
+def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
+    """Features of test examples in a plane, as bytes (groups, EACH, 3): x, y, label plus one.
+
+    Missing examples are 0. By "clients" these are clients that hold one class in common, each under
+    its own model; by "domains" examples of every domain, all under the model of client 0, as in
+    FedH2L (arXiv:2101.11296, Fig. 1).
+    """
+    from hopfed.neural.memory.embedding import features_of, flattened
+
+    split, tensors = method.loaded.split, method.loaded.tensors
+    found = _blank(len(split))
+    clients = np.arange(len(found)) if by == "domains" else _alike(split.counts(), len(found))
+    features, labels, places = [], [], []
+    for g, c in enumerate(clients):
+        rows = stream(method.task.seed, "plane", int(c)).permutation(split.test[c])[:EACH]
+        classifier = fl.classifier_of(method, state, 0 if by == "domains" else int(c))
+        features.append(features_of(classifier, tensors, rows))
+        labels.append(split.dataset.labels[rows])
+        places += [(g, i) for i in range(len(rows))]
+    xy = flattened(np.concatenate(features), way, method.task.seed)
+    spread = np.ptp(xy, axis=0)
+    group, place = np.array(places).T
+    found[group, place, :2] = np.rint(255 * (xy - xy.min(axis=0)) / np.where(spread > 0, spread, 1))
+    found[group, place, 2] = np.concatenate(labels) + 1
+    return found
+
+
+def _blank(clients: int) -> np.ndarray:
+    return np.zeros((min(GROUPS, clients), EACH, 3), np.uint8)
+
+
+def _alike(counts: np.ndarray, wanted: int) -> np.ndarray:
+    """The first clients, of (clients, classes) examples, that hold the class that most hold."""
+    holders = counts > 0
+    first = np.flatnonzero(holders[:, holders.sum(axis=0).argmax()])
+    return np.concatenate([first, np.setdiff1d(np.arange(len(counts)), first)])[:wanted]
+
+
+def tables(
+    bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
+) -> list[Table]:
+    """The table of methods, with the paper's value of each row, and one table per sweep."""
+    cells = [*cells_of(bench), *readings_of(bench)]
+    made: list[Table] = []
+    for section in dict.fromkeys(cell.section for cell in cells):
+        ours = [cell for cell in cells if cell.section == section]
+        if any(cell.at for cell in ours):
+            made += _sweep(section, ours, summary, bench)
+        else:
+            made.append(_table(section, ours, summary, bench, paper or {}))
+    return made
+
+
+def _table(
+    section: str,
+    cells: Sequence[Place],
+    summary: dict[str, Any],
+    bench: Bench,
+    paper: dict[str, str],
+) -> Table:
+    apart = f"{cells[0].key}/unseen" in summary  # either all cells of a section or none
+    shown = {  # heading -> number of the summary, and how it is written
+        "accuracy %": ("test", 1, False),
+        "gain ± s.e.": ("gain", 2, True),
+        f"gain, round {bench.early}": ("early_gain", 2, True),
+        "worst tenth %": ("decile", 1, False),
+        "MB": ("megabytes",),
+        "GFLOP": ("gigaflops",),
+        **({LAX: ("best_test", 1, False)} if bench.lax else {}),
+        **({"unseen clients %": ("unseen", 1, False)} if apart else {}),
+    }
+    rows = []
+    for cell in cells:
+        row = [cell.row]
+        for name, *how in shown.values():
+            value = summary[f"{cell.key}/{name}"]
+            value = value[:1] if name == "decile" else value
+            row.append(percent(value, *how) if how else f"{value[0]:.3g}")
+        rows.append((*row, *([paper.get(cell.row, "")] if paper else [])))
+    return Table(section, (*shown, *["paper"] * bool(paper)), tuple(rows))
+
+
+def _sweep(
+    section: str, cells: Iterable[Place], summary: dict[str, Any], bench: Bench
+) -> Iterator[Table]:
+    """Tables of accuracy and, if the reference is swept too, of gains at the same value."""
+    reference = bench.COMPARED[0]
+    keys: dict[str, dict[str, str]] = {}
+    for cell in cells:
+        keys.setdefault(cell.row, {})[cell.at] = cell.key
+    at = tuple(dict.fromkeys(x for found in keys.values() for x in found))
+
+    def rows(name: str, digits: int, sign: bool) -> Iterator[tuple[str, ...]]:
+        for row, found in keys.items():
+            values = {x: summary.get(f"{key}/{name}") for x, key in found.items()}
+            texts = {x: percent(v, digits, sign) for x, v in values.items() if v}
+            if texts:
+                yield row, *(texts.get(x, "") for x in at)
+
+    yield Table(section, at, tuple(rows("test", 1, False)))
+    lax = tuple(rows("best_test", 1, False)) if bench.lax else ()
+    if lax:
+        yield Table(f"{section}: {LAX}", at, lax)
+    if reference in keys:
+        others = tuple(row for row in rows("gain", 2, True) if row[0] != reference)
+        yield Table(f"{section}: gain ± s.e.", at, others)
+
+
+def percent(value: Sequence[float | None], digits: int, sign: bool = False) -> str:
+    """Mean and spread in percent.
+
+    Examples
+    --------
+    >>> percent((0.0123, 0.004), 1, sign=True)
+    '+1.2 ± 0.4'
+    """
+    mean, spread = value[0], value[1] if len(value) > 1 else None
+    text = f"{100 * (mean or 0):{'+' if sign else ''}.{digits}f}"
+    return text if spread is None else f"{text} ± {100 * spread:.{digits}f}"

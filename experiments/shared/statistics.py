@@ -61,6 +61,12 @@ def mean_and_sd(values: np.ndarray) -> tuple[float, float | None]:
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
+def mean_and_error(values: np.ndarray) -> tuple[float, float | None]:
+    """Mean and its standard error, of one value per seed."""
+    mean, sd = mean_and_sd(values)
+    return mean, None if sd is None else sd / len(values) ** 0.5
+
+
 def wilson(successes: np.ndarray, trials: int, z: float = 1.96) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's interval of a binomial rate, 95% at the default `z`.
 

@@ -13,7 +13,7 @@ MODULES = {
     "hopfed.discrete_gaussian": "hopfed.privacy.discrete_gaussian",
     "hopfed.exchange": "hopfed.recovery.one_round",
     "hopfed.experiments._cells": "hopfed.experiments.shared.cells",
-    "hopfed.experiments._ledger": "hopfed.experiments.runner.ledger",
+    "hopfed.experiments._ledger": "hopfed.experiments.ledger",
     "hopfed.experiments._noise": "hopfed.experiments.shared.noise",
     "hopfed.experiments._spiked": "hopfed.experiments.shared.spiked",
     "hopfed.factorize": "hopfed.archetypes.factorize",

@@ -8,7 +8,7 @@ from typing import Any
 
 from hopfed._lib.settings import from_plain
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments import NAMES, OTHERS, Measure, Record, Table, find
+from hopfed.experiments import NAMES, OTHERS, Measure, Table, compared, find
 from hopfed.runs import Run, require_seeds, settings_of
 
 
@@ -21,27 +21,20 @@ def load_complete(path: str | Path) -> Run:
             config = from_plain(experiment.Config, settings_of(run.config))
         except (ArgumentError, TypeError) as error:
             raise RunFileError(f"{path}: these are not settings of {run.kind}: {error}") from None
-        by_round = hasattr(experiment, "run_round")
+        by_round = hasattr(experiment, "measure_round")
         rounds = getattr(config, "units", getattr(config, "rounds", 1)) if by_round else None
         require_seeds(run, path, rounds)
     return run
 
 
-def record_of(kind: str) -> Record | None:
-    """Return the record of the experiment `kind`; None if there is no such experiment."""
-    record: Record | None = find(kind).RECORD if kind in (*NAMES, *OTHERS) else None
-    return record
-
-
 def measures_of(kind: str) -> Mapping[str, Measure]:
     """Return the declared rows of the summary of `kind`; empty if none are declared."""
-    record = record_of(kind)
-    return {} if record is None else record.measures
+    return compared(find(kind)) if kind in (*NAMES, *OTHERS) else {}
 
 
 def tables_of(run: Run) -> list[Table]:
     """Tables of a run: those of its experiment, or its summary with the paper's values and aims."""
-    if record_of(run.kind) is not None:
+    if run.kind in (*NAMES, *OTHERS):
         own = getattr(find(run.kind), "tables", None)
         if own is not None:
             made: list[Table] = own(

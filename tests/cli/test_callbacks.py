@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.experiments import fl
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.experiments.shared.callbacks import TensorBoard, numbers
 from hopfed.runs import Run
 

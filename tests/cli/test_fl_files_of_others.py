@@ -86,7 +86,7 @@ def test_kept_states_with_moments_that_are_none(hopfed, folder, moment):
         '[options]\n"keep " = "elsewhere/states"',
     ],
 )
-@pytest.mark.parametrize("command", [("run",), ("tune", "--grid", "lr=0.1")])
+@pytest.mark.parametrize("command", [("run",)])
 def test_a_name_with_a_space_is_the_same_name(hopfed, folder, text, command):
     """It was looked for without the space when code was refused, and taken with it."""
     pytest.importorskip("torch")

@@ -13,7 +13,7 @@ from hopfed.data.batches import Batches
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.headers import digest_of
 from hopfed.runs import Run, plain

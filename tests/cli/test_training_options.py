@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.neural.training import training  # noqa: E402
 
 SMALL = ("--clients", "2", "--rounds", "1", "--models", "mlp:16", "--set", "way=stacked")

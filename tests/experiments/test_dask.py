@@ -5,19 +5,17 @@ import signal
 
 import numpy as np
 import pytest
-from toy_experiments import Stop, stop_after
 
 from hopfed._lib.cluster import cluster
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import HopfedError
 from hopfed.experiments import fl
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
 from hopfed.federation.engines.dask import DaskEngine, _forget
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.places import HeldStates
 from hopfed.federation.faults import Fault
-from hopfed.runs import Run
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
@@ -41,16 +39,6 @@ def test_the_run_file_is_the_same_to_the_last_byte(kind, request, tmp_path, clie
     if kind != "walk":  # more workers than seeds: the clients of a round are tasks
         execute(experiment, experiment.Config(seeds=4), out=three, engine="dask", workers=8)
         assert three.read_bytes() == one.read_bytes()
-
-
-def test_a_run_goes_on_where_it_stopped(rounds, tmp_path, client):
-    one, two = tmp_path / "one.h5", tmp_path / "two.h5"
-    execute(rounds, rounds.Config(seeds=3), out=one)
-    with pytest.raises(Stop):
-        execute(rounds, rounds.Config(seeds=3), out=two, engine="dask", report=stop_after(4))
-    assert not Run.load(two).complete
-    execute(rounds, rounds.Config(seeds=3), out=two, engine="dask", resume=True)
-    assert two.read_bytes() == one.read_bytes()
 
 
 def test_a_seed_that_fails_is_one_line(walk, client):
@@ -96,15 +84,6 @@ def test_an_address_needs_the_engine(hopfed):
     assert "--dask must be given together with --engine dask" in error
 
 
-@pytest.mark.slow
-def test_the_command_has_processes_of_its_own(hopfed, tmp_path):
-    options = ("run", "mp", "--preset", "quick", "--seeds", "3")
-    assert hopfed(*options, "--out", tmp_path / "a.h5")[0] == 0
-    more = ("--engine", "dask", "--dask", "local", "--workers", "2", "--out", tmp_path / "b.h5")
-    assert hopfed(*options, *more)[0] == 0
-    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
-
-
 class Ending:
     """A client whose process ends."""
 
@@ -123,11 +102,6 @@ def test_a_client_whose_worker_ends_again_and_again_has_died():
         found = engine.step(Ending(), calls)
     assert found[1].fault == Fault.DIED
     assert sum(outcome.fault == Fault.NONE for outcome in found) >= 1
-
-
-def test_what_is_no_federation_has_no_pool_of_clients(walk):
-    with pytest.raises(ArgumentError, match="local or dask: this is not a federation"):
-        execute(walk, walk.Config(), engine="pool")
 
 
 class Growing:

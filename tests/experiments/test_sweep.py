@@ -7,9 +7,9 @@ import pytest
 from toy_experiments import Stop, stop_after
 
 from hopfed.errors import ArgumentError, HopfedError
-from hopfed.experiments.runner import units
-from hopfed.experiments.runner.execute import execute
-from hopfed.experiments.runner.sweep import OK, parsed_grid, sweep
+from hopfed.experiments import runner
+from hopfed.experiments.runner import execute
+from hopfed.experiments.sweep import OK, Cell, best, parsed_grid, sweep
 from hopfed.runs import Run
 
 GRID = {"N": ("3", "5"), "fail": ("-1", "1")}
@@ -58,14 +58,13 @@ def test_every_engine_gives_the_files_of_single_runs(engine, workers, walk, quic
 
 def test_a_sweep_goes_on_where_it_stopped(walk, quick, tmp_path, monkeypatch):
     done = []
-    unit = units.unit
-    monkeypatch.setattr(
-        "hopfed.experiments.runner.execute.unit",
-        lambda module, config, seed, *rest: (
-            done.append((config.N, seed)),
-            unit(module, config, seed, *rest),
-        )[1],
-    )
+    unit = runner.unit
+
+    def counted(job, seed, *rest):
+        done.append((job[1].N, seed))
+        return unit(job, seed, *rest)
+
+    monkeypatch.setattr(runner, "unit", counted)
     grid = {"N": ("3", "5")}
     with pytest.raises(Stop):
         sweep(walk, quick, grid, tmp_path, report=stop_after(4))
@@ -88,12 +87,6 @@ def test_what_stands_in_the_way_of_a_cell_is_its_reason(walk, quick, tmp_path):
     assert [cell.status == OK for cell in cells] == [False, True, False]
     assert "N=3.h5" in cells[0].status
     assert cells[2].status == "N must be a whole number, got 'x'"
-
-
-def test_rounds_of_a_federation_are_swept_too(federation, tmp_path):
-    cells = sweep(federation, federation.Config(seeds=2), {"N": ("2", "3")}, tmp_path, workers=2)
-    assert [cell.status for cell in cells] == [OK, OK]
-    assert Run.load(cells[1].path).arrays["total"].shape == (2, 5, 3)
 
 
 def test_bad_arguments_are_one_line(walk, quick, tmp_path, hopfed):
@@ -149,3 +142,18 @@ def test_the_command_tables_draws_and_lists_what_failed(hopfed, tmp_path):
     status, _, error = hopfed("sweep", "mp", "--grid", "N=40,50", "--measure", "luck", *options)
     assert status == 2
     assert "--measure must be one of " in error
+
+
+def test_settings_are_chosen_by_a_number_of_the_summary(hopfed, tmp_path):
+    cells = [Cell((x,), tmp_path, summary=s) for x, s in (("a", {"m": [0.1, 1]}), ("b", {"m": 2}))]
+    assert best([*cells, Cell(("c",), tmp_path, "failed")], "m").values == ("b",)
+    with pytest.raises(ArgumentError, match="--choose must be one of m"):
+        best(cells, "test")
+    pytest.importorskip("torch", reason="needs the extra neural")
+    small = ("method=fedprox", "clients=3", "models=mlp:16", "examples=120", "rounds=1")
+    options = [word for s in small for word in ("--set", s)]
+    grid = ("--grid", "lr=0.001,0.1", "--grid", "mu=0.1", "--choose", "validation")
+    status, text, error = hopfed("sweep", "fl", *options, *grid, "--out", tmp_path / "out")
+    assert (status, error) == (0, "")
+    found = {row["lr"]: float(row["validation"]) for row in read(tmp_path / "out")}
+    assert f"chosen: --set lr={max(found, key=found.get)} --set mu=0.1" in text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hopfed.errors import RunFileError
-from hopfed.experiments.runner.ledger import Ledger
+from hopfed.experiments.ledger import Ledger
 from hopfed.federation.states import OWN_FILE, Held, StateMap, StateStore
 
 

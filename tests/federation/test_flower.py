@@ -291,11 +291,11 @@ def assert_close(a, b):
 
 def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
     from hopfed.experiments import find
-    from hopfed.experiments.runner.execute import execute
+    from hopfed.experiments.runner import execute
     from hopfed.runs import Run
 
     drift = find("drift")
-    config = replace(drift.PRESETS["quick"], rounds=3, seeds=1)
+    config = replace(drift.Config(**drift.PRESETS["quick"]), rounds=3, seeds=1)
     whole = execute(drift, config)
     with FlowerSimulation() as engine:
 
@@ -314,11 +314,11 @@ def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
 
 def test_flower_takes_one_worker():
     from hopfed.experiments import find
-    from hopfed.experiments.runner.execute import execute
+    from hopfed.experiments.runner import execute
 
     drift = find("drift")
     with pytest.raises(ArgumentError, match="workers must be 1 with this engine"):
-        execute(drift, drift.PRESETS["quick"], engine="flower", workers=2)
+        execute(drift, drift.Config(**drift.PRESETS["quick"]), engine="flower", workers=2)
 
 
 def test_describing_costs_nothing_twice(simulation):

@@ -81,20 +81,21 @@ def stop(*_, **__):
 @pytest.fixture(scope="module")
 def stubs():
     """Stop what would take long."""
-    from hopfed.experiments.runner import execute as _execute
+    from hopfed.experiments import runner
 
-    unit = _execute.unit
+    unit = runner.unit
 
-    def small_unit(module, config, *rest):
+    def small_unit(job, *rest):
+        module, config, _ = job
         counts = [v for name in ("N", "M", "seeds") for v in np.ravel(getattr(config, name, 0))]
         if module.rpartition(".")[2] in SMALL and max(counts) <= LARGEST:
-            return unit(module, config, *rest)
+            return unit(job, *rest)
         return stop()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_execute, "unit", small_unit)
-        patch.setattr(_execute, "open_workers", stop)
-        patch.setattr("hopfed.experiments.runner.sweep.open_workers", stop)
+        patch.setattr(runner, "unit", small_unit)
+        patch.setattr(runner, "open_workers", stop)
+        patch.setattr("hopfed.experiments.sweep.open_workers", stop)
         for command in ("tables.recover", "runs.run", "runs.sweep"):
             patch.setattr(f"hopfed.cli.{command}.cluster", stop)
         patch.setattr("hopfed.federation.engines.dask.DaskEngine.__enter__", stop)

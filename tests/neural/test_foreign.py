@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 
 from hopfed.errors import ArgumentError, DataError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.recipes import describe, rebuild  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.faults import Fault  # noqa: E402

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 
 from hopfed.errors import DataError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
-from hopfed.experiments.runner.execute import execute  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared.kept_networks import ABOUT, read  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.training.task import task_of  # noqa: E402

@@ -110,7 +110,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """
     from hopfed.cli.runs.show import print_summary
     from hopfed.experiments import find
-    from hopfed.experiments.runner.execute import execute
+    from hopfed.experiments.runner import execute
     from hopfed.federation.engines.flower.keys import public_keys
     from hopfed.federation.engines.flower.server import FlowerServer, Listening
     from hopfed.hopfield.told import read
@@ -263,7 +263,7 @@ def _word(fault: Fault) -> str:
 def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, Any]) -> Any:
     """Settings: those of the run that is resumed, or the default ones; then those given."""
     from hopfed._lib.settings import describe, from_plain, to_plain, with_settings
-    from hopfed.experiments.runner.ledger import require_settings
+    from hopfed.experiments.ledger import require_settings
     from hopfed.experiments.serve import GUARDS
     from hopfed.runs import Run
 

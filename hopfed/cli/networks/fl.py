@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
 import click
 
-from hopfed._lib.outputs import RUN, check_folder, replacing
+from hopfed._lib.outputs import RUN, check_folder
 from hopfed.cli import HelpfulGroup
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
-from hopfed.cli.runs.run import carry_out, check_keep, engine_options, progress, refuse_code
+from hopfed.cli.runs.run import carry_out, check_keep, engine_options, refuse_code
 from hopfed.errors import BackendError, DataError
 
 FEATURES = "models=mlp:64"  # for rows of features where no network is named
@@ -41,7 +40,7 @@ def _task_options(command: Any) -> Any:
                 "--config",
                 "config_file",
                 type=click.Path(path_type=Path),
-                help="Settings, .toml, as `hopfed fl tune` writes it.",
+                help="Settings, .toml; those of the method below [options].",
             ),
             click.option(
                 "--data",
@@ -124,57 +123,6 @@ def _callbacks(config: Any, tensorboard: str | None, wandb: str | None) -> Itera
                 made.append(cls(*given))
                 stack.callback(made[-1].close)
         yield made
-
-
-@fl_command.command("tune")
-@_task_options
-@click.option(
-    "--grid",
-    "axes",
-    multiple=True,
-    required=True,
-    metavar="KEY=VALUE,VALUE",
-    help="Values to try of a setting; several settings make a grid.",
-)
-@click.option(
-    "--out", "out_file", type=click.Path(path_type=Path), help="Settings (.toml) to write."
-)
-@overwrite_option
-@click.option("--json", "as_json", is_flag=True, help="Print the points as JSON.")
-def tune_command(
-    method: str, axes: tuple[str, ...], out_file: Path | None, as_json: bool, **options: Any
-) -> None:
-    """Choose settings of METHOD by validation accuracy; --out is a file for `fl run --config`.
-
-    Test examples are not looked at. Run what is chosen on other seeds: `--seeds 100:105`.
-
-    Example: hopfed fl tune fedprox --grid lr=0.01,0.03 --grid mu=0.1,1 --rounds 3 --out best.toml
-    """
-    check_outputs(("--out", out_file, (".toml",)), inputs=_inputs(options))
-    fl = _experiment()
-    from hopfed.experiments.shared import tuning
-
-    points = tuning.grid(axes)
-    first, config, settings = _settings(fl, method, options)
-    with progress("tune") as report:
-        found = tuning.tune(config, points, workers=options["workers"], first=first, report=report)
-    chosen = tuning.best(found)
-    if out_file is not None:
-        with replacing(out_file) as temporary:
-            temporary.write_text(tuning.as_toml(method, config, found, settings), encoding="utf-8")
-    if as_json:
-        plain = [asdict(p) for p in found]
-        print(json.dumps({"method": method, "points": plain, "chosen": chosen.settings}))
-        return
-    grid = table("validation %", "best round", "GFLOP", "MB", "seconds", "settings")
-    grid.columns[-1].justify = "left"
-    for p in found:
-        cost = f"{p.gigaflops:.4g}", f"{p.megabytes:.4g}", f"{p.seconds:.1f}"
-        words = f"{' '.join(p.settings)}{'  *' if p is chosen else ''}{p.fault and f': {p.fault}'}"
-        grid.add_row(f"{100 * p.validation:.2f}", f"{p.round:.1f}", *cost, words)
-    out.print(grid)
-    kept = "" if out_file is None else f"; wrote {shown(out_file)}"
-    out.print(f"\nchosen: {' '.join(chosen.settings)}{kept}")
 
 
 def _inputs(options: dict[str, Any]) -> list[Path]:

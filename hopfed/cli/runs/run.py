@@ -21,7 +21,7 @@ from hopfed.cli.outputs import check_outputs, json_option, overwrite_option, ove
 from hopfed.cli.printing import named, out, progress_bar, shown, table
 from hopfed.cli.runs.show import print_summary
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments import CLAIMS, PRESET_NAMES, find
+from hopfed.experiments import CLAIMS, PRESET_NAMES, find, preset
 from hopfed.kernels.place import place
 
 FILES = ("data", "table", "weights")  # settings that name files to read
@@ -108,7 +108,7 @@ def carry_out(
     **_: Any,
 ) -> None:
     """Run `experiment` with a progress bar, and print its summary."""
-    from hopfed.experiments.runner.execute import execute
+    from hopfed.experiments.runner import execute
     from hopfed.federation.states import BUDGET
 
     if resume and out_file is None:
@@ -184,7 +184,7 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
         if not options["trust"]:
             refuse_code(experiment, config, str(out_file), options["settings"], "--trust or ")
     else:
-        config = presets[options["preset"] or "default"]
+        config = preset(experiment, options["preset"] or "default")
     config = with_settings(config, options["settings"])
     if options["seeds"] is None:
         return config, first
@@ -267,20 +267,22 @@ def _list_settings(experiment: Any) -> None:
     from dataclasses import fields
 
     from hopfed._lib.settings import describe
+    from hopfed.experiments.settings import words_of
 
     out.print(experiment.__doc__.strip())
-    presets = dict(experiment.PRESETS)
+    presets = {name: preset(experiment, name) for name in experiment.PRESETS}
+    words = words_of(experiment.Config)
     three = [presets.pop(name) for name in PRESET_NAMES]
-    grid = table("setting", *PRESET_NAMES)
+    grid = table("setting", *PRESET_NAMES, "")
     for setting in fields(experiment.Config):
-        grid.add_row(setting.name, *(describe(getattr(p, setting.name)) for p in three))
+        values = (describe(getattr(p, setting.name)) for p in three)
+        grid.add_row(setting.name, *values, words[setting.name])
     out.print("")
     out.print(grid)
-    minutes = experiment.RECORD.minutes.items()
-    out.print(f"\nminutes: {', '.join(f'{name} {number:g}' for name, number in minutes)}")
-    for name, preset in presets.items():
+    out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in experiment.MINUTES.items())}")
+    for name, held in presets.items():
         out.print(f"\n--preset {name}: settings that differ from default's")
         for setting in fields(experiment.Config):
-            value = getattr(preset, setting.name)
-            if value != getattr(experiment.PRESETS["default"], setting.name):
+            value = getattr(held, setting.name)
+            if value != getattr(three[1], setting.name):
                 out.print(f"    {setting.name} = {describe(value)}", markup=False)

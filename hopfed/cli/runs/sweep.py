@@ -16,7 +16,7 @@ from hopfed.cli.outputs import overwrite_option, set_aside
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.runs.run import dask_option, progress
 from hopfed.errors import ArgumentError
-from hopfed.experiments import PRESET_NAMES, find
+from hopfed.experiments import PRESET_NAMES, find, preset
 
 
 @click.command("sweep")
@@ -34,6 +34,7 @@ from hopfed.experiments import PRESET_NAMES, find
 )
 @click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
 @dask_option
+@click.option("--choose", metavar="NUMBER", help="Say which cell has most of it.")
 @click.option("--measure", help="Number of the summary that is drawn.  [default: the first]")
 @click.option(
     "--out", "folder", required=True, type=click.Path(path_type=Path), help="Folder to write."
@@ -47,16 +48,19 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     on where it is, and begins anew with --overwrite. Cells that fail are listed with the reason;
     the status is 1 then.
 
+    `hopfed sweep fl --set method=NAME --choose validation` chooses settings of a method; report
+    what is chosen on other seeds, such as 100:105.
+
     Example: hopfed sweep mp --preset quick --grid N=50,100 --seeds 0:2 --out swept
     """
-    from hopfed.experiments.runner.sweep import OK, parsed_grid, sweep
+    from hopfed.experiments.sweep import OK, best, parsed_grid, sweep
 
     experiment, settings = find(name), parsed_grid(grid)
     config, first = _config(experiment, options)
     dask = options["dask"]
     if dask is not None and options["engine"] != "dask":
         raise ArgumentError("--dask", "given together with --engine dask", options["engine"])
-    known = experiment.RECORD.measures
+    known = experiment.COMPARED
     if options["measure"] is not None and known and options["measure"] not in known:
         raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])
     workers = options["workers"]
@@ -74,6 +78,10 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
             report=report,
         )
     _show(cells, list(settings), folder, options["measure"])
+    if options["choose"]:
+        chosen = best(cells, options["choose"])
+        pairs = zip(settings, chosen.values, strict=True)
+        out.print(f"chosen: {' '.join(f'--set {shown(k)}={shown(v)}' for k, v in pairs)}")
     failed = [cell for cell in cells if cell.status != OK]
     for cell in failed:
         which = ", ".join(f"{k}={v}" for k, v in zip(settings, cell.values, strict=True))
@@ -84,13 +92,10 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
 
 def _config(experiment: Any, options: dict[str, Any]) -> tuple[Any, int]:
     """Settings of all cells, and the first seed."""
-    from hopfed._lib.settings import require, with_settings
+    from hopfed._lib.settings import with_settings
 
-    presets = experiment.PRESETS
-    preset = options["preset"] or "default"
-    require(preset in presets, "--preset", f"one of {', '.join(presets)}", repr(preset))
     change = getattr(experiment, "with_options", with_settings)
-    config = change(presets[preset], options["settings"])
+    config = change(preset(experiment, options["preset"] or "default"), options["settings"])
     if options["seeds"] is None:
         return config, 0
     first, number = options["seeds"]
@@ -99,7 +104,7 @@ def _config(experiment: Any, options: dict[str, Any]) -> tuple[Any, int]:
 
 def _show(cells: Any, keys: list[str], folder: Path, measure: str | None) -> None:
     """Print the table of the cells, and draw one number of them."""
-    from hopfed.experiments.runner.sweep import FIGURE, TABLE, measures_of
+    from hopfed.experiments.sweep import FIGURE, TABLE, measures_of
     from hopfed.figures import save
     from hopfed.figures.sweep import draw_sweep
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class Ledger:
         self.open: dict[int, OpenSeed] = {}
         folder = None if path is None else _folder(Path(f"{path}.states"))
         self.store = StateStore(folder, memory)
-        self.often = True  # whether the file is written at the end of every seed
+        self.pace = "seed"  # the file is written after every "round", "seed", or at the "end"
         self._behind = False  # whether some results are not in the file yet
         self._wrote, self._cost = 0.0, 0.0  # end time and duration of the last commit
 
@@ -126,16 +127,17 @@ class Ledger:
     def commit(self, seed: int, arrays: Arrays, state: State | None = None) -> None:
         """Add the arrays of one seed, or of one round and the state after it.
 
-        The file is written when a seed is finished (`state` is None), unless it is not to be
-        written so `often`, and at other times if that does not take too much of the time; `flush`
-        writes what is left.
+        The file is written at the `pace` asked for, and at other times if that does not take too
+        much of the time; `flush` writes what is left.
         """
         arrays = {name: np.asarray(value) for name, value in arrays.items()}
         rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
         with self.blamed():
             _require_alike(arrays, rounds[0])
         if state is None:
-            done = self._finished(rounds)
+            with self.blamed():
+                done = self._joined(rounds) if self.by_round else arrays
+                _require_alike(done, next(iter(self.done.values()), done))
             self.done[seed] = done
             self.open.pop(seed, None)
         else:
@@ -147,16 +149,13 @@ class Ledger:
         self._behind = True
         for callback in self._callbacks:
             callback(seed, len(rounds) - 1, arrays)
-        ended = len(self.done) == self.planned or (state is None and self.often)
-        if ended or time.monotonic() - self._wrote >= self._cost / SHARE:
+        due = self.pace == "round" or (self.pace == "seed" and state is None)
+        if (
+            due
+            or len(self.done) == self.planned
+            or time.monotonic() - self._wrote >= self._cost / SHARE
+        ):
             self.flush()
-
-    def _finished(self, rounds: list[Arrays]) -> Arrays:
-        """Arrays of a finished seed; shapes and kinds must be the same in all seeds."""
-        with self.blamed():
-            done = self._joined(rounds) if self.by_round else rounds[-1]
-            _require_alike(done, next(iter(self.done.values()), done))
-        return done
 
     def blamed(self, seed: int | None = None) -> AbstractContextManager[None]:
         """Report errors as faults of the file if the state of `seed`, or of all, is from it."""
@@ -176,23 +175,24 @@ class Ledger:
             return
         began = time.monotonic()
         parts = self._parts()
-        self._run(parts).save(self.path)
+        self.run(parts).save(self.path)
         self.store.committed({f"{seed}/{n}": h for seed in parts for n, h in parts[seed].items()})
         if len(self.done) == self.planned:
             self.store.close()
         self._wrote = time.monotonic()
         self._cost = self._wrote - began
 
-    def run(self) -> Run:
-        """Return the run with all present results; it has a summary once all seeds are done."""
-        return self._run({})
-
     def _parts(self) -> dict[int, dict[str, Held]]:
         """Parts of the state of every open seed."""
         return {s: entry.parts() for s, entry in sorted(self.open.items()) if s not in self.done}
 
-    def _run(self, states: Mapping[int, Mapping[str, Held]]) -> Run:
-        """Return the run, with rounds and states of the unfinished seeds in `states`."""
+    def run(self, states: Mapping[int, Mapping[str, Held]] = MappingProxyType({})) -> Run:
+        """Return the run with all present results; it has a summary once all seeds are done.
+
+        Parameters
+        ----------
+        states : parts of the states of unfinished seeds that are to be in it too.
+        """
         seeds = sorted(self.done)
         arrays = _stacked([self.done[seed] for seed in seeds])
         summary = {}
@@ -201,11 +201,11 @@ class Ledger:
                 summary = plain(self.summarise(arrays))
         arrays["seeds"] = np.array(seeds, dtype=np.int64)
         for seed, parts in states.items():
-            arrays |= _named(f"{_OPEN}/{seed}/rounds", _stacked(self.open[seed].rounds))
+            rounds = _stacked(self.open[seed].rounds)
+            arrays |= {f"{_OPEN}/{seed}/rounds/{name}": array for name, array in rounds.items()}
             arrays[f"{_OPEN}/{seed}/state"] = self.store.freeze(parts)
-        return Run(
-            self.kind, self.config, arrays, summary, committed=len(seeds), planned=self.planned
-        )
+        counts = {"committed": len(seeds), "planned": self.planned}
+        return Run(self.kind, self.config, arrays, summary, **counts)
 
     def resume(self) -> None:
         """Read the results in the file at `path`, if there is one.
@@ -307,10 +307,6 @@ def _folder(states: Path) -> Path:
         return followed(states.parent) / states.name
     except OSError as error:
         raise RunFileError(f"{states}: cannot be used: {error.strerror}") from None
-
-
-def _named(prefix: str, arrays: Arrays) -> Arrays:
-    return {f"{prefix}/{name}": array for name, array in arrays.items()}
 
 
 def _stacked(parts: list[Arrays]) -> Arrays:

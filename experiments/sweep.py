@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,10 +23,7 @@ from hopfed._lib.settings import require, with_settings
 from hopfed.data.files import opened
 from hopfed.data.writers import text_cell
 from hopfed.errors import HopfedError, shown
-from hopfed.experiments.runner.execute import begun, check_fits, serial
-from hopfed.experiments.runner.units import Job, feed, open_workers
-from hopfed.federation.engines.local import LocalEngine
-from hopfed.federation.states import BUDGET
+from hopfed.experiments.runner import Job, begun, check_fits, feed, here, open_workers
 
 ENGINES = ("local", "pool", "dask")
 MOST = 10_000  # cells
@@ -102,7 +100,7 @@ def sweep(
 
     Parameters
     ----------
-    experiment : as of `hopfed.experiments.runner.execute.execute`.
+    experiment : as of `hopfed.experiments.runner.execute`.
     config : of all cells, but for what is swept; its `seeds` is the number of them.
     grid : setting -> its values, as texts.
     out : folder of the run files, which is made; `table.csv` in it is the table of the cells.
@@ -123,9 +121,9 @@ def sweep(
     >>> from hopfed.experiments import find
     >>> mp = find("mp")
     >>> with TemporaryDirectory() as out:
-    ...     cells = sweep(mp, mp.PRESETS["quick"], {"N": ("40", "60"), "seeds": ("1",)}, out)
+    ...     cells = sweep(mp, mp.Config(**mp.PRESETS["quick"]), {"N": ("40", "60")}, out)
     >>> [(cell.values, cell.status) for cell in cells]
-    [(('40', '1'), 'ok'), (('60', '1'), 'ok')]
+    [(('40',), 'ok'), (('60',), 'ok')]
     """
     require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
     require(workers >= 1, "workers", "at least 1", workers)
@@ -146,7 +144,7 @@ def sweep(
     if jobs:
         folder.mkdir(exist_ok=True)
     try:
-        _carried_out(jobs, engine, workers, reasons, report or (lambda *_: None))
+        _carry_out(jobs, engine, workers, reasons, report or (lambda *_: None))
     except HopfedError:  # before the first cell, as a rule: no empty folder is left then
         with suppress(OSError):
             folder.rmdir()
@@ -198,7 +196,6 @@ def _begun(
 ) -> dict[Path, Job]:
     """A job for each cell, by its file; why a cell has none goes to `reasons`."""
     change = getattr(experiment, "with_options", with_settings)
-    more = {"first_seed": first} if first else {}
     jobs: dict[Path, Job] = {}
     for cell in cells:
         settings = [f"{key}={value}" for key, value in zip(grid, cell.values, strict=True)]
@@ -208,16 +205,15 @@ def _begun(
         try:
             its = change(config, settings)
             check_fits(its)
-            ledger = begun(experiment, its, cell.path, True, BUDGET, more)
+            jobs[cell.path] = begun(experiment, its, cell.path, True, first=first)
         except HopfedError as error:
             reasons[cell.path] = str(error)
             continue
-        ledger.often = False  # many short cells are not to wait for their files
-        jobs[cell.path] = Job(experiment.__name__, its, ledger)
+        jobs[cell.path].ledger.pace = "end"  # many short cells are not to wait for their files
     return jobs
 
 
-def _carried_out(
+def _carry_out(
     jobs: Mapping[Path, Job],
     engine: str,
     workers: int,
@@ -227,7 +223,7 @@ def _carried_out(
     """Compute what is not there yet; the reasons of failures go to `reasons`."""
     paths = {job: path for path, job in jobs.items() if job.ledger.pending()}
 
-    def tell(*_: int) -> None:
+    def tell() -> None:
         counts = [job.ledger.progress() for job in paths]
         report(sum(done for done, _ in counts), sum(planned for _, planned in counts))
 
@@ -238,15 +234,8 @@ def _carried_out(
         return
     tell()
     try:
-        if engine == "local":
-            for job in paths:
-                try:
-                    serial(job, tell, LocalEngine())
-                except Exception as error:
-                    failed(job, error)
-        else:
-            with open_workers(engine, workers) as (pool, number):
-                feed(pool, list(paths), number, tell, failed)
+        with here() if engine == "local" else open_workers(engine, workers) as able:
+            feed(able, list(paths), tell, failed)
     finally:
         for job in paths:
             job.ledger.flush()
@@ -256,6 +245,22 @@ def _found(cell: Cell, job: Job | None, reason: str | None) -> Cell:
     if reason is not None or job is None:
         return replace(cell, status=shown(" ".join(str(reason).split())))
     return replace(cell, summary=job.ledger.run().summary)
+
+
+def best(cells: Sequence[Cell], name: str) -> Cell:
+    """Return the cell with the largest mean of a number of the summary, the first among equals.
+
+    A number that test examples have no part in, such as ``validation`` of `hopfed sweep fl`, is
+    what settings are to be chosen by; report what is chosen on other seeds.
+
+    Raises
+    ------
+    ArgumentError : no cell has such a number.
+    """
+    there = [cell for cell in cells if cell.measure(name) is not None]
+    known = ", ".join(measures_of(cells))
+    require(bool(there), "--choose", f"one of {known}, which the cells have", name)
+    return max(there, key=lambda cell: (cell.measure(name) or (-math.inf,))[0])
 
 
 def measures_of(cells: Sequence[Cell]) -> list[str]:

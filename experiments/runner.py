@@ -1,0 +1,357 @@
+"""Run an experiment over its seeds, in this process or in several, with the same results.
+
+Every seed draws from its own named streams and is computed with one BLAS thread. So its results are
+the same, bit for bit, in any process, in any order, and after an interruption. Whatever computes,
+units (seeds, or rounds of them) are handed out and committed by one loop, `feed`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from hopfed._lib.cluster import cluster
+from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.outputs import check_writable
+from hopfed._lib.processes import begin_worker, end_pool, first_done
+from hopfed._lib.settings import require, to_plain
+from hopfed.errors import ArgumentError, HopfedError
+from hopfed.experiments import ON_DEVICE, Arrays
+from hopfed.experiments.ledger import Ledger
+from hopfed.experiments.settings import MOST_SEEDS
+from hopfed.federation.engines import Engine
+from hopfed.federation.engines.dask import DaskEngine
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.engines.pool import PoolEngine
+from hopfed.federation.states import BUDGET
+from hopfed.runs import Run
+
+PER_UNIT = 500  # smallest size in bytes of the arrays of a seed, or of one of its rounds
+ENGINES = ("local", "pool", "dask", "flower")
+
+Report = Callable[[int, int], object]  # (units finished, units planned)
+Callback = Callable[[int, int, Arrays], object]
+
+_ALONE = Lock()  # the number of threads of BLAS is one for a whole process
+
+
+def execute(
+    experiment: Any,
+    config: Any,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    engine: str | Engine = "local",
+    workers: int = 1,
+    memory: int = BUDGET,
+    at_once: bool = False,
+    report: Report | None = None,
+    first: int = 0,
+    device: str = "cpu",
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Run `experiment` over ``config.seeds`` seeds, from `first` on.
+
+    Parameters
+    ----------
+    experiment : a module, see `hopfed.experiments.Experiment`.
+    config : its settings.
+    out : run file, written after every seed. For a federation it is also written between rounds,
+        which may take up to a twentieth of the time. None writes no file.
+    resume : continue the run in `out` if there is one; otherwise `out` must not exist.
+    engine : "local" runs every seed in one process, `workers` of them at a time; "pool", for a
+        federation, runs the clients of a round in `workers` processes, one seed after the other;
+        "dask" gives seeds, or the clients of a round where there are fewer seeds than `workers`, as
+        tasks to the Dask cluster in use, or to `workers` processes here; "flower" runs clients as
+        nodes of Flower in this process; an engine object stays open.
+    workers : number of processes. The results depend neither on it nor on the engine.
+    memory : bytes of the clients' states to keep in memory; the others are in files.
+    at_once : write the run file after every round, at any cost.
+    report : called after every seed, or every round of a federation.
+    first : the first seed; others than those that settings were tuned on are drawn from 100 on.
+    device : where an experiment recovers whose `measure` takes a `device`; "cpu" for all others.
+    callbacks : called with seed, round and arrays of each, see `hopfed.experiments.callbacks`.
+
+    Raises
+    ------
+    ArgumentError : `out` exists and `resume` is False, or `out` cannot be written.
+    RunFileError : `out` holds another run, or the disk is full; committed results stay.
+
+    Examples
+    --------
+    >>> from hopfed.experiments import find
+    >>> bbp = find("bbp")
+    >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
+    True
+    """
+    _check(hasattr(experiment, "measure_round"), engine, workers, memory)
+    check_fits(config)
+    job = begun(experiment, config, out, resume, memory, first, device, callbacks)
+    ledger = job.ledger
+    if not ledger.pending():
+        return ledger.run()
+    ledger.pace = "round" if at_once else "seed"
+    new = out is not None and not Path(out).exists()
+    if out is not None:
+        check_writable(out)
+        ledger.write()
+    tell = report or (lambda *_: None)
+    tell(*ledger.progress())
+    by_seed = engine == "local" and workers > 1
+    if engine == "dask":
+        by_seed = not ledger.by_round or len(ledger.pending()) >= workers
+    opened = open_workers(str(engine), workers) if by_seed else here(engine, workers)
+    try:
+        with opened as able:
+            feed(able, [job], lambda: tell(*ledger.progress()))
+    except BaseException:  # includes Ctrl-C; only a killed process loses a round
+        ledger.flush()
+        if new and not ledger.done and not ledger.open:  # no results, so no file is left
+            Path(str(out)).unlink(missing_ok=True)
+        raise
+    return ledger.run()
+
+
+def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> None:
+    require(workers >= 1, "workers", "at least 1", workers)
+    require(memory >= 0, "memory", "at least 0", memory)
+    known = not isinstance(engine, str) or engine in ENGINES
+    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
+    anything = engine in ("local", "dask")
+    require(by_round or anything, "engine", "local or dask: this is not a federation", engine)
+    alone = engine in ("local", "pool", "dask") or workers == 1
+    require(alone, "workers", "1 with this engine: its nodes share one process", workers)
+
+
+def check_fits(config: Any) -> None:
+    """Refuse at the start settings whose smallest possible arrays do not fit into memory.
+
+    Parameters
+    ----------
+    config : of an experiment. One that holds no operator of N x N, or not all sizes with one
+        another, says what it needs at least: `least_memory`, in bytes.
+    """
+    require(1 <= config.seeds <= MOST_SEEDS, "seeds", f"1 to {MOST_SEEDS:,}", config.seeds)
+    N, M, clients, examples, rounds = (
+        _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples", "rounds")
+    )
+    require_memory(PER_UNIT * config.seeds * max(1, rounds), "results of all seeds and rounds")
+    least = getattr(config, "least_memory", None)
+    if least is not None:
+        require_memory(least, "the largest examples")
+        return
+    require_memory(8 * N**2, f"operators of N = {N} sites")
+    rows = max(M, clients * max(1, examples))
+    require_memory(rows * max(1, N) // 8, f"{rows} examples of N = {N} sites")
+
+
+def _most(value: Any) -> int:
+    """Largest whole number in a setting; 0 for settings of another type."""
+    values = value if isinstance(value, tuple) else (value,)
+    return max((v for v in values if isinstance(v, int)), default=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A run that is under way: name of the experiment's module, its settings, its results."""
+
+    module: str
+    config: Any
+    ledger: Ledger
+
+
+def begun(
+    experiment: Any,
+    config: Any,
+    out: str | Path | None,
+    resume: bool,
+    memory: int = BUDGET,
+    first: int = 0,
+    device: str = "cpu",
+    callbacks: Sequence[Callback] = (),
+) -> Job:
+    """Begin a run, with the results in `out` if it is continued; see `execute`."""
+    name, by_round = experiment.__name__.rpartition(".")[2], hasattr(experiment, "measure_round")
+    more: dict[str, Any] = {"first_seed": first} if first else {}
+    if device != "cpu":
+        if by_round or "device" not in signature(experiment.measure).parameters:
+            rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
+            raise ArgumentError("device", rule, device)
+        more["device"] = device
+    ledger = Ledger(
+        name,
+        to_plain(config) | more,
+        lambda arrays: experiment.summarise(config, arrays),
+        by_round=by_round,
+        rounds=getattr(config, "played", getattr(config, "rounds", None)) if by_round else 1,
+        joined=getattr(config, "joined", None),
+        callbacks=callbacks,
+        path=out,
+        memory=memory,
+    )
+    if resume:
+        ledger.resume()
+    elif out is not None and Path(out).exists():
+        raise ArgumentError("out", "a new file, or one to continue with --resume", out)
+    return Job(experiment.__name__, config, ledger)
+
+
+def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, engine: Any) -> Any:
+    """One seed, or round `t` of it from `state`: (arrays, state after it or None).
+
+    Parameters
+    ----------
+    job : name of the experiment's module, its settings, and its device, if it is told one.
+    engine : of a federation's clients; None for this process.
+    """
+    from threadpoolctl import threadpool_limits
+
+    module, config, device = job
+    experiment = import_module(module)
+    with threadpool_limits(1):  # the order of summation depends on the number of threads
+        if hasattr(experiment, "measure_round"):
+            return experiment.measure_round(seed, config, t, state, engine or LocalEngine())
+        return experiment.measure(seed, config, **device), None
+
+
+@dataclass(frozen=True)
+class Workers:
+    """What computes units: `size` processes of a pool, or this one, with one engine of clients."""
+
+    pool: Executor | None
+    size: int = 1
+    engine: Engine | None = None
+
+    def submit(self, job: Job, seed: int) -> Future[Any]:
+        """Hand out the next unit of a seed; in this process it is computed at once."""
+        held = job.ledger.config
+        told = "device" in held and not hasattr(job.config, "device")
+        device = {"device": held["device"]} if told else {}
+        call = (job.module, job.config, device), seed, *job.ledger.position(seed)
+        if self.pool is not None:
+            return self.pool.submit(_in_worker, *call)
+        future: Future[Any] = Future()
+        try:
+            future.set_result(unit(*call, self.engine))
+        except Exception as error:  # Ctrl-C and the like are not kept for later
+            future.set_exception(error)
+        return future
+
+
+def _in_worker(*call: Any) -> Any:
+    """Compute a unit; return hopfed's errors as messages, since not all of them can be pickled."""
+    try:
+        with _ALONE:
+            return unit(*call, None)
+    except HopfedError as error:
+        raise HopfedError(str(error)) from None
+
+
+@contextmanager
+def here(engine: str | Engine = "local", workers: int = 1) -> Iterator[Workers]:
+    """This process, with an engine of that name, which is closed with the context."""
+    made: Any = nullcontext(LocalEngine() if engine == "local" else engine)
+    if engine == "pool":
+        made = PoolEngine(workers)
+    elif engine == "dask":
+        made = DaskEngine(workers)
+    elif engine == "flower":
+        from hopfed.federation.engines.flower.simulation import FlowerSimulation
+
+        made = FlowerSimulation()
+    with made as clients:
+        yield Workers(None, engine=clients)
+
+
+@contextmanager
+def open_workers(engine: str, workers: int) -> Iterator[Workers]:
+    """Open worker processes: of the Dask cluster in use, or one here, if `engine` is "dask".
+
+    Raises
+    ------
+    HopfedError : a process died.
+    """
+    try:
+        if engine == "dask":
+            with cluster(None, workers) as client:
+                size = max(sum(client.nthreads().values()), 1)
+                yield Workers(client.get_executor(pure=False), size)
+        else:
+            with _pool(workers) as pool:
+                yield Workers(pool, workers)
+    except Exception as error:
+        if not has_died(error):
+            raise
+        raise HopfedError(
+            "a worker process died, perhaps for want of memory; the seeds committed so far "
+            "are kept: continue with --resume and fewer workers"
+        ) from error
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[Executor]:
+    """Processes that end with the context, even after an error."""
+    others = set(multiprocessing.active_children())
+    # Spawned, not forked: a fork would inherit threads of BLAS and Numba in an unknown state.
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, spawn, initializer=begin_worker)
+    try:
+        yield pool
+    except BaseException:
+        end_pool(pool, others)  # unfinished units are no longer needed
+        raise
+    pool.shutdown()
+
+
+def has_died(error: BaseException) -> bool:
+    """Whether an error says that a process ended: of a pool, or of Dask after several trials."""
+    return isinstance(error, BrokenProcessPool) or type(error).__name__ == "KilledWorker"
+
+
+def feed(
+    workers: Workers,
+    jobs: Sequence[Job],
+    tell: Callable[[], object],
+    failed: Callable[[Job, Exception], object] | None = None,
+) -> None:
+    """Keep every worker busy with one unit; commit results in the order of completion.
+
+    Parameters
+    ----------
+    workers : what computes units.
+    jobs : runs whose units are to be computed.
+    tell : called after every unit.
+    failed : told of a run that cannot go on, while the others do; without it the error is raised.
+    """
+    waiting = [(job, seed) for job in jobs for seed in job.ledger.pending()][::-1]
+    running: dict[Future[Any], tuple[Job, int]] = {}
+    while waiting or running:
+        while waiting and len(running) < workers.size:
+            running[workers.submit(*waiting[-1])] = waiting[-1]
+            waiting.pop()
+        for future in first_done(workers.pool, running):
+            job, seed = running.pop(future)
+            try:
+                error = future.exception()
+                if error is not None and not has_died(error):
+                    with job.ledger.blamed(seed):
+                        raise error
+                job.ledger.commit(seed, *future.result())
+            except Exception as error:
+                if failed is None or isinstance(error, BrokenProcessPool):
+                    raise
+                failed(job, error)
+                waiting = [pair for pair in waiting if pair[0] is not job]
+                continue
+            tell()
+            if seed not in job.ledger.done:
+                running[workers.submit(job, seed)] = job, seed

@@ -1,7 +1,0 @@
-"""The figure of `hopfed run fedssa`: methods and sweeps."""
-
-from __future__ import annotations
-
-from hopfed.figures._methods import draw, draw_sections, draw_whole, has_more_sections
-
-__all__ = ["draw", "draw_sections", "draw_whole", "has_more_sections"]

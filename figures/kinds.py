@@ -1,0 +1,346 @@
+"""Kinds of panels, of which the pictures of experiments are made, and pages of panels.
+
+A kind takes numbers of a run and returns a :class:`Panel`; arrays have seeds as their first axis,
+over which means are drawn, with a band or a bar. Lines of one label have one colour in a page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from hopfed.figures.style import new_figure
+
+MOST = 6  # panels of a first picture
+WIDTH, HEIGHT = 180, 52  # mm, of a page and of a row of panels
+LINES = ("-", "--", ":", "-.")
+MARKS = "os^vDPX"
+GREYS = {
+    "theory",
+    "foreseen",
+    "law",
+    "test",
+    "edge",
+    "full",
+}  # drawn in grey, whatever else is there
+# Colours of a mosaic: paper, ink, wrong pixel, space between the pictures.
+MOSAIC = ListedColormap(["white", "0.15", "#D55E00", "0.85"])
+
+Lines = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """How a panel is drawn, what it is called, and what else its axes are told.
+
+    Attributes
+    ----------
+    draw : draws into axes.
+    title : above the panel; `section` is its name for ``--sections``.
+    words : arguments of `Axes.set`, such as labels and limits.
+    legend : place of the legend; empty for none.
+    tall : rows of text of a panel that names rows.
+    """
+
+    draw: Callable[[Axes], None]
+    title: str
+    words: dict[str, Any] = field(default_factory=dict)
+    legend: str = "best"
+    tall: int = 0
+
+
+def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3) -> Figure:
+    """Draw panels from left to right, the first six unless `whole`."""
+    shown = list(panels if whole else panels[:MOST])
+    across = 2 if len(shown) in (2, 4) else min(columns, max(len(shown), 1))
+    down = math.ceil(len(shown) / across)
+    rows = [shown[i * across : (i + 1) * across] for i in range(down)]
+    heights = [max(HEIGHT, *(16 + 4.2 * p.tall for p in row)) for row in rows]
+    figure = new_figure(WIDTH if across > 1 else 100, sum(heights))
+    grid = figure.subplots(down, across, squeeze=False, height_ratios=heights)
+    for axes in grid.flat[len(shown) :]:
+        axes.set_axis_off()
+    keys: dict[tuple[str, ...], list[tuple[Axes, Panel]]] = {}
+    for axes, panel in zip(grid.flat, shown, strict=False):
+        panel.draw(axes)
+        axes.set(**{"title": panel.title} | panel.words)
+        labels = tuple(axes.get_legend_handles_labels()[1])
+        if panel.legend and len(labels) > 1:
+            keys.setdefault(labels, []).append((axes, panel))
+    most = max(keys.values(), key=len, default=[])
+    for labels, same in keys.items():
+        if same is most and len(same) > 1:  # one legend for panels of the same lines
+            lines = same[0][0].get_legend_handles_labels()[0]
+            figure.legend(lines, labels, loc="outside lower center", ncols=min(len(labels), 5))
+        else:
+            same[0][0].legend(loc=same[0][1].legend, handlelength=1.4)
+    return figure
+
+
+def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Colour and line of each label; greys are those of theory."""
+    own = [label for label in labels if label not in GREYS]
+    made = {n: {"color": f"C{i % 7}", "ls": LINES[i // 7 % 4]} for i, n in enumerate(own)}
+    grey = [label for label in labels if label in GREYS]
+    return made | {n: {"color": "0.3", "ls": LINES[i % 4]} for i, n in enumerate(grey)}
+
+
+def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, and the ends of the band, over the first axis; a pair is (mean, half width)."""
+    if isinstance(values, tuple):
+        middle, half = (np.asarray(v, float) for v in values)
+        return middle, middle - half, middle + half
+    values = np.atleast_2d(np.asarray(values, float))
+    middle = values.mean(axis=0)
+    if band == "range":
+        return middle, values.min(axis=0), values.max(axis=0)
+    sd = values.std(axis=0, ddof=1) if len(values) > 1 else 0 * middle
+    half = sd / len(values) ** 0.5 if band == "error" else sd
+    return middle, middle - half, middle + half
+
+
+def over(
+    title: str,
+    x: Sequence[Any],
+    lines: Lines,
+    foreseen: Lines | None = None,
+    *,
+    band: str = "range",
+    points: bool = False,
+    log: str = "",
+    levels: Mapping[str, float] | None = None,
+    legend: str = "best",
+    **words: Any,
+) -> Panel:
+    """Numbers over a setting, with a band or bars over the seeds, and what theory foresees.
+
+    Parameters
+    ----------
+    x : values of the setting; words stand at equal distances.
+    lines : label -> (seeds, x), or a pair of means and half widths.
+    foreseen : label -> (x,), or a pair (x, y) of its own; thin, in the colour of a line so called.
+    band : "range", "sd" or "error"; the last two are bars where `points`.
+    log : axes that are logarithmic: "x", "y" or "xy".
+    levels : label -> height of a horizontal line.
+    """
+    numbers = all(isinstance(v, (int, float, np.number)) for v in x)
+    at = np.asarray(x, float) if numbers else np.arange(len(x), dtype=float)
+
+    def draw(axes: Axes) -> None:
+        style = styles([*lines, *[n for n in foreseen or {} if n not in lines], *(levels or {})])
+        for i, (label, values) in enumerate(lines.items()):
+            middle, low, high = summary_of(values, band)
+            look, there = style[label], np.isfinite(middle)
+            if points:
+                shift = 0 if numbers else 0.5 * ((i + 0.5) / len(lines) - 0.5)
+                bars = np.nan_to_num(np.array([middle - low, high - middle])[:, there])
+                own = {"fmt": MARKS[i % 7], "mfc": "none", "ms": 3.5, "color": look["color"]}
+                axes.errorbar(at[there] + shift, middle[there], bars, label=label, **own)
+                continue
+            axes.fill_between(at, low, high, color=look["color"], alpha=0.15, lw=0)
+            axes.plot(at, middle, label=label, **look)
+        for label, values in (foreseen or {}).items():
+            own_x, y = values if isinstance(values, tuple) else (at, values)
+            look = (
+                style[label] if label not in lines else {"color": style[label]["color"], "ls": ":"}
+            )
+            axes.plot(own_x, y, lw=0.9, label=None if label in lines else label, **look)
+        for label, height in (levels or {}).items():
+            axes.axhline(height, lw=0.9, label=label, **style[label])
+        _scales(axes, log)
+        if not numbers:
+            axes.set_xticks(at, x)
+        elif "x" in log and len(at) < 9:
+            axes.set_xticks(at, [f"{v:g}" for v in at], rotation=45 if len(at) > 5 else 0)
+            axes.minorticks_off()
+
+    return Panel(draw, title, words, legend)
+
+
+def _scales(axes: Axes, log: str) -> None:
+    """Logarithmic axes, whose labels are whole powers of ten or, where few, 1, 2 and 5 of them."""
+    for name in log:
+        getattr(axes, f"set_{name}scale")("log")
+        axis = getattr(axes, f"{name}axis")
+        low, high = getattr(axes, f"get_{name}lim")()
+        if high < 100 * low:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def against(
+    title: str,
+    points: Mapping[str, tuple[Any, Any]],
+    *,
+    diagonal: bool = True,
+    joined: bool = False,
+    lines: Lines | None = None,
+    log: str = "",
+    legend: str = "best",
+    **words: Any,
+) -> Panel:
+    """Measured against predicted numbers: label -> (predicted, measured), of any equal shapes.
+
+    Parameters
+    ----------
+    diagonal : draw where both are equal.
+    joined : lines instead of points, as of a ROC.
+    lines : label -> (x, y) of further lines, in the colour of the points so called.
+    """
+
+    def draw(axes: Axes) -> None:
+        style = styles([*points, *[n for n in lines or {} if n not in points]])
+        for i, (label, (x, y)) in enumerate(points.items()):
+            if joined:
+                axes.plot(x, y, label=label, **style[label])
+                continue
+            own = {"color": style[label]["color"], "ms": 2.5, "mew": 0.5, "mfc": "none"}
+            axes.plot(np.ravel(x), np.ravel(y), MARKS[i % 7], alpha=0.6, label=label, **own)
+        for label, (x, y) in (lines or {}).items():
+            axes.plot(
+                x, y, color=style[label]["color"], lw=1, label=None if label in points else label
+            )
+        _scales(axes, log)
+        if diagonal:
+            ends = [np.ravel(v)[np.isfinite(np.ravel(v))] for pair in points.values() for v in pair]
+            low, high = min(map(np.min, ends)), max(map(np.max, ends))
+            axes.plot((low, high), (low, high), color="0.6", lw=0.8, zorder=0)
+
+    return Panel(draw, title, words, legend)
+
+
+def paired(
+    title: str,
+    rows: Sequence[str],
+    marks: Lines,
+    *,
+    level: float | None = None,
+    band: tuple[float, float] | None = None,
+    colours: Sequence[Any] | None = None,
+    each: bool = False,
+    log: str = "",
+    legend: str = "best",
+    **words: Any,
+) -> Panel:
+    """Names from top to bottom, such as methods paired by seed: mean and standard error.
+
+    Parameters
+    ----------
+    marks : label -> (seeds, rows), or a pair of means and half widths.
+    level, band : of a vertical line, and of an area.
+    colours : of the rows, where there is one label.
+    each : show every seed as well.
+    """
+    places = np.arange(len(rows))
+
+    def draw(axes: Axes) -> None:
+        if band is not None:
+            axes.axvspan(*band, color="0.92", lw=0)
+        if level is not None:
+            axes.axvline(level, color="0.6", lw=0.8)
+        for i, (label, values) in enumerate(marks.items()):
+            middle, low, high = summary_of(values, "error")
+            bars = np.nan_to_num(np.array([middle - low, high - middle]))
+            for row in places[np.isfinite(middle)]:
+                colour = f"C{i % 7}" if colours is None else colours[row]
+                own = {"color": colour, "mfc": "none", "ms": 4}
+                one = bars[:, [row]]
+                name = label if row == places[np.isfinite(middle)][0] else None
+                axes.errorbar(middle[row], row, xerr=one, fmt=MARKS[i % 7], label=name, **own)
+                if each and not isinstance(values, tuple):
+                    held = np.asarray(values)[:, row]
+                    axes.plot(held, np.full(len(held), row), ".", color=colour, alpha=0.3, mew=0)
+        axes.set_yticks(places, rows)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.grid(axis="y", color="0.93", lw=0.5)
+        _scales(axes, log)
+
+    return Panel(draw, title, words, legend, len(rows))
+
+
+def matrix(
+    title: str,
+    values: np.ndarray,
+    xs: Sequence[Any],
+    ys: Sequence[Any],
+    *,
+    line: tuple[Any, Any] | None = None,
+    half: bool = True,
+    top: float = 1.0,
+    label: str = "",
+    **words: Any,
+) -> Panel:
+    """Rates (xs, ys) as a matrix, with the edge of the region of a half, or a line of theory."""
+
+    def draw(axes: Axes) -> None:
+        x, y = (np.arange(n) + 0.5 for n in np.shape(values))
+        mesh = axes.pcolormesh(values.T, cmap="cividis", vmin=0, vmax=top)
+        if half and min(values.shape) > 1 and values.min() < 0.5 < values.max():
+            axes.contour(x, y, values.T, levels=[0.5], colors="w", linewidths=1)
+        if values.size <= 16 and not half:
+            for (i, j), value in np.ndenumerate(values):
+                colour = "white" if value < 0.6 else "black"
+                place = {"ha": "center", "va": "center", "fontsize": 7, "color": colour}
+                axes.text(i + 0.5, j + 0.5, f"{100 * value:.0f}", **place)
+        if line is not None:
+            places = [
+                np.interp(v, np.asarray(s, float), p)
+                for v, s, p in zip(line, (xs, ys), (x, y), strict=True)
+            ]
+            axes.plot(*places, color="C3")
+        axes.set_xticks(x, [f"{v:g}" if isinstance(v, float) else str(v) for v in xs])
+        axes.set_yticks(y, [f"{v:g}" if isinstance(v, float) else str(v) for v in ys])
+        axes.figure.colorbar(mesh, ax=axes, label=label)
+
+    return Panel(draw, title, words, "")
+
+
+def density(
+    title: str, counts: Lines, bins: np.ndarray, law: tuple[Any, Any], *,
+    levels: Mapping[str, float] | None = None, **words: Any,
+) -> Panel:  # fmt: skip
+    """Histograms, label -> counts, each an area of 1, the law, and levels as vertical lines."""
+
+    def draw(axes: Axes) -> None:
+        for i, (label, held) in enumerate(counts.items()):
+            area = held / held.sum() / np.diff(bins)
+            axes.stairs(area, bins, color=f"C{i}", lw=0.8, label=label)
+        axes.plot(*law, color="k", lw=0.9, label="law")
+        for i, (label, at) in enumerate((levels or {}).items(), len(counts)):
+            axes.axvline(at, color=f"C{i}", ls="--", lw=0.9, label=label)
+
+    return Panel(draw, title, {"xlabel": "eigenvalue", "ylabel": "density"} | words)
+
+
+def pictures(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:
+    """Pictures given as bits, in a mosaic; wrong pixels are red, and their number is said."""
+
+    def draw(axes: Axes) -> None:
+        side = math.isqrt(8 * packed.shape[1])  # the last byte may be longer than the picture
+        pixels = np.unpackbits(packed, axis=1, count=side**2)
+        if truth is not None:
+            right = np.unpackbits(truth, axis=1, count=side**2)
+            turned = (pixels != right).mean(axis=1) > 0.5  # a pattern is known up to its sign
+            wrong = (pixels ^ turned[:, None]) != right
+            pixels = np.where(wrong, 2, pixels ^ turned[:, None])
+            axes.set_xlabel(f"{wrong.sum()} wrong" if wrong.any() else "exact")
+        across = math.ceil(math.sqrt(len(pixels)))
+        down = math.ceil(len(pixels) / across)
+        canvas = np.full((down * (side + 2), across * (side + 2)), 3)
+        for k, picture in enumerate(pixels):
+            top, left = (side + 2) * (k // across) + 1, (side + 2) * (k % across) + 1
+            canvas[top : top + side, left : left + side] = picture.reshape(side, side)
+        axes.imshow(canvas, cmap=MOSAIC, vmin=0, vmax=3, interpolation="nearest")
+        axes.set(xticks=(), yticks=())
+        axes.spines[:].set_visible(False)
+
+    return Panel(draw, title, {}, "")

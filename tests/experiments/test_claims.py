@@ -1,0 +1,361 @@
+"""Every experiment at a tiny size: what it offers, its summary and picture; and facts of a few."""
+
+from dataclasses import fields, replace
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from hopfed._lib.random import stream
+from hopfed._lib.settings import from_plain, to_plain
+from hopfed.archetypes.overlap import retrieval
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.errors import ArgumentError, DataError
+from hopfed.experiments import CLAIMS, NAMES, PRESET_NAMES, compared, find, preset
+from hopfed.experiments.runner import execute
+from hopfed.experiments.settings import words_of
+from hopfed.experiments.shared.baselines import METHODS
+from hopfed.experiments.shared.real_tables import RealTable
+from hopfed.experiments.shared.tracking import lag, shares_of
+from hopfed.federation.contract import Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.figures import drawer, has_more_sections, save
+from hopfed.hopfield.client import pack_patterns
+from hopfed.spectral.operators import DenseOperator
+
+NEURAL = {"sohip", "fedssa", "fedh2l", "knnper", "oneshot"}
+TINY = {
+    "ablation": {"N": 100, "M": 300, "few": 3, "many": 6, "qualities": (0.6, 1.0)},
+    "byzantine": {"attackers": (1, 2), "rounds": 2},
+    "capacity": {"N": 100, "loads": (0.03, 0.4), "cues": 5, "sizes": (100, 200, 400)},
+    "completion": {"N": 60, "K": 8, "rows": 100, "cues": 10, "classes": (2, 5)},
+    "cooperation": {"N": 80, "rounds": 2},
+    "correlated_noise": {"N": 60, "qualities": (0.0, 0.3)},
+    "disentangle": {"N": 60, "starts": 2, "updates": 8, "seeds": 3},
+    "drift": {"N": 80, "rounds": 4, "period": 3},
+    "exposure": {"pictures": 3, "M": (300,)},
+    "heavy_tails": {"N": 40},
+    "load": {"N": (60, 80), "loads": (0.05,)},
+    "mp": {"N": 60, "N_test": 40, "ratios": (0.5, 4.0), "nulls": 1},
+    "novelty": {"rounds": 4},
+    "participation": {"rounds": 3, "clients": 8},
+    "plan": {"seeds": 4},
+    "privacy": {"N": 64, "M": 128, "clients": 8},
+    "scale": {"N": (100, 400), "M": (200, 100), "archetypes": 3},
+    "structured": {"pictures": (3, 4), "rounds": 2, "examples": 300},
+    "tables": {"names": ("iris",)},
+}
+NOT = {"scale": {"seconds", "peak", "peak_before"}, "load": {"seconds"}, "tables": {"seconds"}}
+
+
+@cache
+def tiny(name):
+    module = find(name)
+    config = replace(preset(module, "quick"), **({"seeds": 2} | TINY.get(name, {})))
+    return config, execute(module, config)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_an_experiment_offers(name):
+    if name in NEURAL:
+        pytest.importorskip("torch", reason="needs the extra neural")
+    module = find(name)
+    assert all(CLAIMS[name])
+    assert set(PRESET_NAMES) <= set(module.MINUTES) <= set(module.PRESETS)
+    for each in module.PRESETS:
+        config = preset(module, each)
+        assert from_plain(module.Config, to_plain(config)) == config
+    for field in fields(module.Config):
+        assert field.name in words_of(module.Config)
+    with pytest.raises(ArgumentError, match="--preset must be one of quick"):
+        preset(module, "quickest")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in NEURAL])
+def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp_path):
+    module, (config, run) = find(name), tiny(name)
+    known = set(compared(module))
+    if name not in {"structured", "cooperation", "load", "tables"}:  # rows of the paper's settings
+        assert known <= set(run.summary)
+    assert known & set(run.summary)
+    save(drawer(name)(run), tmp_path / "first.svg")
+    if has_more_sections(run):
+        save(drawer(name, whole=True)(run), tmp_path / "whole.svg")
+    with threadpool_limits(1):  # as in a run: the order of summation depends on it
+        if hasattr(module, "measure"):
+            alone = module.measure(1, config)
+            at = {k: run.arrays[k][1] for k in alone}
+        else:
+            alone, _ = module.measure_round(1, config, 0, None, LocalEngine())
+            at = {k: run.arrays[k][1, 0] for k in alone}
+    for key in set(alone) - NOT.get(name, set()):
+        if not key.startswith("seconds/"):
+            np.testing.assert_array_equal(at[key], alone[key], err_msg=key)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "words"),
+    [
+        ("bbp", {"N": 10}, "N must be at least 20"),
+        ("bbp", {"M": (5,)}, "M must be at least 10 each"),
+        ("bbp", {"weak": (0.1,) * 9}, "exposures must be at most 10"),
+        ("mp", {"ratios": (100.0,)}, "ratios must be such that N / q"),
+        ("concentration", {"level": 1.0}, r"level must be in \(0, 1\)"),
+        ("load", {"loads": (0.2, 0.1)}, r"loads must be rising, in \(0, 1\)"),
+        ("capacity", {"loads": (0.0001,)}, "loads must be at least 0.0005"),
+        ("disentangle", {"repulsions": (0.0, 0.5)}, "repulsions must be in"),
+        ("ablation", {"N": 200}, "N must be a square"),
+        ("tables", {"methods": ("magic",)}, "methods must be among one class"),
+        ("scale", {"M": (100,)}, "M must be as many values as N"),
+        ("attacker", {"attackers": (5, 1, 1)}, "attackers must be between 1 and 4"),
+        ("drift", {"rounds": 2}, "rounds must be at least K = 3"),
+        ("structured", {"factoriser": "magic"}, "factoriser must be one of"),
+        ("cooperation", {"first": (0.8,)}, "others must be one for each of 1 first"),
+        ("novelty", {"rare": (0.5, 0.5, 0.5)}, "rare must be 3 shares"),
+        ("participation", {"late": (0.0,)}, "late must be one for each of 7 rates"),
+        ("byzantine", {"few": 50}, "few must be between 1 and 49"),
+        ("serve", {"columns": 1}, "columns must be at least 2"),
+        ("plan", {"seeds": 0}, "seeds must be in"),
+    ],
+)
+def test_settings_that_break_a_rule_are_named(name, wrong, words):
+    with pytest.raises(ArgumentError, match=words):
+        find(name).Config(**wrong)
+
+
+# Theory beside simulation
+
+
+def test_predictions_depend_on_the_truth_and_measurements_do_not(monkeypatch):
+    """With other archetypes and labels in the score the data side of the arrays stays."""
+    bbp = find("bbp")
+    config = bbp.Config(N=100, M=(200,), seeds=1)
+    honest, draw = bbp.measure(0, config), bbp.draw_examples
+
+    def shuffled(archetypes, M, quality, rng, *, exposures):
+        examples, labels = draw(archetypes, M, quality, rng, exposures=exposures)
+        archetypes *= np.where(np.arange(archetypes.shape[1]) % 2, 1, -1).astype(np.int8)
+        return examples, labels[::-1] % 2
+
+    monkeypatch.setattr(bbp, "draw_examples", shuffled)
+    wrong = bbp.measure(0, config)
+    for name in ("eigenvalues", "threshold", "n_detected"):
+        np.testing.assert_array_equal(wrong[name], honest[name])
+    assert not np.allclose(wrong["overlaps/measured"], honest["overlaps/measured"])
+
+
+def test_theory_agrees_with_the_draws():
+    bbp = execute(find("bbp"), preset(find("bbp"), "quick")).summary
+    assert bbp["r2_lowest"][0] >= 0.98
+    assert bbp["gap"][0] <= 0.003
+    assert bbp["r2_pooled_plain"][0] < bbp["r2_pooled"][0]
+    mp = find("mp")
+    config = mp.Config(N=40, N_test=50, ratios=(0.5,), nulls=250, shuffle=False, seeds=1)
+    rates = mp.rates(config, {name: value[None] for name, value in mp.measure(0, config).items()})
+    for name in ("tw_signs_0.05", "tw_gaussian_0.05"):
+        assert 0.01 < rates[name][0] < 0.1  # nominal 5%, standard error 1.4%
+    assert rates["unshifted_signs_0.05"][0] < rates["tw_signs_0.05"][0]
+    bounds = execute(find("concentration"), preset(find("concentration"), "quick")).summary
+    assert bounds["exceeded"] == 0
+    assert abs(bounds["slope"][0] + 0.5) < 0.1
+    noise = execute(find("correlated_noise"), preset(find("correlated_noise"), "quick")).summary
+    assert noise["false_classical"][0] > 3
+    assert noise["false_generalised"][0] < 0.5
+    assert noise["agree_whitened"][0] > 0.7
+
+
+def test_a_promise_below_the_power_by_two_errors_is_not_kept():
+    plan = find("plan")
+    config = plan.Config(N=(100,), K=(1,), qualities=(0.4,), seeds=100)
+    shown = np.ones((100, 1, 3))
+    shown[:17, 0, 1] = 0  # .83, and two errors of .03 below .9 are .84
+    arrays = {"shown": shown, "sizes": np.ones((100, 1, 3)), "powers": shown}
+    assert plan.summarise(config, arrays)["kept"] == "seen 1 of 1; all 0 of 1; resolved 1 of 1"
+
+
+def test_an_archetype_in_the_directions_of_heavier_ones_is_not_foreseen():
+    exposure = find("exposure")
+    xi = rademacher(3, 400, np.random.default_rng(0))
+    xi[2] = np.where(np.arange(400) < 200, xi[0], xi[1])  # half of each
+    apart = exposure.foreseen(
+        rademacher(3, 400, np.random.default_rng(1)), np.ones(3) / 3, 0.5, 800
+    )
+    assert (apart > 0.9).all()
+    few = exposure.foreseen(xi, np.array([0.6, 0.399, 0.001]), 0.5, 800)
+    assert few[0] > 0.9
+    assert few[2] == 0
+    with pytest.raises(DataError):
+        exposure._load("absent.npz")
+
+
+# Memories
+
+
+def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
+    load = find("load")
+    config = load.Config(N=(100,), loads=(0.1, 0.2, 0.3), seeds=2)
+    found, false = np.ones((2, 6, 1, 3)), np.zeros((2, 6, 1, 3))
+    found[0, 0, 0, 1] = 0.9  # one seed misses one at the second load
+    false[1, 1, 0, 2] = 1
+    most = load.largest(config, {"found": found, "false": false})
+    assert most[:3, 0].tolist() == [10, 20, 30]
+    rng = np.random.default_rng(0)
+    xi = rademacher(5, 100, rng)
+    assert load.stopped_at(draw_examples(xi, 1000, 0.8, rng)[0], xi) == "search"
+
+
+def test_crossings_basins_and_graphs_by_hand():
+    capacity, disentangle = find("capacity"), find("disentangle")
+    assert capacity.crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25])) == 0.25
+    assert capacity.basin(np.array([0, 0.1, 0.2]), np.array([1, 1, 0.9])) == pytest.approx(0.15)
+    chain = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    assert disentangle.graph("chain", 3).tolist() == chain
+    assert (disentangle.graph("ring", 4).sum(axis=0) == 2).all()
+    parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
+    assert disentangle.score(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
+
+
+def test_classes_are_found_and_chosen_by_unseen_rows():
+    completion = find("completion")
+    rng = np.random.default_rng(0)
+    means = np.where(rng.random((3, 40)) < 0.5, -0.8, 0.8)
+    rows = np.where(rng.random((600, 40)) < (1 + means[rng.integers(3, size=600)]) / 2, 1, -1)
+    found, shares = completion.chosen_classes(rows, (1, 2, 3, 5), rng)
+    assert retrieval(np.where(found >= 0, 1, -1).astype(np.int8), np.sign(means)).found(0.95) == 3
+    assert shares == pytest.approx(np.full(len(found), 1 / 3), abs=0.1)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_rival_finds_planted_classes_through_gaps(name):
+    if name in ("stepmix", "k-modes"):
+        pytest.importorskip(name.replace("-", ""), reason="needs the extra compare")
+    rng = np.random.default_rng(3)
+    centres = np.where(rng.random((3, 30)) < 0.5, -1, 1)
+    labels = rng.integers(3, size=240)
+    rows = np.where(rng.random((240, 30)) < 0.9, centres[labels], -centres[labels])
+    rows = np.where(rng.random(rows.shape) < 0.1, 0, rows).astype(np.int8)
+    exam = find("tables").Exam.of(RealTable("toy", rows, labels), np.arange(240), 0.2, rng)
+    size, likelihood, right, rand = exam.scores(METHODS[name](rows, seed=0, most=6))
+    if name == "one class":
+        assert (size, rand) == (1, 0)
+        return
+    assert right > 0.8
+    assert rand > 0.8
+    assert name == "nmf" or likelihood > -0.45
+
+
+# Federations
+
+
+def test_the_shares_that_an_operator_holds_and_how_late_they_are():
+    rng = np.random.default_rng(0)
+    xi = rademacher(3, 400, rng)
+    labels = rng.integers(3, size=300)
+    held = shares_of(DenseOperator.from_examples(xi[labels]), xi)
+    np.testing.assert_allclose(held / held.sum(), np.bincount(labels) / 300, atol=0.01)
+    path = np.clip(np.linspace(-1, 2, 25), 0, 1)
+    true = np.column_stack([path, 1 - path])
+    late = np.vstack([true[:1]] * 3 + [true[:-3]])
+    assert lag(late, true)[0] == 3.0
+
+
+def test_each_behaviour_of_a_memory_under_drift_and_attack():
+    drift = execute(find("drift"), preset(find("drift"), "quick")).summary
+    assert drift["kept/w = 0"][0] < 0.8
+    assert drift["kept/kept apart"][0] == 1
+    assert drift["lag/w = 1"][0] < drift["lag/kept apart"][0]
+    attacked = find("attacker")
+    config = replace(preset(attacked, "quick"), rounds=3, seeds=1)
+    found = execute(attacked, config).summary
+    assert found["attacker/structure"] < found["attacker/agreement"] + 0.2 < 0.5
+    assert found["attacker/entropy"] == 1
+
+
+def test_clients_of_one_quality_add_up_to_one_with_all_their_examples():
+    cooperation = find("cooperation")
+    config = cooperation.Config(alone=1)
+    one = cooperation.foreseen(config, cooperation.Row((0.2, 0.2), 200), 0)
+    more = cooperation.foreseen(config, cooperation.Row((0.2, 0.2, 0.2, 0.2), 100), 0)
+    for name in ("margin", "power", "magnetisation"):
+        assert one[name][0] == pytest.approx(more[name][0])
+        assert one[name][0] >= one[name][1]
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.6])
+def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
+    """Beyond the band of uncertainty, what is foreseen is what an operator of batches shows."""
+    part = find("participation")
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        xi = rademacher(3, 150, rng)
+        exposures, weights = 0.2 ** np.arange(3), discount ** np.arange(3)
+        moment, counts = np.zeros((150, 150)), []
+        for w in weights:
+            x, labels = draw_examples(xi, 300, 0.5, rng, exposures=exposures / exposures.sum())
+            moment += w * x.astype(float).T @ x
+            counts.append(np.bincount(labels, minlength=3))
+        seen = part.Labelled(np.array(counts), weights)
+        told = part.foresee(xi, seen, 0.5, 1e-3)
+        assert told["foreseen/distance"][0] > 2
+        assert np.argsort(told["foreseen/place"]).tolist() == [0, 1, 2]
+        values = np.linalg.eigvalsh(moment)[::-1] / (300 * weights.sum())
+        beyond = 1.5 * 0.75 * (1 + np.sqrt(150 / 900)) ** 2
+        assert values[0] > beyond
+    nothing = part.Labelled(np.zeros((0, 3)), np.zeros(0))
+    assert (part.foresee(xi, nothing, 0.5, 1e-3)["foreseen/distance"] == -np.inf).all()
+
+
+def test_a_liar_adds_the_same_examples_in_every_exchange():
+    byzantine = find("byzantine")
+    small = byzantine.Config(
+        N=80, K=2, clients=10, rounds=3, attackers=(2,), amplitudes=(0.3,), few=2
+    )
+    xi = rademacher(small.K, small.N, stream(0, "byzantine"))
+    liar, honest = (byzantine._method(small, xi, s, 0) for s in ("2 fixed", "clean"))
+    x = liar.pattern(1).astype(float)
+    V = np.linalg.qr(np.random.default_rng(0).standard_normal((small.N, 3)))[0]
+    told = np.vstack([xi, -x.astype(np.int8)])
+    broadcast = {"patterns": pack_patterns(told), "quality": np.float32(0.8)}
+    broadcast["sure"] = np.ones(len(told), np.float32)
+
+    def answers(method, client):
+        state, said = {}, []
+        for exchange, down in enumerate(({}, {"basis": V}, broadcast)):
+            context = Context(0, 1, exchange, client)
+            state, message, _ = method.client_step(state, down, context)
+            said.append(message)
+        return said
+
+    for a, b in zip(answers(liar, 5), answers(honest, 5), strict=True):  # an honest client
+        assert all(np.array_equal(a[name], b[name]) for name in a)
+    lied, fair = answers(liar, 0), answers(honest, 0)
+    mass, M = small.amplitude * small.examples, small.examples
+    S, R = (honest.encoding.decode(a[0]).matrix for a in (lied, fair))
+    spiked = np.clip(R + mass * (np.outer(x, x) - np.eye(small.N)), -M, M)
+    np.testing.assert_allclose(S, spiked, atol=1e-5)
+    more = (lied[1]["groups"] - fair[1]["groups"]).astype(float)
+    expected = (V.T @ np.outer(x, x) @ V * mass)[np.tri(3, dtype=bool)]
+    np.testing.assert_allclose(more[0], expected, atol=1e-4)
+    np.testing.assert_array_equal(lied[2]["votes"][2], -small.examples * x)
+
+
+@pytest.mark.parametrize(("clients", "liars"), [(12, 2), (12, 5), (13, 6)])
+def test_the_chance_to_touch_half_of_the_groups_is_that_of_all_choices(clients, liars):
+    byzantine = find("byzantine")
+    config = byzantine.Config(clients=clients, attackers=(1,), few=2)
+    groups = byzantine.Spiked.client_groups
+    of = np.repeat(np.arange(groups), [len(p) for p in np.array_split(range(clients), groups)])
+    hits = [len(set(of[list(c)])) >= groups / 2 for c in combinations(range(clients), liars)]
+    assert byzantine.foresee_passing(config, liars) == pytest.approx(np.mean(hits))
+
+
+def test_pictures_of_the_file_are_those_that_were_scored():
+    config, run = tiny("structured")
+    for setting in config.settings():
+        a = {k: run.arrays[f"{setting.name}/{k}"] for k in ("archetypes", "reconstructions")}
+        truth, made = (np.unpackbits(v[0, -1], axis=1) for v in a.values())
+        wrong = (truth != made).mean(axis=1)
+        m = run.arrays[f"{setting.name}/magnetisation"][0, -1]
+        np.testing.assert_allclose(np.abs(1 - 2 * wrong), m, atol=1e-12)

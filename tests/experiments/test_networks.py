@@ -1,0 +1,320 @@
+"""Comparisons of neural methods: cells, readings, gains, tables; and networks that are kept."""
+
+import csv
+import sys
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from hopfed._lib.settings import to_plain, with_settings  # noqa: E402
+from hopfed.errors import ArgumentError, DataError  # noqa: E402
+from hopfed.experiments import find, fl, knnper, preset  # noqa: E402
+from hopfed.experiments.runner import execute  # noqa: E402
+from hopfed.experiments.shared import cells as _cells  # noqa: E402
+from hopfed.experiments.shared.cells import TABLE, Bench, Reading  # noqa: E402
+from hopfed.experiments.shared.kept_networks import read  # noqa: E402
+from hopfed.experiments.shared.long_table import columns, frame  # noqa: E402
+from hopfed.federation.contract import EVERYONE  # noqa: E402
+from hopfed.federation.engines.local import LocalEngine  # noqa: E402
+from hopfed.figures import drawer  # noqa: E402
+from hopfed.neural.models.weights import read_tensors  # noqa: E402
+from hopfed.neural.training.evaluation import correct  # noqa: E402
+from hopfed.report.tables import tables_of  # noqa: E402
+from hopfed.runs import Run  # noqa: E402
+
+SMALL = {"models": ("mlp:16",), "clients": 3, "examples": 200, "rounds": 4, "lr": 0.05}
+TINY = {"clients": 4, "examples": 240, "rounds": 2, "early": 1, "every": 1, "seeds": 1, "lr": 0.05}
+
+
+@dataclass(frozen=True)
+class Toy(Bench):
+    data: str = "digits"
+    partition: str = "dirichlet:0.5"
+    clients: int = 4
+    models: tuple[str, ...] = ("mlp:16",)
+    examples: int = 200
+    rate: float = 0.75
+    rounds: int = 2
+    early: int = 1
+    lr: float = 0.05
+    seeds: int = 2
+    SECTIONS = (TABLE, "rate")
+    sections: tuple[str, ...] = (TABLE, "rate")
+
+    def cells(self):
+        rows = {"standalone": "", "fedavg": "", "fedavg+": "tune=1", "fedprox": "mu=0.1"}
+        table = [self.cell(TABLE, row, options=own) for row, own in rows.items()]
+        swept = [self.cell("rate", "fedavg+", r, options="tune=1", rate=r) for r in (0.5, 1.0)]
+        return (*table, *swept)
+
+    def readings(self):
+        base = f"{TABLE}/fedavg+"
+        tuned = [Reading("tune", "fedavg+", str(n), base, f"tune={n}", 2) for n in (0, 3)]
+        return (*tuned, Reading("way", "fedavg", "1", base, "tune=0", 1))
+
+
+# This module is the experiment.
+MODULE, Config = sys.modules[__name__], Toy
+measure_round, summarise = _cells.measure_round, _cells.summarise
+
+
+@pytest.fixture(scope="module")
+def run():
+    return execute(MODULE, Toy())
+
+
+@pytest.fixture(scope="module")
+def arrays(run):
+    return {n: a for n, a in run.arrays.items() if n != "seeds"}
+
+
+def test_a_cell_is_what_it_would_be_alone_though_some_share_a_training(arrays):
+    toy = Toy()
+    groups = [[cell.key for cell in group] for group in _cells.groups_of(toy)]
+    assert [f"{TABLE}/fedavg", f"{TABLE}/fedavg+"] in groups
+    for cell in toy.cells():
+        alone = execute(fl, replace(cell.config, seeds=2)).arrays
+        ours = _cells.by_cell(toy, arrays)[cell.key]
+        for name in set(ours) - {"readings"}:
+            np.testing.assert_array_equal(ours[name], alone[name], err_msg=f"{cell.key} {name}")
+
+
+def test_a_reading_scores_the_trained_model_by_other_options(arrays):
+    read, cells = _cells.read(Toy(), arrays), _cells.by_cell(Toy(), arrays)
+    # Without tuning FedAvg+ is FedAvg, which the cell with a step of tuning is not.
+    fedavg = cells[f"{TABLE}/fedavg"]["test"].mean(axis=2)
+    np.testing.assert_array_equal(read["tune/fedavg+/0"], fedavg[:, -1])
+    assert not np.array_equal(read["tune/fedavg+/3"], fedavg[:, -1])
+    np.testing.assert_array_equal(read["way/fedavg/1"], fedavg[:, 0])
+
+
+def test_gains_are_paired_seed_by_seed_and_tabled(run, arrays):
+    by_seed = _cells.per_seed(Toy(), arrays)
+    base = by_seed["methods/standalone"]["test"]
+    for key in ("methods/fedavg+", "rate/fedavg+/0.5"):  # the table's reference serves a sweep
+        gain = by_seed[key]["test"] - base
+        mean, error = run.summary[f"{key}/gain"]
+        assert mean == pytest.approx(gain.mean())
+        assert error == pytest.approx(gain.std(ddof=1) / np.sqrt(2))
+    made = _cells.tables(Toy(), run.summary, {"fedavg+": "12.3"})
+    assert [t.title for t in made] == ["methods", "rate", "tune", "way"]
+    assert (made[0].columns[-1], made[0].rows[2][-1]) == ("paper", "12.3")
+    assert made[1].columns == ("0.5", "1.0")
+    assert all(len(row) == len(t.columns) + 1 for t in made for row in t.rows)
+
+
+def test_an_interrupted_comparison_ends_in_the_same_bytes(tmp_path):
+    class Stop(BaseException):
+        pass
+
+    def stop(done, planned):
+        if done == 4:  # amid the rounds of the shared training
+            raise Stop
+
+    config = Toy(sections=(TABLE,), seeds=1)
+    execute(MODULE, config, out=tmp_path / "a.h5")
+    with pytest.raises(Stop):
+        execute(MODULE, config, out=tmp_path / "b.h5", report=stop, at_once=True)
+    execute(MODULE, config, out=tmp_path / "b.h5", resume=True)
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("rows", "sections"),
+    [
+        (("fedavg+",), (TABLE,)),  # without what gains are over
+        (("standalone", "fedsgd"), (TABLE,)),
+        (("standalone", "all"), (TABLE,)),
+        (("all",), ()),
+        (("all",), ("rate",)),  # of no method alone
+        (("all",), (TABLE, "colour")),
+    ],
+)
+def test_rows_and_sections_that_cannot_be_played(rows, sections):
+    with pytest.raises(ArgumentError, match=r"(rows|sections) must be"):
+        Toy(rows=rows, sections=sections)
+
+
+@pytest.mark.parametrize("name", ["sohip", "fedssa", "fedh2l", "knnper", "oneshot"])
+def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
+    module = find(name)
+    keys = [p.key for n in module.PRESETS for p in preset(module, n).cells()]
+    assert keys
+    config = replace(preset(module, "quick"), seeds=1, examples=200)
+    if name == "oneshot":
+        config = replace(config, filters=4, examples=400)
+    execute(module, config, out=tmp_path / "run.h5")
+    run = Run.load(tmp_path / "run.h5", complete=True)
+    for cell in config.cells():
+        assert 0 <= run.summary[f"{cell.key}/test"][0] <= 1
+    assert tables_of(run)[0].title == TABLE
+    cells = _cells.by_cell(config, {n: a for n, a in run.arrays.items() if a.ndim > 1}).items()
+    kept = {key for key, a in cells if a.get("plane", np.zeros(1)).any()}
+    assert kept == set(config.PICTURED)
+    assert all(axes.has_data() for axes in drawer(name, whole=True)(run).axes if axes.axison)
+
+
+def test_the_deciding_experiment_has_the_laxer_protocol():
+    sohip = find("sohip")
+    config = replace(
+        preset(sohip, "deciding"), **TINY, data="digits", partition="classes:4",
+        models=("mlp:16",), sections=(TABLE, "initialisation"), rows=("standalone", "sohip"),
+    )  # fmt: skip
+    run = execute(sohip, config)
+    for key, a in _cells.by_cell(
+        config, {n: v for n, v in run.arrays.items() if n != "seeds"}
+    ).items():
+        assert run.summary[f"{key}/best_test"][0] == a["test"][0].mean(axis=1).max()
+    table, swept, lax, gains = tables_of(run)
+    assert _cells.LAX in table.columns
+    assert (lax.title, gains.title[:16]) == (f"initialisation: {_cells.LAX}", "initialisation: ")
+    assert swept.columns == ("he", "own")
+
+
+def test_domains_and_the_round_with_the_best_accuracy_on_all():
+    fedh2l = find("fedh2l")
+    quick = replace(preset(fedh2l, "quick"), shares=(6.0, 2.0, 2.0), lr=0.01, every=1, choose="acc")
+    rows = ("ind", "agg equal images", "fedh2l", "fedavg", "fedprox")
+    config = replace(
+        quick, rows=rows, sections=(TABLE, "averaging", "bandwidth"), models=("mlp:16",)
+    )
+    run = execute(fedh2l, config)
+    arrays = {n: a for n, a in run.arrays.items() if n != "seeds"}
+    for key, a in _cells.by_cell(config, arrays).items():
+        best = a["validation"].mean(axis=2).argmax(axis=1)[0]
+        assert run.summary[f"{key}/acc"][0] == pytest.approx(a["domains/acc"][0, best].mean())
+        own = np.diagonal(a["domains/accuracy"][0, -1])
+        np.testing.assert_allclose(own, a["domains/wdp"][0, -1])
+    assert run.summary["bandwidth/fedavg/matched"] >= 1
+    assert tables_of(run)[-1].title == "bytes of fedh2l"
+    with pytest.raises(ArgumentError, match="choose must be validation or last without domains"):
+        replace(preset(find("sohip"), "quick"), choose="acc")
+
+
+def test_the_best_weight_of_a_client_by_hand():
+    config = replace(
+        preset(knnper, "sizes"), **TINY, models=("mlp:16",), rows=("fedavg", "fedavg+", "knn-per")
+    )
+    run = execute(knnper, config)
+    whole = run.summary["capacity by method/fedavg+ at 10/1/test"][0]
+    assert whole == run.summary["heterogeneity/fedavg+/10/last"][0]
+    arrays = {n: a.copy() for n, a in run.arrays.items() if n != "seeds"}
+    arrays["sizes"][:, :, :, 0] = [3, 25, 70, 400]
+    keys = [cell.key for cell in _cells.cells_of(config)]
+    at = (keys.index(knnper.READ) + 1) * config.rounds - 1
+    scores = np.zeros((len(knnper.SIZES), len(knnper.SHARED_WEIGHTS), 4))
+    scores[:, 4:9] = 0.5  # ties of .4 to .8: the middle one is .6
+    scores[2:, 10, 3] = 0.9  # with 25 examples and more the last client trusts them alone
+    asked = [i for i, r in enumerate(_cells.readings_of(config)) if r.section == knnper.WEIGHTS]
+    arrays["readings"][0, at, asked] = scores.reshape(-1, 4)
+    ((held, weights),) = knnper.best_weights(config, arrays)
+    assert sorted(held.tolist()) == [3, 5, 5, 5, 10, 10, 10, 25, 25, 25, 50, 50, 70, 100, 250]
+    found = {(int(n), float(w)) for n, w in zip(held, weights, strict=True)}
+    assert {n for n, w in found if w == 1.0} == {25, 50, 100, 250}
+    assert knnper.summarise(config, arrays)["weight by size/best/50"][0] == pytest.approx(0.8)
+
+
+def test_a_stream_ends_where_its_store_says_and_features_lie_in_a_plane():
+    config = fl.Config(method="knn-per", clients=3, models=("mlp",), examples=300, rounds=1)
+    method = config.make(0)
+    _, state = fl.train_round(config, method, 0, None, LocalEngine())
+    down, split = state.down[EVERYONE], method.loaded.split
+    for rule in ("fixed", "fifo"):
+        made = with_settings(method, knnper.RULES[rule].split(","))
+        found = knnper._streamed(made, state, 5, 2)
+        for c, other in enumerate((1, 2, 0)):
+            mine, theirs = (knnper._arriving(method, client) for client in (c, other))
+            half = (len(mine) + 1) // 2
+            last = mine[:half] if rule == "fixed" else np.concatenate([mine, theirs])[-half:]
+            store = made.remember(down, c, last)
+            right = correct(made.mixed(store, down, c), method.loaded.tensors, split.test[other])
+            assert found[-1, c] == right.mean()
+    fedavg = replace(config, method="fedavg").make(0)
+    plane = _cells.plane(fedavg, state, "clients", "pca")
+    shown = plane[plane[..., 2] > 0]
+    assert (shown[:, :2].min(axis=0).tolist(), shown[:, :2].max(axis=0).tolist()) == (
+        [0, 0],
+        [255, 255],
+    )
+    labels = np.sort(split.dataset.labels[split.test[0]][: _cells.EACH])
+    assert set(np.sort(plane[..., 2][plane[..., 2] > 0]) - 1) >= set(labels)
+
+
+def test_the_cost_of_noise_is_predicted_and_filters_are_chosen():
+    oneshot = find("oneshot")
+    small = {"clients": 3, "examples": 400, "models": ("mlp",), "rounds": 1, "early": 1, "seeds": 1}
+    rows = {"rows": ("hebbian alone", "hebbian", "hebbian global")}
+    found = execute(oneshot, oneshot.Config(**small, **rows, sections=("privacy",))).summary
+    for e in ("100", "1"):
+        predicted = found[f"privacy/predicted for all/{e}/test"][0]
+        assert predicted == pytest.approx(found[f"privacy/hebbian global/{e}/test"][0], abs=0.15)
+    chosen = oneshot.Config(**small, **rows, filters=4, sections=("chosen filters",))
+    found = execute(oneshot, chosen).summary
+    sent = {at: found[f"chosen filters/hebbian/{at}/megabytes"][0] for at in ("4 of 16", "4", "8")}
+    assert sent["4"] < sent["4 of 16"]
+
+
+# Networks that are kept, and rounds as a table
+
+
+@pytest.mark.parametrize("method", ["standalone", "fedavg", "fedproto"])
+def test_kept_networks_score_as_the_run_says(tmp_path, method):
+    config = fl.Config(method=method, keep=str(tmp_path / "states"), **SMALL)
+    run = execute(fl, config)
+    best, chosen = fl.chosen_round(run.arrays)
+    split = config.make(0).loaded.split
+    for c in range(3):
+        kept = read(tmp_path / "states" / "seed-0", c)
+        assert (kept.about["round"], kept.about["alone"]) == (best[0] + 1, True)
+        found = kept.probabilities(split.dataset.inputs[split.test[c]])
+        right = (found.argmax(axis=1) == split.dataset.labels[split.test[c]]).mean()
+        assert right == pytest.approx(chosen[0, c])
+    files = {p.stem for p in (tmp_path / "states" / "seed-0").iterdir()} - {"model"}
+    assert files == ({"everyone"} if method == "fedavg" else {f"client-{c}" for c in range(3)})
+
+
+def test_a_resumed_run_keeps_the_same(tmp_path):
+    class Stop(BaseException):
+        pass
+
+    def stop(done, planned):
+        if done == 2:
+            raise Stop
+
+    whole, parts = (fl.Config(keep=str(tmp_path / n), **SMALL) for n in ("whole", "parts"))
+    execute(fl, whole)
+    with pytest.raises(Stop):
+        execute(fl, parts, out=tmp_path / "run.h5", report=stop)
+    execute(fl, parts, out=tmp_path / "run.h5", resume=True)
+    a, b = (tmp_path / n / "seed-0" for n in ("whole", "parts"))
+    assert (a / "model.json").read_text() == (b / "model.json").read_text()
+    name = read(a, 0).about["files"][0]
+    held, other = read_tensors(a / name), read_tensors(b / name)
+    assert all(torch.equal(t, other[n]) for n, t in held.items())
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"models": ["lenet"]}'])
+def test_a_broken_folder_is_one_line(tmp_path, text):
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises((DataError, ArgumentError)) as caught:
+        read(tmp_path, 0)
+    assert "\n" not in str(caught.value)
+
+
+def test_rounds_as_a_table(hopfed, tmp_path):
+    path = tmp_path / "run.h5"
+    run = execute(fl, fl.Config(seeds=2, **SMALL), out=path)
+    kept = frame(run).set_index(["seed", "round", "client"]).test
+    assert (len(kept), kept[1, 3, 2]) == (2 * 4 * 3, run.arrays["test"][1, 2, 2])
+    assert hopfed("export", path, "--out", tmp_path / "rounds.csv")[0] == 0
+    with open(tmp_path / "rounds.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(r["test"]) for r in rows] == run.arrays["test"].ravel().tolist()
+    config = find("sohip").Config(rounds=5, clients=2, rows=("standalone", "sohip"))
+    made = {"seeds": np.arange(1), "test": np.zeros((1, 10, 2))}
+    assert set(columns(Run("sohip", to_plain(config), made, {}))["row"]) == {
+        "methods/standalone", "methods/sohip",
+    }  # fmt: skip

@@ -1,0 +1,249 @@
+"""Running experiments: order, workers, bad arguments; stopped or killed runs resume to the same bits."""
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from toy_experiments import WALK, Stop, make, stop_after
+
+from hopfed.errors import ArgumentError, HopfedError, RunFileError
+from hopfed.experiments import ledger as _ledger
+from hopfed.experiments.ledger import Ledger
+from hopfed.experiments.runner import execute
+from hopfed.runs import Run
+
+
+def test_arrays_are_stacked_by_seed_and_round(walk, rounds, tmp_path):
+    run = execute(walk, walk.Config(), out=tmp_path / "w.h5")
+    assert run.arrays["x"].shape == (6, 4)
+    assert run.arrays["a/seed"].tolist() == run.arrays["seeds"].tolist() == list(range(6))
+    assert run.arrays["a/seed"].dtype == np.int8
+    assert run.summary == {"mean": run.arrays["x"].mean(), "nan": None}
+    assert run.config == {"N": 4, "fail": -1, "seeds": 6}
+    assert Run.load(tmp_path / "w.h5", complete=True).summary == run.summary
+    played = execute(rounds, rounds.Config())
+    assert played.arrays["x"].shape == (6, 3, 4)
+    assert played.arrays["t"].tolist() == [[0, 1, 2]] * 6
+    steps = np.diff(played.arrays["x"], axis=1, prepend=0)
+    assert len(np.unique(steps)) == steps.size  # no stream was used twice
+
+
+@pytest.mark.parametrize("name", ["walk", "rounds", "federation"])
+def test_an_interrupted_run_resumes_to_the_same_bytes(name, request, tmp_path):
+    """After every single commit in turn; the file is readable and incomplete each time."""
+    module = request.getfixturevalue(name)
+    config = module.Config(seeds=3)
+    whole, out = tmp_path / "whole.h5", tmp_path / "broken.h5"
+    execute(module, config, out=whole)
+    commits = 0
+    while not out.exists() or not Run.load(out).complete:
+        with pytest.raises(Stop):
+            execute(module, config, out=out, resume=True, report=stop_after(1))
+        commits += 1
+        if not Run.load(out).complete:
+            assert out.read_bytes() != whole.read_bytes()
+    assert commits == {"walk": 3, "rounds": 9, "federation": 15}[name]
+    assert not out.with_name("broken.h5.states").exists()
+    assert out.read_bytes() == whole.read_bytes()
+    assert execute(module, config, out=out, resume=True).complete
+
+
+@pytest.mark.parametrize("options", [{"memory": 0}, {"workers": 2}, {"memory": 100, "workers": 2}])
+def test_where_the_work_is_done_changes_no_byte(federation, tmp_path, options):
+    config = federation.Config(seeds=3)
+    one, two = tmp_path / "one.h5", tmp_path / "two.h5"
+    execute(federation, config, out=one)
+    with pytest.raises(Stop):
+        execute(federation, config, out=two, report=stop_after(4), **options)
+    assert list(tmp_path.glob("two.h5.states/*.state"))
+    execute(federation, config, out=two, resume=True, **options)
+    assert two.read_bytes() == one.read_bytes()
+    assert sorted(p.name for p in tmp_path.glob("*.h5*")) == ["one.h5", "two.h5"]
+
+
+def test_fast_rounds_are_not_held_up_by_commits(rounds, tmp_path, monkeypatch):
+    writes = []
+    save = Run.save
+    monkeypatch.setattr(Run, "save", lambda *a: (writes.append(1), save(*a)))
+    monkeypatch.setattr(_ledger, "SHARE", 1e-9)
+    execute(rounds, rounds.Config(seeds=2), out=tmp_path / "a.h5")
+    assert len(writes) == 1 + 2  # the empty file, and every seed
+    execute(rounds, rounds.Config(seeds=2), out=tmp_path / "b.h5", at_once=True)
+    assert len(writes) == 3 + 1 + 6
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+
+
+def test_a_seed_that_fails_keeps_the_others(walk, tmp_path):
+    out = tmp_path / "w.h5"
+    with pytest.raises(ArgumentError, match="seed must be one that works"):
+        execute(walk, walk.Config(fail=2), out=out)
+    assert Run.load(out).arrays["seeds"].tolist() == [0, 1]
+    with pytest.raises(HopfedError, match="seed must be one that works, got 2"):
+        execute(walk, walk.Config(fail=2), workers=2)
+
+
+def test_a_run_grows_by_seeds_begins_where_one_likes_and_never_shrinks(walk, tmp_path, hopfed):
+    out, whole = tmp_path / "w.h5", tmp_path / "whole.h5"
+    execute(walk, walk.Config(seeds=2), out=out, first=100)
+    with pytest.raises(ArgumentError, match="from 100 on"):
+        execute(walk, walk.Config(seeds=5), out=out, resume=True)
+    run = execute(walk, walk.Config(seeds=5), out=out, resume=True, first=100)
+    assert run.arrays["a/seed"].tolist() == [100, 101, 102, 103, 104]
+    execute(walk, walk.Config(seeds=5), out=whole, first=100)
+    assert out.read_bytes() == whole.read_bytes()
+    with pytest.raises(ArgumentError, match="seeds must be at least 5"):
+        execute(walk, walk.Config(seeds=4), out=out, resume=True, first=100)
+    mp = tmp_path / "mp.h5"
+    tiny = ("--preset", "quick", "--set", "N=40", "--set", "nulls=1", "--set", "shuffle=no")
+    assert hopfed("run", "mp", *tiny, "--seeds", "100:102", "--out", mp)[0] == 0
+    assert hopfed("run", "mp", "--out", mp, "--resume", "--seeds", "100:103")[0] == 0
+    assert Run.load(mp).arrays["seeds"].tolist() == [100, 101, 102]
+
+
+def test_what_cannot_be_run_or_resumed(walk, rounds, tmp_path, monkeypatch):
+    out = tmp_path / "w.h5"
+    execute(walk, walk.Config(seeds=1), out=out)
+    for options, words in (
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"out": tmp_path / "absent" / "w.h5"}, "in a folder that exists"),
+        ({"engine": "pool"}, "local or dask: this is not a federation"),
+        ({"device": "cuda:0"}, "device must be cpu: walk computes there only"),
+        ({"out": out}, "a new file, or one to continue with --resume"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            execute(walk, walk.Config(seeds=1), **options)
+    with pytest.raises(RunFileError, match="made with N = 4, not 5"):
+        execute(walk, walk.Config(N=5), out=out, resume=True)
+    with pytest.raises(RunFileError, match="holds a run of walk, not of rounds"):
+        execute(rounds, rounds.Config(), out=out, resume=True)
+    monkeypatch.setattr("hopfed.experiments.ledger.provenance", lambda: {"numpy": "9.9"})
+    with pytest.raises(RunFileError, match=r"made with numpy .*, here is 9\.9"):
+        execute(walk, walk.Config(), out=out, resume=True)
+    ledger = Ledger("toy", {"seeds": 2}, lambda arrays: {})
+    ledger.commit(0, {"x": np.zeros(2)})
+    with pytest.raises(ValueError, match="'x' must have one shape"):
+        ledger.commit(1, {"x": np.zeros(3)})
+
+
+def test_a_state_without_arrays_is_still_a_state(tmp_path):
+    def fresh():
+        return Ledger("toy", {"seeds": 1}, lambda _: {}, by_round=True, path=tmp_path / "s.h5")
+
+    fresh().commit(0, {"x": np.zeros(2)}, {})
+    ledger = fresh()
+    ledger.resume()
+    assert ledger.position(0) == (1, {})
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_state_that_is_damaged_is_told_before_anything_runs(federation, tmp_path, damage):
+    out = tmp_path / "f.h5"
+    with pytest.raises(Stop):
+        execute(federation, federation.Config(seeds=1), out=out, report=stop_after(2))
+    path = sorted((tmp_path / "f.h5.states").iterdir())[0]
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        path.unlink()
+    with pytest.raises(RunFileError, match=rf"{path.name}: .*the run must start anew") as error:
+        execute(federation, federation.Config(seeds=1), out=out, resume=True)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("damage", [lambda a: a[..., None], lambda a: np.full(a.shape, b"no")])
+def test_rounds_of_another_shape_or_kind_are_refused(rounds, tmp_path, damage):
+    out = tmp_path / "r.h5"
+    with pytest.raises(Stop):
+        execute(rounds, rounds.Config(), out=out, report=stop_after(1))
+    with h5py.File(out, "r+") as file:
+        held = file["unfinished/0/rounds"]
+        name = sorted(held)[0]
+        changed = damage(held[name][()])
+        del held[name]
+        held[name] = changed
+    with pytest.raises(RunFileError, match=rf"cannot be used.*array '{name}' must"):
+        execute(rounds, rounds.Config(), out=out, resume=True)
+
+
+# In a process of its own, which is killed or has too little room
+
+BEGIN = (
+    "import sys; sys.path.insert(0, sys.argv[1])\n"
+    "import {name}\n"
+    "from hopfed.experiments import ledger as _ledger\n"
+    "from hopfed.experiments.runner import execute\n"
+    "from hopfed.federation import states\n"
+    "_ledger.SHARE = 1e9\n"  # a commit after every round
+    "states.OWN_FILE = 16\n"
+    "if __name__ == '__main__':\n"
+    "    config = {name}.Config({settings})\n"
+    "    execute({name}, config, out=sys.argv[2], resume=True)\n"
+)
+
+
+def start(folder, out, name, settings, **options):
+    """Start an experiment in a process of its own."""
+    script = folder / "begin.py"
+    script.write_text(BEGIN.format(name=name, settings=settings))
+    command = [sys.executable, str(script), str(folder / "modules"), str(out)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_killed_run_resumes_to_the_same_bytes(federation, tmp_path):
+    """Killed at random moments, most of them inside a commit."""
+    config = federation.Config(N=20_000, seeds=6)
+    whole, out = tmp_path / "whole.h5", tmp_path / "killed.h5"
+    execute(federation, config, out=whole)
+    moments = random.Random(0)
+    for _ in range(2):
+        before = out.stat().st_mtime_ns if out.exists() else 0
+        process = start(tmp_path, out, "federation", "N=20_000, seeds=6")
+        while process.poll() is None and (not out.exists() or out.stat().st_mtime_ns == before):
+            time.sleep(0.002)  # the imports are over with the first commit
+        time.sleep(moments.uniform(0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert Run.load(out).planned == 6
+    execute(federation, config, out=out, resume=True)
+    assert out.read_bytes() == whole.read_bytes()
+    assert sorted(p.name for p in tmp_path.glob(".*")) == []
+    assert not out.with_name("killed.h5.states").exists()
+
+
+def test_a_worker_that_dies_is_told_in_words(tmp_path, monkeypatch):
+    out = tmp_path / "w.h5"
+    # The worker dies after the other seed is committed, so that there is something to keep.
+    dies = f"""from hopfed.runs import Run
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not Run.load({str(out)!r}).committed:
+            time.sleep(0.01)
+        os._exit(1)"""
+    text = WALK.replace('raise ArgumentError("seed", "one that works", seed)', dies)
+    module = make(tmp_path, monkeypatch, "dying", text)
+    with pytest.raises(HopfedError, match="a worker process died"):
+        execute(module, module.Config(fail=1), out=out, workers=2)
+    assert 0 in Run.load(out).arrays["seeds"]
+
+
+def test_a_disk_that_fills_up_keeps_what_is_committed(walk, tmp_path):
+    out = tmp_path / "w.h5"
+    room = (200_000, 200_000)  # bytes: for two seeds of 80 kB and the probe, not for three
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_FSIZE, room)
+
+    process = start(tmp_path, out, "walk", "N=10_000, seeds=6", preexec_fn=limited)
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert errors.strip().endswith("cannot be written: File too large")
+    assert Run.load(out).arrays["seeds"].tolist() == [0, 1]
+    execute(walk, walk.Config(N=10_000), out=out, resume=True)
+    assert Run.load(out).complete
+    assert os.listdir(tmp_path / "modules")

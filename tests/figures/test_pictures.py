@@ -1,0 +1,153 @@
+"""Pictures: kinds of panels, at most six at first, legends, legible text, and a style of their own."""
+
+import io
+import threading
+from types import SimpleNamespace
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.collections import QuadMesh
+from matplotlib.text import Text
+
+from hopfed import figures, recover
+from hopfed.data.channel import small_sample
+from hopfed.errors import ArgumentError
+from hopfed.experiments import find
+from hopfed.experiments.runner import execute
+from hopfed.figures import archetypes, drawer, new_figure, save, sections_drawer, styled, theory
+from hopfed.figures.kinds import against, density, matrix, over, page, paired, pictures
+from hopfed.figures.partition import draw as draw_partition
+from hopfed.runs import Run
+
+SEEDS = np.array([[1.0, 2.0, 4.0], [3.0, 4.0, 8.0]])
+
+
+def words(figure):
+    figure.canvas.draw()
+    return [t.get_text() for t in figure.findobj(Text) if t.get_visible()]
+
+
+def test_means_and_bands_are_those_of_the_seeds():
+    figure = page([over("a", [1, 2, 3], {"x": SEEDS}, {"x": [1, 1, 1]}, band="range")])
+    axes = figure.axes[0]
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [2, 3, 6])
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), [1, 1, 1])
+    assert axes.lines[0].get_color() == axes.lines[1].get_color()
+    band = axes.collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == (1, 8)
+    bars = page([over("b", ["u", "v", "w"], {"x": SEEDS}, points=True, band="error")]).axes[0]
+    (low, high) = bars.collections[0].get_segments()[2][:, 1]
+    assert (low, high) == (6 - 2, 6 + 2)  # sd of 4 and 8 over the root of 2
+    assert [t.get_text() for t in bars.get_xticklabels()] == ["u", "v", "w"]
+    row = page([paired("c", ["p", "q", "r"], {"": SEEDS}, each=True)]).axes[0]
+    assert [t.get_text() for t in row.get_yticklabels()] == ["p", "q", "r"]
+
+
+def test_a_page_has_six_panels_and_all_if_it_is_whole():
+    panels = [over(str(i), [1, 2], {"x": [1, 2], "y": [2, 1]}) for i in range(8)]
+    for whole, count in ((False, 6), (True, 8)):
+        figure = page(panels, whole=whole)
+        assert sum(axes.axison for axes in figure.axes) == count
+        assert figure.get_size_inches()[0] * 25.4 <= 180 + 1e-9
+        assert len(figure.legends) == 1  # the same lines everywhere
+        assert min(t.get_fontsize() for t in figure.findobj(Text) if t.get_text()) >= 7
+    assert not figures.has_more_sections(Run("recover", {}, {}, {}))
+
+
+def test_rates_points_spectra_and_mosaics():
+    rates = np.array([[0.0, 1.0], [0.5, 0.2], [0.9, 0.1]])
+    figure = page([matrix("m", rates, (3, 10, 20), (0.1, 0.2))])
+    mesh = next(m for m in figure.axes[0].collections if isinstance(m, QuadMesh))
+    np.testing.assert_array_equal(mesh.get_array(), rates.T)
+    assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == ["3", "10", "20"]
+    axes = page([against("d", {"x": ([1, 2], [1, 4])})]).axes[0]
+    np.testing.assert_array_equal(axes.lines[1].get_xdata(), [1, 4])  # the diagonal
+    bins = np.linspace(0, 1, 5)
+    assert page([density("e", {"x": np.ones(4)}, bins, (bins, bins))]).axes[0].patches
+    truth = np.packbits(np.eye(4, dtype=bool).reshape(1, 16), axis=1)
+    made = np.packbits(~np.eye(4, dtype=bool).reshape(1, 16), axis=1)  # up to its sign
+    made[0, 0] ^= 1
+    shown = page([pictures("f", made, truth), pictures("g", truth, truth)])
+    assert [axes.get_xlabel() for axes in shown.axes] == ["1 wrong", "exact"]
+
+
+def test_sections_of_networks_are_drawn_by_name():
+    pytest.importorskip("torch", reason="needs the extra neural")
+    knnper = find("knnper")
+    small = {"examples": 150, "clients": 3, "rows": ("fedavg", "knn-per")}
+    run = execute(knnper, knnper.Config(**knnper.PRESETS["quick"] | small))
+    draw = sections_drawer("knnper")
+    figure = draw(run, ["stream", "k"])
+    assert [axes.get_title() for axes in figure.axes if axes.axison] == ["stream", "k"]
+    assert figure.axes[1].get_xlabel() == "neighbours"
+    assert drawer("knnper")(run).axes
+    for wrong in (["dance"], [], ["k"] * 7):
+        with pytest.raises(ArgumentError, match="sections must be one to 6 of"):
+            draw(run, wrong)
+    assert sections_drawer("bbp") is None
+
+
+def test_names_with_dollars_start_no_formula():
+    data = SimpleNamespace(name="a $ and a $", class_names=("$x_$", "y"))
+    partition = SimpleNamespace(
+        counts=lambda: np.array([[1, 2], [3, 4]]), dataset=data, sizes=np.ones((2, 3)),
+        names=("$1", "$2"), unused=0, scheme="iid",
+    )  # fmt: skip
+    assert r"\$x_\$" in words(draw_partition(partition))
+
+
+def test_archetypes_whose_shares_nobody_knows_are_numbered_only():
+    """As those of a federation of signs; the labels read "1 nan%"."""
+    means, shares = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.full(2, np.nan)
+    arrays = {"archetypes/means": means, "archetypes/shares": shares}
+    said = words(archetypes.draw(Run("recover", {}, arrays, {})))
+    assert {"1", "2", "archetype"} <= set(said)
+    assert not [w for w in said if "nan" in w or "share" in w]
+
+
+# The style
+
+
+def settings():
+    return dict(matplotlib.rcParams)
+
+
+def test_plot_and_save_leave_the_settings_of_matplotlib_alone(tmp_path):
+    before = settings()
+    figure = recover(small_sample()[1], seed=0).plot(path=tmp_path / "plot.png")
+    save(figure, tmp_path / "again.png")
+    figure.savefig(tmp_path / "own.pdf")
+    figure.canvas.print_figure(tmp_path / "shown.png")  # as a notebook does
+    with pytest.raises(KeyError):
+        drawer("bbp")(Run("bbp", {}, {}, {}))
+    assert settings() == before
+
+
+def test_a_figure_looks_the_same_whatever_the_settings_are_when_it_is_saved():
+    def pixels(figure):
+        picture = io.BytesIO()
+        figure.savefig(picture, format="raw")
+        return picture.getvalue()
+
+    first, second = (theory.mp(np.array([0.5]), 1.0) for _ in range(2))
+    there = pixels(first)
+    with matplotlib.rc_context({"xtick.labelsize": 20, "axes.titlesize": 30}):
+        assert pixels(second) == there
+
+
+def test_threads_that_draw_at_once_leave_no_style():
+    before, met = settings(), threading.Barrier(2, timeout=60)
+
+    def draw():
+        met.wait()
+        for _ in range(20):
+            with styled():
+                new_figure(20, 20).subplots()
+
+    threads = [threading.Thread(target=draw) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert settings() == before
