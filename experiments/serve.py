@@ -55,7 +55,6 @@ from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
-from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.told import Told
 
 ServedMethod = HopfieldFederation | PrivateFederation | GradedFederation | PrivateClasses
@@ -99,8 +98,7 @@ class Config:
     liars, claim, support, check : protection against lying clients, and against the broadcast of
         one person's data; see `hopfed.hopfield.settings`.
     graded : whether to ask for sums over classes instead of operators, of rows that may have gaps:
-        classes with a mean for each column. Clients that `join --classes` answer; with epsilon
-        their answers have noise.
+        classes with a mean for each column.
     steps, looks, products, influence : of graded classes, see `hopfed.hopfield.graded.settings`.
     robust, share : "mean", "trimmed" or "median" of the operators, and the trimmed share.
     quorum, client_groups, persistence, patience, level : see `hopfed.hopfield.settings`; 1 round
@@ -121,8 +119,8 @@ class Config:
     form: str = "smallest"
     width: int = 64
     discount: float = 1.0
-    groups: int = 0
-    votes: bool = False
+    groups: int = 4
+    votes: bool = True
     alpha: float = 1e-3
     liars: float = 0.1
     claim: float = 3.0
@@ -184,9 +182,8 @@ class Config:
                 return self._noisy_classes(source)
             names = ("discount", "steps", "looks", "products", "alpha", "influence", "claim")
             own = {name: getattr(self, name) for name in (*names, "liars", "support")}
-            least = Limits().smallest_vote
             most = min(self.most, 50)
-            return GradedFederation(source, self.columns, most=most, smallest=least, **own)
+            return GradedFederation(source, self.columns, most=most, **own)
         if self.epsilon < math.inf:
             guards = {name: getattr(self, name) for name in ("support", "claim", "liars", "level")}
             budget = self.epsilon, self.delta
@@ -197,11 +194,9 @@ class Config:
             discount=self.discount,
             alpha=self.alpha,
             groups=self.groups,
-            smallest_group=Limits().group,  # the clients' default limit
             votes=self.votes,
             robust=Robust(self.robust, self.share),
             **{name: getattr(self, name) for name in GUARDS},
-            smallest_vote=Limits().smallest_vote,
         )
 
     def _noisy_classes(self, source: Source) -> PrivateClasses:

@@ -12,9 +12,9 @@ from flwr.proto.message_pb2 import PushObjectRequest
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
 from hopfed.federation.engines.flower.client import ClientProcess
-from hopfed.federation.engines.flower.kept_states import KeptStates
-from hopfed.federation.engines.flower.keys import private_key
-from hopfed.federation.engines.flower.node import Node
+from hopfed.federation.machines.kept_states import KeptStates
+from hopfed.federation.machines.keys import private_key
+from hopfed.federation.machines.node import Node
 from hopfed.federation.messages import Field
 
 

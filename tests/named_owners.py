@@ -10,8 +10,8 @@ from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
-from hopfed.federation.engines.flower.node import KeptStates, Node
-from hopfed.federation.engines.flower.wire import (
+from hopfed.federation.machines.node import KeptStates, Node
+from hopfed.federation.machines.wire import (
     Request,
     read_reply,
     write_reply,
@@ -20,24 +20,20 @@ from hopfed.federation.engines.flower.wire import (
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.site.budget import Ledger
-from hopfed.hopfield.site.consent import Owner
-from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.named_owner import NamedOwner, as_recorded
-from hopfed.hopfield.site.released import Released
+from hopfed.hopfield.site.owner import Owner
 
 NAMES = tuple(f"question {j}" for j in range(N))
 ORDER = np.random.default_rng(5).permutation(N)
 
 
-def node(folder, rows, names, epsilon=None, **limits):
+def node(folder, rows, names, epsilon=None):
     """Return a node as `hopfed join` makes it of a table with names, in a home of its own."""
     rows = as_examples(rows, gaps=True)
-    limits = Limits(**{"questions": 1, "smallest_batch": 50, **limits})
     folder.mkdir(parents=True, exist_ok=True)
     ledger, names = Ledger(folder / "privacy"), tuple(map(str, names))
-    rows, filed = as_recorded(rows, names, ledger, folder / "released", epsilon is not None)
-    record = Released.of(folder / "released", rows)
-    named = NamedOwner(Owner(rows, 7, epsilon, 1e-5, ledger, limits, record), names, filed)
+    rows, filed = as_recorded(rows, names, ledger)
+    named = NamedOwner(Owner(rows, 7, epsilon, 1e-5, ledger), names, filed)
     adapt = lambda method, request: named.adapt(method, request.columns, request.run)  # noqa: E731
     return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
 

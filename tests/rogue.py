@@ -20,7 +20,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supercore.inflatable.inflatable_utils import get_object_id
 
 from hopfed.federation.contract import Context
-from hopfed.federation.engines.flower.wire import PACKED, Request, write_request
+from hopfed.federation.machines.wire import PACKED, Request, write_request
 
 NODE, RUN, SERVER = 7, 3, 1
 

@@ -214,9 +214,9 @@ def _opened(engine: str | Engine, workers: int) -> AbstractContextManager[Engine
     if engine == "pool":
         return PoolEngine(workers)
     if engine == "flower":
-        from hopfed.federation.engines.flower.simulation import FlowerSimulation
+        from hopfed.federation.engines.flower import FlowerEngine
 
-        return FlowerSimulation()
+        return FlowerEngine.simulated()
     if engine == "dask":
         return DaskEngine(workers)
     return nullcontext(LocalEngine())

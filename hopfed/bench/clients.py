@@ -84,7 +84,7 @@ def measure_clients(
     DataError : there is not enough memory for so many processes.
     HopfedError : a process failed, or takes too long.
     """
-    from hopfed.federation.engines.flower.keys import make_keys  # says if Flower is missing
+    from hopfed.federation.machines.keys import make_keys  # says if Flower is missing
 
     if not Path("/proc/self/stat").exists():
         raise BackendError("this system has no /proc, which says what a process uses")

@@ -1,19 +1,104 @@
-"""Which rows are equal: a number for each row, the same for the same entries and gaps."""
+"""Equal rows, of which each is held once, with how often it occurs.
+
+Ten columns have at most 1,024 different rows, so whatever is summed over rows costs the same at any
+number of them. Rows are equal where their marks are: a number for each, the same for the same
+entries and gaps.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, like, namespace
+from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import with_gaps
-from hopfed.spectral.rows import Bits
+from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.rows import Bits, array_beside, concatenate
 
 TOGETHER = 1 << 22  # words that are mixed at a time
+MERGED = 1 << 22  # entries of different rows that are held of a table that is read again
+PAYS = 0.5  # different rows, as a part of all, up to which it pays to merge them
 STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and factors of splitmix64
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows, and how often each occurs.
+
+    Attributes
+    ----------
+    entries : (D, N) of -1, 0 (missing) and +1, or packed bits, on the host or a device; or rows
+        that are read again.
+    counts : (D,) float64 on the host, how often each occurs; None where that is once.
+
+    Examples
+    --------
+    >>> rows = Rows.of(np.array([[1, 1], [-1, 1], [1, 1], [1, 1]]))
+    >>> rows.entries.tolist(), rows.counts.tolist(), len(rows)
+    ([[1, 1], [-1, 1]], [3.0, 1.0], 4)
+    >>> Rows.of(np.eye(3)).counts is None  # nothing to merge
+    True
+    """
+
+    entries: Bits | Reread | Array = field(repr=False)
+    counts: np.ndarray | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, rows: Rows | Bits | Reread | Array) -> Rows:
+        """Merge equal rows where that pays.
+
+        Of rows that are read again a block at a time is merged, as long as the different ones are
+        few enough to be held.
+        """
+        if isinstance(rows, Rows):
+            return rows
+        if isinstance(rows, Reread):
+            return cls._reread(rows)
+        found = cls(rows)._merged()
+        return found if len(found.entries) <= PAYS * len(rows) else cls(rows)
+
+    @classmethod
+    def _reread(cls, rows: Reread) -> Rows:
+        found: Rows | None = None
+        for part in rows.parts():
+            more = cls(part)
+            found = (more if found is None else found._beside(more))._merged()
+            few = found.entries.shape[0] * rows.shape[1] <= MERGED
+            if not few or len(found.entries) > PAYS * max(len(found), MERGED // rows.shape[1]):
+                return cls(rows)
+        return cls(rows) if found is None else found
+
+    def __len__(self) -> int:
+        """Number of all rows."""
+        return len(self.entries) if self.counts is None else int(self.counts.sum())
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(D,) how often each occurs."""
+        return np.ones(len(self.entries)) if self.counts is None else self.counts
+
+    def _beside(self, other: Rows) -> Rows:
+        entries = concatenate([self.entries, other.entries])
+        return Rows(entries, np.concatenate([self.weights, other.weights]))
+
+    def _merged(self) -> Self:
+        marks = to_host(row_marks(self.entries))
+        _, first, into = np.unique(marks, return_index=True, return_inverse=True)
+        counts = np.bincount(into, self.weights)
+        order = np.argsort(first)  # as they come
+        where = like(first[order], array_beside(self.entries))
+        return type(self)(self.entries[where], counts[order])
+
+    def thinned(self, share: float, rng: np.random.Generator) -> Rows:
+        """About this share of the rows, drawn without putting any back."""
+        drawn = rng.binomial(self.weights.astype(np.int64), share)
+        kept = np.flatnonzero(drawn)
+        entries = self.entries[like(kept, array_beside(self.entries))]
+        return Rows(entries, drawn[kept].astype(np.float64))
 
 
 def row_marks(rows: Bits | Array) -> Array:
@@ -76,19 +161,23 @@ def only(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
     return MaskedBits(signs, seen)
 
 
-def equals(rows: Bits | Array) -> Array:
+def equals(rows: Rows | Bits | Array) -> Array:
     """Return of how many rows an equal one came before, and how many have no equal, (2,) float64.
 
     Parameters
     ----------
-    rows : as of `row_marks`.
+    rows : as of `row_marks`, or merged ones.
 
     Examples
     --------
-    >>> equals(np.array([[1, 0], [-1, 1], [1, 0], [1, 0]])).tolist()
-    [2.0, 1.0]
+    >>> rows = np.array([[1, 0], [-1, 1], [1, 0], [1, 0]])
+    >>> equals(rows).tolist(), equals(Rows.of(rows)).tolist()
+    ([2.0, 1.0], [2.0, 1.0])
     """
-    marks = row_marks(rows)
+    if isinstance(rows, Rows) and rows.counts is not None:
+        counts = rows._merged().weights  # of rows without some of their columns more are equal
+        return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)
+    marks = row_marks(rows.entries if isinstance(rows, Rows) else rows)
     xp = namespace(marks)
     marks = xp.sort(marks)
     same, none = marks[1:] == marks[:-1], marks[:1] != marks[:1]

@@ -17,15 +17,14 @@ from hopfed.federation.engines import Call
 from hopfed.federation.engines.flower import client as flower_client
 from hopfed.federation.engines.flower import server as flower_server
 from hopfed.federation.engines.flower.client import ClientProcess
-from hopfed.federation.engines.flower.kept_states import KeptStates
-from hopfed.federation.engines.flower.keys import private_key, public_keys
-from hopfed.federation.engines.flower.node import Node
+from hopfed.federation.machines.kept_states import KeptStates
+from hopfed.federation.machines.keys import private_key, public_keys
+from hopfed.federation.machines.node import Node
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.hopfield.allowed import ALLOWED
-from hopfed.hopfield.site.consent import Owner
-from hopfed.hopfield.site.limits import Limits
+from hopfed.hopfield.site.owner import Owner
 
 CONFIG = serve.Config(columns=COLUMNS, clients=3, rounds=2, minimum=3)
 
@@ -52,8 +51,7 @@ def site(machines, server, c, **options):
     """Return a client that has not started yet."""
     folder = machines.folder / f"site-{c}"
     folder.mkdir()
-    limits = Limits(smallest_batch=50)
-    owner = Owner(read_examples(machines.folder / f"{c}.npy"), 1 + c, limits=limits)
+    owner = Owner(read_examples(machines.folder / f"{c}.npy"), 1 + c)
     made = ClientProcess(
         f"127.0.0.1:{server.port}",
         (machines.folder / "keys" / "ca.pem").read_bytes(),

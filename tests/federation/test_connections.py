@@ -20,7 +20,7 @@ from members import CALLS, Answer
 
 from hopfed.errors import ArgumentError
 from hopfed.federation.engines.flower.connections import Connections, Limits, make_room
-from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys
+from hopfed.federation.machines.keys import make_keys, private_key, public_keys
 from hopfed.federation.engines.flower.link import Objects
 from hopfed.federation.engines.flower.requests import PIECE
 from hopfed.federation.engines.flower.server import FlowerServer, Listening

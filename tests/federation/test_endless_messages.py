@@ -20,8 +20,8 @@ from hopfed.data.batches import Elsewhere
 from hopfed.errors import DataError
 from hopfed.experiments import serve
 from hopfed.federation.engines.flower import fleet_client
-from hopfed.federation.engines.flower.keys import make_keys, private_key
-from hopfed.federation.engines.flower.limited_log import MOST, Sparing
+from hopfed.federation.machines.keys import make_keys, private_key
+from hopfed.federation.machines.limited_log import MOST, Sparing
 from hopfed.federation.recipes import describe
 from hopfed.hopfield import told as told_of
 from hopfed.hopfield.noisy import PrivateFederation

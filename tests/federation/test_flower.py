@@ -17,10 +17,10 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, flower
 from hopfed.federation.engines.flower import engine as engines
 from hopfed.federation.engines.flower.engine import HELD, FlowerEngine
-from hopfed.federation.engines.flower.kept_states import KeptStates
-from hopfed.federation.engines.flower.node import Node
+from hopfed.federation.machines.kept_states import KeptStates
+from hopfed.federation.machines.node import Node
 from hopfed.federation.engines.flower.simulation import FlowerSimulation
-from hopfed.federation.engines.flower.wire import write_reply
+from hopfed.federation.machines.wire import write_reply
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rogue import Raw, Rogue, request
 
 from hopfed.errors import DataError, LocalError
-from hopfed.federation.engines.flower.kept_states import KEPT, RUNS, KeptStates
-from hopfed.federation.engines.flower.keys import make_keys
+from hopfed.federation.machines.kept_states import KEPT, RUNS, KeptStates
+from hopfed.federation.machines.keys import make_keys
 from hopfed.federation.packing import unpack
 from hopfed.federation.recipes import describe
 

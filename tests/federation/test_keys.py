@@ -8,8 +8,8 @@ import pytest
 from hopfed.cli import main
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.engines.flower.client import client_folder
-from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys, read
-from hopfed.federation.engines.flower.private import (
+from hopfed.federation.machines.keys import make_keys, private_key, public_keys, read
+from hopfed.federation.machines.private import (
     check_private,
     private_folder,
     replacing_private,

@@ -15,7 +15,7 @@ from members import CALLS, Answer, Rascal, started
 from rogue import part
 
 from hopfed.federation.engines.flower.client import ClientProcess
-from hopfed.federation.engines.flower.keys import make_keys, public_keys
+from hopfed.federation.machines.keys import make_keys, public_keys
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.faults import Fault
 

@@ -9,7 +9,7 @@ from rogue import part, request
 
 from hopfed.errors import DataError
 from hopfed.federation.engines.flower.objects import OBJECTS, assembled
-from hopfed.federation.engines.flower.wire import read_request
+from hopfed.federation.machines.wire import read_request
 
 
 @pytest.fixture

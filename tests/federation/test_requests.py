@@ -13,7 +13,7 @@ from hopfed.errors import ArgumentError, HopfedError
 from hopfed.federation.engines.flower import uploads
 from hopfed.federation.engines.flower.client import _alone
 from hopfed.federation.engines.flower.connections import Connections, Limits
-from hopfed.federation.engines.flower.keys import make_keys, public_keys
+from hopfed.federation.machines.keys import make_keys, public_keys
 from hopfed.federation.engines.flower.requests import PIECE, RequestFilter
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 

@@ -15,9 +15,9 @@ from hopfed.errors import HopfedError
 from hopfed.federation.engines.flower import client as client_module
 from hopfed.federation.engines.flower import fleet_client
 from hopfed.federation.engines.flower.client import ClientProcess
-from hopfed.federation.engines.flower.kept_states import KeptStates
-from hopfed.federation.engines.flower.keys import make_keys, private_key
-from hopfed.federation.engines.flower.node import Node
+from hopfed.federation.machines.kept_states import KeptStates
+from hopfed.federation.machines.keys import make_keys, private_key
+from hopfed.federation.machines.node import Node
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.client import unpack_patterns
 

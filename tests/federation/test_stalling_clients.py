@@ -18,7 +18,7 @@ from members import CALLS, Answer, Rascal, started
 
 from hopfed.federation.engines.flower import server as flower_server
 from hopfed.federation.engines.flower.client import ClientProcess
-from hopfed.federation.engines.flower.keys import make_keys, public_keys
+from hopfed.federation.machines.keys import make_keys, public_keys
 from hopfed.federation.engines.flower.link import Link
 from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.faults import Fault

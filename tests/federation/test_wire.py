@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context
-from hopfed.federation.engines.flower.wire import (
+from hopfed.federation.machines.wire import (
     PACKED,
     Reply,
     Request,

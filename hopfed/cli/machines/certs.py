@@ -31,7 +31,7 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
 
     Example: hopfed certs keys --clients 3 --host federation.example.org
     """
-    from hopfed.federation.engines.flower.keys import make_keys
+    from hopfed.federation.machines.keys import make_keys
 
     files = make_keys(folder, clients, hosts, days)
     out.print(f"wrote {len(files)} files to {folder}: good for {days} days", markup=False)
