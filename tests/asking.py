@@ -1,7 +1,5 @@
 """A client as `hopfed join` makes it, and a server that asks it what it likes, for tests."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from hopfed._lib.random import stream
@@ -11,9 +9,9 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
+from hopfed.federation.faults import Fault
 from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.machines.wire import Request, write_request
-from hopfed.federation.faults import Fault
 from hopfed.federation.recipes import describe
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.allowed import ALLOWED
@@ -61,7 +59,7 @@ def ask(node, method, t=0, exchange=0, base=b"", down=None, **where):
     text, parts = (method, {}) if isinstance(method, str) else describe(method)
     context = Context(where.get("seed", 0), t, exchange, where.get("client", 0))
     request = Request(where.get("run", "run"), context, base, text, parts, down or {})
-    return node.answer(SimpleNamespace(content=write_request(request)))
+    return node.answer(write_request(request))
 
 
 def refused(reply, words):

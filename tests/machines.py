@@ -16,8 +16,8 @@ from hopfed.data.batches import Batches
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import read_examples
 from hopfed.experiments import serve
-from hopfed.federation.machines.keys import make_keys
 from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.machines.keys import make_keys
 from hopfed.runs import Run
 
 COLUMNS = 120

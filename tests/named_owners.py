@@ -14,7 +14,6 @@ from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.machines.wire import (
     Request,
     read_reply,
-    write_reply,
     write_request,
 )
 from hopfed.federation.recipes import describe
@@ -43,7 +42,7 @@ def put(node, method, told, exchange=0, base=b"", down=None, run="run"):
     text, parts = describe(method)
     where = Context(0, 0, exchange, 0)
     request = Request(run, where, base, text, parts, down or {}, columns=told)
-    return node.answer(type("Message", (), {"content": write_request(request)}))
+    return node.answer(write_request(request))
 
 
 class Together:
@@ -62,8 +61,7 @@ class Together:
             base = np.asarray(call.state.get("held", ())).tobytes()
             where = Context(0, call.context.round, call.context.exchange, call.context.client)
             request = Request("run", where, base, text, parts, call.down, columns=self.columns)
-            message = type("Message", (), {"content": write_request(request)})
-            reply = read_reply(write_reply(self.nodes[where.client].answer(message)))
+            reply = read_reply(self.nodes[where.client].written(write_request(request)))
             state = {"held": np.frombuffer(reply.state, np.uint8)}
             replies.append(Outcome(state, reply.up, reply.metrics, reply.fault, reply.reason))
         return serve_columns.matched(calls, replies, self.columns, set(), self.lines.append)

@@ -13,7 +13,7 @@ from asking import ask, method, signs, site
 from hopfed.cli.machines import join
 from hopfed.data.writers import numbered, text_cell
 from hopfed.errors import HopfedError
-from hopfed.federation.engines.flower import client
+from hopfed.federation.machines import client
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.runs import Run
 from hopfed.tables.sources import unique
@@ -181,7 +181,7 @@ def test_a_client_says_each_reason_once(tmp_path, monkeypatch):
     monkeypatch.setattr(client, "ClientProcess", Process)
     monkeypatch.setattr(client, "client_folder", lambda *_: tmp_path)
     monkeypatch.setattr(join, "say", said.append)
-    monkeypatch.setattr("hopfed.federation.machines.keys.private_key", lambda _: (b"", b"a"))
+    monkeypatch.setattr("hopfed.federation.machines.keys.client_key", lambda _: (b"", b"a"))
     monkeypatch.setattr("hopfed.federation.machines.keys.read", lambda *_: b"")
     owner = site(tmp_path / "other", signs(400))
     rows = owner.adapt.__closure__[0].cell_contents.rows

@@ -16,13 +16,13 @@ from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsErr
 from hopfed.experiments import serve
 from hopfed.federation.allowed import Allowed
 from hopfed.federation.contract import Context
+from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.machines.wire import (
     Request,
     read_request,
     write_request,
 )
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses

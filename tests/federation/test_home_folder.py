@@ -11,7 +11,7 @@ from hopfed._lib.home_folder import home
 from hopfed._lib.other_accounts import own_folder
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, LocalError
-from hopfed.federation.engines.flower.client import client_folder
+from hopfed.federation.machines.client import client_folder
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.neural.training.sequential import _keep_compiled_at_home
 

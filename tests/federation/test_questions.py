@@ -1,7 +1,6 @@
 """Recipes and questions that are damaged or hostile: one line, and the client goes on."""
 
 from dataclasses import fields
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from hopfed.data.batches import Elsewhere
 from hopfed.data.channel import rademacher
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
-from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.faults import Fault
+from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.allowed import ALLOWED
 
@@ -74,7 +73,7 @@ def test_arrays_in_a_recipe_are_refused(tmp_path):
     text, _ = describe(method())
     request = Request("run", Context(0, 0, 0, 0), b"", text, {"x": np.zeros(3)}, {})
     node = site(tmp_path)
-    refused(node.answer(SimpleNamespace(content=write_request(request))), "or with arrays")
+    refused(node.answer(write_request(request)), "or with arrays")
 
 
 @pytest.mark.parametrize("cls", ALLOWED.classes, ids=lambda cls: cls.__name__)
@@ -137,5 +136,3 @@ def test_a_number_of_another_type_is_refused(tmp_path, rounds):
     text = text.replace('"rounds": 1', f'"rounds": {rounds}')
     assert rounds in text
     refused(ask(site(tmp_path), text), "Elsewhere.rounds is not a whole number from 1")
-
-

@@ -16,8 +16,8 @@ from hopfed.errors import DataError, HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
-from hopfed.federation.engines.flower.engine import GRACE
 from hopfed.federation.faults import Fault
+from hopfed.federation.machines.server import GRACE
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import Introduced, digest_of, read_names, settled, told_names

@@ -62,9 +62,9 @@ def test_worker_processes_give_the_same_sums(one_thread):
 
 def test_nodes_of_flower_give_the_same_sums(one_thread):
     pytest.importorskip("flwr", reason="flwr is not installed")
-    from hopfed.federation.engines.flower.simulation import FlowerSimulation
+    from hopfed.federation.engines.flower import FlowerEngine
 
-    with FlowerSimulation() as engine:
+    with FlowerEngine.simulated() as engine:
         for form in FORMS:
             method = made(form=form)
             alike(play(method), play(method, engine), method)

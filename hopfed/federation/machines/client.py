@@ -32,9 +32,7 @@ from hopfed.federation.machines.wire import LIMIT, Gathered, parts
 LINES = 20  # about a server that makes no sense; it must not fill the log with them
 SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
 GOODBYE = 2.0  # seconds in which the last answer leaves
-WAY = (
-    "; does hopfed serve run there, with this address and port (--listen), and let others in?"
-)
+WAY = "; does hopfed serve run there, with this address and port (--listen), and let others in?"
 
 
 class GarbledError(Exception):
@@ -70,6 +68,7 @@ class ClientProcess:
     _heard: float = 0.0  # moment of the server's last word that made sense
     _told: set[str] = field(default_factory=set)  # what was said of it since it made sense
     _away: bool = True
+    _stream: Any = None
 
     def run(self) -> None:
         """Answer until the federation is over, whatever the server sends.
@@ -90,6 +89,12 @@ class ClientProcess:
                 raise
             self.node.kept.close()
 
+    def leave(self) -> None:
+        """End, whatever is under way; may be called from another thread."""
+        self.finished.set()
+        if self._stream is not None:
+            self._stream.cancel()
+
     def _credentials(self) -> Any:
         try:
             x509.load_pem_x509_certificate(self.authority)
@@ -102,7 +107,7 @@ class ClientProcess:
         """Open a stream, and answer in it as long as it lasts."""
         up: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         with grpc.secure_channel(self.server, credentials, OPTIONS) as channel:
-            stream = channel.stream_stream(CALL)(iter(up.get, None))
+            self._stream = stream = channel.stream_stream(CALL)(iter(up.get, None))
             try:
                 if WELCOME in stream.initial_metadata():  # else to read says why not
                     self._welcome()

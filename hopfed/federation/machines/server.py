@@ -145,7 +145,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run(self._server.stop(1.0))
+        self._run(self._stop())
         self._end()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -175,6 +175,13 @@ class Server:
         if not self.port:
             raise ArgumentError("--listen", "an address of this machine that is free", where)
         await self._server.start()
+
+    async def _stop(self) -> None:
+        """Stop listening, and wait for the streams to end: the loop must outlive them."""
+        await self._server.stop(0.2)
+        while self._streams:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
 
     def engine(self, run: str, timeout: float) -> MachinesEngine:
         """Return the engine whose clients are those of this server."""
@@ -238,26 +245,39 @@ class Server:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not of this federation")
         if client in self._streams:
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, "this client is there already")
+        await context.send_initial_metadata((WELCOME,))
         self._streams[client] = stream = asyncio.Queue()
         if frame := self._exchange.frames(client):
             stream.put_nowait(frame)
-        writer = asyncio.ensure_future(self._write(stream, context))
         self._tell(f"client {client} joined")
         self._changed.set()
+        both = [asyncio.ensure_future(self._read(client, requests))]
+        both.append(asyncio.ensure_future(self._write(stream, context)))
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in both:
+                task.cancel()
+            del self._streams[client]
+            self._tell(f"client {client} left")
+            self._changed.set()
+        done, _ = await asyncio.wait(both)
+        failed = next(
+            (e for task in done if not task.cancelled() and (e := task.exception())), None
+        )
+        if isinstance(failed, DataError):
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(failed))
+
+    async def _read(self, client: int, requests: Any) -> None:
+        """Hear what a client sends, until it makes no sense."""
         gathered = Gathered(self.listening.limit + NUMBER)
         try:
-            await context.send_initial_metadata((WELCOME,))
             async for part in requests:
                 if (whole := gathered.add(part)) is not None:
                     self._hear(client, whole)
         except DataError as error:
             self._refuse(client, str(error))
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-        finally:
-            writer.cancel()
-            del self._streams[client]
-            self._tell(f"client {client} left")
-            self._changed.set()
+            raise
 
     def _client(self, context: Any) -> int | None:
         """Number of the client whose certificate the connection shows."""
