@@ -52,7 +52,7 @@ class Rogue:
                 context.abort(trick, "\x1b]0;owned\x07 gone")
             if isinstance(trick, Raw):
                 yield from trick
-                continue
+                return  # the next one is for when the client is back
             yield from parts(bytes(NUMBER) + trick)
             self.answers.append(self._answer(requests))
 

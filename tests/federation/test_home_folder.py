@@ -5,7 +5,6 @@ import stat
 
 import pytest
 from asking import signs
-from flwr.supercore.primitives.asymmetric import generate_key_pairs
 
 from hopfed._lib.home_folder import home
 from hopfed._lib.other_accounts import own_folder
@@ -40,7 +39,7 @@ def shared(folder):
 
 
 def test_nothing_is_made_in_a_home_that_others_can_write_to(tmp_path, monkeypatch):
-    home, (_, public) = shared(tmp_path / "home"), generate_key_pairs()
+    home, public = shared(tmp_path / "home"), b"a certificate"
     with pytest.raises(ArgumentError, match="others own it or can write to it"):
         client_folder(home, public)
     monkeypatch.setenv("HOPFED_HOME", str(home))

@@ -9,6 +9,7 @@ each runs `client_app`.
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -27,7 +28,7 @@ os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 try:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what its dependencies deprecate in one another
-        from flwr.app import ConfigRecord, Context, Message, RecordDict
+        from flwr.app import ConfigRecord, Context, Message, Metadata, RecordDict
         from flwr.clientapp import ClientApp
         from flwr.serverapp import Grid
 except ImportError:
@@ -84,7 +85,7 @@ class FlowerEngine:
             ]
         nodes = list(self.grid.get_node_ids())
         places = {nodes[client_of(r)] if nodes else 1 + client_of(r): r for r in requests}
-        sent = [Message(_record(write_request(r)), node, "query") for node, r in places.items()]
+        sent = [self._message(_record(write_request(r)), node) for node, r in places.items()]
         found = {
             client_of(places[reply.metadata.src_node_id]): _read(reply)
             for reply in self.grid.send_and_receive(sent)
@@ -94,6 +95,10 @@ class FlowerEngine:
         if self.kept is not None:
             self.kept.clear()
         return outcomes
+
+    def _message(self, record: RecordDict, node: int) -> Message:
+        made: Message = self.grid.create_message(record, "query", node, "")
+        return made
 
     def _outcome(self, request: Request, reply: Reply) -> Outcome:
         outcome = outcome_of(reply)
@@ -117,9 +122,18 @@ class _HereGrid(Grid):
         """None: a run of this process has no record at a SuperLink."""
         return None
 
-    def create_message(self, *_: Any, **__: Any) -> Message:
-        """Fail: messages are made by `Message`."""
-        raise BackendError("make messages with flwr.app.Message")
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """Return a message to a node."""
+        life = 3600.0 if ttl is None else ttl
+        names = 1, "", 0, dst_node_id, "", group_id  # run, message, from, to, in answer to, group
+        return Message(content, metadata=Metadata(*names, time.time(), life, message_type))
 
     def get_node_ids(self) -> Iterable[int]:
         """Nobody: the node of client c is 1 + c."""

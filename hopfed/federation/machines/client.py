@@ -108,12 +108,17 @@ class ClientProcess:
         up: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         with grpc.secure_channel(self.server, credentials, OPTIONS) as channel:
             self._stream = stream = channel.stream_stream(CALL)(iter(up.get, None))
+            taken = False
             try:
-                if WELCOME in stream.initial_metadata():  # else to read says why not
+                taken = WELCOME in stream.initial_metadata()
+                if taken:  # else to read says why not
                     self._welcome()
                 self._listen(stream, up)
+                self._heard = time.monotonic()
                 self._bear("the server ended the connection")
             except grpc.RpcError as error:
+                if taken:  # until now it was there
+                    self._heard = time.monotonic()
                 self._lost(error)
             except GarbledError as error:
                 self._bear(str(error))
@@ -125,13 +130,11 @@ class ClientProcess:
         if self._away:
             self.say(f"joined {self.server}")
         self._away = False
-        self._heard = time.monotonic()
 
     def _listen(self, stream: Any, up: queue.SimpleQueue[bytes | None]) -> None:
         """Answer what comes."""
         gathered = Gathered(self.limit + NUMBER)
         for part in stream:
-            self._heard = time.monotonic()
             try:
                 whole = gathered.add(part)
             except DataError as error:
