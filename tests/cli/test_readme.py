@@ -17,6 +17,7 @@ from hopfed.experiments.worked import owners_files, spreadsheet
 ROOT = Path(__file__).parents[2]
 FOLDERS = ["recovery", "federation", "hopfield", "memory", "neural"]
 NAMES_OF_PAGES = ["README.md", *(f"hopfed/{name}/README.md" for name in FOLDERS)]
+NAMES_OF_PAGES += ["hopfed/recovery/clusters.md"]
 NAMES_OF_PAGES += [f"{name}/README.md" for name in ("theory", "experiments", "kernels")]
 PAGES = {name: (ROOT / name).read_text() for name in NAMES_OF_PAGES}
 TEXT = PAGES["README.md"]
