@@ -265,9 +265,9 @@ def here(engine: str | Engine = "local", workers: int = 1) -> Iterator[Workers]:
     elif engine == "dask":
         made = DaskEngine(workers)
     elif engine == "flower":
-        from hopfed.federation.engines.flower.simulation import FlowerSimulation
+        from hopfed.federation.engines.flower import FlowerEngine
 
-        made = FlowerSimulation()
+        made = FlowerEngine.simulated()
     with made as clients:
         yield Workers(None, engine=clients)
 

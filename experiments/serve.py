@@ -45,7 +45,6 @@ from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.robust import Robust
 from hopfed.hopfield.settings import Source
-from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.told import Told
 
 ServedMethod = HopfieldFederation | PrivateFederation | GradedFederation | PrivateClasses
@@ -87,8 +86,8 @@ class Config(Settings):
     form: str = "smallest"
     width: int = 64
     discount: float = 1.0
-    groups: int = 0
-    votes: bool = False
+    groups: int = 4
+    votes: bool = True
     alpha: float = 1e-3
     liars: Annotated[float, "share of the clients that may lie together"] = 0.1
     claim: Annotated[float, "medians that a claim of rows counts for at most"] = 3.0
@@ -145,9 +144,8 @@ class Config(Settings):
                 return self._noisy_classes(source)
             names = ("discount", "steps", "looks", "products", "alpha", "influence", "claim")
             own = {name: getattr(self, name) for name in (*names, "liars", "support")}
-            least = Limits().smallest_vote
             most = min(self.most, 50)
-            return GradedFederation(source, self.columns, most=most, smallest=least, **own)
+            return GradedFederation(source, self.columns, most=most, **own)
         if self.epsilon < math.inf:
             guards = {name: getattr(self, name) for name in ("support", "claim", "liars", "level")}
             budget = self.epsilon, self.delta
@@ -158,11 +156,9 @@ class Config(Settings):
             discount=self.discount,
             alpha=self.alpha,
             groups=self.groups,
-            smallest_group=Limits().group,  # the clients' default limit
             votes=self.votes,
             robust=Robust(self.robust, self.share),
             **{name: getattr(self, name) for name in GUARDS},
-            smallest_vote=Limits().smallest_vote,
         )
 
     def _noisy_classes(self, source: Source) -> PrivateClasses:

@@ -1,7 +1,5 @@
 """A client as `hopfed join` makes it, and a server that asks it what it likes, for tests."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from hopfed._lib.random import stream
@@ -11,17 +9,15 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
-from hopfed.federation.engines.flower.node import KeptStates, Node
-from hopfed.federation.engines.flower.wire import Request, write_request
 from hopfed.federation.faults import Fault
+from hopfed.federation.machines.node import KeptStates, Node
+from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.recipes import describe
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.site.consent import Owner
-from hopfed.hopfield.site.limits import Limits
-from hopfed.hopfield.site.released import Released
+from hopfed.hopfield.site.owner import Owner
 
 N, M = 40, 120
 
@@ -31,12 +27,10 @@ def signs(rows=M, columns=N, quality=0.7):
     return draw_examples(rademacher(3, columns, rng), rows, quality, rng)[0]
 
 
-def site(folder, rows=None, released=None, epsilon=None, ledger=None, **limits):
-    """Return a node as `hopfed join --questions 1 --trust-server --smallest-batch 50` makes it."""
+def site(folder, rows=None, epsilon=None, ledger=None):
+    """Return a node as `hopfed join` makes it: with epsilon, or else with --trust-server."""
     rows = as_examples(signs() if rows is None else rows, gaps=True)
-    record = Released.of(folder / "released", rows) if released is None else released
-    limits = Limits(**{"questions": 1, "smallest_batch": 50, "trust_server": True, **limits})
-    owner = Owner(rows, 7, epsilon, ledger=ledger, limits=limits, released=record)
+    owner = Owner(rows, 7, epsilon, ledger=ledger)
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
     folder.mkdir(parents=True, exist_ok=True)
     return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
@@ -65,7 +59,7 @@ def ask(node, method, t=0, exchange=0, base=b"", down=None, **where):
     text, parts = (method, {}) if isinstance(method, str) else describe(method)
     context = Context(where.get("seed", 0), t, exchange, where.get("client", 0))
     request = Request(where.get("run", "run"), context, base, text, parts, down or {})
-    return node.answer(SimpleNamespace(content=write_request(request)))
+    return node.answer(write_request(request))
 
 
 def refused(reply, words):

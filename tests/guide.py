@@ -26,8 +26,6 @@ PAGES = {
     "hopfed/memory/README.md": "Memories",
     "hopfed/hopfield/README.md": "The Hopfield federation",
     "hopfed/federation/README.md": "Across machines",
-    "hopfed/federation/attacks.md": "Attacks",
-    "hopfed/federation/many.md": "Many clients",
     "hopfed/neural/README.md": "Neural methods",
     "theory/README.md": "Theory",
     "theory/NOTES.md": "Notes: the formulas",

@@ -16,8 +16,8 @@ from hopfed.data.batches import Batches
 from hopfed.data.channel import draw_examples, rademacher
 from hopfed.data.readers import read_examples
 from hopfed.experiments import serve
-from hopfed.federation.engines.flower.keys import make_keys
 from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.machines.keys import make_keys
 from hopfed.runs import Run
 
 COLUMNS = 120
@@ -28,10 +28,10 @@ ROGUE = """
 import sys
 import numpy as np
 from hopfed.cli import main
-from hopfed.hopfield.site.consent import Agreed
+from hopfed.hopfield.site.owner import Answering
 def client_step(self, state, down, context):
     return state, {"counts": np.zeros(int(sys.argv[1]), np.int16)}, {}
-Agreed.client_step = client_step
+Answering.client_step = client_step
 main(sys.argv[2:])
 """
 
@@ -128,19 +128,28 @@ class Machines:
 
     def join(self, c: int, *arguments: str) -> None:
         """Start a client."""
-        self.start(f"client-{c}", *self.joining(c), *arguments)
+        self.start(f"client-{c}", *self.joining(c, *arguments))
 
     def join_all(self, *arguments: str, who=None) -> None:
         """Start clients in one process, "clients"; an @ in what is given is their number."""
         (self.folder / "home-clients").mkdir(mode=0o700)  # which all of them would make at once
         numbers = ",".join(map(str, range(self.clients) if who is None else who))
-        self.start("clients", numbers, *self.joining("@"), *arguments, code=CROWD)
+        self.start("clients", numbers, *self.joining("@", *arguments), code=CROWD)
 
-    def joining(self, c: int | str) -> list[str]:
-        """Return the arguments of a client; so few rows often have two columns alike but in one."""
+    def joining(self, c: int | str, *arguments: str) -> list[str]:
+        """Return the arguments of a client, which trusts the server unless they say epsilon."""
         where = ["--server", f"127.0.0.1:{self.port}", "--ca", "keys/ca.pem"]
-        few = ["--smallest-set", "1", "--smallest-batch", "50"]
-        return ["join", *few, "--data", f"{c}.npy", *where, "--key", f"keys/client-{c}.key"]
+        way = [] if "--epsilon" in arguments else ["--trust-server"]
+        return [
+            "join",
+            *way,
+            *arguments,
+            "--data",
+            f"{c}.npy",
+            *where,
+            "--key",
+            f"keys/client-{c}.key",
+        ]
 
     def kill(self, name: str) -> None:
         """End a process as a power cut does."""

@@ -10,34 +10,29 @@ from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
-from hopfed.federation.engines.flower.node import KeptStates, Node
-from hopfed.federation.engines.flower.wire import (
+from hopfed.federation.machines.node import KeptStates, Node
+from hopfed.federation.machines.wire import (
     Request,
     read_reply,
-    write_reply,
     write_request,
 )
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.site.budget import Ledger
-from hopfed.hopfield.site.consent import Owner
-from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.named_owner import NamedOwner, as_recorded
-from hopfed.hopfield.site.released import Released
+from hopfed.hopfield.site.owner import Owner
 
 NAMES = tuple(f"question {j}" for j in range(N))
 ORDER = np.random.default_rng(5).permutation(N)
 
 
-def node(folder, rows, names, epsilon=None, **limits):
+def node(folder, rows, names, epsilon=None):
     """Return a node as `hopfed join` makes it of a table with names, in a home of its own."""
     rows = as_examples(rows, gaps=True)
-    limits = Limits(**{"questions": 1, "smallest_batch": 50, **limits})
     folder.mkdir(parents=True, exist_ok=True)
     ledger, names = Ledger(folder / "privacy"), tuple(map(str, names))
-    rows, filed = as_recorded(rows, names, ledger, folder / "released", epsilon is not None)
-    record = Released.of(folder / "released", rows)
-    named = NamedOwner(Owner(rows, 7, epsilon, 1e-5, ledger, limits, record), names, filed)
+    rows, filed = as_recorded(rows, names, ledger)
+    named = NamedOwner(Owner(rows, 7, epsilon, 1e-5, ledger), names, filed)
     adapt = lambda method, request: named.adapt(method, request.columns, request.run)  # noqa: E731
     return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
 
@@ -47,7 +42,7 @@ def put(node, method, told, exchange=0, base=b"", down=None, run="run"):
     text, parts = describe(method)
     where = Context(0, 0, exchange, 0)
     request = Request(run, where, base, text, parts, down or {}, columns=told)
-    return node.answer(type("Message", (), {"content": write_request(request)}))
+    return node.answer(write_request(request))
 
 
 class Together:
@@ -66,8 +61,7 @@ class Together:
             base = np.asarray(call.state.get("held", ())).tobytes()
             where = Context(0, call.context.round, call.context.exchange, call.context.client)
             request = Request("run", where, base, text, parts, call.down, columns=self.columns)
-            message = type("Message", (), {"content": write_request(request)})
-            reply = read_reply(write_reply(self.nodes[where.client].answer(message)))
+            reply = read_reply(self.nodes[where.client].written(write_request(request)))
             state = {"held": np.frombuffer(reply.state, np.uint8)}
             replies.append(Outcome(state, reply.up, reply.metrics, reply.fault, reply.reason))
         return serve_columns.matched(calls, replies, self.columns, set(), self.lines.append)

@@ -27,6 +27,7 @@ CUDA = ("cupy-cuda12x", "cupy-cuda13x")  # what the row of the GPU says of them 
 EXTRAS = {  # package -> the extra of hopfed that installs it
     "torch": "neural",
     "flwr": "flower",
+    "grpcio": "machines",
     "dask": "dask",
     "pandas": "table",
     "polars": "table",

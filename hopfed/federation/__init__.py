@@ -10,5 +10,6 @@ aggregate : means over clients.
 states : the states of many clients, in memory and in files.
 packing : dicts of arrays as bytes.
 recipes, allowed : a method as plain data, for other machines, and what a recipe may hold.
-engines : local (in process), pool (worker processes), dask (a cluster), flower (other machines).
+engines : local (in process), pool (worker processes), dask (a cluster), flower (its messages).
+machines : `hopfed serve` and `hopfed join`, over gRPC.
 """

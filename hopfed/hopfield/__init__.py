@@ -14,8 +14,7 @@ graded : rounds of latent classes with a mean for each column, of rows that may 
 memory : what the server keeps from round to round.
 plasticity : how much weight a client gives to its new examples.
 liars : what the server believes, refuses and leaves out.
-leaks : what an exact table gives away about single rows.
-site : what an owner lets leave, and the records of what left.
+site : what an owner answers, and the privacy budget of its rows.
 headers : which column of an owner is which of the federation.
 allowed : what a server may send to a client as its method.
 told : the last message of a federation: archetypes for all clients.

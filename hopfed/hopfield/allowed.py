@@ -2,8 +2,7 @@
 
 This is what `hopfed serve` sends, and nothing beside it: whatever else a recipe names is refused.
 A search (`hopfed.archetypes.annealed_search`) runs at the server, so that no client needs its
-settings; a plasticity rule other than `Fixed` is made here, and refused by
-`hopfed.hopfield.site.consent` unless the owner of the examples agrees to it.
+settings.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from hopfed.archetypes.factorize import METHODS
 from hopfed.data.batches import Elsewhere
 from hopfed.federation.allowed import Allowed, made, one_of, real, whole
 from hopfed.hopfield.encoding import FORMS, Encoding
+from hopfed.hopfield.graded.client import CLASSES
 from hopfed.hopfield.graded.method import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import Headers
@@ -24,7 +24,6 @@ from hopfed.hopfield.plasticity.agreement import REFERENCES
 from hopfed.hopfield.plasticity.rules import Agreement, Entropy, Fixed, Smoothing, Structure
 from hopfed.hopfield.robust import KINDS, Robust
 from hopfed.hopfield.settings import WEIGHTINGS
-from hopfed.hopfield.site.limits import CLASSES
 
 SITES = whole(2, 2**24)
 PAIRED = whole(2, 2**16)  # whose pairs can be released: of more, finding the noise takes long
@@ -44,9 +43,7 @@ ALLOWED = Allowed(
             "weighting": one_of(*WEIGHTINGS),
             "alpha": SHARE,
             "groups": whole(0, 2**20),
-            "smallest_group": whole(1),
             "votes": TRUTH,
-            "smallest_vote": whole(1),
             "robust": made(Robust),
             "claim": real(1, inf),
             "liars": real(0, 0.5),
@@ -86,7 +83,6 @@ ALLOWED = Allowed(
             "claim": real(1, inf),
             "liars": real(0, 0.5),
             "support": real(0, inf),
-            "smallest": whole(1),
         },
         PrivateClasses: {
             "source": made(Elsewhere),

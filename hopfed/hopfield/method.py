@@ -139,6 +139,6 @@ class HopfieldFederation(HopfieldSettings):
     ) -> Message:
         if step == "projections":
             basis, seed = down["basis"].astype(np.float64), context.derive("projections")
-            return client.project(rows, basis, self.groups, seed, who, self.smallest_group)
+            return client.project(rows, basis, self.groups, seed, who)
         known = client.broadcast_of(down, self.n_sites)
-        return client.vote(rows, known, down["sure"], self.smallest_vote)
+        return client.vote(rows, known, down["sure"])

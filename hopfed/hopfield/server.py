@@ -21,7 +21,7 @@ from hopfed.archetypes.factorize import Groups, factorize
 from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
-from hopfed.hopfield.client import on_grid, pack_patterns
+from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.grouped import clients_as_groups, joined, projected
 from hopfed.hopfield.liars.claims import bounded
 from hopfed.hopfield.liars.leave_one_out import LEFT_OUT, agreed, needed, searched
@@ -380,8 +380,6 @@ def expected_projections(
     if heard is None or not method.encoding.exact:
         return None
     vectors = state["counted/vectors"]
-    if method.smallest_group > 1:
-        vectors = on_grid(vectors)
     projected: np.ndarray = vectors.T @ method.encoding.decode(heard).matmat(vectors)
     return projected * claim_of(state, client)
 

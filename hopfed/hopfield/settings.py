@@ -16,10 +16,7 @@ from hopfed.hopfield.plasticity.rules import Fixed, Rule, Smoothing
 from hopfed.hopfield.robust import Robust
 
 WEIGHTINGS = ("examples", "clients")
-WHOLE = (
-    *("groups", "smallest_group", "smallest_vote"),
-    *("persistence", "patience", "client_groups"),
-)
+WHOLE = ("groups", "persistence", "patience", "client_groups")
 NUMBERS = ("discount", "alpha", "claim", "quorum", "level", "liars", "support")
 
 
@@ -57,11 +54,9 @@ class HopfieldSettings:
     alpha : false-alarm rate of each round's count.
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
-    smallest_group : rows of a group, at least; a client with fewer rows fills fewer groups.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
         vote is dropped. Votes count where examples can be told apart
         (`hopfed.hopfield.memory.voting`).
-    smallest_vote : examples of a client that support a pattern without which it casts no vote.
     robust : aggregate that bears lying clients.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no
         more (`hopfed.hopfield.liars.claims`). Clients that do hold more are cut, too; inf believes
@@ -104,9 +99,7 @@ class HopfieldSettings:
     weighting: str = "examples"
     alpha: float = 1e-3
     groups: int = 4
-    smallest_group: int = 1
     votes: bool = True
-    smallest_vote: int = 1
     robust: Robust = field(default_factory=Robust)
     claim: float = 10.0
     persistence: int = 1

@@ -27,8 +27,8 @@ FITTING = (
 )
 UNFIT = (
     "The rows of most clients are not noisy copies of these archetypes: none of them is "
-    "established. Columns have rates of their own, or exclude each other: whoever serves asks for "
-    "classes (serve --graded), and clients join --classes."
+    "established. Columns have rates of their own, or exclude each other: serve --graded asks for "
+    "classes instead."
 )
 LARGEST = 64_000_000  # entries of all archetypes: half a gigabyte as the means of a run file
 CLASSES = "Each client says how these classes fit its own rows."

@@ -20,7 +20,7 @@ SHORTER = {
 # Long-running ends of a network are in tests/federation, benchmarks in test_bench.
 ELSEWHERE = ("serve", "join", "bench")
 SLOW = ("demo", "theory capacity", "fl")
-NEEDS = {"certs": "flwr", "fl": "torch"}
+NEEDS = {"certs": "cryptography", "fl": "torch"}
 
 
 def example(command):

@@ -9,7 +9,8 @@ from asking import ask, method, signs, site
 from hopfed.cli.machines import join
 from hopfed.data.writers import numbered, text_cell
 from hopfed.errors import HopfedError
-from hopfed.federation.engines.flower import client
+from hopfed.federation.machines import client
+from hopfed.hopfield.site.budget import Ledger
 from hopfed.tables.sources import unique
 
 
@@ -54,13 +55,12 @@ def test_a_client_says_each_reason_once(tmp_path, monkeypatch):
     monkeypatch.setattr(client, "ClientProcess", Process)
     monkeypatch.setattr(client, "client_folder", lambda *_: tmp_path)
     monkeypatch.setattr(join, "say", said.append)
-    monkeypatch.setattr("hopfed.federation.engines.flower.keys.private_key", lambda _: (b"", b"a"))
-    monkeypatch.setattr("hopfed.federation.engines.flower.keys.read", lambda *_: b"")
-    owner = site(tmp_path / "other", signs(400), questions=0, smallest_batch=0)
-    limits = owner.adapt.__closure__[0].cell_contents.limits
+    monkeypatch.setattr("hopfed.federation.machines.keys.client_key", lambda _: (b"", b"a"))
+    monkeypatch.setattr("hopfed.federation.machines.keys.read", lambda *_: b"")
+    owner = site(tmp_path / "other", signs(400))
     rows = owner.adapt.__closure__[0].cell_contents.rows
     where = {"server": "127.0.0.1:1", "ca": Path("ca"), "key": Path("key"), "patience": 1.0}
     wished = {"epsilon": None, "delta": 1e-5, "out_file": None, "coding": None}
     with pytest.raises(HopfedError, match=r"without a result; .* the federation has 41 columns"):
-        join._join(rows, (), None, limits, **where, **wished)
+        join._join(rows, (), None, Ledger(tmp_path / "privacy"), **where, **wished)
     assert sum("not answered" in words for words in said) == 1

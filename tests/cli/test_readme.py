@@ -17,9 +17,8 @@ from hopfed.experiments.worked import owners_files, spreadsheet
 ROOT = Path(__file__).parents[2]
 FOLDERS = ["recovery", "federation", "hopfield", "memory", "neural"]
 NAMES_OF_PAGES = ["README.md", *(f"hopfed/{name}/README.md" for name in FOLDERS)]
+NAMES_OF_PAGES += ["hopfed/recovery/clusters.md"]
 NAMES_OF_PAGES += [f"{name}/README.md" for name in ("theory", "experiments", "kernels")]
-NAMES_OF_PAGES += ["hopfed/recovery/clusters.md", "hopfed/federation/many.md"]
-NAMES_OF_PAGES += ["hopfed/federation/attacks.md"]
 PAGES = {name: (ROOT / name).read_text() for name in NAMES_OF_PAGES}
 TEXT = PAGES["README.md"]
 RECOVERY = PAGES["hopfed/recovery/README.md"]

@@ -30,13 +30,11 @@ from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import places_of, told_names
 from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.named_owner import NamedOwner, above, below, laid_out, pairs_laid_out
+from hopfed.hopfield.site.owner import Owner
 from hopfed.recovery.recover import run_recovery
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.table import Table
-
-TRUSTING = {"classes": 40, "trust_server": True, "smallest_batch": 20}
 
 
 def names(N):
@@ -56,10 +54,9 @@ def without_thirds(x, lacks=(0, 1, 2), seed=0):
 def found(folder, pieces, N, **settings):
     """Means (K, N) that a server tells which says how the columns are called."""
     called, sites, epsilon = names(N), {}, settings.get("epsilon")
-    limits = TRUSTING if epsilon is None else {"classes": 40}
     for c, (rows, kept) in enumerate(pieces):
         gappy = np.where(rows == 0, np.nan, rows.astype(float))
-        sites[c] = node(folder / f"{c}", gappy, [called[j] for j in kept], epsilon, **limits)
+        sites[c] = node(folder / f"{c}", gappy, [called[j] for j in kept], epsilon)
     given = {"columns": N, "clients": len(sites), "names": called, "graded": True, **settings}
     _, arrays = Together(sites).play(serve.Config(**given))
     assert not arrays["faults/code"].any(), arrays["faults/reason"]
@@ -103,7 +100,7 @@ def test_nor_does_noise_make_owners_classes(tmp_path, liars):
 
 
 def test_noise_is_the_same_whatever_columns_a_server_has_beside(tmp_path):
-    site = node(tmp_path, signs(400), names(40), 4.0, classes=20)
+    site = node(tmp_path, signs(400), names(40), 4.0)
     told = [told_names(names(40)), told_names(names(50)), told_names(("tea", *names(40)))]
     replies = [
         put(site, PrivateClasses(Elsewhere(), N, 4.0), what)
@@ -153,22 +150,22 @@ def test_a_column_that_one_owner_alone_has_is_not_believed_unless_everybody_is(t
 
 def test_fewer_than_two_thirds_are_refused_and_others_have_to_be_among_them(tmp_path):
     told, graded = told_names(names(40)), GradedFederation(Elsewhere(), 40, looks=1, products=2)
-    few = node(tmp_path / "few", signs()[:, :26], names(26), **TRUSTING)
+    few = node(tmp_path / "few", signs()[:, :26], names(26))
     refused(put(few, graded, told), "not those of the federation")
     with pytest.raises(OtherColumnsError, match="two thirds of them are needed"):
         places_of(names(26), 26, told, "run", gaps=True)
-    enough = node(tmp_path / "enough", signs()[:, :27], names(27), **TRUSTING)
+    enough = node(tmp_path / "enough", signs()[:, :27], names(27))
     reply = put(enough, graded, told)
     assert reply.up["seen"].shape == (1, 40)
     assert not reply.up["seen"][:, 27:].any()
     assert reply.up["seen"][:, :27].all()
-    strange = node(tmp_path / "strange", signs(), (*names(39), "tea"), **TRUSTING)
+    strange = node(tmp_path / "strange", signs(), (*names(39), "tea"))
     refused(put(strange, graded, told), "not those of the federation")
 
 
 def test_operators_need_all_columns(tmp_path):
     told = told_names(names(40))
-    site = node(tmp_path / "exact", signs()[:, :39], names(39), smallest_set=1)
+    site = node(tmp_path / "exact", signs()[:, :39], names(39))
     refused(put(site, HopfieldFederation(Elsewhere(), Encoding(40)), told), "not those of the")
     site = node(tmp_path / "noise", signs(400)[:, :39], names(39), 4.0)
     refused(put(site, PrivateFederation(Elsewhere(), 40, 4.0), told), "not those of the")

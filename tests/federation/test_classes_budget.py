@@ -30,9 +30,9 @@ def asked(**settings):
     return PrivateClasses(Elsewhere(1), N, **{"epsilon": 1.0, **settings})
 
 
-def client(folder, rows, home, **limits):
+def client(folder, rows, home):
     ledger = Ledger(home / "privacy")
-    return site(folder, rows, epsilon=1.0, ledger=ledger, **{"classes": E, **limits})
+    return site(folder, rows, epsilon=1.0, ledger=ledger)
 
 
 def question(rng, row, other):
@@ -95,7 +95,7 @@ def test_rows_with_gaps_that_had_noise_do_not_leave_without_it(tmp_path):
     rows = table()
     assert not ask(client(tmp_path, rows, tmp_path), asked()).fault
     ledger = Ledger(tmp_path / "privacy")
-    trusting = site(tmp_path / "b", rows[:300], ledger=ledger, classes=E, trust_server=True)
+    trusting = site(tmp_path / "b", rows[:300], ledger=ledger)
     refused(ask(trusting, GradedFederation(Elsewhere(1), N, looks=2)), "have a privacy budget")
 
 

@@ -5,7 +5,6 @@ import pytest
 from asking import N, ask, refused, site, slices
 from graded_tables import classes, error
 
-from hopfed.cli import main
 from hopfed.data.batches import Batches, Elsewhere
 from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
@@ -27,9 +26,9 @@ def table(gaps=0.0):
     return classes(3, N, M, 0, missing=gaps)[2]
 
 
-def server_of(folder, rows, **limits):
+def server_of(folder, rows):
     """Ask a client of these rows for sums over named classes, or what else an exchange is."""
-    node = site(folder, rows, **{"classes": E, "trust_server": True, **limits})
+    node = site(folder, rows)
     first = ask(node, asked())
 
     def question(means, shares, exchange=1, **directions):
@@ -49,110 +48,6 @@ def key(row):
 
 def along(column):
     return np.eye(N)[None, column]
-
-
-def test_without_trust_in_the_server_there_are_no_classes(tmp_path, monkeypatch, capsys):
-    refused(
-        ask(site(tmp_path, table(), classes=E, trust_server=False), asked()),
-        "does not trust with rows",
-    )
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COLUMNS", "200")
-    np.save(tmp_path / "mine.npy", table(0.3))
-    arguments = ["join", "--data", str(tmp_path / "mine.npy"), "--classes", str(E)]
-    with pytest.raises(SystemExit) as end:
-        main(arguments)
-    assert end.value.code == 2
-    words = " ".join(capsys.readouterr().err.split())
-    assert "--classes must be given with --epsilon, or with --trust-server" in words
-    assert "can learn single rows" in words
-    main([*arguments, "--dry-run"])
-    words = " ".join(capsys.readouterr().out.split())
-    assert "can learn single rows" in words
-    assert "the difference may rest on one row" in words
-    assert "So it needs --trust-server" in words
-
-
-def test_the_total_less_a_class_is_not_the_row_of_another(tmp_path):
-    rows = table()
-    first, question = server_of(tmp_path, rows)
-    up = question([np.zeros(N), key(rows[7])], [0.99, 0.01]).up
-    assert up["counts"][1] == 0
-    np.testing.assert_allclose(up["signed"][0], first.up["signed"][0], atol=1e-2)
-
-
-def test_a_class_of_the_weight_of_all_but_one_does_not_show_that_one(tmp_path):
-    rows = table()
-    first, question = server_of(tmp_path, rows)
-    up = question([np.zeros(N), np.zeros(N), key(rows[7])], [0.95, 0.04, 0.01]).up
-    assert up["counts"][1] > 10
-    rest = first.up["signed"][0] - up["signed"][0] - up["signed"][1]
-    np.testing.assert_allclose(rest, 0, atol=1e-2)
-    np.testing.assert_allclose(up["signed"][1], 0.04 / 0.99 * first.up["signed"][0], atol=1e-2)
-
-
-def test_the_likelihood_does_not_hold_a_row_as_digits(tmp_path):
-    rows = table()
-    digits = np.zeros(N)
-    digits[KNOWN : KNOWN + 8] = 3.0 ** -np.arange(8)
-    said = []
-    for value in (1, -1):  # of a column that is not known
-        rows[7, KNOWN] = value
-        _, question = server_of(tmp_path / str(value), rows)
-        up = question([np.zeros(N), key(rows[7]) + np.tanh(digits)], [0.99, 0.01]).up
-        said.append(float(up["log_likelihood"]))
-    assert said[0] == pytest.approx(said[1], abs=1e-6)
-
-
-def test_the_product_along_a_column_that_one_row_has_is_not_that_row(tmp_path):
-    rows = table(0.3)
-    rows[:, 5] = 0
-    rows[7, 5] = 1
-    _, question = server_of(tmp_path, rows)
-    up = question(np.zeros((1, N)), [1], 3, directions=along(5)).up
-    assert not up["products"].any()
-    up = question(np.zeros((1, N)), [1], 3, directions=along(6)).up
-    assert np.abs(up["products"]).max() > 10  # along one that many have there is an answer
-
-
-def test_the_product_along_a_rare_value_is_not_the_row_that_has_it(tmp_path):
-    rows = table()
-    rows[:, 5] = 1
-    rows[7, 5] = -1
-    _, question = server_of(tmp_path, rows, smallest_set=1)
-    mean = np.zeros((1, N))
-    mean[0, 5] = 1
-    for directions in (along(5), along(5) + 0.1):
-        up = question(mean, [1], 3, directions=directions).up
-        assert up["products"][0, 5] == 0
-        others = np.delete(up["products"][0], 5)
-        assert np.abs(others - (directions[0, 6] > 0) * others).max() == 0
-
-
-def test_a_column_that_few_rows_of_a_class_have_does_not_follow_from_the_total(tmp_path):
-    rows = table(0.2)
-    rows[:, :3] = table()[:, :3]
-    upper = rows[:, :3].sum(axis=1) > 0
-    rows[:, 9] = np.where(upper, 0, rows[:, 9])
-    rows[np.flatnonzero(upper)[0], 9] = 1
-    first, question = server_of(tmp_path, rows)
-    mean = np.zeros((2, N))
-    mean[0, :3], mean[1, :3] = -0.99999, 0.99999
-    up = question(mean, [0.5, 0.5]).up
-    assert min(up["counts"]) > 30
-    rest = first.up["seen"][0, 9] - up["seen"][:, 9].sum()
-    assert rest < 0.01 or rest >= 10
-
-
-def test_the_lower_side_of_a_class_does_not_follow_for_few_rows(tmp_path):
-    rows = table(0.2)
-    rows[:, 9] = np.where(rows[:, 0] > 0, rows[:, 9], 0)
-    rows[np.flatnonzero(rows[:, 0] < 0)[0], 9] = 1
-    first, question = server_of(tmp_path, rows)
-    up = question(np.zeros((1, N)), [1], 7, halves=along(0)).up
-    assert up["counts"][0] > 30
-    assert first.up["seen"][0, 9] > 30
-    assert up["seen"][0, 9] == up["signed"][0, 9] == 0
 
 
 @pytest.mark.parametrize(

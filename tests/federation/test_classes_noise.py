@@ -31,11 +31,11 @@ def table(gaps=0.2, seed=0):
     return classes(3, N, M, seed, missing=gaps)[2]
 
 
-def client(folder, rows=None, home=None, **limits):
+def client(folder, rows=None, home=None):
     """Return a client that agreed to noise of epsilon 1 and trusts nobody."""
     rows = table() if rows is None else rows
     ledger = Ledger((home or folder) / "privacy")
-    return site(folder, rows, epsilon=1.0, ledger=ledger, **{"classes": E, **limits})
+    return site(folder, rows, epsilon=1.0, ledger=ledger)
 
 
 def told(shift=0.0, K=2):
@@ -49,10 +49,10 @@ def test_with_epsilon_a_client_answers_about_classes_and_needs_no_trust(tmp_path
     noise = ClassNoise(N, 1.0, 1e-5, 12)
     assert np.abs(reply.up["counts"][0] / PARTS - M) < 6 * noise.scale("counts")
     assert np.abs(reply.up["signed"]).max() / PARTS > noise.scale("signed")
-    refused(ask(site(tmp_path / "b", table(), classes=E), asked()), "agreed to no epsilon")
+    refused(ask(site(tmp_path / "b", table()), asked()), "agreed to no epsilon")
     refused(ask(client(tmp_path / "c", classes=8), asked()), "9 exchanges about classes")
     refused(ask(client(tmp_path / "d"), asked(epsilon=1.1)), "more than this client's epsilon")
-    without = site(tmp_path / "e", table(), epsilon=1.0, classes=E)
+    without = site(tmp_path / "e", table(), epsilon=1.0)
     refused(ask(without, asked()), "keeps no ledger")
     graded = GradedFederation(Elsewhere(1), N, looks=1, products=1)
     refused(ask(client(tmp_path / "f"), graded), "answers with noise only")
@@ -150,7 +150,7 @@ def test_a_server_that_moves_a_border_a_little_reads_no_row_off(tmp_path):
     rows = table(gaps=0)
     there = {tuple(row) for row in rows.astype(int)}
     ledger = Ledger(tmp_path / "privacy")
-    node = site(tmp_path, rows, epsilon=8.0, ledger=ledger, classes=40)
+    node = site(tmp_path, rows, epsilon=8.0, ledger=ledger)
     asking = asked(epsilon=8.0, steps=18, looks=1)
     first = ask(node, asking)
     state = first.state

@@ -16,13 +16,13 @@ from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsErr
 from hopfed.experiments import serve
 from hopfed.federation.allowed import Allowed
 from hopfed.federation.contract import Context
-from hopfed.federation.engines.flower.node import KeptStates, Node
-from hopfed.federation.engines.flower.wire import (
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.machines.node import KeptStates, Node
+from hopfed.federation.machines.wire import (
     Request,
     read_request,
     write_request,
 )
-from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
@@ -38,9 +38,7 @@ from hopfed.hopfield.headers import (
     told_names,
 )
 from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.consent import Owner
-from hopfed.hopfield.site.limits import Limits
-from hopfed.hopfield.site.released import Released
+from hopfed.hopfield.site.owner import Owner
 
 
 def said(names, run="run"):
@@ -59,9 +57,9 @@ GRADED = GradedFederation(Elsewhere(), N, looks=1, products=2)
 @pytest.mark.parametrize("kind", ["names", "sorted"])
 @pytest.mark.parametrize("asked", [method(), GRADED], ids=["operators", "classes"])
 def test_the_order_of_a_file_changes_no_bit_of_an_answer(tmp_path, kind, asked):
-    rows, limits = signs(), {"classes": 20, "trust_server": True, "smallest_set": 1}
-    one = node(tmp_path / "one", rows, NAMES, **limits)
-    other = node(tmp_path / "other", rows[:, ORDER], np.array(NAMES)[ORDER], **limits)
+    rows = signs()
+    one = node(tmp_path / "one", rows, NAMES)
+    other = node(tmp_path / "other", rows[:, ORDER], np.array(NAMES)[ORDER])
     first, second = (put(each, asked, told_of(kind)) for each in (one, other))
     assert first.up.keys() == second.up.keys() != set()
     for name, array in first.up.items():
@@ -90,7 +88,7 @@ def test_noise_is_the_same_in_whatever_order_a_server_asks(tmp_path):
 
 
 def test_noise_about_classes_is_the_same_in_whatever_order_a_server_asks(tmp_path):
-    site = node(tmp_path, signs(400), NAMES, epsilon=4.0, classes=20)
+    site = node(tmp_path, signs(400), NAMES, epsilon=4.0)
     asked, mixed = PrivateClasses(Elsewhere(), N, 4.0), np.array(NAMES)[ORDER]
     means = np.random.default_rng(1).uniform(-0.9, 0.9, (2, N)).astype(np.float32)
     down = {"means": means, "shares": np.full(2, 0.5, np.float32)}
@@ -118,13 +116,13 @@ def test_rows_that_left_with_noise_do_not_leave_without_it_in_another_order(tmp_
     rows = signs(400)
     private = node(tmp_path, rows, NAMES, epsilon=4.0)
     assert not put(private, PrivateFederation(Elsewhere(), N, 4.0), told_of("sorted")).fault
-    plain = node(tmp_path, rows, NAMES, smallest_set=1)
+    plain = node(tmp_path, rows, NAMES)
     for told in ({}, told_of("sorted"), told_names(np.array(NAMES)[ORDER])):
         refused(put(plain, method(), told), "have a privacy budget")
 
 
 def test_orders_without_end_do_not_let_numbers_leave_without_end(tmp_path):
-    site = node(tmp_path, signs(), NAMES, smallest_set=1)
+    site = node(tmp_path, signs(), NAMES)
     faults = []
     for seed in range(8):
         order = np.random.default_rng(seed).permutation(N)
@@ -148,7 +146,7 @@ def test_other_columns_are_refused_and_their_names_stay(tmp_path):
 
 
 def test_a_question_about_other_columns_is_not_answered_from_what_was_said_before(tmp_path):
-    site = node(tmp_path, signs(), NAMES, smallest_set=1)
+    site = node(tmp_path, signs(), NAMES)
     first = put(site, method(), told_of("names"))
     second = put(site, method(), told_names(np.array(NAMES)[ORDER]))
     np.testing.assert_array_equal(first.up["columns"][ORDER], second.up["columns"])
@@ -301,10 +299,9 @@ CONFIG = serve.Config(columns=N, clients=3, minimum=2, support=5.0, liars=0.0)
 @pytest.mark.parametrize("names", [(), NAMES], ids=["digests", "names"])
 def test_archetypes_do_not_depend_on_the_order_of_files(tmp_path, graded, names):
     config = replace(CONFIG, graded=graded, names=names)
-    limits = {"classes": 40, "trust_server": True, "smallest_set": 1}
     orders = [np.random.default_rng(c).permutation(N) for c in range(3)]
     sites = {
-        c: node(tmp_path / f"{c}", x[:, o], np.array(NAMES)[o], **limits)
+        c: node(tmp_path / f"{c}", x[:, o], np.array(NAMES)[o])
         for c, (x, o) in enumerate(zip(parts(), orders, strict=True))
     }
     found, _ = Together(sites).play(config)
@@ -315,8 +312,8 @@ def test_archetypes_do_not_depend_on_the_order_of_files(tmp_path, graded, names)
 
 def test_one_with_other_columns_does_not_stop_the_others(tmp_path):
     x = parts()
-    sites = {c: node(tmp_path / f"{c}", x[c], NAMES, smallest_set=1) for c in (0, 2)}
-    sites[1] = node(tmp_path / "1", x[1], ("else", *NAMES[1:]), smallest_set=1)
+    sites = {c: node(tmp_path / f"{c}", x[c], NAMES) for c in (0, 2)}
+    sites[1] = node(tmp_path / "1", x[1], ("else", *NAMES[1:]))
     world = Together(sites)
     found, arrays = world.play(CONFIG)
     order = np.argsort(NAMES)
@@ -334,8 +331,7 @@ def test_where_no_more_than_half_agree_the_server_says_what_to_do(tmp_path):
 def older(folder, rows):
     """Return a node of a hopfed that knows nothing of names."""
     rows = as_examples(rows, gaps=True)
-    limits = Limits(smallest_batch=50, smallest_set=1)
-    owner = Owner(rows, 7, limits=limits, released=Released.of(folder / "released", rows))
+    owner = Owner(rows, 7)
     known = {cls: kinds for cls, kinds in ALLOWED.classes.items() if cls is not Headers}
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
     return Node(KeptStates(folder / "states"), adapt, trusted=Allowed(known), private=True)
@@ -344,9 +340,9 @@ def older(folder, rows):
 def test_clients_without_names_and_older_ones_go_by_place_with_those_in_that_order(tmp_path):
     x = parts()
     sites = {
-        0: node(tmp_path / "0", x[0], NAMES, smallest_set=1),
+        0: node(tmp_path / "0", x[0], NAMES),
         1: older(tmp_path / "1", x[1]),
-        2: node(tmp_path / "2", x[2], (), smallest_set=1),
+        2: node(tmp_path / "2", x[2], ()),
     }
     world = Together(sites)
     found, _ = world.play(CONFIG)
@@ -356,10 +352,7 @@ def test_clients_without_names_and_older_ones_go_by_place_with_those_in_that_ord
 
 def test_where_columns_are_sorted_whoever_goes_by_place_is_not_heard(tmp_path):
     x = parts()
-    sites = {
-        c: node(tmp_path / f"{c}", x[c], NAMES[::-1] if c else NAMES, smallest_set=1)
-        for c in range(2)
-    }
+    sites = {c: node(tmp_path / f"{c}", x[c], NAMES[::-1] if c else NAMES) for c in range(2)}
     sites[2] = older(tmp_path / "2", x[2])
     _, arrays = Together(sites).play(CONFIG)
     assert (arrays["faults/code"] != 0).tolist() == [False, False, True]
@@ -368,7 +361,7 @@ def test_where_columns_are_sorted_whoever_goes_by_place_is_not_heard(tmp_path):
 
 def test_where_nobody_has_names_nothing_is_said_of_columns(tmp_path):
     x = parts()
-    world = Together({c: node(tmp_path / f"{c}", x[c], (), smallest_set=1) for c in range(3)})
+    world = Together({c: node(tmp_path / f"{c}", x[c], ()) for c in range(3)})
     found, _ = world.play(CONFIG)
     np.testing.assert_array_equal(found, in_order(x, CONFIG))
     assert world.lines == []

@@ -1,27 +1,18 @@
 """Servers that send or ask without end fill neither memory, disk nor log of a client."""
 
 import resource
-import socket
-import ssl
-import threading
 import time
-from contextlib import suppress
 
-import httpx
 import numpy as np
 import pytest
 from asking import N, ask, known, method, refused, signs, site
-from flwr.proto.fleet_pb2 import PullMessagesRequest
-from flwr.proto.node_pb2 import Node
 
 from hopfed._lib.settings import to_plain
 from hopfed.cli.machines.join import _finish
 from hopfed.data.batches import Elsewhere
 from hopfed.errors import DataError
 from hopfed.experiments import serve
-from hopfed.federation.engines.flower import fleet_client
-from hopfed.federation.engines.flower.keys import make_keys, private_key
-from hopfed.federation.engines.flower.limited_log import MOST, Sparing
+from hopfed.federation.machines.limited_log import MOST, Sparing
 from hopfed.federation.recipes import describe
 from hopfed.hopfield import told as told_of
 from hopfed.hopfield.noisy import PrivateFederation
@@ -30,42 +21,11 @@ from hopfed.runs import Run
 
 def test_patterns_without_end_do_not_fill_the_memory(tmp_path):
     """Of 1.7 MB that a server tells, unpacking made 34."""
-    node, K = site(tmp_path, questions=0), 100_000
+    node, K = site(tmp_path), 100_000
     down = known(np.ones((1, N))) | {"sure": np.ones(K, np.float32)}
     down["patterns"] = np.zeros((K, -(-N // 8)), np.uint8)
     refused(ask(node, method(), down=down), "100,000 patterns of 40 columns, which are too many")
     assert not ask(node, method(), down=known(np.ones((10, N)))).fault
-
-
-def test_a_server_that_says_to_wait_without_end_does_not_keep_a_client(tmp_path, monkeypatch):
-    """Every line of it is another answer, after which the time that an answer has began anew."""
-    monkeypatch.setattr(fleet_client, "LONGEST", 1.0)
-    make_keys(tmp_path / "keys", 1, ["127.0.0.1"])
-    keys, over = tmp_path / "keys", threading.Event()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(keys / "server.pem", keys / "server.key")
-
-    def serve(listener):
-        with suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as peer:
-            peer.recv(1 << 16)
-            while not over.is_set():
-                peer.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
-        thread.start()
-        where = f"127.0.0.1:{listener.getsockname()[1]}"
-        mine = private_key(keys / "client-0.key")
-        client = fleet_client.fleet_client(where, (keys / "ca.pem").read_bytes(), mine)
-        try:
-            began = time.monotonic()
-            with pytest.raises(httpx.TimeoutException, match="takes more than 1 s"):
-                client.PullMessages(PullMessagesRequest(node=Node(node_id=1)))
-            assert time.monotonic() - began < 10
-        finally:
-            over.set()
-            client.close()
-            thread.join(10)
 
 
 def test_a_server_that_asks_without_end_fills_no_log():

@@ -4,28 +4,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from flwr.app import Message as FlowerMessage
-from flwr.app.error import Error
-from flwr.common.constant import ErrorCode
-from flwr.supercore.task_identity import TaskIdentity
 from owners import Moody
 
 from hopfed.data.channel import rademacher
 from hopfed.data.stream import ArchetypeStream
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
-from hopfed.federation.engines import Call, flower
-from hopfed.federation.engines.flower import engine as engines
-from hopfed.federation.engines.flower.engine import HELD, FlowerEngine
-from hopfed.federation.engines.flower.kept_states import KeptStates
-from hopfed.federation.engines.flower.node import Node
-from hopfed.federation.engines.flower.simulation import FlowerSimulation
-from hopfed.federation.engines.flower.wire import write_reply
+from hopfed.federation.engines import Call
+from hopfed.federation.engines.flower import FlowerEngine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field
 from hopfed.federation.participation import Participation
-from hopfed.federation.recipes import describe
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
@@ -52,7 +42,7 @@ def play(engine, what, rounds=3):
 
 @pytest.fixture(scope="module")
 def simulation():
-    with FlowerSimulation() as engine:
+    with FlowerEngine.simulated() as engine:
         yield engine
 
 
@@ -106,137 +96,8 @@ def test_a_state_travels_in_neither_direction(simulation, monkeypatch):
     assert [int(o.state["steps"]) for o in outcomes] == [1, 1]
     assert len(outcomes[1].state["own"]) == 5000
     for message in sent:
-        held = sum(len(a.data) for a in message.content["arrays"].values())
+        held = len(message.content["hopfed"]["hopfed"])
         assert held < 1000, "a state of 20 kB went along"
-
-
-class Connections:
-    """A grid before one node, which may lose, spoil or repeat what passes."""
-
-    def __init__(self, node, spoil=lambda attempt, reply: reply):
-        self.node, self.spoil, self.attempts = node, spoil, 0
-
-    def send_and_receive(self, messages, *, timeout=None):
-        self.attempts += 1
-        replies = []
-        for message in messages:
-            reply = FlowerMessage(write_reply(self.node.answer(message)), reply_to=message)
-            replies.append(self.spoil(self.attempts, reply))
-        return [r for r in replies if r is not None]
-
-
-@pytest.fixture
-def identity():
-    TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1
-
-
-def remote(grid, there=lambda c: 7, **options):
-    return FlowerEngine(grid, there, "run", timeout=options.pop("timeout", 5.0), **options)
-
-
-def test_the_federation_holds_the_name_of_a_state_that_is_elsewhere(identity, tmp_path):
-    engine = remote(Connections(Node(KeptStates(tmp_path), trusted=None)))
-    state = {}
-    for t in range(3):
-        (outcome,) = engine.step(Counter(), calls_of([state], t))
-        assert int(outcome.message["steps"]) == t + 1
-        assert list(outcome.state) == [HELD]
-        state = outcome.state
-
-
-def test_a_node_that_is_restarted_goes_on_and_a_request_made_again_gets_its_answer(
-    identity, tmp_path
-):
-    """Even one from before the last answer, as of a server that was resumed."""
-    names = [{}]
-    for t in range(3):  # a new process each time
-        engine = remote(Connections(Node(KeptStates(tmp_path), trusted=None)))
-        names.append(engine.step(Counter(), calls_of([names[-1]], t))[0].state)
-    for t in (1, 2, 2):
-        outcome = engine.step(Counter(), calls_of([names[t]], t))[0]
-        assert outcome.state[HELD].tolist() == names[t + 1][HELD].tolist()
-        assert int(outcome.message["steps"]) == t + 1
-
-
-def test_states_of_long_ago_are_dropped_and_that_is_told_in_words(identity, tmp_path):
-    engine = remote(Connections(Node(KeptStates(tmp_path), trusted=None)))
-    states = [{}]
-    for t in range(12):
-        states.append(engine.step(Counter(), calls_of([states[-1]], t))[0].state)
-    assert len(list(tmp_path.rglob("*.state"))) == 8
-    outcome = engine.step(Counter(), calls_of([states[1]], 1))[0]
-    assert outcome.fault == Fault.RAISED
-    assert "no longer has the state" in outcome.reason
-
-
-def test_what_is_lost_is_asked_again_and_what_never_comes_times_out(identity, tmp_path):
-    lost = Connections(
-        Node(KeptStates(), trusted=None), lambda attempt, r: r if attempt > 1 else None
-    )
-    assert remote(lost).step(Counter(), calls_of([{}]))[0].fault == Fault.NONE
-    never = Connections(Node(KeptStates(), trusted=None), lambda attempt, reply: None)
-    outcome = remote(never, timeout=0.3).step(Counter(), calls_of([{}]))[0]
-    assert outcome.fault == Fault.TIMED_OUT
-    assert outcome.reason.endswith("it is silent")
-    gone = Error(ErrorCode.NODE_UNAVAILABLE, "node is offline")
-    offline = Connections(
-        Node(KeptStates(), trusted=None),
-        lambda _, reply: FlowerMessage(gone, reply_to=asked(reply)),
-    )
-    outcome = remote(offline, timeout=0.3).step(Counter(), calls_of([{}]))[0]
-    assert outcome.reason.endswith("node is offline")
-
-
-def asked(reply):
-    return FlowerMessage(reply.content, 7, "query")
-
-
-def test_a_client_that_is_not_there_is_waited_for_a_little_only(identity, monkeypatch):
-    monkeypatch.setattr(engines, "GRACE", 0.2)
-    engine = remote(Connections(None), lambda c: None, timeout=60.0)
-    outcome = engine.step(Counter(), calls_of([{}]))[0]
-    assert outcome.fault == Fault.TIMED_OUT
-    assert outcome.reason.endswith("it is not there")
-
-
-def test_an_answer_that_is_none_is_malformed(identity):
-    def spoil(attempt, reply):
-        reply.content["arrays"]["up"].data = b"hopfed-1" + b"\xff" * 40
-        return reply
-
-    outcome = remote(Connections(Node(KeptStates(), trusted=None), spoil)).step(
-        Counter(), calls_of([{}])
-    )[0]
-    assert outcome.fault == Fault.MALFORMED
-
-
-def test_a_site_keeps_the_words_of_errors_that_may_quote_its_examples(identity):
-    class Quoting(Counter):
-        def client_step(self, state, down, context):
-            raise ValueError("bad example 1 0 1 1")
-
-    def private(method, _):
-        return Quoting()
-
-    told = []
-    node = Node(
-        KeptStates(),
-        private,
-        lambda _, reply: told.append(reply.reason),
-        trusted=None,
-        private=True,
-    )
-    outcome = remote(Connections(node)).step(Counter(), calls_of([{}]))[0]
-    assert outcome.reason == "ValueError"
-    assert told == ["ValueError: bad example 1 0 1 1"]
-
-
-def test_settings_and_a_missing_extra_are_errors_in_words(monkeypatch):
-    with pytest.raises(ArgumentError, match="timeout must be above 0"):
-        FlowerEngine(None, lambda c: 0, "run", timeout=0.0)
-    monkeypatch.setattr(flower, "find_spec", lambda name: None)
-    with pytest.raises(BackendError, match=r"pip install 'hopfed\[flower\]'"):
-        flower._prepare()
 
 
 @dataclass(frozen=True)
@@ -297,7 +158,7 @@ def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
     drift = find("drift")
     config = replace(drift.Config(**drift.PRESETS["quick"]), rounds=3, seeds=1)
     whole = execute(drift, config)
-    with FlowerSimulation() as engine:
+    with FlowerEngine.simulated() as engine:
 
         def stop(done, planned):
             if done == 2:
@@ -319,12 +180,3 @@ def test_flower_takes_one_worker():
     drift = find("drift")
     with pytest.raises(ArgumentError, match="workers must be 1 with this engine"):
         execute(drift, drift.Config(**drift.PRESETS["quick"]), engine="flower", workers=2)
-
-
-def test_describing_costs_nothing_twice(simulation):
-    method = hopfield()
-    simulation._request(method, calls_of([{}])[0])
-    before = simulation._described[1]
-    simulation._request(method, calls_of([{}])[0])
-    assert simulation._described[1] is before
-    assert before[0] == describe(method)[0]

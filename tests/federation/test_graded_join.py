@@ -1,20 +1,16 @@
 """Graded classes across machines: what an owner answers about them, and whole federations."""
 
-import json
-
 import numpy as np
 import pytest
 from asking import N, ask, method, refused, signs, site
 from graded_tables import classes, error
 from machines import COLUMNS, Machines
 
-from hopfed.cli import main
 from hopfed.data.batches import Elsewhere
 from hopfed.experiments import serve
 from hopfed.hopfield.graded import GradedFederation
 
 E = 19  # exchanges of a round
-ANSWERING = ("--classes", "40", "--trust-server")
 
 
 def asked(rounds=1, columns=N, **settings):
@@ -34,58 +30,15 @@ def gappy(rows=400):
     return x
 
 
-def test_a_client_answers_nothing_about_classes_unless_its_owner_says_so(tmp_path):
-    refused(ask(site(tmp_path), asked()), f"{E} exchanges about classes, and this client answers 0")
-    refused(ask(site(tmp_path, classes=E, trust_server=False), asked()), "does not trust with rows")
-    fewer = site(tmp_path, classes=E - 1, trust_server=True)
-    refused(ask(fewer, asked()), f"answers {E - 1} (join --classes)")
-    reply = ask(site(tmp_path, classes=E, trust_server=True), asked())
-    assert set(reply.up) == {"counts", "signed", "seen", "log_likelihood", "examples"}
-
-
 def test_rows_with_gaps_answer_about_classes_and_send_no_operator(tmp_path):
-    node = site(tmp_path, gappy(), classes=E, trust_server=True)
+    node = site(tmp_path, gappy())
     refused(ask(node, method()), "have gaps")
     reply = ask(node, asked())
     assert 0.65 < reply.up["seen"].sum() / (400 * N) < 0.75
     reply = ask(node, asked(), 0, 3, reply.state, told(directions=np.ones((2, N), np.float32)))
     assert set(reply.up) == {"products", "examples"}
-    private = site(tmp_path / "private", signs(400), epsilon=1.0, classes=E, trust_server=True)
+    private = site(tmp_path / "private", signs(400), epsilon=1.0)
     refused(ask(private, asked()), "answers with noise only")
-
-
-def test_so_many_exchanges_are_answered_and_no_more_and_repeats_are_free(tmp_path):
-    node = site(tmp_path, gappy(), classes=E, trust_server=True)
-    first = ask(node, asked())
-    replies = []
-    for i in range(E + 2):
-        down = told()
-        down["means"] *= 1 - 0.01 * i
-        replies.append(ask(node, asked(), 0, 1, first.state, down))
-    assert [bool(r.fault) for r in replies] == [False] * (E - 1) + [True] * 3
-    refused(replies[-1], f"answer {E} different question(s) by classes")
-    again = ask(node, asked(), 0, 1, first.state, told(), run="another")
-    assert again.fault  # of another run there is no such state
-    started = ask(node, asked(), run="another")
-    again = ask(node, asked(discount=0.1), 0, 1, started.state, told(), run="another")
-    np.testing.assert_array_equal(again.up["signed"], replies[0].up["signed"])
-    (path,) = (tmp_path / "released").glob("*.json")
-    assert len(json.loads(path.read_text())["batches"]["0"]["answers"]) == E
-
-
-def test_no_sum_is_over_few_rows(tmp_path):
-    rows = gappy()
-    rows[:, 7] = 0
-    rows[:9, 7] = 1  # a column that nine rows have
-    node = site(tmp_path, rows, classes=E, trust_server=True)
-    first = ask(node, asked(smallest=1))  # the server does not set it
-    assert first.up["seen"][0, 7] == first.up["signed"][0, 7] == 0
-    down = told()
-    down["means"][1] = np.where(rows[0] == 0, 0, rows[0] * np.float32(0.999))  # one row's own class
-    reply = ask(node, asked(smallest=1), 0, 1, first.state, down)
-    assert reply.up["counts"][0] > 380
-    assert reply.up["counts"][1] == 0
-    assert not reply.up["signed"][1].any()
 
 
 @pytest.mark.parametrize(
@@ -104,27 +57,12 @@ def test_no_sum_is_over_few_rows(tmp_path):
     ids=lambda down: ",".join(f"{k}{v.shape}" for k, v in down.items()) or "nothing",
 )
 def test_what_is_no_question_gets_no_answer(tmp_path, down):
-    node = site(tmp_path, gappy(), classes=E, trust_server=True)
+    node = site(tmp_path, gappy())
     state = ask(node, asked()).state
     reply = ask(node, asked(), 0, 1, state, down)
     if down:
         refused(reply, "a malformed message from the server")
     assert not reply.up
-
-
-def test_a_dry_run_says_what_sums_over_classes_reveal(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COLUMNS", "200")
-    np.save(tmp_path / "mine.npy", gappy(900))
-    arguments = ["join", "--data", str(tmp_path / "mine.npy"), "--dry-run"]
-
-    with pytest.raises(SystemExit):
-        main(arguments)
-    assert "missing" in capsys.readouterr().err
-    main([*arguments, "--classes", str(E)])
-    words = " ".join(capsys.readouterr().out.split())
-    for part in ("how many examples are of it", "can be subtracted", "Nothing was sent"):
-        assert part in words
 
 
 def fill(machines, rows=500):
@@ -146,7 +84,7 @@ def test_three_owners_of_tables_with_gaps(tmp_path):
     with Machines(tmp_path, clients=3) as machines:
         T = fill(machines)
         machines.serve("--minimum", "3", "--graded")
-        machines.join_all(*ANSWERING, "--out", "found-@.npy")
+        machines.join_all("--out", "found-@.npy")
         run = machines.run()
         assert machines.end("clients") == 0
     assert_as_alone(machines, run)
@@ -161,8 +99,8 @@ def test_a_server_of_classes_killed_and_resumed_loses_nothing(tmp_path):
     with Machines(tmp_path, clients=2) as machines:
         fill(machines)
         machines.serve("--rounds", "3", "--minimum", "2", "--graded")
-        machines.join(0, *ANSWERING)
-        machines.join(1, *ANSWERING)
+        machines.join(0)
+        machines.join(1)
         machines.wait("server", "round 1 exchange 0")
         machines.kill("server")
         machines.serve("--resume")

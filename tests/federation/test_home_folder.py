@@ -1,45 +1,25 @@
-"""Records, ledgers and locks of a home: only where nobody else can write, only undamaged."""
+"""Ledgers and locks of a home: only where nobody else can write, only undamaged."""
 
-import json
 import os
 import stat
 
 import pytest
-from asking import ask, method, signs, site
-from flwr.supercore.primitives.asymmetric import generate_key_pairs
+from asking import signs
 
 from hopfed._lib.home_folder import home
 from hopfed._lib.other_accounts import own_folder
 from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, LocalError
-from hopfed.federation.engines.flower.client import client_folder
+from hopfed.federation.machines.client import client_folder
 from hopfed.hopfield.site.budget import Ledger, Terms
-from hopfed.hopfield.site.released import Allowance, Question, Released
 from hopfed.neural.training.sequential import _keep_compiled_at_home
 
 
-@pytest.mark.parametrize("lost", ["privacy", "released"])
-def test_a_home_on_a_disk_that_is_not_there_is_no_new_home(tmp_path, lost):
-    os.symlink(tmp_path / "gone", tmp_path / lost)
-    opened = {"privacy": Ledger, "released": lambda p: Released.of(p, as_examples(signs()))}
+def test_a_home_on_a_disk_that_is_not_there_is_no_new_home(tmp_path):
+    os.symlink(tmp_path / "gone", tmp_path / "privacy")
     with pytest.raises(LocalError, match="a link to what is not there"):
-        opened[lost](tmp_path / lost)
+        Ledger(tmp_path / "privacy")
     assert not (tmp_path / "gone").exists()
-
-
-@pytest.mark.parametrize(
-    ("of", "into"),
-    [('"numbers": 4', '"numbers": -4'), ('"rounds": 1', '"rounds": 2, "rounds": 1')],
-)
-def test_a_record_that_says_what_no_record_says_is_damaged(tmp_path, of, into):
-    record = Released.of(tmp_path, as_examples(signs()))
-    allowance = Allowance(10, {})
-    record.add(Question(1, 0, "operators", "a", 4), allowance, "the answer")
-    text = record.path.read_text()
-    assert of in text
-    record.path.write_text(text.replace(of, into))
-    with pytest.raises(LocalError, match="damaged"):
-        record.check(Question(1, 0, "operators", "b", 4), allowance)
 
 
 def test_a_ledger_that_says_a_thing_twice_is_damaged(tmp_path):
@@ -59,7 +39,7 @@ def shared(folder):
 
 
 def test_nothing_is_made_in_a_home_that_others_can_write_to(tmp_path, monkeypatch):
-    home, (_, public) = shared(tmp_path / "home"), generate_key_pairs()
+    home, public = shared(tmp_path / "home"), b"a certificate"
     with pytest.raises(ArgumentError, match="others own it or can write to it"):
         client_folder(home, public)
     monkeypatch.setenv("HOPFED_HOME", str(home))
@@ -81,49 +61,26 @@ def test_nothing_is_made_in_a_home_that_others_can_write_to(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_no_record_nor_ledger_is_kept_where_others_can_write(tmp_path, linked):
+def test_no_ledger_is_kept_where_others_can_write(tmp_path, linked):
     rows, place = as_examples(signs(60)), shared(tmp_path / "place")
     folder = tmp_path / "linked" if linked else place
     if linked:
         folder.symlink_to(place)
     with pytest.raises(LocalError, match="others own it or can write to it"):
-        Released.of(folder, rows)
-    with pytest.raises(LocalError, match="others own it or can write to it"):
         Ledger(folder).charge(rows, Terms(1.0, 1e-5))
     assert not list(place.iterdir())
     place.chmod(0o700)  # one's own links are followed to one's own folders
-    Released.of(folder, rows).deal(1)
     Ledger(folder).charge(rows, Terms(1.0, 1e-5))
     assert {path.stat().st_mode & 0o77 for path in place.iterdir()} == {0}
 
 
 def test_no_lock_is_made_through_a_link(tmp_path):
     rows, away = as_examples(signs(60)), tmp_path / "away"
-    record = Released.of(tmp_path / "released", rows)
-    lock = record.path.with_suffix(".lock")
-    lock.unlink(missing_ok=True)
     (tmp_path / "privacy").mkdir(mode=0o700)
-    for link in (lock, tmp_path / "privacy" / "lock"):
-        link.symlink_to(away)
-    with pytest.raises(LocalError, match="cannot be used"):
-        record.deal(1)
+    (tmp_path / "privacy" / "lock").symlink_to(away)
     with pytest.raises(LocalError, match="cannot be used"):
         Ledger(tmp_path / "privacy").charge(rows, Terms(1.0, 1e-5))
     assert not away.exists()
-
-
-@pytest.mark.parametrize("answers", [[1], [["votes"]], [["votes", 1, "b"]], {"a": 1}, "votes"])
-def test_a_damaged_record_is_named_to_its_owner(tmp_path, answers):
-    assert not ask(site(tmp_path), method()).fault
-    (path,) = (tmp_path / "released").glob("*.json")
-    held = json.loads(path.read_text())
-    held["batches"]["0"]["answers"] = answers
-    path.write_text(json.dumps(held))
-    assert ask(site(tmp_path), method()).reason == (
-        "this client cannot answer, and has told its owner why"
-    )
-    with pytest.raises(LocalError, match="copy that was made after the last release"):
-        Released(path).rounds  # noqa: B018
 
 
 @pytest.mark.parametrize("given", ["rel", ".", "../keep", "a/~", "~nobody-of-this-name/x"])

@@ -3,16 +3,17 @@
 import os
 import stat
 
+import grpc
 import numpy as np
 import pytest
 from asking import N, ask, known, method, signs, site
 from hypothesis import given
 from hypothesis import strategies as st
-from rogue import Raw, Rogue, request
+from rogue import Rogue, request
 
 from hopfed.errors import DataError, LocalError
-from hopfed.federation.engines.flower.kept_states import KEPT, RUNS, KeptStates
-from hopfed.federation.engines.flower.keys import make_keys
+from hopfed.federation.machines.kept_states import KEPT, RUNS, KeptStates
+from hopfed.federation.machines.keys import make_keys
 from hopfed.federation.packing import unpack
 from hopfed.federation.recipes import describe
 
@@ -159,11 +160,15 @@ def test_rows_of_a_round_go_when_the_client_gives_up(tmp_path, monkeypatch, hopf
     make_keys(tmp_path, 1, ["127.0.0.1"])
     np.save("a.npy", signs(900))
     told = {"stopped": np.ones(())}
-    last = [Raw(b"")] * 100 if end == "gone" else [request(run="other", last=True, down=told)]
+    last = (
+        [grpc.StatusCode.UNAVAILABLE] * 100
+        if end == "gone"
+        else [request(run="other", last=True, down=told)]
+    )
     asked = request(recipe=describe(method())[0])
     files = ("--data", "a.npy", "--ca", "ca.pem", "--key", "client-0.key", "--patience", "2")
     with Rogue(tmp_path, [asked, *last]) as server:
-        join = ("join", *files, "--server", server.address, "--questions", "1", "--trust-server")
+        join = ("join", *files, "--server", server.address, "--trust-server")
         status, _, said = hopfed(*join)
     assert status == 2
     assert "sending" in said

@@ -7,9 +7,9 @@ import pytest
 
 from hopfed.cli import main
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.engines.flower.client import client_folder
-from hopfed.federation.engines.flower.keys import make_keys, private_key, public_keys, read
-from hopfed.federation.engines.flower.private import (
+from hopfed.federation.machines.client import client_folder
+from hopfed.federation.machines.keys import client_key, make_keys, read
+from hopfed.federation.machines.private import (
     check_private,
     private_folder,
     replacing_private,
@@ -31,24 +31,21 @@ def generous():
 
 def test_who_gets_which_file(tmp_path):
     files = make_keys(tmp_path / "keys", 2, ["127.0.0.1", "host.example"])
-    assert len(files) == 7
+    assert len(files) == 5
     for path in files:
         private = path.suffix == ".key"
         assert stat.S_IMODE(path.stat().st_mode) == (0o600 if private else 0o644)
-    first, second = public_keys(tmp_path / "keys", 2)
+    first, second = (client_key(tmp_path / "keys" / f"client-{c}.key") for c in range(2))
     assert first != second
-    private_key(tmp_path / "keys" / "client-1.key")
     with pytest.raises(ArgumentError, match="without certificates"):
         make_keys(tmp_path / "keys", 2, ["x"])
     with pytest.raises(ArgumentError, match="clients must be at least 1"):
         make_keys(tmp_path / "other", 0, ["x"])
-    with pytest.raises(ArgumentError, match="--keys must be a file"):
-        public_keys(tmp_path / "keys", 3)
-    (tmp_path / "keys" / "client-1.pub").write_bytes(first)
-    with pytest.raises(DataError, match="two clients have the same key"):
-        public_keys(tmp_path / "keys", 2)
-    with pytest.raises(DataError, match="not a client's key"):
-        private_key(tmp_path / "keys" / "ca.pem")
+    mixed = tmp_path / "keys" / "mixed.key"
+    for data in (first[0] + second[1], first[0], first[1], b"\xff\x00"):
+        mixed.write_bytes(data)
+        with pytest.raises(DataError, match="not a client's key"):
+            client_key(mixed)
 
 
 def test_keys_are_for_their_owner_whatever_the_umask(tmp_path, generous):
@@ -57,7 +54,7 @@ def test_keys_are_for_their_owner_whatever_the_umask(tmp_path, generous):
     assert {mode(p) for p in files if p.suffix != ".key"} == {0o644}
 
 
-@pytest.mark.parametrize("name", ["ca.pem", "server.key", "client-1.key", "client-1.pub"])
+@pytest.mark.parametrize("name", ["ca.pem", "server.key", "client-1.key"])
 def test_nothing_in_the_folder_is_overwritten_and_nothing_is_written_beside_it(tmp_path, name):
     (tmp_path / name).write_text("mine")
     (tmp_path / name).chmod(0o644)
@@ -75,7 +72,7 @@ def test_a_link_in_the_place_of_a_key_is_not_followed(tmp_path):
 
 
 def test_what_was_written_before_a_failure_is_taken_back(tmp_path, monkeypatch):
-    from hopfed.federation.engines.flower import keys
+    from hopfed.federation.machines import keys
 
     def full(path, data, mode):
         if path.name == "client-1.key":
@@ -127,11 +124,11 @@ def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path):
 def test_a_key_that_others_can_read_is_refused(tmp_path, monkeypatch):
     make_keys(tmp_path, 1, ["127.0.0.1"])
     key = tmp_path / "client-0.key"
-    private_key(key)
+    client_key(key)
     for generous in (0o644, 0o640, 0o604, 0o666):
         key.chmod(generous)
         with pytest.raises(DataError, match=rf"others can read this key \(mode {generous:o}\)"):
-            private_key(key)
+            client_key(key)
     monkeypatch.setattr(os, "getuid", lambda: 12345)  # lent to us, by its group for example
     check_private(key)
 
@@ -142,9 +139,6 @@ def test_only_a_file_of_the_size_of_a_key_is_read(tmp_path):
     for name in ("/dev/zero", tmp_path / "pipe", tmp_path, tmp_path / "large", tmp_path / "none"):
         with pytest.raises(ArgumentError, match="--ca must be a file"):
             read(type(tmp_path)(name), "--ca")
-    (tmp_path / "client-0.pub").write_bytes(b"\xff\x00")
-    with pytest.raises(DataError, match="not a public key"):
-        public_keys(tmp_path, 1)
 
 
 def test_files_of_a_site_are_private_and_stay_so(tmp_path, generous):
@@ -163,7 +157,7 @@ def test_files_of_a_site_are_private_and_stay_so(tmp_path, generous):
 
 def test_a_home_that_is_none_is_one_line(tmp_path, generous):
     make_keys(tmp_path / "keys", 1, ["127.0.0.1"])
-    public = private_key(tmp_path / "keys" / "client-0.key")[1]
+    public = client_key(tmp_path / "keys" / "client-0.key")[0]
     folder = client_folder(tmp_path / "home" / "of" / "mine", public)
     assert {mode(folder), mode(folder.parent), mode(folder.parent.parent)} == {0o700}
     (tmp_path / "file").write_text("no folder")

@@ -7,8 +7,8 @@ import pytest
 from machines import CROWD, LOUD, ROGUE, WITHOUT_TORCH, Machines
 
 from hopfed.experiments import serve
-from hopfed.federation.engines.flower.keys import make_keys
 from hopfed.federation.faults import Fault
+from hopfed.federation.machines.keys import make_keys
 
 
 def assert_as_alone(machines, run, faults=True):

@@ -1,20 +1,18 @@
 """With epsilon one noisy table leaves, and nothing about the rows beside it."""
 
 import numpy as np
-from asking import N, ask, known, method, signs, site
+from asking import N, ask, known, method, signs
 
 from hopfed import kernels
 from hopfed.data.batches import Batches, Elsewhere
 from hopfed.data.readers import as_examples
-from hopfed.federation.engines.flower.kept_states import KeptStates
-from hopfed.federation.engines.flower.node import Node
+from hopfed.federation.machines.kept_states import KeptStates
+from hopfed.federation.machines.node import Node
 from hopfed.federation.messages import digest
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.budget import Ledger, Terms
-from hopfed.hopfield.site.consent import Owner
-from hopfed.hopfield.site.limits import Limits
-from hopfed.hopfield.site.released import Released
+from hopfed.hopfield.site.owner import Owner
 
 
 def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
@@ -47,21 +45,6 @@ def private(rounds, epsilon=1.0, delta=1e-5):
 
 def private_site(folder, rows):
     rows, ledger = as_examples(rows), Ledger(folder / "privacy")
-    limits, released = Limits(smallest_batch=50), Released.of(folder / "released", rows)
-    owner = Owner(rows, 7, 1.0, 1e-5, ledger, limits, released)
+    owner = Owner(rows, 7, 1.0, 1e-5, ledger)
     adapt = lambda method, _: owner.adapt(method)  # noqa: E731
     return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
-
-
-def test_a_disk_that_takes_nothing_does_not_tell_the_server_a_digest_of_the_rows(tmp_path):
-    node = site(tmp_path)
-    assert not ask(node, method()).fault
-    (path,) = (tmp_path / "released").glob("*.json")
-    path.write_text("damaged")
-    told = [ask(site(tmp_path), method()).reason]
-    path.unlink()
-    path.mkdir()
-    (path / "in the way").touch()
-    told.append(ask(site(tmp_path), method()).reason)
-    assert all(told)
-    assert not any(word in reason for reason in told for word in (path.stem, str(tmp_path)))

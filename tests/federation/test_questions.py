@@ -1,16 +1,18 @@
 """Recipes and questions that are damaged or hostile: one line, and the client goes on."""
 
 from dataclasses import fields
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from asking import N, ask, known, method, refused, site
 
 from hopfed._lib.random import stream
+from hopfed.data.batches import Elsewhere
 from hopfed.data.channel import rademacher
+from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
-from hopfed.federation.engines.flower.wire import Request, write_request
+from hopfed.federation.faults import Fault
+from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.allowed import ALLOWED
 
@@ -71,7 +73,7 @@ def test_arrays_in_a_recipe_are_refused(tmp_path):
     text, _ = describe(method())
     request = Request("run", Context(0, 0, 0, 0), b"", text, {"x": np.zeros(3)}, {})
     node = site(tmp_path)
-    refused(node.answer(SimpleNamespace(content=write_request(request))), "or with arrays")
+    refused(node.answer(write_request(request)), "or with arrays")
 
 
 @pytest.mark.parametrize("cls", ALLOWED.classes, ids=lambda cls: cls.__name__)
@@ -111,3 +113,26 @@ def test_malformed_patterns_are_one_line(tmp_path):
     ):
         refused(ask(node, asked, 0, 2, started.state, good | change), "malformed message")
     assert not ask(node, asked, 0, 2, started.state, good).fault
+
+
+def test_a_number_that_is_an_array_is_refused(tmp_path):
+    reply = ask(site(tmp_path), _array_as_rounds())
+    assert reply.fault == Fault.RAISED
+    assert not reply.up
+    with pytest.raises(ArgumentError, match="rounds must be a whole number"):
+        Elsewhere(np.array([1]))
+
+
+def _array_as_rounds():
+    """Return a method whose number of rounds is an array of one number, which divides at 1."""
+    made = method(groups=0, votes=False)
+    object.__setattr__(made.source, "rounds", np.array([1]))
+    return made
+
+
+@pytest.mark.parametrize("rounds", ["true", "1.0", "-1", "0", "NaN", "Infinity", '"2"', "null"])
+def test_a_number_of_another_type_is_refused(tmp_path, rounds):
+    text, _ = describe(method())
+    text = text.replace('"rounds": 1', f'"rounds": {rounds}')
+    assert rounds in text
+    refused(ask(site(tmp_path), text), "Elsewhere.rounds is not a whole number from 1")

@@ -12,10 +12,9 @@ from hopfed.cli.machines.join import join_command
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "hopfed" / "federation" / "README.md").read_text()
-ATTACKS = (ROOT / "hopfed" / "federation" / "attacks.md").read_text()
-TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", TEXT + ATTACKS)))
+TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", TEXT)))
 COMMANDS = re.findall(r"^    \$ (hopfed .*)$", TEXT, re.MULTILINE)
-OPTIONS = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT + ATTACKS)))
+OPTIONS = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)))
 
 
 def functions(path):
@@ -38,16 +37,6 @@ def test_every_row_of_its_table_names_a_test():
     assert TEXT.count("tests/") == TEXT.count("`tests/")
 
 
-def test_every_attack_says_what_it_can_do_what_stops_it_and_which_test_shows_it():
-    tried = ATTACKS[: ATTACKS.index("## How names of columns")]
-    attacks = re.split(r"^### ", tried, flags=re.MULTILINE)[1:]
-    assert len(attacks) >= 39
-    for attack in attacks:
-        for part in ("- Can learn or do: ", "- What stops it: ", "- Tests:\n  - `tests/"):
-            assert part in attack, attack
-    assert ATTACKS.count("tests/") == ATTACKS.count("`tests/")
-
-
 @pytest.mark.parametrize("line", COMMANDS)
 def test_its_commands_parse(line):
     assert parsed(shlex.split(line)[1:]) == "join"
@@ -60,5 +49,5 @@ def test_its_options_are_those_of_the_commands():
     commands = (join_command, serve_command, run_command)  # the last for files that others send
     known = {o for c in commands for p in c.params for o in p.opts}
     assert set(OPTIONS) <= known
-    for option in ("--epsilon", "--questions", "--smallest-batch", "--dry-run"):
+    for option in ("--epsilon", "--trust-server", "--dry-run"):
         assert f"| `{option}" in TEXT

@@ -16,8 +16,8 @@ from hopfed.errors import DataError, HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
-from hopfed.federation.engines.flower.engine import GRACE
 from hopfed.federation.faults import Fault
+from hopfed.federation.machines.server import GRACE
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import Introduced, digest_of, read_names, settled, told_names
@@ -175,7 +175,7 @@ def test_whoever_serves_may_need_fewer(monkeypatch):
 
 
 def test_who_has_no_names_is_told_what_to_do(tmp_path):
-    site = node(tmp_path, signs(), (), smallest_set=1)
+    site = node(tmp_path, signs(), ())
     words = []
     site.watch = lambda request, reply: words.append(reply.reason)
     refused(
@@ -202,35 +202,26 @@ def private(names, epsilon=4.0, **settings):
 
 
 @pytest.mark.parametrize(
-    ("asked", "epsilon", "limits"),
+    ("asked", "epsilon"),
     [
-        (graded, None, {}),
-        (graded, None, {"trust_server": True}),
-        (graded, None, {"classes": 20}),
-        (graded, None, {"classes": 1, "trust_server": True}),
-        (graded, 4.0, {"classes": 20}),
-        (private, None, {"classes": 20, "trust_server": True}),
-        (private, 4.0, {}),
-        (private, 4.0, {"classes": 1}),
-        (lambda names: private(names, 5.0), 4.0, {"classes": 20}),
-        (lambda names: private(names, delta=1e-3), 4.0, {"classes": 20}),
+        (graded, 4.0),
+        (private, None),
+        (lambda names: private(names, 5.0), 4.0),
+        (lambda names: private(names, delta=1e-3), 4.0),
     ],
 )
-def test_a_refusal_of_more_columns_is_the_same_whatever_they_are_called(
-    tmp_path, asked, epsilon, limits
-):
-    site = node(tmp_path, signs(400), NAMES, epsilon, **limits)
+def test_a_refusal_of_more_columns_is_the_same_whatever_they_are_called(tmp_path, asked, epsilon):
+    site = node(tmp_path, signs(400), NAMES, epsilon)
     for names in SUPERSETS.values():
         refused(put(site, asked(names), told_names(names)), "its columns are not those of the")
     assert not list((tmp_path / "privacy").glob("ledger"))
 
 
 def test_who_answers_about_classes_may_still_lack_columns(tmp_path):
-    limits = {"classes": 20, "trust_server": True}
     names = SUPERSETS["all"]
-    one = put(node(tmp_path / "one", signs(), NAMES, **limits), graded(names), told_names(names))
+    one = put(node(tmp_path / "one", signs(), NAMES), graded(names), told_names(names))
     assert not one.fault, one.reason
-    other = node(tmp_path / "other", signs(400), NAMES, 4.0, classes=20)
+    other = node(tmp_path / "other", signs(400), NAMES, 4.0)
     noisy = put(other, private(names), told_names(names))
     assert not noisy.fault, noisy.reason
 

@@ -1,26 +1,25 @@
-"""Calls and answers as Flower records, and what is no such record."""
-
-import json
+"""Questions and answers as bytes, and what is none."""
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from rogue import packed, request, worded
 
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context
-from hopfed.federation.engines.flower.wire import (
-    PACKED,
+from hopfed.federation.faults import REASON, Fault
+from hopfed.federation.machines.wire import (
+    Gathered,
     Reply,
     Request,
+    parts,
     read_reply,
     read_request,
     write_reply,
     write_request,
 )
-from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.messages import digest
 from hopfed.federation.packing import pack, unpack
 
@@ -35,7 +34,7 @@ ARRAYS = st.dictionaries(
 
 
 @given(ARRAYS, ARRAYS, st.integers(0, 2**70), st.binary(max_size=16))
-def test_records_keep_every_bit_type_and_shape(down, parts, seed, base):
+def test_messages_keep_every_bit_type_and_shape(down, parts, seed, base):
     request = Request("run", Context(seed, 3, 1, 5), base, "[]", parts, down, last=True)
     back = read_request(write_request(request))
     assert (back.run, back.base, back.recipe, back.last) == ("run", base, "[]", True)
@@ -50,61 +49,67 @@ def test_records_keep_every_bit_type_and_shape(down, parts, seed, base):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda r: r.pop("arrays"),
-        lambda r: r["arrays"].pop("up"),
-        lambda r: r["outcome"].pop("state"),
-        lambda r: r["outcome"].update(fault=99),
-        lambda r: r["outcome"].update(fault=int(Fault.LATE)),  # no fault in the log of a round
-        lambda r: r["outcome"].update(reason=b"bytes"),
-        lambda r: r["outcome"].update(state=b"x" * 17),
-        lambda r: r["metrics"].update(loss="low"),
-        lambda r: r["metrics"].update({f"m{i}": 1.0 for i in range(99)}),
-        lambda r: r.update(metrics=ArrayRecord({"a": Array("u1", (1,), "x", b"x")})),
-        lambda r: r["arrays"].update(up=Array("uint8", (1,), "numpy.ndarray", b"x")),
-        lambda r: r["arrays"].update(up=packed([["x", "|O", [1]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f4", [-1]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f4", [10**12]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f8", [2**60]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f8", [2**60, 0]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f8", [2**31, 2**31, 2**31, 0]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f8", [True]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f8", [1.0]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f8", [0] * 40]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f7", [0]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "|S0", [3]]])),
-        lambda r: r["arrays"].update(up=packed([["x", "<f4", [0]], ["x", "<f4", [0]]])),
-        lambda r: r["arrays"].update(up=packed([[f"{i}", "|u1", [0]] for i in range(60_000)])),
-        lambda r: r["arrays"].update(up=packed(b"9" * 5000)),
-        lambda r: r["arrays"].update(up=packed(b"[" * 900 + b"]" * 900)),
-        lambda r: r["arrays"].update(up=packed([["x", "<U4", [0]]])),
-        lambda r: r["arrays"].update(up=packed([[["x"], "<f4", [0]]])),
-        lambda r: r["arrays"].update(up=packed("entries")),
-        lambda r: r["arrays"].update(up=packed([["x", "f4,,(", [1]]])),
-        lambda r: r["arrays"].update(up=packed(b"[" * 10**5)),
+        {"state": None},
+        {"fault": 99},
+        {"fault": int(Fault.LATE)},  # no fault in the log of a round
+        {"reason": 3},
+        {"state": "x" * 8},
+        {"state": "00" * 17},
+        {"metrics": {"loss": "low"}},
+        {"metrics": {f"m{i}": 1.0 for i in range(99)}},
+        {"metrics": [1.0]},
     ],
 )
-def test_replies_that_are_none_are_errors_in_words(change):
-    records = write_reply(Reply(b"name", {"w": np.ones(2)}, {"loss": 1.0}))
-    change(records)
+def test_words_of_a_reply_that_are_none_are_errors_in_words(change):
+    data = write_reply(Reply(b"name", {"w": np.ones(2)}, {"loss": 1.0}))
+    assert read_reply(worded(data, {})).metrics == {"loss": 1.0}
     with pytest.raises(DataError):
-        read_reply(records)
+        read_reply(worded(data, change))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [["x", "|O", [1]]],
+        [["x", "<f4", [-1]]],
+        [["x", "<f4", [10**12]]],
+        [["x", "<f8", [2**60]]],
+        [["x", "<f8", [2**60, 0]]],
+        [["x", "<f8", [2**31, 2**31, 2**31, 0]]],
+        [["x", "<f8", [True]]],
+        [["x", "<f8", [1.0]]],
+        [["x", "<f8", [0] * 40]],
+        [["x", "<f7", [0]]],
+        [["x", "|S0", [3]]],
+        [["x", "<f4", [0]], ["x", "<f4", [0]]],
+        [[f"{i}", "|u1", [0]] for i in range(60_000)],
+        b"9" * 5000,
+        b"[" * 900 + b"]" * 900,
+        [["x", "<U4", [0]]],
+        [[["x"], "<f4", [0]]],
+        "entries",
+        [["x", "f4,,(", [1]]],
+        b"[" * 10**5,
+        [["", "|u1", [0]]],
+        [["other/x", "|u1", [0]]],
+    ],
+    ids=str,
+)
+def test_arrays_of_a_reply_that_are_none_are_errors_in_words(entries):
+    with pytest.raises(DataError):
+        read_reply(packed(entries, bytes(64)))
 
 
 def test_what_a_client_says_cannot_steer_a_terminal():
-    records = write_reply(Reply(fault=Fault.RAISED, reason="gone\x1b[2J\nall well"))
-    assert read_reply(records).reason == "gone\\x1b[2J\\nall well"
-    records["outcome"]["reason"] = "\u202e" + "x" * 10**6
-    assert read_reply(records).reason == "\\u202e" + "x" * (REASON - 9) + "..."
+    data = write_reply(Reply(fault=Fault.RAISED, reason="gone\x1b[2J\nall well"))
+    assert read_reply(data).reason == "gone\\x1b[2J\\nall well"
+    long = worded(data, {"reason": "\u202e" + "x" * 10**5})
+    assert read_reply(long).reason == "\\u202e" + "x" * (REASON - 9) + "..."
 
 
-def packed(entries):
-    header = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
-    data = b"hopfed-1" + len(header).to_bytes(8, "little") + header + bytes(64)
-    return Array("uint8", (len(data),), PACKED, data)
-
-
-def test_requests_that_are_none_are_errors_in_words():
-    for name, value in (
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
         ("client", -1),
         ("client", 2**40),
         ("seed", "-3"),
@@ -115,64 +120,24 @@ def test_requests_that_are_none_are_errors_in_words():
         ("round", 2**62),
         ("exchange", 1e3),
         ("exchange", 1000),
-        ("base", b"x" * 17),
+        ("base", "00" * 17),
         ("run", "x" * 81),
         ("recipe", "x" * (2**20 + 1)),
         ("last", 1),
-    ):
-        records = a_request()
-        records["call"][name] = value
-        with pytest.raises(DataError):
-            read_request(records)
+    ],
+)
+def test_requests_that_are_none_are_errors_in_words(name, value):
     with pytest.raises(DataError):
-        read_request(RecordDict({"arrays": ArrayRecord(), "other": ConfigRecord()}))
+        read_request(worded(request(), {name: value}))
 
 
-def a_request():
-    return write_request(Request("run", Context(0, 0, 0, 0), b"", "[]", {}, {"w": np.ones(2)}))
-
-
-VALUES = st.one_of(
-    st.integers(-(2**63), 2**63 - 1),
-    st.floats(),
-    st.text(),
-    st.binary(),
-    st.booleans(),
-    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=3),
-)
-ENTRIES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
-    lambda inner: st.lists(inner, max_size=4),
-    max_leaves=8,
-)
-BODIES = st.one_of(
-    st.binary(max_size=200),
-    ENTRIES.map(lambda entries: packed(entries).data),
-    st.tuples(
-        st.sampled_from(["x", "", "\x1b[2J"]),
-        st.sampled_from(["<f8", "|b1", "|O", "<U3", "|V8", "<i16", ">f2", "|S0", "f8", "(9,)f4"]),
-        st.lists(st.integers(-2, 2**64), max_size=4),
-    ).map(lambda entry: packed([list(entry)]).data),
-)
-
-
-@given(
-    st.sampled_from([(a_request, read_request), (lambda: write_reply(Reply()), read_reply)]),
-    st.dictionaries(
-        st.sampled_from([*a_request()["call"], *write_reply(Reply())["outcome"], "more"]), VALUES
-    ),
-    st.dictionaries(st.sampled_from(["down", "parts", "up"]), BODIES, max_size=2),
-    st.sampled_from([None, "arrays", "call", "outcome", "metrics"]),
-)
-def test_whatever_records_hold_the_only_error_is_ours(kind, changes, bodies, gone):
-    make, read = kind
-    records = make()
-    for name in {"call", "outcome"} & set(records):
-        records[name].update(changes)
-    for name, body in bodies.items():
-        records["arrays"][name] = Array("uint8", (len(body),), PACKED, body)
-    records.pop(gone, None)
-    assert raised(read, records).isprintable()
+@given(st.binary(max_size=500), st.integers(0, 500), st.integers(0, 255), st.booleans())
+def test_whatever_comes_the_only_error_is_ours(noise, at, byte, reply):
+    made, read = (write_reply(Reply(b"x")), read_reply) if reply else (request(), read_request)
+    data = bytearray(made)
+    data[at % len(data)] = byte
+    for damaged in (bytes(data), bytes(data[:at]), noise, b"hopfed-1" + noise, made + noise):
+        assert raised(read, damaged).isprintable()
 
 
 def raised(read, *arguments):
@@ -184,13 +149,23 @@ def raised(read, *arguments):
     return ""
 
 
+@given(st.binary(min_size=1, max_size=50), st.integers(1, 60))
+def test_a_message_comes_whole_or_not_at_all(message, limit):
+    gathered = Gathered(limit)
+    if len(message) > limit:
+        with pytest.raises(DataError):
+            [gathered.add(part) for part in parts(message)]
+        return
+    assert [gathered.add(part) for part in parts(message)][-1] == message
+
+
 @given(st.binary(max_size=3000), st.integers(0, 3000), st.integers(0, 255))
 def test_a_damaged_pack_is_an_error_in_words_or_arrays(noise, at, byte):
     data = bytearray(pack({"w": np.arange(200.0), "n": np.array(3)}).tobytes())
     data[at % len(data)] = byte
     for damaged in (bytes(data), bytes(data[:at]), noise, b"hopfed-1" + noise):
-        packed = np.frombuffer(damaged, np.uint8)
-        words = raised(unpack, packed, 1 << 20)
+        array = np.frombuffer(damaged, np.uint8)
+        words = raised(unpack, array, 1 << 20)
         assert len(words) < 300
         if not words:
-            assert sum(a.nbytes for a in unpack(packed).values()) <= len(damaged)
+            assert sum(a.nbytes for a in unpack(array).values()) <= len(damaged)

@@ -12,7 +12,7 @@ import pytest
 from calls import MEMORY, SECONDS
 
 pytest.importorskip("torch", reason="torch is not installed: `hopfed fl` is one of the commands")
-pytest.importorskip("flwr", reason="flwr is not installed: `hopfed serve` is one of the commands")
+pytest.importorskip("grpc", reason="grpcio is not installed: `hopfed serve` is one of the commands")
 
 LINES = (
     "recover pipe.npy",

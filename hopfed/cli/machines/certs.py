@@ -33,7 +33,7 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
 
     Example: hopfed certs keys --clients 3 --host federation.example.org
     """
-    from hopfed.federation.engines.flower.keys import make_keys
+    from hopfed.federation.machines.keys import make_keys
 
     patterns = ("ca.pem", "server.pem", "server.key", "client-*.key", "client-*.pub")
     with set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):

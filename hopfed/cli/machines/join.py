@@ -13,13 +13,12 @@ from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
 from hopfed.cli.machines.dry_run import TRUST, show
 from hopfed.cli.machines.join_checks import check_fit
-from hopfed.cli.machines.join_columns import OUT, TRAVELS, Joined, write_found
+from hopfed.cli.machines.join_columns import OUT, Joined, write_found
 from hopfed.cli.machines.serve import address, say
-from hopfed.cli.numbers import COUNT, FINITE, NUMBER
+from hopfed.cli.numbers import FINITE, NUMBER
 from hopfed.cli.outputs import check_outputs, overwrite_option
-from hopfed.cli.printing import err, out
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, HopfedError
 
 
 @click.command("join")
@@ -28,65 +27,13 @@ from hopfed.errors import ArgumentError
 @click.option("--server", help="HOST:PORT of `hopfed serve`.")
 @click.option("--ca", type=click.Path(path_type=Path), help="ca.pem of `hopfed certs`.")
 @click.option("--key", type=click.Path(path_type=Path), help="Your key, client-*.key.")
-@click.option("--epsilon", type=FINITE, help="Release nothing without noise of this epsilon.")
+@click.option("--epsilon", type=FINITE, help="Send nothing without noise of this epsilon.")
 @click.option("--delta", type=FINITE, default=1e-5, show_default=True, help="Its delta.")
-@click.option(
-    "--rounds",
-    type=COUNT,
-    help="Rounds to deal the rows over. [default: as the server asks, see --smallest-batch]",
-)
-@click.option(
-    "--smallest-batch",
-    type=COUNT,
-    metavar="ROWS",
-    help="Compute nothing from fewer rows. [default: twice as many as columns, 400 at least]",
-)
-@click.option(
-    "--smallest-vote",
-    type=COUNT,
-    metavar="ROWS",
-    help="Send no sum of fewer rows that are nearest to a pattern. [default: 10]",
-)
-@click.option(
-    "--smallest-set",
-    type=COUNT,
-    metavar="ROWS",
-    help="Send no operator in which one column or two set fewer rows apart, or rare values give "
-    "rows away; 1 does not look. [default: 3]",
-)
-@click.option(
-    "--questions",
-    type=COUNT,
-    metavar="SETS",
-    help="Also answer about directions and patterns that the server names: so many sets of each, "
-    "for each row, in all; needs --trust-server. [default: 0, only operators leave]",
-)
-@click.option(
-    "--classes",
-    type=COUNT,
-    metavar="EXCHANGES",
-    help="Also answer about classes of rows that the server names, in so many exchanges a batch; "
-    "rows may have gaps. With --epsilon the answers have noise; without it needs --trust-server. "
-    "[default: 0]",
-)
 @click.option(
     "--trust-server",
     is_flag=True,
-    help="Whoever runs the server may learn single rows, as --questions lets them, and --classes "
-    "without --epsilon.",
+    help="Send exact sums: whoever runs the server may learn single rows.",
 )
-@click.option(
-    "--most-numbers",
-    type=COUNT,
-    help="Numbers that may leave about a row, over all federations. [default: 4 operators']",
-)
-@click.option(
-    "--other-people",
-    is_flag=True,
-    help="With --epsilon: rows that equal ones of a file released before are of other people, as "
-    "happens where columns are few, and have a budget of their own.",
-)
-@click.option("--allow-weight", is_flag=True, help="Let the server set the weight of the rows.")
 @click.option(
     "--patience", type=NUMBER, default=600.0, show_default=True, help="Seconds without a server."
 )
@@ -99,124 +46,80 @@ from hopfed.errors import ArgumentError
 )
 @overwrite_option
 @click.option("--dry-run", is_flag=True, help="Send nothing; print what a server may ask.")
-@click.option("--set", "settings", multiple=True, help="KEY=VALUE of the server, for --dry-run.")
-def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options: Any) -> None:
+def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     """Take part in a federation; your file stays on this machine.
 
     A table of examples, as for `hopfed recover`. Columns are matched by name, in whatever order
     they are, and names do not leave: a server that tells no names of its own gets digests of yours.
     Tables without names go by place. If it is killed and started again, it goes on where it was.
 
-    The server is not trusted, unless you say so: whatever it asks, the limits given here hold. What
-    was answered about a file is recorded in the folder `released` of HOPFED_HOME, and counts in
-    every later federation with the same rows. A row, once dealt to a round, stays in it.
-
-    Only operators leave: tables of how often columns agree. With --questions 1 the server finds
-    more archetypes where these are many or faint. It then learns, of each batch, how random groups
-    of rows spread along directions of its choice, and the sums of the rows nearest to patterns of
-    its choice: what a small part of the batch has in common, and not only all of it.
-
-    With --questions, and with --classes without --epsilon, whoever runs the server can learn single
-    rows: it names directions or classes such that answers, or differences of two, hold a row. No
-    limit here prevents that, so both need --trust-server, for servers of people to whom you would
-    show the rows. With --epsilon answers about classes have noise: all of them together tell of a
-    row what epsilon and delta say, whatever is asked. Questions are not answered then.
+    Say how you take part. With --epsilon the server is not trusted: every sum has noise, and all
+    answers together tell of a row what epsilon and delta say, whatever is asked. What was answered
+    is recorded in the folder `privacy` of HOPFED_HOME, and counts in every later federation with
+    the same rows. With --trust-server sums are exact, and whoever runs the server may learn single
+    rows: it is for servers of people to whom you would show them. Rows never leave.
 
     Owners do not see each other's rows, so all of them say alike what words stand for, and at which
     number numbers are cut: --dry-run names what is lacking. Categories, medians, means and
     quantiles are refused, as the rows of each owner would decide what they are.
 
-    Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
+    Example: hopfed join --data museum.npy --epsilon 4 --server 127.0.0.1:9443 --ca ca.pem --key
+    client-0.key
     """
+    from hopfed._lib.home_folder import home
     from hopfed.data.readers import as_examples
     from hopfed.data.writers import check_ending
+    from hopfed.hopfield.site.budget import Ledger
+    from hopfed.hopfield.site.named_owner import as_recorded
     from hopfed.tables.table import is_made_up
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
     kinds = check_ending("--out", options["out_file"], OUT)
     check_outputs(("--out", options["out_file"], kinds), inputs=named)
-    limits = _limits(options, dry_run)
-    _check_options(options)
-    if limits.classes and options["epsilon"] is not None:  # else one "+" makes it a -1 in all rows
+    noisy = _check_options(options)
+    if noisy:  # else one "+" makes it a -1 in all rows
         options["words"] = ("-=missing", *options["words"])
     [table] = read([data], options, by_rows=False)
-    with err.status("looking whether the table gives single rows away"):
-        check_fit(table, limits, choices_of(options), options["epsilon"])
+    check_fit(table, choices_of(options), noisy)
     for name in NAMES:
         del options[name]
-    rows = as_examples(table.rows, name=str(data), gaps=limits.classes > 0)
+    rows = as_examples(table.rows, name=str(data), gaps=True)
     names = () if is_made_up(table.columns) else table.columns
-    lying, noisy = rows, options["epsilon"] is not None
-    others = options.pop("other_people")
-    rows, filed = _as_recorded(rows, table.columns, noisy)  # made-up names have an order, too
+    ledger = Ledger(home() / "privacy", look=dry_run)
+    rows, filed = as_recorded(rows, table.columns, ledger)  # made-up names have an order, too
     if dry_run:
-        show(table, rows, lying, limits, options["epsilon"], options["delta"], settings, others)
-        if names:
-            out.print(f"\n{TRAVELS.rstrip()}")
+        show(table, rows, options["epsilon"], options["delta"], ledger)
         return
     for name in ("server", "ca", "key"):
         if options[name] is None:
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
-    if settings:
-        raise ArgumentError("--set", "left out unless with --dry-run: the server decides", settings)
     for line in table.notes:
         say(line)
-    for name in TRUST if limits.trust_server else ():
-        if getattr(limits, name):
-            say(TRUST[name])
-    _join(rows, names, filed, limits, coding=table.coding, others=others, **options)
+    if not noisy:
+        say(TRUST)
+    _join(rows, names, filed, ledger, coding=table.coding, **options)
 
 
-def _as_recorded(rows: Any, names: tuple[str, ...], noisy: bool) -> Any:
-    """Put columns in the order in which the records of this home know them."""
-    from hopfed._lib.home_folder import home
-    from hopfed.hopfield.site.budget import Ledger
-    from hopfed.hopfield.site.named_owner import as_recorded
-
-    return as_recorded(rows, names, Ledger(home() / "privacy"), home() / "released", noisy)
-
-
-def _limits(options: dict[str, Any], dry_run: bool) -> Any:
-    """Take the options that are limits; a dry run, and answers with noise, need no trust."""
-    from hopfed.hopfield.site.limits import Limits
-
-    fewest = {
-        "rounds": 1,
-        "smallest_batch": 2,
-        "smallest_vote": 2,
-        "smallest_set": 1,
-        "questions": 0,
-        "classes": 0,
-        "most_numbers": 1,
-    }
-    given = {name: number for name in fewest if (number := options.pop(name)) is not None}
-    for name, number in given.items():
-        option = f"--{name.replace('_', '-')}"
-        require(number >= fewest[name], option, f"at least {fewest[name]}", number)
-    trust, noise = options.pop("trust_server"), options["epsilon"] is not None
-    asking = [name for name in TRUST if given.get(name) and not noise]
-    if asking and not (trust or dry_run):
-        noisy = "with --epsilon, or " if asking[0] == "classes" else ""
-        rule = f"given {noisy}with --trust-server: {TRUST[asking[0]]}"
-        raise ArgumentError(f"--{asking[0]}", rule, given[asking[0]])
-    trust = bool(asking)  # it opens nothing else
-    return Limits(**given, weight=options.pop("allow_weight"), trust_server=trust)
-
-
-def _check_options(options: dict[str, Any]) -> None:
-    """Refuse what cannot work before anything is read."""
+def _check_options(options: dict[str, Any]) -> bool:
+    """Refuse what cannot work before anything is read; return whether answers have noise."""
     choices_of(options)
-    epsilon = options["epsilon"]
+    epsilon, trust = options["epsilon"], options.pop("trust_server")
+    if (epsilon is None) == (not trust):
+        raise HopfedError(
+            "say how you take part, in one of two ways: --epsilon E, where the server is not "
+            f"trusted and every sum has noise, or --trust-server: {TRUST}"
+        )
     require(epsilon is None or epsilon > 0, "--epsilon", "a number above 0", epsilon)
     require(options["patience"] > 0, "--patience", "a number above 0", options["patience"])
     require(0 < options["delta"] < 1, "--delta", "a number in (0, 1)", options["delta"])
+    return epsilon is not None
 
 
 def _join(
     rows: Any,
     names: tuple[str, ...],
     filed: np.ndarray | None,
-    limits: Any,
+    ledger: Any,
     *,
     server: str,
     ca: Path,
@@ -226,42 +129,33 @@ def _join(
     patience: float,
     out_file: Path | None,
     coding: Any,
-    others: bool = False,
 ) -> None:
     from hopfed._lib.home_folder import home
     from hopfed.cli.machines.watching import Watching
-    from hopfed.federation.engines.flower.client import ClientProcess, client_folder
-    from hopfed.federation.engines.flower.kept_states import KeptStates
-    from hopfed.federation.engines.flower.keys import private_key, read
-    from hopfed.federation.engines.flower.limited_log import Sparing
-    from hopfed.federation.engines.flower.node import Node
+    from hopfed.federation.machines.client import ClientProcess, client_folder
+    from hopfed.federation.machines.kept_states import KeptStates
+    from hopfed.federation.machines.keys import client_key, read
+    from hopfed.federation.machines.limited_log import Sparing
+    from hopfed.federation.machines.node import Node
     from hopfed.hopfield.allowed import ALLOWED
-    from hopfed.hopfield.site.budget import Ledger
-    from hopfed.hopfield.site.consent import Owner
     from hopfed.hopfield.site.named_owner import NamedOwner, laid_out
-    from hopfed.hopfield.site.released import Released
+    from hopfed.hopfield.site.owner import Owner
 
     address(server, "--server")
-    keys = private_key(key)
-    folder = client_folder(home(), keys[1])
-    ledger = Ledger(home() / "privacy", others=others)
+    own = client_key(key)
+    folder = client_folder(home(), own[0])
     if epsilon is not None:
         ledger.check(rows)  # before the server is asked anything
-    records = home() / "released"
-    released = Released.of(records, rows)
-    owner = Owner(rows, _secret(folder), epsilon, delta, ledger, limits, released)
+    owner = Owner(rows, _secret(folder), epsilon, delta, ledger)
     joined = Joined(NamedOwner(owner, names, filed), say)
     node = Node(KeptStates(folder / "states"), joined.adapt, trusted=ALLOWED, private=True)
-    process = ClientProcess(server, read(ca, "--ca"), keys, node, folder, patience, say)
-    # Not in which file: by its name, a digest, who reads this could confirm a guess of the rows.
-    say(f"what leaves is recorded in the folder {records}")
-
+    process = ClientProcess(server, read(ca, "--ca"), own, node, folder, patience, say)
     node.say = Sparing(say)
     node.watch = watching = Watching(joined, process.finished, node.say)
     last = watching.through(process.run)
     order, called = joined.order(last)
-    own = rows if filed is None else laid_out(rows, filed)
-    _finish(last.down, len(order), out_file, order, called, coding, own)
+    rows = rows if filed is None else laid_out(rows, filed)
+    _finish(last.down, len(order), out_file, order, called, coding, rows)
 
 
 def _finish(
@@ -312,7 +206,7 @@ def _judged(told: Any, order: Any, rows: Any, names: Any, coding: Any) -> Any:
 
 def _secret(folder: Path) -> int:
     """Secret of this client, made once."""
-    from hopfed.federation.engines.flower.private import replacing_private
+    from hopfed.federation.machines.private import replacing_private
 
     path = folder / "secret"
     try:

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from hopfed.tables.coding import Coding
 
 OUT = (*RUN, ".npy", ".csv", ".json", ".parquet")  # endings of what a client writes
-TRAVELS = (
-    "Names of columns do not leave. But a server that tells its own learns whether yours are "
-    "these, and one that tells none gets two digests of yours (SHA-256), by which it can see "
-    "whether a guess of all of them is right.\n"
-)
 
 
 @dataclass

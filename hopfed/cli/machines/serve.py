@@ -23,7 +23,6 @@ from hopfed.federation.faults import Fault
 
 LONGEST = 2_000  # characters of a line of the log
 GOODBYE = 5.0  # seconds that the last word to the clients may take
-ASKING = ["groups=4", "votes=yes"]  # settings of --questions
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
 
@@ -39,19 +38,16 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
     "--rounds", type=COUNT, help="Rounds that clients deal their rows out to. [default: 1]"
 )
 @click.option("--minimum", type=COUNT, help="Clients that a round needs. [default: more than half]")
-@click.option("--epsilon", type=NUMBER, help="Ask for releases with noise of this epsilon.")
-@click.option("--delta", type=NUMBER, help="Its delta. [default: 1e-05]")
 @click.option(
-    "--questions",
-    is_flag=True,
-    help="Ask about directions and patterns, too; clients that `join --questions 1 "
-    "--trust-server` answer.",
+    "--epsilon",
+    type=NUMBER,
+    help="Ask for sums with noise of this epsilon; without, clients join --trust-server.",
 )
+@click.option("--delta", type=NUMBER, help="Its delta. [default: 1e-05]")
 @click.option(
     "--graded",
     is_flag=True,
-    help="Ask for sums over classes of rows with gaps; clients that `join --classes N` with "
-    "--trust-server answer, or with --epsilon where the server asks for noise.",
+    help="Ask for sums over classes: rows may have gaps, and columns rates of their own.",
 )
 @click.option("--liars", type=NUMBER, help="Share of clients that may lie together. [default: 0.1]")
 @click.option(
@@ -83,14 +79,15 @@ LATE = 30.0  # seconds to wait for clients of a run that is complete: they may h
 def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     """Serve a federation to clients that run `hopfed join`, over TLS.
 
-    This process runs Flower's Fleet API and the rounds. A client that does not answer in time is
-    left out of that round, as long as --minimum clients answer, by default more than half of all:
-    otherwise the first client to come would be the whole federation. The run file is written after
-    every round; in the end it holds the archetypes for `hopfed export`, `assign` and `complete`.
+    Clients come in with the certificates of `hopfed certs`, and nobody else. One that does not
+    answer in time is left out of that round, as long as --minimum clients answer, by default more
+    than half of all: otherwise the first client to come would be the whole federation. The run file
+    is written after every round; in the end it holds the archetypes for `hopfed export`, `assign`
+    and `complete`.
 
-    Clients are asked for operators, and nothing else. With --questions they are asked for group
-    projections (--set groups=4) and votes (--set votes=yes), too, which find more archetypes where
-    these are many or faint; of a client that answers no questions, the operators count.
+    Clients are asked for operators, then for sums of random groups along the directions found, and
+    for votes on the patterns. With --epsilon they are asked once, for operators with noise, and
+    with --graded for sums over classes of rows.
 
     Columns are matched by name, in whatever order a client has them, and a client that has others
     is refused. Where --columns is a number, clients are first asked for digests of the names, and
@@ -111,8 +108,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     from hopfed.cli.runs.show import print_summary
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
-    from hopfed.federation.engines.flower.keys import public_keys
-    from hopfed.federation.engines.flower.server import FlowerServer, Listening
+    from hopfed.federation.machines.server import Listening, Server
     from hopfed.hopfield.told import read
     from hopfed.runs import blaming
 
@@ -126,9 +122,9 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     check_outputs(("--out", out_file, RUN), inputs=sorted(keys.glob("*")), resume=resume)
     host, port = address(options["listen"], "--listen")
     limit = int(options["limit"] * 1e6)
-    listening = Listening(host, port, keys / "server.pem", keys / "server.key", limit)
+    listening = Listening(host, port, keys, limit)
     seconds = -time.perf_counter()
-    with FlowerServer(listening, public_keys(keys, config.clients), say) as server:
+    with Server(listening, config.clients, say) as server:
         say(f"listening on {host}:{server.port} for {config.clients} clients")
         sender = server.engine(config.name, options["timeout"])
         engine = _ReportingEngine(sender)
@@ -282,15 +278,10 @@ def _config(experiment: Any, out_file: Path, resume: bool, options: dict[str, An
         config = replace(config, columns=number, names=names or kept)
     named = ("clients", "rounds", "minimum", "epsilon", "delta", "robust", *GUARDS)
     given = [f"{n}={describe(options[n])}" for n in named if options[n] is not None]
-    if options["questions"]:
-        given += ASKING
     given += ["graded=yes"] if options["graded"] else []
     config = with_settings(config, [*given, *options["settings"]])
     least = options["minimum"] is None or options["minimum"] >= 1
     require(least, "minimum", f"1 to the {config.clients} clients", options["minimum"])
-    if options["questions"] and config.epsilon < float("inf"):
-        rule = "left out with --epsilon: clients release operators with noise, and nothing else"
-        raise ArgumentError("--questions", rule, "both")
     if held is not None:
         require_settings(held, to_plain(config), out_file)
     return config

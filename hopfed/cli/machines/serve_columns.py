@@ -125,7 +125,7 @@ def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[st
     ------
     HopfedError : they do not.
     """
-    from hopfed.federation.engines.flower.engine import GRACE
+    from hopfed.federation.machines.server import GRACE
     from hopfed.hopfield.headers import settled
     from hopfed.hopfield.liars.claims import suspects
 

@@ -165,12 +165,8 @@ def _plain(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> None
         if together:
             _explain(_PROMISED)
         if options["epsilon"] is not None:
-            from hopfed.hopfield.site.limits import Limits
-
             out.print(
-                f"\nThe second table is of operators with noise, of all clients' rows together; "
-                f"`hopfed join` answers from {Limits().batch(sites):,} rows of a client or more in "
-                "each round, unless told otherwise (--smallest-batch)."
+                "\nThe second table is of operators with noise, of all clients' rows together."
             )
 
 

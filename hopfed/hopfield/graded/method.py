@@ -75,7 +75,7 @@ class GradedFederation(GradedSettings):
         rows = as_examples(self.source.examples(context.round, who), gaps=True, least=1)
         if rows.shape[1] != self.n_sites:
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
-        return state, client.answer(rows, down, self.smallest), {}
+        return state, client.answer(rows, down), {}
 
     def server_step(
         self, state: State, messages: Mapping[int, Message], context: Context

@@ -30,7 +30,6 @@ class GradedSettings:
     liars : share of the clients, rounded up, that may lie together: of every entry so many of the
         highest and of the lowest are left out (`robust`), and a new class needs rows of others.
     support : rows that a class must have, in the sums that are remembered; one of fewer is dropped.
-    smallest : rows of a class at a client below which the client sends no sums over them.
 
     Raises
     ------
@@ -56,7 +55,6 @@ class GradedSettings:
     claim: float = float("inf")
     liars: float = 0.0
     support: float = 5.0
-    smallest: int = 1
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -68,7 +66,7 @@ class GradedSettings:
         require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
         require(self.support > 0, "support", "above 0", self.support)
         require(self.looks >= 0, "looks", "at least 0", self.looks)
-        for name in ("steps", "products", "patience", "most", "smallest"):
+        for name in ("steps", "products", "patience", "most"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
     @property

@@ -120,8 +120,6 @@ class Ledger:
     ----------
     folder : of the ledger and its secret; made when something is charged.
     look : only look: write nothing, and keep nobody out.
-    others : whether rows that equal released ones are of other people, with a budget of their own:
-        only their owner knows.
 
     Examples
     --------
@@ -143,7 +141,6 @@ class Ledger:
 
     folder: Path
     look: bool = False
-    others: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a folder that is not there any more."""
@@ -175,13 +172,13 @@ class Ledger:
             is for the owner alone; what `charge` says may be told to a server.
         """
         shared = self._released(rows, elsewhere=True)
-        if shared.any() and not self.others:
+        if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
             raise DataError(
                 f"{number} of these {len(shared)} rows, row {first} first, equal rows that were "
                 "released before, in another file: if they are the same people's, leave them out, "
-                "as a row is released once; if not, join with --other-people; to try several "
-                "owners on one machine, give each a HOPFED_HOME of its own"
+                "as a row is released once; if not, or to try several owners on one machine, join "
+                "with a HOPFED_HOME of their own"
             )
 
     def released(self, rows: Rows) -> int:
@@ -215,8 +212,9 @@ class Ledger:
             marks = marks_of(rows, secret)
             known = next((r for r in held if r.same_rows(marks)), None)
             if known is None:
-                again = _shared(held, marks).any() and not self.others
-                if again:  # in words without numbers: a server may be told this
+                if _shared(
+                    held, marks
+                ).any():  # in words without numbers: a server may be told this
                     raise DataError("a part of these examples was released before, in another file")
                 known = Released(terms, marks[by_chance(marks, secret)])
                 self._write(secret, [*held, known])

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,7 @@ from hopfed.hopfield.headers import (
 )
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.budget import Ledger
-from hopfed.hopfield.site.consent import Owner
-from hopfed.hopfield.site.released import Released
+from hopfed.hopfield.site.owner import Owner
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import with_gaps
 
@@ -133,15 +131,11 @@ class NamedOwner:
         Who is asked what its options rule out would otherwise tell by the reason of its refusal
         whether all of its names are among others, and go on.
         """
-        owner = self.owner
+        epsilon = self.owner.epsilon
         if isinstance(method, GradedFederation):
-            agreed = owner.limits.trust_server and owner.epsilon is None
-        elif isinstance(method, PrivateClasses):
-            agreed = owner.epsilon is not None and method.epsilon <= owner.epsilon
-            agreed = agreed and method.delta <= owner.delta
-        else:
-            return False
-        return agreed and method.exchanges <= owner.limits.classes
+            return epsilon is None
+        agreed = isinstance(method, PrivateClasses) and epsilon is not None
+        return agreed and method.epsilon <= epsilon and method.delta <= self.owner.delta
 
     def _laid_out(self, places: np.ndarray) -> PackedBits | MaskedBits:
         """Rows with their columns at these places; kept, for each question is about the same."""
@@ -215,25 +209,18 @@ class InOrder:
 
 
 def as_recorded(
-    rows: PackedBits | MaskedBits,
-    names: tuple[str, ...],
-    ledger: Ledger,
-    records: Path,
-    noisy: bool = False,
+    rows: PackedBits | MaskedBits, names: tuple[str, ...], ledger: Ledger
 ) -> tuple[PackedBits | MaskedBits, np.ndarray | None]:
-    """Rows with their columns as the records of an owner know them: sorted by name.
+    """Rows with their columns as the ledger of an owner knows them: sorted by name.
 
-    Rows that left with their columns as a file has them, before this rule was made, stay so, unless
-    more of them had noise in sorted order: what had noise must be found again.
+    Rows that had noise with their columns as a file has them, before this rule was made, stay so,
+    unless more of them had noise in sorted order: what had noise must be found again.
 
     Parameters
     ----------
     rows : as they lie in the file.
     names : of their columns, also such as were made up; none leave the rows as they are.
     ledger : of the owner.
-    records : folder of what was released without noise.
-    noisy : whether they are to leave with noise, which is of the columns in sorted order whatever
-        left without noise: after a move of columns the ledger would know neither order.
 
     Returns
     -------
@@ -243,9 +230,7 @@ def as_recorded(
     if (order == np.arange(len(order))).all():
         return rows, None
     by_name, look = laid_out(rows, order), replace(ledger, look=True)
-    left = not noisy and Released.of(records, rows, look=True).rounds is not None
-    known, known_by_name = look.released(rows), look.released(by_name)
-    if known > known_by_name or (left and not known_by_name):
+    if look.released(rows) > look.released(by_name):
         return rows, None
     return by_name, np.argsort(order)
 

@@ -1,7 +1,7 @@
-"""A certificate authority, the server's certificate, and the clients' keys.
+"""A certificate authority, and certificates with their keys for the server and each client.
 
-The server shows a certificate that the authority signed; a client signs its requests with a key
-whose public half the server holds. Whoever has neither is refused.
+Server and clients show certificates that the authority signed, for nothing but their own side. A
+client's name in its certificate is its number. Whoever has none is refused in the handshake.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.supercore.primitives import asymmetric
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from hopfed._lib.outputs import check_folder
 from hopfed.errors import ArgumentError, DataError, shown
-from hopfed.federation.engines.flower.private import check_private, write_new
+from hopfed.federation.machines.private import check_private, write_new
 
-CA, SERVER = "ca", "server"
+CA, SERVER, CLIENT = "ca", "server", "client-"
 DAYS, MOST_DAYS = 365, 36_500
 MOST = 10_000  # clients
 LARGEST = 1 << 20  # bytes of a key or a certificate
@@ -43,9 +42,9 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
 
     Returns
     -------
-    ``ca.pem`` (everyone), ``server.pem`` and ``server.key`` (the server), ``client-0.key`` ...
-    (one client each) and ``client-0.pub`` ... (the server). Only their owner can read keys. The
-    authority's own key is thrown away: nobody can sign another certificate with it.
+    ``ca.pem`` (everyone), ``server.pem`` and ``server.key`` (the server), and ``client-0.key`` ...
+    (one client each: its certificate and its key). Only their owner can read keys. The authority's
+    own key is thrown away: nobody can sign another certificate with it.
 
     Raises
     ------
@@ -80,7 +79,7 @@ def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS
 
 def _files(folder: Path, clients: int) -> list[Path]:
     names = [f"{CA}.pem", f"{SERVER}.pem", f"{SERVER}.key"]
-    names += [f"client-{c}.{kind}" for c in range(clients) for kind in ("key", "pub")]
+    names += [f"client-{c}.key" for c in range(clients)]
     return [folder / name for name in names]
 
 
@@ -92,37 +91,30 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
     yield _pem(_certificate(issuer, authority, issuer, authority, days))
     other = x509.SubjectAlternativeName(names)
     yield _pem(_certificate("hopfed server", key, issuer, authority, days, other))
-    yield asymmetric.private_key_to_bytes(key)
-    for _ in range(clients):
-        private, public = asymmetric.generate_key_pairs()
-        yield asymmetric.private_key_to_bytes(private)
-        yield asymmetric.public_key_to_bytes(public)
+    yield _key(key)
+    for c in range(clients):
+        key = ec.generate_private_key(curve)
+        yield _pem(_certificate(f"{CLIENT}{c}", key, issuer, authority, days)) + _key(key)
 
 
-def public_keys(folder: Path, clients: int) -> list[bytes]:
-    """Public keys of the clients 0 .. clients - 1, in the form that Flower compares."""
-    keys = [_public(folder / f"client-{c}.pub") for c in range(clients)]
-    if len(set(keys)) < len(keys):
-        raise DataError(f"{folder}: two clients have the same key")
-    return keys
-
-
-def private_key(path: Path) -> tuple[Any, Any]:
-    """Private and public key of a client.
+def client_key(path: Path) -> tuple[bytes, bytes]:
+    """Certificate and key of a client, PEM.
 
     Raises
     ------
-    DataError : not a key, or one that others can read.
+    DataError : not such a file, or one that others can read.
     """
     data = read(path, "--key")
     try:
-        private = asymmetric.bytes_to_private_key(data)
-        if not isinstance(private, ec.EllipticCurvePrivateKey):
-            raise ValueError("of another kind")
+        certificate, begin, rest = data.partition(b"-----BEGIN PRIVATE KEY-----")
+        key = begin + rest
+        public = serialization.load_pem_private_key(key, None).public_key()
+        if x509.load_pem_x509_certificate(certificate).public_key() != public:
+            raise ValueError("of two clients")
     except (ValueError, TypeError):
         raise DataError(f"{path}: not a client's key, as `hopfed certs` makes them") from None
     check_private(path)
-    return private, private.public_key()
+    return certificate, key
 
 
 def read(path: Path, argument: str) -> bytes:
@@ -138,15 +130,6 @@ def read(path: Path, argument: str) -> bytes:
         raise ArgumentError(argument, f"a file ({why})", path) from None
 
 
-def _public(path: Path) -> bytes:
-    data = read(path, "--keys")
-    try:
-        found: bytes = asymmetric.public_key_to_bytes(asymmetric.bytes_to_public_key(data))
-        return found
-    except (ValueError, AttributeError):
-        raise DataError(f"{path}: not a public key, as `hopfed certs` makes them") from None
-
-
 def _certificate(
     subject: str,
     key: ec.EllipticCurvePrivateKey,
@@ -156,6 +139,8 @@ def _certificate(
     names: x509.SubjectAlternativeName | None = None,
 ) -> x509.Certificate:
     now = datetime.datetime.now(datetime.UTC)
+    own = subject == issuer
+    use = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
     builder = (
         x509.CertificateBuilder()
         .subject_name(_named(subject))
@@ -164,8 +149,10 @@ def _certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ a little
         .not_valid_after(now + datetime.timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=names is None, path_length=None), critical=True)
+        .add_extension(x509.BasicConstraints(ca=own, path_length=None), critical=True)
     )
+    if not own:
+        builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
     if names is not None:
         builder = builder.add_extension(names, critical=False)
     return builder.sign(signer, hashes.SHA256())
@@ -187,3 +174,8 @@ def _name(host: str) -> x509.GeneralName:
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _key(key: ec.EllipticCurvePrivateKey) -> bytes:
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())

@@ -1,7 +1,7 @@
 """A node: what a client does with a request.
 
 A request names the state to step from, which stays with the node
-(`hopfed.federation.engines.flower.kept_states`), so that a request that is repeated, or made again
+(`hopfed.federation.machines.kept_states`), so that a request that is repeated, or made again
 by a server that was resumed, is answered from the same state with the same answer: steps draw from
 (seed, round, client) alone. Whatever a request holds, the answer to it is an answer.
 """
@@ -14,17 +14,13 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-from flwr.app import Context as FlowerContext
-from flwr.app import Message as FlowerMessage
-from flwr.app import RecordDict
-from flwr.clientapp import ClientApp
 
 from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, RunFileError, shown
 from hopfed.federation.contract import Context, Method, Metrics, State
-from hopfed.federation.engines.flower.kept_states import KeptStates
-from hopfed.federation.engines.flower.wire import Reply, Request, read_request, write_reply
 from hopfed.federation.faults import Fault
+from hopfed.federation.machines.kept_states import KeptStates
+from hopfed.federation.machines.wire import Reply, Request, read_request, write_reply
 from hopfed.federation.messages import Message, as_message, digest
 from hopfed.federation.recipes import Trusted, rebuild
 
@@ -70,25 +66,25 @@ class Node:
     say: Callable[[str], object] = lambda _: None
     _answered: dict[tuple[Any, ...], Reply] = field(default_factory=dict)
 
-    def app(self) -> ClientApp:
-        """Return the Flower app of this node."""
-        app = ClientApp()
+    def written(self, data: bytes) -> bytes:
+        """Answer a question in bytes; an error is an answer, too."""
+        reply = self.answer(data)
+        try:
+            return write_reply(reply)
+        except Exception as error:  # a step that answers what cannot travel
+            reason = shown(error) if isinstance(error, HopfedError) else type(error).__name__
+            self.say(f"an answer that cannot be sent: {reason}")
+            return write_reply(Reply(fault=Fault.RAISED, reason=reason))
 
-        @app.query()  # type: ignore[untyped-decorator, unused-ignore]
-        def query(message: FlowerMessage, _: FlowerContext) -> FlowerMessage:
-            return FlowerMessage(self._written(self.answer(message)), reply_to=message)
-
-        return app
-
-    def answer(self, message: FlowerMessage) -> Reply:
-        """Answer a Flower message; an error is an answer, too.
+    def answer(self, data: bytes) -> Reply:
+        """Answer a question.
 
         Raises
         ------
         RunFileError : what `watch` keeps for the owner cannot be written; nothing else is raised.
         """
         try:
-            request = read_request(message.content)
+            request = read_request(data)
         except Exception as error:  # whatever was sent
             ours = isinstance(error, DataError)
             reason = shown(error if ours else f"no request: {type(error).__name__}")
@@ -107,14 +103,6 @@ class Node:
         except Exception as error:  # of what was sent
             self.say(shown(f"what the server says cannot be used: {error}"))
         return reply
-
-    def _written(self, reply: Reply) -> RecordDict:
-        try:
-            return write_reply(reply)
-        except Exception as error:  # a step that answers what cannot travel
-            reason = shown(error) if isinstance(error, HopfedError) else type(error).__name__
-            self.say(f"an answer that cannot be sent: {reason}")
-            return write_reply(Reply(fault=Fault.RAISED, reason=reason))
 
     def _reply(self, request: Request) -> Reply:
         c = request.context

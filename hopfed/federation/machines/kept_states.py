@@ -22,7 +22,7 @@ import numpy as np
 
 from hopfed.errors import DataError, LocalError
 from hopfed.federation.contract import State
-from hopfed.federation.engines.flower.private import private_folder, replacing_private
+from hopfed.federation.machines.private import private_folder, replacing_private
 from hopfed.federation.messages import as_message, digest
 from hopfed.federation.packing import chunks, unpack
 

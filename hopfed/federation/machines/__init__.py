@@ -1,0 +1,16 @@
+"""A federation across machines: `hopfed serve` and `hopfed join`, over gRPC with mutual TLS.
+
+A client opens one stream to the server; questions come down in it and answers go up. The
+certificate that a client shows is its identity, so a stranger ends in the handshake, before a byte
+is read. Clients open no port, and run no code of the server.
+
+keys : an authority, the server's certificate and a certificate for each client.
+wire : questions and answers as bytes; arrays travel as they lie in memory, never as a pickle.
+requests : calls as questions, and answers as outcomes.
+node : what a client does with a question, and the states that stay with it.
+kept_states : those states.
+server : the server's side, and the engine whose steps the clients make.
+client : the client's side: one process that answers.
+limited_log : what a client says of a server, each kind of line once.
+private : folders and files that their owner alone may read.
+"""

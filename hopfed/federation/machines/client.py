@@ -1,0 +1,228 @@
+"""The client's side: one process that answers what comes down its stream.
+
+It opens one connection to the server, which shows a certificate of the authority, and one stream
+in it. It opens no port, and neither fetches nor runs anything that the server offers.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+
+from hopfed._lib.home_folder import HOME
+from hopfed._lib.other_accounts import own_folder
+from hopfed.errors import ArgumentError, DataError, HopfedError, shown
+from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.private import private_folder
+from hopfed.federation.machines.server import CALL, NUMBER, OPTIONS, WELCOME, grpc
+from hopfed.federation.machines.wire import LIMIT, Gathered, parts
+
+LINES = 20  # about a server that makes no sense; it must not fill the log with them
+SOON, RARELY = 0.2, 2.0  # seconds between two attempts to come in
+GOODBYE = 2.0  # seconds in which the last answer leaves
+WAY = "; does hopfed serve run there, with this address and port (--listen), and let others in?"
+
+
+class GarbledError(Exception):
+    """What the server sent is not what a server of hopfed sends."""
+
+
+@dataclass
+class ClientProcess:
+    """A client and its way to the server.
+
+    Attributes
+    ----------
+    server : host:port.
+    authority : certificate that the server's must be signed by, PEM.
+    key : certificate of the client and its key, PEM.
+    node : what answers.
+    folder : of this client alone.
+    patience : seconds without a server after which to give up.
+    say : is told in words what happens.
+    limit : bytes that a message of the server may have.
+    finished : whether there is nothing more to wait for.
+    """
+
+    server: str
+    authority: bytes
+    key: tuple[bytes, bytes]
+    node: Node
+    folder: Path
+    patience: float
+    say: Callable[[str], object]
+    limit: int = LIMIT
+    finished: threading.Event = field(default_factory=threading.Event)
+    _heard: float = 0.0  # moment of the server's last word that made sense
+    _told: set[str] = field(default_factory=set)  # what was said of it since it made sense
+    _away: bool = True
+    _stream: Any = None
+
+    def run(self) -> None:
+        """Answer until the federation is over, whatever the server sends.
+
+        Raises
+        ------
+        HopfedError : the server is not the one of the certificate, refuses the key, or is gone.
+        """
+        self.node.say = self.say
+        credentials = self._credentials()
+        with _alone(self.folder):
+            self._heard = time.monotonic()
+            try:
+                while not self.finished.is_set():
+                    self._come_in(credentials)
+            except HopfedError:  # and not where it is stopped, to go on when it is started again
+                self.node.kept.close()
+                raise
+            self.node.kept.close()
+
+    def leave(self) -> None:
+        """End, whatever is under way; may be called from another thread."""
+        self.finished.set()
+        if self._stream is not None:
+            self._stream.cancel()
+
+    def _credentials(self) -> Any:
+        try:
+            x509.load_pem_x509_certificate(self.authority)
+        except ValueError:
+            raise HopfedError("--ca: not a certificate, as `hopfed certs` makes them") from None
+        certificate, key = self.key
+        return grpc.ssl_channel_credentials(self.authority, key, certificate)
+
+    def _come_in(self, credentials: Any) -> None:
+        """Open a stream, and answer in it as long as it lasts."""
+        up: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        with grpc.secure_channel(self.server, credentials, OPTIONS) as channel:
+            self._stream = stream = channel.stream_stream(CALL)(iter(up.get, None))
+            taken = False
+            try:
+                taken = WELCOME in stream.initial_metadata()
+                if taken:  # else to read says why not
+                    self._welcome()
+                self._listen(stream, up)
+                self._heard = time.monotonic()
+                self._bear("the server ended the connection")
+            except grpc.RpcError as error:
+                if taken:  # until now it was there
+                    self._heard = time.monotonic()
+                self._lost(error)
+            except GarbledError as error:
+                self._bear(str(error))
+            finally:
+                up.put(None)
+                stream.cancel()
+
+    def _welcome(self) -> None:
+        if self._away:
+            self.say(f"joined {self.server}")
+        self._away = False
+
+    def _listen(self, stream: Any, up: queue.SimpleQueue[bytes | None]) -> None:
+        """Answer what comes."""
+        gathered = Gathered(self.limit + NUMBER)
+        for part in stream:
+            try:
+                whole = gathered.add(part)
+            except DataError as error:
+                raise GarbledError(str(error)) from None
+            if whole is None:
+                continue
+            for each in parts(whole[:NUMBER] + self.node.written(whole[NUMBER:])):
+                up.put(each)
+            self._told.clear()
+            self._heard = time.monotonic()
+            if self.finished.is_set():
+                up.put(None)
+                self._leave(stream)
+                return
+
+    def _leave(self, stream: Any) -> None:
+        """Let the last answer go out, as long as the server takes it."""
+        over = threading.Event()
+        stream.add_callback(over.set)
+        over.wait(GOODBYE)
+
+    def _lost(self, error: Any) -> None:
+        """Say why there is no stream, or end where there will be none."""
+        code, words = error.code(), str(error.details() or "")
+        if "handshake failed" in words or "Hostname Verification" in words:
+            raise HopfedError(
+                f"{self.server}: its certificate is not signed by the authority in --ca, or is not "
+                f"for this address; nothing was sent"
+            )
+        if code == grpc.StatusCode.PERMISSION_DENIED:
+            raise HopfedError(f"{self.server}: this client's key is not of that federation")
+        if code == grpc.StatusCode.ALREADY_EXISTS:
+            words = "this key is in use by another process, here or on another machine"
+        elif code == grpc.StatusCode.RESOURCE_EXHAUSTED:
+            words = "the server refused the answer: it is larger than its limit"
+        elif any(word in words for word in ("refused", "imed out", "lookup", "unreachable")):
+            words = f"no connection{WAY}"
+        elif code == grpc.StatusCode.UNAVAILABLE:
+            words = "the connection is closed at once: is this client's key of that federation?"
+        self._bear(words or code.name)
+
+    def _bear(self, words: str) -> None:
+        """Wait a while after a failure, or give up."""
+        if self.finished.is_set():
+            return
+        words = shown(next(iter(words.splitlines()), "").rstrip("."))
+        silent = time.monotonic() - self._heard
+        if silent > self.patience:
+            raise HopfedError(f"{self.server}: {words}, for {silent:.0f} s")
+        if words not in self._told and len(self._told) < LINES:
+            wait = f"asked again for {self.patience:.0f} s (--patience)"
+            self.say(f"waiting for {self.server}: {words}; {wait}")
+            self._told.add(words)
+            self._away = True
+        self.finished.wait(min(SOON + silent / 4, RARELY))
+
+
+def client_folder(home: Path, certificate: bytes) -> Path:
+    """Folder of the client that has this certificate, for its owner alone.
+
+    Raises
+    ------
+    ArgumentError : it cannot be made, or nothing can be written there.
+    """
+    folder = home / "sites" / hashlib.sha256(certificate).hexdigest()[:16]
+    try:
+        own_folder(home)
+        for mine in (folder.parent, folder):
+            private_folder(mine)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (OSError, ValueError) as error:
+        rule = f"a folder that can be used ({getattr(error, 'strerror', None) or error})"
+        raise ArgumentError(HOME, rule, home) from None
+    return folder
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep a second process of the same client out."""
+    path = folder / "lock"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise HopfedError(f"{path}: cannot be used: {error.strerror}") from None
+    with open(handle, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise HopfedError("this client is running already, in another process") from None
+        yield

@@ -1,0 +1,353 @@
+"""The server's side across machines: streams of clients, and the engine whose steps they make.
+
+A client's stream is known by the certificate of its connection. The questions of an exchange go to
+every client that is there, and to each that comes while it lasts; so a client that was killed is
+asked again when it is back. An answer counts once, for the exchange that it names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, shown
+from hopfed.federation.contract import Method
+from hopfed.federation.engines import Call, Outcome
+from hopfed.federation.faults import REASON, Fault
+from hopfed.federation.machines.keys import CLIENT
+from hopfed.federation.machines.private import check_private
+from hopfed.federation.machines.requests import client_of, outcome_of, requests_of
+from hopfed.federation.machines.wire import (
+    LIMIT,
+    PART,
+    Gathered,
+    Reply,
+    parts,
+    read_reply,
+    write_request,
+)
+from hopfed.federation.messages import Message
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it says on stderr what we say in words
+try:
+    import grpc
+except ImportError:
+    raise BackendError("grpcio is not installed: pip install 'hopfed[machines]'") from None
+
+GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
+NUMBER = 8  # bytes before a message: the number of its exchange
+CALL = "/hopfed/session"
+WELCOME = ("hopfed", "1")  # what a client is told first
+MOVES = 1_000  # lines about clients that come, go and are refused
+OPTIONS = (  # of the library, for both sides
+    ("grpc.max_receive_message_length", PART + 64),
+    ("grpc.max_send_message_length", PART + 64),
+    ("grpc.keepalive_time_ms", 20_000),  # whoever is gone without a word is known after this
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.enable_http_proxy", 0),
+)
+
+T = TypeVar("T")
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where a server listens, as whom, and how much a client may send.
+
+    Attributes
+    ----------
+    host, port : address; port 0 takes a free one.
+    folder : of ``ca.pem``, ``server.pem`` and ``server.key``.
+    limit : bytes of a client's answer.
+    """
+
+    host: str
+    port: int
+    folder: Path
+    limit: int = LIMIT
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ArgumentError("limit", "at least 1 byte", self.limit)
+        for name in ("ca.pem", "server.pem", "server.key"):
+            if not (self.folder / name).is_file():
+                raise ArgumentError("--keys", f"a folder with {name}", self.folder)
+        check_private(self.folder / "server.key")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.folder / "server.pem", self.folder / "server.key")
+            context.load_verify_locations(self.folder / "ca.pem")
+        except OSError:  # what ssl raises
+            rule = "a folder with the server's certificate and its own key"
+            raise ArgumentError("--keys", rule, self.folder) from None
+
+    def credentials(self) -> Any:
+        """TLS that lets nobody in without a certificate of the authority."""
+        key, chain, ca = (
+            (self.folder / name).read_bytes() for name in ("server.key", "server.pem", "ca.pem")
+        )
+        return grpc.ssl_server_credentials([(key, chain)], ca, require_client_auth=True)
+
+
+@dataclass
+class _Exchange:
+    """Questions under way, and the answers so far, by client."""
+
+    number: int
+    asked: Mapping[int, bytes]
+    replies: dict[int, Reply] = field(default_factory=dict)
+
+    def frames(self, client: int) -> bytes | None:
+        if client in self.replies or client not in self.asked:
+            return None
+        return self.number.to_bytes(NUMBER, "little") + self.asked[client]
+
+
+class Server:
+    """Listens for clients; a context manager.
+
+    Parameters
+    ----------
+    listening : where, and as whom.
+    clients : their number L; client c shows the certificate of the name ``client-c``.
+    say : is told in words which clients come and go, and what is refused.
+    """
+
+    def __init__(self, listening: Listening, clients: int, say: Say):
+        self.listening, self.clients, self.say = listening, clients, say
+        self.port = 0
+        self._streams: dict[int, asyncio.Queue[bytes]] = {}
+        self._exchange = _Exchange(0, {})
+        self._missed: set[int] = set()  # clients that were not there in the last exchange
+        self._said = 0
+
+    def __enter__(self) -> Server:
+        self._loop = asyncio.new_event_loop()
+        self._changed = asyncio.Event()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        try:
+            self._run(self._start())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._stop())
+        self._end()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _start(self) -> None:
+        own = (("grpc.so_reuseport", 0), ("grpc.server_handshake_timeout_ms", 20_000))
+        own += (("grpc.http2.min_ping_interval_without_data_ms", 5_000),)
+        self._server = grpc.aio.server(
+            options=(*OPTIONS, *own), maximum_concurrent_rpcs=2 * self.clients + 8
+        )
+        handler = grpc.stream_stream_rpc_method_handler(self._session)
+        service, _, name = CALL[1:].partition("/")
+        generic = grpc.method_handlers_generic_handler(service, {name: handler})
+        self._server.add_generic_rpc_handlers((generic,))
+        host, port = self.listening.host, self.listening.port
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            self.port = self._server.add_secure_port(where, self.listening.credentials())
+        except RuntimeError:
+            self.port = 0
+        if not self.port:
+            raise ArgumentError("--listen", "an address of this machine that is free", where)
+        await self._server.start()
+
+    async def _stop(self) -> None:
+        """Stop listening, and wait for the streams to end: the loop must outlive them."""
+        await self._server.stop(0.2)
+        while self._streams:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+
+    def engine(self, run: str, timeout: float) -> MachinesEngine:
+        """Return the engine whose clients are those of this server."""
+        return MachinesEngine(self, run, timeout)
+
+    def online(self) -> list[int]:
+        """Clients that are there."""
+        return sorted(self._streams)
+
+    def wait(self, minimum: int, seconds: float) -> None:
+        """Wait until `minimum` clients are there.
+
+        Raises
+        ------
+        HopfedError : they are not, after that time.
+        """
+        deadline = time.monotonic() + seconds
+        while len(there := self.online()) < minimum:
+            if time.monotonic() > deadline:
+                raise HopfedError(
+                    f"{len(there)} of at least {minimum} clients joined within {seconds:g} s; "
+                    "start the others and continue with --resume"
+                )
+            time.sleep(0.02)
+
+    def ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Reply]:
+        """Answers of clients to their questions; a fault where none came in time."""
+        return self._run(self._ask(questions, seconds))
+
+    async def _ask(self, questions: Mapping[int, bytes], seconds: float) -> dict[int, Reply]:
+        began = time.monotonic()
+        self._exchange = now = _Exchange(self._exchange.number + 1, questions)
+        for client, stream in self._streams.items():
+            if frame := now.frames(client):
+                stream.put_nowait(frame)
+        patient = min(seconds, GRACE)
+        while len(now.replies) < len(questions):
+            absent = set(questions) - set(now.replies) - set(self._streams)
+            silent = set(questions) - set(now.replies) - absent
+            awaited = absent if not self._streams else absent - self._missed
+            end = began + (seconds if silent else patient if awaited else 0.0)
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), left)
+            except TimeoutError:
+                continue
+        self._missed = set(questions) - set(now.replies) - set(self._streams)
+        spent = f"no answer in {time.monotonic() - began:.1f} s"
+        for client in set(questions) - set(now.replies):
+            why = "it is not there" if client in self._missed else "it is silent"
+            now.replies[client] = Reply(fault=Fault.TIMED_OUT, reason=f"{spent}: {why}")
+        return now.replies
+
+    async def _session(self, requests: Any, context: Any) -> None:
+        """Hear a client as long as its stream lasts."""
+        client = self._client(context)
+        if client is None:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not of this federation")
+        if client in self._streams:
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, "this client is there already")
+        await context.send_initial_metadata((WELCOME,))
+        self._streams[client] = stream = asyncio.Queue()
+        if frame := self._exchange.frames(client):
+            stream.put_nowait(frame)
+        self._tell(f"client {client} joined")
+        self._changed.set()
+        both = [asyncio.ensure_future(self._read(client, requests))]
+        both.append(asyncio.ensure_future(self._write(stream, context)))
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in both:
+                task.cancel()
+            del self._streams[client]
+            self._tell(f"client {client} left")
+            self._changed.set()
+        done, _ = await asyncio.wait(both)
+        failed = next(
+            (e for task in done if not task.cancelled() and (e := task.exception())), None
+        )
+        if isinstance(failed, DataError):
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(failed))
+
+    async def _read(self, client: int, requests: Any) -> None:
+        """Hear what a client sends, until it makes no sense."""
+        gathered = Gathered(self.listening.limit + NUMBER)
+        try:
+            async for part in requests:
+                if (whole := gathered.add(part)) is not None:
+                    self._hear(client, whole)
+        except DataError as error:
+            self._refuse(client, str(error))
+            raise
+
+    def _client(self, context: Any) -> int | None:
+        """Number of the client whose certificate the connection shows."""
+        names = context.auth_context().get("x509_common_name", [b""])
+        found = re.fullmatch(CLIENT + "([0-9]{1,9})", names[0].decode("utf-8", "replace"))
+        return int(found[1]) if found and int(found[1]) < self.clients else None
+
+    async def _write(self, stream: asyncio.Queue[bytes], context: Any) -> None:
+        while True:
+            for part in parts(await stream.get()):
+                await context.write(part)
+
+    def _hear(self, client: int, whole: bytes) -> None:
+        """Take an answer, if it is one to the exchange under way."""
+        now = self._exchange
+        if int.from_bytes(whole[:NUMBER], "little") != now.number or client in now.replies:
+            return
+        try:
+            now.replies[client] = read_reply(whole[NUMBER:])
+        except DataError as error:
+            self._refuse(client, shown(error, REASON))
+        self._changed.set()
+
+    def _refuse(self, client: int, words: str) -> None:
+        self._tell(f"refused: client {client} sent {words}")
+        if client in self._exchange.asked:
+            reply = Reply(fault=Fault.MALFORMED, reason=f"sent {words}")
+            self._exchange.replies.setdefault(client, reply)
+        self._changed.set()
+
+    def _tell(self, words: str) -> None:
+        """Say something about a client, which must not fill the log."""
+        self._said += 1
+        if self._said <= MOVES:
+            self.say(words)
+
+
+class MachinesEngine:
+    """Steps of clients on other machines.
+
+    A state never travels. The engine knows it by name, a digest (`node`): the federation holds the
+    name in its place, and so does the run file.
+
+    Attributes
+    ----------
+    run : name of the federation, under which clients keep their states.
+    timeout : seconds an exchange may take; who has not answered by then has timed out.
+    columns : what is said of the names of columns with every request; nothing at first.
+    """
+
+    def __init__(self, server: Server, run: str, timeout: float):
+        if timeout <= 0:
+            raise ArgumentError("timeout", "above 0 seconds", timeout)
+        self.server, self.run, self.timeout = server, run, timeout
+        self.columns: Message = {}
+
+    def step(self, method: Method, calls: Sequence[Call]) -> list[Outcome]:
+        """Outcomes in the order of `calls`."""
+        requests = requests_of(self.run, method, calls, self.columns)
+        questions = {client_of(r): write_request(r) for r in requests}
+        replies = self.server.ask(questions, self.timeout)
+        return [outcome_of(replies[client_of(r)]) for r in requests]
+
+    def online(self) -> list[int]:
+        """Clients that are there."""
+        return self.server.online()
+
+    def tell(self, method: Method, calls: Sequence[Call], timeout: float) -> None:
+        """Send the last word of a federation to the clients that still listen."""
+        there = set(self.server.online())
+        requests = requests_of(self.run, method, calls, self.columns)
+        last = [replace(r, last=True) for r in requests if client_of(r) in there]
+        self.server.ask({client_of(r): write_request(r) for r in last}, timeout)

@@ -1,0 +1,139 @@
+"""What an owner takes part in, and what a server is told and not told."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from asking import N, Sites, ask, known, method, refused, signs, site
+
+from hopfed._lib.random import stream
+from hopfed.data.batches import Batches
+from hopfed.data.channel import draw_examples, rademacher
+from hopfed.data.readers import as_examples
+from hopfed.errors import DataError
+from hopfed.experiments import serve
+from hopfed.federation.contract import Context
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.federation.messages import digest
+from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.plasticity.rules import Fixed
+from hopfed.hopfield.site.budget import Ledger
+from hopfed.hopfield.site.owner import Owner
+
+
+def examples():
+    return as_examples(signs(40, 30))
+
+
+def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more():
+    rows = examples()
+    plain = serve.Config(columns=30, rounds=2).make()
+    private = serve.Config(columns=30, rounds=2, epsilon=1.0).make()
+    trusting, careful = Owner(rows, 7), Owner(rows, 7, epsilon=1.0)
+    assert trusting.adapt(plain).batches.examples(0, 2).shape == (20, 30)
+    assert careful.adapt(private).method.secret == 7
+    for owner, asked, words in (
+        (careful, plain, "with noise only"),
+        (Owner(rows, 7, epsilon=0.5), private, "more than this client's epsilon"),
+        (Owner(rows, 7, epsilon=1.0, delta=1e-7), private, "more than this client's epsilon"),
+        (trusting, private, "agreed to no epsilon"),
+        (trusting, serve.Config(columns=31).make(), "31 columns"),
+        (trusting, trusting.adapt(plain).method, "does not leave the examples where they are"),
+        (trusting, LocalEngine(), "does not take part in LocalEngine"),
+    ):
+        with pytest.raises(DataError, match=words):
+            owner.adapt(asked)
+
+
+def test_the_same_examples_are_not_released_on_other_terms(tmp_path):
+    """Nor by a new process; on the same terms there is nothing against it."""
+    owner = Owner(examples(), 7, epsilon=2.0, ledger=Ledger(tmp_path))
+    first = serve.Config(columns=30, epsilon=1.0)
+    again = [owner.adapt(first.make()).method.secret for _ in range(2)]
+    assert again[0] == again[1] != 7, "the noise is of the home's secret"
+    for change in ({"epsilon": 0.5}, {"rounds": 2}, {"delta": 1e-6}, {"epsilon": 1 - 1e-9}):
+        with pytest.raises(DataError):
+            owner.adapt(replace(first, **change).make())
+    with pytest.raises(DataError, match="have a privacy budget"):
+        replace(owner, epsilon=None).adapt(serve.Config(columns=30).make())
+
+
+def test_a_release_that_is_repeated_has_the_same_noise_and_another_owner_has_other():
+    rows = examples()
+    asked = serve.Config(columns=30, epsilon=1.0).make()
+
+    def released(secret):
+        agreed = Owner(rows, secret, epsilon=1.0).adapt(asked)
+        _, message, metrics = agreed.client_step(agreed.client_start(0, 0), {}, Context(0, 0, 0, 0))
+        assert set(message) == {"counts", "examples"}, "column sums and weights are releases too"
+        assert metrics == {}
+        return message
+
+    assert digest(released(7)) == digest(released(7)) != digest(released(8))
+    noise = released(7)["counts"].astype(float) - released(8)["counts"]
+    assert np.std(noise) == pytest.approx(np.sqrt(2) * asked.mechanism.scale, rel=0.1)
+
+
+def test_a_federation_of_owners_is_that_of_one_process():
+    """As in the README: 400, 300 and 500 rows of 784 columns over two rounds, to the bit."""
+    rng = stream(0, "readme")
+    xi, config = rademacher(7, 784, rng), serve.Config(columns=784, rounds=2)
+    rows = [as_examples(draw_examples(xi, m, 0.6, rng)[0]) for m in (400, 300, 500)]
+    places = (
+        (config.make(), Sites([Owner(x, 1) for x in rows])),
+        (config.make(Batches(tuple(rows), 2)), LocalEngine()),
+    )
+    states = [None] * 2
+    for t in range(2):
+        for i, (made, engine) in enumerate(places):
+            arrays, states[i] = serve.play(config, made, 0, t, states[i], engine)
+            if i == 0:
+                expected = arrays
+            for name in expected:
+                np.testing.assert_array_equal(arrays[name], expected[name], err_msg=name)
+    found = unpack_patterns(arrays["archetypes/packed"][: int(arrays["archetypes/number"])], 784)
+    assert sorted((found.astype(int) @ xi.T).max(axis=1)) == 7 * [784], "all seven, to the last bit"
+
+
+def test_metrics_stay(tmp_path):
+    for each in (method(), method(rule=Fixed(0.5))):
+        reply = ask(site(tmp_path), each, down=known(rademacher(2, N, stream(0, "asked"))))
+        assert not reply.fault
+        assert reply.metrics == {}
+
+
+def test_rows_of_one_round_are_not_grouped_as_those_of_another(tmp_path):
+    """The state that a request names is that of its round."""
+    node, asked = site(tmp_path, signs(200)), method(2)
+    started = ask(node, asked, 0)
+    basis = {"basis": np.eye(N, dtype=np.float32)[:, :2]}
+    refused(ask(node, asked, 1, 1, started.state, basis), "not that of this round")
+    refused(ask(node, asked, 0, 1, b"", basis), "not that of this round")
+    refused(ask(node, asked, 2, 0), "round must be in 0 .. 1")
+    refused(ask(node, asked, 0, 3, started.state, basis), "exchange must be one of the round")
+
+
+def test_huge_groups_and_bases_are_refused_before_they_are_made(tmp_path):
+    node = site(tmp_path)
+    for groups, width in ((2**20, N), (4, 4000)):
+        asked = method(groups=groups)
+        started = ask(node, asked)
+        down = {"basis": np.zeros((N, width), np.float32)}
+        refused(ask(node, asked, 0, 1, started.state, down), "too many")
+
+
+def test_the_name_of_a_state_does_not_confirm_a_guess(tmp_path):
+    rows = as_examples(signs())
+    reply = ask(site(tmp_path), method())
+    state, _, _ = replace(method(), source=Batches((rows,))).client_step({}, {}, Context(0, 0, 0))
+    assert digest(state) != reply.state
+
+
+@pytest.mark.parametrize("ways", [(), ("--trust-server", "--epsilon", "1")], ids=["none", "both"])
+def test_taking_part_needs_one_of_two_ways(tmp_path, hopfed, ways):
+    np.save(tmp_path / "mine.npy", signs())
+    status, _, err = hopfed("join", "--data", tmp_path / "mine.npy", *ways, "--dry-run")
+    assert status == 2
+    assert "--epsilon E" in err
+    assert "--trust-server" in err
+    assert err.count("\n") == 1

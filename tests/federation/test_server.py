@@ -1,0 +1,280 @@
+"""The door of `hopfed serve`: which clients come in, how much they may send, and how long."""
+
+import socket
+import ssl
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import grpc
+import numpy as np
+import pytest
+
+from hopfed.errors import ArgumentError, HopfedError
+from hopfed.federation.contract import Context
+from hopfed.federation.engines import Call
+from hopfed.federation.faults import Fault
+from hopfed.federation.machines import server as server_module
+from hopfed.federation.machines.client import ClientProcess, _alone
+from hopfed.federation.machines.kept_states import KeptStates
+from hopfed.federation.machines.keys import client_key, make_keys
+from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.server import CALL, NUMBER, OPTIONS, Listening, Server
+from hopfed.federation.machines.wire import Reply, parts, write_reply
+from hopfed.federation.messages import Field
+
+LIMIT = 10**5
+
+
+class Answer:
+    """Every client answers a thousand numbers."""
+
+    def client_start(self, client, seed):
+        return {}
+
+    def client_step(self, state, down, context):
+        return state, {"w": np.full(1000, float(context.client))}, {}
+
+    def expects(self, down, context):
+        return {"w": Field((1000,), "f")}
+
+
+CALLS = [Call({}, {}, Context(0, 0, 0, c)) for c in range(3)]
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    make_keys(folder, 3, ["127.0.0.1"])
+    return folder
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def server(keys, said):
+    with Server(Listening("127.0.0.1", 0, keys, LIMIT), 3, said.append) as listens:
+        yield listens
+
+
+@contextmanager
+def joined(keys, server, folder, c):
+    """A client that answers, in a thread."""
+    folder = folder / f"site-{c}"
+    folder.mkdir(exist_ok=True)
+    made = ClientProcess(
+        f"127.0.0.1:{server.port}",
+        (keys / "ca.pem").read_bytes(),
+        client_key(keys / f"client-{c}.key"),
+        Node(KeptStates(folder / "states"), lambda *_: Answer(), trusted=None),
+        folder,
+        patience=20.0,
+        say=lambda words: None,
+    )
+    made.node.watch = lambda request, _: made.finished.set() if request.last else None
+    thread = threading.Thread(target=made.run, daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.leave()
+        thread.join(20)
+
+
+@contextmanager
+def stream(keys, server, c, up, authority=None):
+    """A client that sends these parts, and then what it likes."""
+    certificate, key = client_key((authority or keys) / f"client-{c}.key")
+    trust = (keys / "ca.pem").read_bytes()
+    credentials = grpc.ssl_channel_credentials(trust, key, certificate)
+    with grpc.secure_channel(f"127.0.0.1:{server.port}", credentials, OPTIONS) as channel:
+        call = channel.stream_stream(CALL)(up, timeout=60)  # which ends where nobody holds it
+        yield call
+
+
+def silent(over):
+    """Parts that do not come."""
+    over.wait(30)
+    yield from ()
+
+
+def answers(engine, clients=(0, 1, 2)):
+    return dict(zip(clients, engine.step(None, [CALLS[c] for c in clients]), strict=True))
+
+
+@pytest.fixture(autouse=True)
+def described(monkeypatch):
+    monkeypatch.setattr(
+        "hopfed.federation.machines.requests.describe", lambda _: ('["list", []]', {})
+    )
+    monkeypatch.setattr("hopfed.federation.machines.node.rebuild", lambda *_: Answer())
+
+
+def test_a_stranger_ends_in_the_handshake_before_a_byte_is_read(keys, server, said, tmp_path):
+    make_keys(tmp_path / "others", 1, ["127.0.0.1"])
+    with (
+        stream(keys, server, 0, iter([b"x"] * 9), tmp_path / "others") as theirs,
+        pytest.raises(grpc.RpcError) as error,
+    ):
+        next(theirs)
+    assert error.value.code() == grpc.StatusCode.UNAVAILABLE
+    with (
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as plain,
+        pytest.raises(grpc.RpcError),
+    ):
+        next(plain.stream_stream(CALL)(iter([b"x"]), timeout=10))
+    assert said == []
+
+
+def test_a_client_does_not_pass_for_the_server_nor_for_one_beyond(keys, tmp_path, said):
+    """The certificate of a client names no address, and one of five is none of three."""
+    make_keys(tmp_path / "five", 5, ["127.0.0.1"])
+    with (
+        Server(Listening("127.0.0.1", 0, tmp_path / "five"), 3, said.append) as server,
+        stream(tmp_path / "five", server, 4, iter([])) as fifth,
+        pytest.raises(grpc.RpcError) as error,
+    ):
+        next(fifth)
+    assert error.value.code() == grpc.StatusCode.PERMISSION_DENIED
+    certificate, key = client_key(keys / "client-0.key")
+    (tmp_path / "c.pem").write_bytes(certificate)
+    (tmp_path / "c.key").write_bytes(key)
+    mine = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    mine.load_cert_chain(tmp_path / "c.pem", tmp_path / "c.key")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def pretend():
+            with suppress(OSError):
+                mine.wrap_socket(listener.accept()[0], server_side=True)
+
+        threading.Thread(target=pretend, daemon=True).start()
+        trust = ssl.create_default_context(cafile=keys / "ca.pem")
+        with (
+            pytest.raises(ssl.SSLCertVerificationError),
+            socket.create_connection(listener.getsockname()) as plain,
+        ):
+            trust.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (lambda n: [(LIMIT + NUMBER + 1).to_bytes(8, "little")], "no message of 1 byte to 0.1"),
+        (lambda n: [(9).to_bytes(8, "little"), bytes(100)], "parts that are more"),
+        (lambda n: [b"x"], "no message"),
+        (lambda n: parts(n + b"\xff" * 50), "not packed arrays"),
+        (lambda n: parts(n + write_reply(Reply(fault=Fault.LATE))), "a reply with fault"),
+    ],
+    ids=["long", "more", "none", "noise", "a fault of others"],
+)
+def test_what_is_no_answer_costs_the_others_nothing(keys, server, said, tmp_path, sent, words):
+    number = (1).to_bytes(NUMBER, "little")
+    with joined(keys, server, tmp_path, 0), joined(keys, server, tmp_path, 1):
+        began = threading.Event()
+
+        def up():
+            began.wait(20)
+            yield from sent(number)
+            time.sleep(0.2)
+
+        with stream(keys, server, 2, up()) as third:
+            server.wait(3, 20.0)
+            threading.Thread(target=lambda: (next(third, None), began.set()), daemon=True).start()
+            found = answers(server.engine("run", 30.0))
+    assert [found[c].fault for c in range(3)] == [Fault.NONE, Fault.NONE, Fault.MALFORMED]
+    assert words in found[2].reason
+    assert found[1].message["w"][0] == 1.0
+    assert any("refused: client 2 sent" in line for line in said)
+
+
+def test_a_client_that_stalls_costs_the_exchange_its_time_and_no_more(keys, server, tmp_path):
+    over = threading.Event()
+    with joined(keys, server, tmp_path, 0), stream(keys, server, 2, silent(over)):
+        server.wait(2, 20.0)
+        began = time.monotonic()
+        found = answers(server.engine("run", 2.0), (0, 2))
+        assert 2.0 <= time.monotonic() - began < 10.0
+        over.set()
+    assert found[0].fault == Fault.NONE
+    assert found[2].fault == Fault.TIMED_OUT
+    assert found[2].reason.endswith("it is silent")
+
+
+def test_a_client_that_comes_back_is_asked_again(keys, server, tmp_path):
+    engine, found = server.engine("run", 30.0), {}
+    asking = threading.Thread(target=lambda: found.update(answers(engine, (0, 1))))
+    with joined(keys, server, tmp_path, 0):
+        with stream(keys, server, 1, silent(threading.Event())) as dying:
+            server.wait(2, 20.0)
+            asking.start()
+            next(dying)  # it is asked, and dies
+        with joined(keys, server, tmp_path, 1):
+            asking.join(20)
+    assert [found[c].fault for c in (0, 1)] == [Fault.NONE, Fault.NONE]
+
+
+def test_one_that_is_gone_is_waited_for_once(keys, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(server_module, "GRACE", 2.0)
+    engine, spent = server.engine("run", 30.0), []
+    with joined(keys, server, tmp_path, 0):
+        server.wait(1, 20.0)
+        for _ in range(2):
+            began = time.monotonic()
+            found = answers(engine, (0, 1))
+            spent.append(time.monotonic() - began)
+    assert found[1].reason.endswith("it is not there")
+    assert spent[0] >= 2.0
+    assert spent[1] < 2.0
+
+
+def test_an_answer_to_another_exchange_is_none(keys, server, tmp_path):
+    def up():
+        yield from parts((99).to_bytes(NUMBER, "little") + write_reply(Reply(b"x")))
+        time.sleep(3)
+
+    with stream(keys, server, 2, up()):
+        server.wait(1, 20.0)
+        found = answers(server.engine("run", 1.0), (2,))
+    assert found[2].fault == Fault.TIMED_OUT
+
+
+def test_a_key_that_another_process_uses_is_said_to_be_in_use(keys, server, tmp_path):
+    """As with another home, or on another machine, whose lock this one does not see."""
+    with joined(keys, server, tmp_path, 0):
+        server.wait(1, 20.0)
+        told = []
+        (tmp_path / "second").mkdir()
+        second = ClientProcess(
+            f"127.0.0.1:{server.port}",
+            (keys / "ca.pem").read_bytes(),
+            client_key(keys / "client-0.key"),
+            Node(KeptStates(), trusted=None),
+            tmp_path / "second",
+            patience=0.5,
+            say=told.append,
+        )
+        with pytest.raises(HopfedError, match="this key is in use by another process"):
+            second.run()
+
+
+def test_a_server_listens_and_waits_no_longer_than_told(keys, server):
+    with pytest.raises(HopfedError, match=r"0 of at least 1 clients joined within 0\.1 s"):
+        server.wait(1, 0.1)
+    with pytest.raises(ArgumentError, match="--listen must be an address of this machine"):
+        Server(Listening("127.0.0.1", server.port, keys), 3, print).__enter__()
+    with pytest.raises(ArgumentError, match=r"--keys must be a folder with ca\.pem"):
+        Listening("127.0.0.1", 0, keys.parent)
+    with pytest.raises(ArgumentError, match="timeout must be above 0"):
+        server.engine("run", 0.0)
+
+
+def test_a_client_runs_once(tmp_path):
+    with (
+        _alone(tmp_path),
+        pytest.raises(HopfedError, match="running already, in another process"),
+        _alone(tmp_path),
+    ):
+        pass
