@@ -27,73 +27,19 @@ def examples(tmp_path, monkeypatch):
     return str(path)
 
 
-def test_a_dry_run_prints_what_would_be_sent(examples, capsys):
-    few = ["--smallest-batch", "60"]
-    main(["join", "--data", examples, "--dry-run", "--set", "rounds=2", *few])
-    printed = capsys.readouterr().out
-    for word in ("counts", "int16", "1770", "3.5 kB", "200 examples", "2 round(s)"):
-        assert word in printed
-    assert "votes" not in printed
-    main(["join", "--data", examples, "--dry-run", "--epsilon", "1", *few])
-    printed = capsys.readouterr().out
-    assert "with noise" in " ".join(printed.split())
-    assert "votes" not in printed
-
-
-def test_a_dry_run_prints_the_worst_of_every_round(examples, capsys):
-    """200 rows of 60 columns, 7,320 numbers about a row."""
-
-    def printed(*words):
-        main(["join", "--data", examples, "--dry-run", *words])
-        return " ".join(capsys.readouterr().out.split())
-
-    text = printed("--questions", "1", "--smallest-batch", "50")
-    for words in (
-        "The worst that any server may ask, in each of up to 4 round(s):",
-        "7,320 numbers in all about any row, over all rounds and federations",
-        "none from fewer than 10 rows",
-        "Batches of 50 rows have fewer rows than the 60 columns",
-        "groups, sizes 7,197 50",
-        "votes, voters 7,197 10",
-        "set fewer than 3 rows apart from the others (--smallest-set)",
-    ):
-        assert words in text
-    few = "--smallest-batch", "60"
-    text = printed("--rounds", "2", "--most-numbers", "2000", *few)
-    assert "in each of 2 round(s)" in text
-    assert "in each of up to 2 round(s)" in text
-    assert "2,000 numbers in all" in text
-    assert "none from fewer than 100 rows" in text
-    assert "votes" not in text
-    assert "Batches of" not in text
-    assert "in each of up to 3 round(s)" in printed(*few)
-    text = printed("--epsilon", "1", "--smallest-batch", "70")
-    assert "in each of up to 2 round(s)" in text
-    assert "none from fewer than 100 rows" in text
-
-
 def test_bad_input_is_one_line(examples, tmp_path, capsys):
-    join = ("join", "--data", examples, "--smallest-batch", "60")
+    join = ("join", "--data", examples, "--trust-server")
     serve = ("serve", "--keys", str(tmp_path), "--out", str(tmp_path / "run.h5"))
     for words, message in (
-        (("join", "--data", "none.npy", "--dry-run"), "none.npy: no such file"),
+        (("join", "--data", "none.npy", "--epsilon", "1"), "none.npy: no such file"),
         (join, "--server must be given, unless with --dry-run"),
         ((*join, "--server", "x", "--ca", "x", "--key", "x"), "--server must be HOST:PORT"),
         ((*join, "--server", "x:1", "--ca", "x", "--key", "x"), "--key must be a file"),
-        ((*join, "--dry-run", "--set", "nothing=1"), "'nothing'"),
-        ((*join, "--dry-run", "--rounds", "0"), "--rounds must be at least 1, got 0"),
-        ((*join, "--smallest-batch", "1"), "--smallest-batch must be at least 2"),
-        ((*join, "--smallest-vote", "1"), "--smallest-vote must be at least 2"),
-        ((*join, "--smallest-set", "0"), "--smallest-set must be at least 1"),
-        ((*join, "--questions", "-1"), "--questions must be at least 0"),
-        ((*join, "--most-numbers", "0"), "--most-numbers must be at least 1"),
-        (
-            (*join, "--smallest-batch", "201"),
-            "--data: 200 rows, where 201 are needed (--smallest-batch)",
-        ),
-        ((*join, "--rounds", "5"), "--data: 200 rows, where 60 are needed in each of 5 rounds"),
+        (("join", "--data", examples), "say how you take part, in one of two ways"),
+        ((*join, "--epsilon", "0"), "say how you take part, in one of two ways"),
+        (("join", "--data", examples, "--epsilon", "0"), "--epsilon must be a number above 0"),
         (serve, "--columns must be given"),
-        ((*serve, "--columns", "60"), "--keys must be a folder with server.pem"),
+        ((*serve, "--columns", "60"), "--keys must be a folder with ca.pem"),
         ((*serve, "--columns", "60", "--minimum", "9"), "minimum must be 1 to the 3 clients"),
         ((*serve, "--columns", "60", "--minimum", "0"), "minimum must be 1 to the 3 clients"),
         ((*serve, "--columns", "60", "--clients", "0"), "clients must be at least 1"),
@@ -137,7 +83,7 @@ def test_every_guard_is_an_option_of_serve_whose_help_names_its_default():
 def test_certs_says_who_gets_what(tmp_path, capsys):
     main(["certs", str(tmp_path / "keys"), "--clients", "2", "--host", "server.example"])
     printed = capsys.readouterr().out
-    assert "wrote 7 files" in printed
+    assert "wrote 5 files" in printed
     assert "client-c.key" in printed
 
 
@@ -155,8 +101,7 @@ def test_a_home_or_a_key_that_cannot_be_used_is_one_line_before_anything_is_sent
         "--key",
         str(key),
     )
-    few = ("--smallest-batch", "60")
-    join = ("join", "--data", examples, *where, "--patience", "0.1", *few)
+    join = ("join", "--data", examples, *where, "--patience", "0.1", "--trust-server")
     for home in (examples, f"{examples}/below", "/proc/none"):
         monkeypatch.setenv("HOPFED_HOME", home)
         assert "HOPFED_HOME must be a folder that can be used" in refused(capsys, *join)

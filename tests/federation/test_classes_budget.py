@@ -134,7 +134,7 @@ def test_recipes_out_of_bounds_are_refused_in_a_line_and_charge_nothing(tmp_path
     text = describe(asked())[0]
     for name, value in change.items():
         text = re.sub(f'"{name}": [-0-9.e]+', f'"{name}": {json.dumps(value)}', text)
-    reply = ask(client(tmp_path, table(), tmp_path, classes=9), text)
+    reply = ask(client(tmp_path, table(), tmp_path), text)
     assert reply.fault
     assert "\n" not in reply.reason
     assert not reply.up

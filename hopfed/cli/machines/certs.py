@@ -35,7 +35,7 @@ def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int)
     """
     from hopfed.federation.machines.keys import make_keys
 
-    patterns = ("ca.pem", "server.pem", "server.key", "client-*.key", "client-*.pub")
+    patterns = ("ca.pem", "server.pem", "server.key", "client-*.key")
     with set_aside(*(path for pattern in patterns for path in folder.glob(pattern))):
         files = make_keys(folder, clients, hosts, days)
     out.print(f"wrote {len(files)} files to {folder}: good for {days} days", markup=False)

@@ -187,20 +187,6 @@ def test_new_rows_have_a_budget_of_their_own(ledger):
         asked(ledger, joined(old, new))
 
 
-def test_equal_rows_of_other_people_are_released_where_their_owner_says_so(ledger):
-    old, new = examples(), joined(examples(50, seed=9), examples()[:7])
-    first = asked(ledger, old)
-    with pytest.raises(DataError, match="join with --other-people"):
-        ledger.check(new)
-    others = replace(ledger, others=True)
-    others.check(new)
-    second = asked(others, new)
-    assert digest(second) == digest(asked(ledger, new)), "once released it is known"
-    assert digest(asked(others, old)) == digest(first), "what was released gets no fresh noise"
-    with pytest.raises(DataError, match="not released on other"):
-        asked(others, new, epsilon=2.0)
-
-
 def test_a_row_is_in_one_batch_so_that_rounds_do_not_add_up(ledger):
     rows, secret = ledger.charge(examples(61), Terms(1.0, 1e-5, 3))
     parts = [Batches((rows,), 3).examples(t, 0) for t in range(3)]
