@@ -140,16 +140,8 @@ class Machines:
         """Return the arguments of a client, which trusts the server unless they say epsilon."""
         where = ["--server", f"127.0.0.1:{self.port}", "--ca", "keys/ca.pem"]
         way = [] if "--epsilon" in arguments else ["--trust-server"]
-        return [
-            "join",
-            *way,
-            *arguments,
-            "--data",
-            f"{c}.npy",
-            *where,
-            "--key",
-            f"keys/client-{c}.key",
-        ]
+        given = ["--data", f"{c}.npy", *where, "--key", f"keys/client-{c}.key"]
+        return ["join", *way, *given, *arguments]
 
     def kill(self, name: str) -> None:
         """End a process as a power cut does."""

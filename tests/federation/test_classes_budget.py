@@ -120,8 +120,6 @@ def test_no_words_hold_the_secret_of_the_noise(tmp_path):
         {"delta": 0.0},
         {"delta": 2e-5},
         {"n_sites": 2**40},
-        {"looks": 100},
-        {"steps": 100},
         {"secret": 1},
         {"liars": float("nan")},
         {"support": float("inf")},

@@ -27,9 +27,9 @@ from hopfed.cli.printing import out
 def certs_command(folder: Path, clients: int, hosts: tuple[str, ...], days: int) -> None:
     """Make the certificates and keys of a federation in FOLDER.
 
-    These are an authority, the server's certificate, and a key for every client. The server keeps
-    server.pem, server.key and the client-*.pub; client 0 gets ca.pem and client-0.key, by a way
-    that you trust, and so on.
+    These are an authority, the server's certificate, and a certificate with its key for every
+    client. The server keeps server.pem, server.key and ca.pem; client 0 gets ca.pem and
+    client-0.key, by a way that you trust, and so on.
 
     Example: hopfed certs keys --clients 3 --host federation.example.org
     """

@@ -95,8 +95,6 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
             raise ArgumentError(f"--{name}", "given, unless with --dry-run", "none")
     for line in table.notes:
         say(line)
-    if not noisy:
-        say(TRUST)
     _join(rows, names, filed, ledger, coding=table.coding, **options)
 
 
@@ -144,7 +142,9 @@ def _join(
     address(server, "--server")
     own = client_key(key)
     folder = client_folder(home(), own[0])
-    if epsilon is not None:
+    if epsilon is None:
+        say(TRUST)
+    else:
         ledger.check(rows)  # before the server is asked anything
     owner = Owner(rows, _secret(folder), epsilon, delta, ledger)
     joined = Joined(NamedOwner(owner, names, filed), say)

@@ -212,7 +212,7 @@ class Gathered:
         if self._length < 0:
             self._length = int.from_bytes(part, "little") if len(part) == 8 else -1
             if not 0 < self._length <= self.limit:
-                raise DataError(f"no message of 1 byte to {self.limit / 1e6:g} MB")
+                raise DataError(f"no message of 1 byte to {self.limit / 1e6:.3g} MB")
             return None
         self._held += part
         if len(self._held) > self._length or not part:
