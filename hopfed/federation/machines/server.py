@@ -37,6 +37,7 @@ from hopfed.federation.machines.wire import (
 from hopfed.federation.messages import Message
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it says on stderr what we say in words
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # forks read files, and use no streams
 try:
     import grpc
 except ImportError:
