@@ -141,7 +141,7 @@ def trait_evidence(
         plus, seen = shares.T @ up, shares.T @ (up + down)
         for _ in range(NEWTON):
             intercepts, slopes = _bettered(intercepts, slopes, degrees[:, None], plus, seen)
-    return last - cost
+    return float(last - cost)
 
 
 def _sides(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -138,7 +138,7 @@ def drawn_often(
     >>> rows = Rows(np.array([[1, 0], [1, 1]], np.float32), np.array([40.0, 60.0]))
     >>> found = drawn_often(rows, np.array([[-1.0, 1.0]]), np.ones(1), seed=0)
     >>> found.entries.tolist(), found.counts.tolist()
-    ([[-1.0, 0.0], [-1.0, 1.0]], [40.0, 60.0])
+    ([[-1.0, 1.0], [-1.0, 0.0]], [60.0, 40.0])
     """
     rng = stream(seed, "replica", owner, number)
     N = rows.entries.shape[1]
