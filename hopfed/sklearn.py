@@ -165,9 +165,9 @@ def _plain(X: Any) -> Any:
     if issparse(X):
         return X.toarray()
     if hasattr(X, "dtypes") and hasattr(X, "isna"):
-        objects = [name for name in X.columns if X[name].dtype == object]
-        return X.assign(**{n: X[n].where(X[n].notna(), np.nan) for n in objects}) if objects else X
-    if getattr(X, "dtype", None) == object:
+        gone = X.isna() & (X.dtypes == object)
+        return X.mask(gone, np.nan) if gone.to_numpy().any() else X
+    if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         gone = np.frompyfunc(lambda cell: type(cell).__name__ in ("NAType", "NoneType"), 1, 1)
         return np.where(gone(X).astype(bool), np.nan, X)
     return X

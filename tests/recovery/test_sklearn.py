@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from helpers import DATA
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hopfed
@@ -19,13 +20,23 @@ from hopfed.errors import ArgumentError
 from hopfed.sklearn import ArchetypeMixture
 
 
-@parametrize_with_checks([ArchetypeMixture()])
+# These take whatever has probabilities for a classifier, where it takes sparse rows.
+SPARSE = dict.fromkeys(
+    ("check_estimator_sparse_array", "check_estimator_sparse_matrix"), "it is no classifier"
+)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of noise
+@parametrize_with_checks([ArchetypeMixture()], expected_failed_checks=lambda _: SPARSE)
 def test_it_does_what_scikit_learn_asks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks([ArchetypeMixture(threshold=0.0, channel="graded")])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [ArchetypeMixture(threshold=0.0, channel="graded")], expected_failed_checks=lambda _: SPARSE
+)
 def test_it_does_so_with_other_parameters(estimator, check):
     check(estimator)
 
@@ -60,6 +71,7 @@ def test_columns_of_two_values_keep_them(drawn, form):
     np.testing.assert_array_equal(model.predict(form(x)), ArchetypeMixture().fit_predict(x))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_columns_of_numbers_are_cut_where_it_is_said():
     x = np.array([[0, 1, 5.0], [0, 2, 5], [0, 3, 5], [1, 100, np.nan]])
     np.testing.assert_array_equal(ArchetypeMixture().fit(x).thresholds_, [0.5, 2.5, 5])
@@ -95,6 +107,7 @@ def test_in_a_pipeline_and_in_cross_validation(drawn):
     assert clone(grid.best_estimator_).channel == grid.best_params_["channel"]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_noise_is_a_single_class():
     x = np.random.default_rng(4).choice([-1.0, 1.0], (200, 30))
     model = ArchetypeMixture().fit(x)
@@ -118,3 +131,34 @@ def test_real_digits_in_a_pipeline():
     pipe = make_pipeline(ArchetypeMixture(), LogisticRegression(max_iter=1000))
     right = pipe.fit(x[known], digit[known]).score(x[~known], digit[~known])
     assert right > 0.78  # of ten digits
+
+
+def two_kinds(seed, rows=400, columns=12):
+    rng = np.random.default_rng(seed)
+    rates = np.where(rng.random((2, columns)) < 0.5, 0.9, 0.15)
+    rates[1] = 1.05 - rates[0]
+    return rng.random((rows, columns)) < rates[rng.integers(2, size=rows)]
+
+
+def test_what_is_not_ok_is_a_warning():
+    x = np.random.default_rng(0).choice([0, 1], (200, 10))
+    with pytest.warns(ConvergenceWarning, match="no signal|one class"):
+        ArchetypeMixture().fit(x)
+
+
+def test_sparse_rows_behind_an_encoder_are_taken():
+    """An encoder made 12 columns of yes and no 24 opposite ones, in a sparse matrix."""
+    x = two_kinds(1)
+    words = np.where(x, "yes", "no")
+    model = make_pipeline(OneHotEncoder(), ArchetypeMixture()).fit(words)
+    assert (model[-1].n_archetypes_, model[-1].archetypes_.status) == (2, "ok")
+    assert model.predict_proba(words[:5]).shape == (5, 2)
+
+
+def test_missing_values_of_pandas_are_gaps():
+    pd = pytest.importorskip("pandas")
+    x = two_kinds(2).astype(object)
+    x[::7, 3] = pd.NA
+    for given in (x, pd.DataFrame(x)):
+        model = ArchetypeMixture().fit(given)
+        assert (model.n_archetypes_, model.archetypes_.status) == (2, "ok")
