@@ -106,7 +106,7 @@ class Partition:
         return replace(self, **rows, ids=tuple(self.ids[k] for k in clients))
 
     def save(self, path: str | Path) -> None:
-        """Write the client and the part of each row to an .npz file, for the scheme given:FILE."""
+        """Write client and part of each row to the .npz file `path`, for the scheme given:FILE."""
         client = np.full(len(self.dataset), -1)
         part = np.zeros(len(self.dataset), np.int8)
         for number, name in enumerate(PARTS):

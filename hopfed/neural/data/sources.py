@@ -112,13 +112,7 @@ def digits() -> Dataset:
 
 
 def holds_features(spec: str) -> bool:
-    """Whether `load` would return rows of features, not images or text; little is read for it.
-
-    Examples
-    --------
-    >>> holds_features("digits"), holds_features("plants.csv:species")
-    (False, True)
-    """
+    """Whether `load` would return rows of features, not images or text; little is read for it."""
     if spec.startswith(PREFIX):
         return given(spec).shape[1:] == (1, 1)
     if not spec.endswith(".npz"):

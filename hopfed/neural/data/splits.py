@@ -44,13 +44,6 @@ def stratified(labels: np.ndarray, shares: Sequence[float], rng: np.random.Gener
 
     In each part the count of a class differs from its share by less than one: examples are sorted
     by class, and a part takes them at even intervals.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> parts = stratified(np.repeat([0, 1], [20, 10]), (0.8, 0.1, 0.1), rng)
-    >>> np.bincount(parts).tolist(), np.bincount(parts[20:]).tolist()
-    ([24, 3, 3], [8, 1, 1])
     """
     parts = np.zeros(len(labels), dtype=np.int64)
     classes, code = np.unique(labels, return_inverse=True)

@@ -20,13 +20,7 @@ _CODES[[ord(c) for c in VOCABULARY]] = np.arange(len(VOCABULARY))
 
 
 def encode_text(text: str) -> np.ndarray:
-    """Return the codes of `text`, uint8 (len(text),).
-
-    Examples
-    --------
-    >>> "".join(VOCABULARY[c] for c in encode_text("To be, $ or not"))
-    'To be,   or not'
-    """
+    """Return the codes of `text`, uint8 (len(text),)."""
     points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
     return np.where(points < 128, _CODES[np.minimum(points, 127)], np.uint8(SPACE))
 
@@ -42,12 +36,6 @@ def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.
     windows : (n, 80) uint8.
     following : (n,) int64.
     speech : (n,) int64, the index of the speech.
-
-    Examples
-    --------
-    >>> windows, following, speech = speech_windows(["Speak,\\n  speak.", "No."])
-    >>> "".join(VOCABULARY[c] for c in following)
-    'Speak, speak.\\nNo.\\n'
     """
     lines = [" ".join(speech.split()) + "\n" for speech in speeches]
     padded = encode_text("".join(" " * LENGTH + line for line in lines))

@@ -54,14 +54,6 @@ def group(memories: np.ndarray, weights: np.ndarray, seed: int) -> Groups | None
     Returns
     -------
     The groups; None if no archetype is certain, or if there is only one memory.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> kinds = rng.standard_normal((2, 64))[[0, 1] * 6]
-    >>> found = group(kinds + 0.1 * rng.standard_normal(kinds.shape), np.ones(12), seed=0)
-    >>> found.count, found.labels[:2] == found.labels[2:4]
-    (2, array([ True,  True]))
     """
     if len(memories) < 2:
         return None

@@ -83,14 +83,7 @@ class Associative:
 def stored_examples(
     features: np.ndarray, labels: np.ndarray, classes: int, beta: float
 ) -> Associative:
-    """Return the memory of all examples, centred and of unit norm.
-
-    Examples
-    --------
-    >>> memory = stored_examples(np.eye(3), np.array([0, 1, 1]), classes=2, beta=9.0)
-    >>> memory(np.eye(3)).argmax(axis=1).tolist()
-    [0, 1, 1]
-    """
+    """Return the memory of all examples, centred and of unit norm."""
     mean = features.mean(axis=0, dtype=np.float64)
     keys = unit(features - mean)
     return Associative(keys, np.eye(classes)[labels], np.ones(len(keys)), mean, beta)
@@ -104,13 +97,6 @@ def class_archetypes(
     If a class has at least `FEW` examples, its archetypes are recovered from the second moments of
     its signs (`hopfed.recover`). If the class has fewer examples, or the recovery finds nothing,
     the majority vote represents the class. An archetype represents the examples nearest to it.
-
-    Examples
-    --------
-    >>> x = np.array([[1.0, 1, -1], [1, 1, 1], [-1, -1, 1], [-1, -1, -1]])
-    >>> memory = class_archetypes(x, np.array([0, 0, 1, 1]), classes=2, beta=9.0, seed=0)
-    >>> np.sign(memory.keys).astype(int).tolist(), memory(x).argmax(axis=1).tolist()
-    ([[1, 1, 1], [-1, -1, 1]], [0, 0, 1, 1])
     """
     mean = features.mean(axis=0, dtype=np.float64)
     binary = signs(features, mean)

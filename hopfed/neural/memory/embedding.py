@@ -96,14 +96,7 @@ def features_of(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.n
 
 
 def flattened(features: np.ndarray, way: str, seed: int = 0) -> np.ndarray:
-    """Return points (n, 2) for features (n, d), by "pca" or "t-sne".
-
-    Examples
-    --------
-    >>> points = flattened(np.array([[0.0, 0.0, 1.0], [4.0, 0.0, 1.0], [0.0, 2.0, 1.0]]), "pca")
-    >>> round(float(np.linalg.norm(points[0] - points[1])), 6)
-    4.0
-    """
+    """Return points (n, 2) for features (n, d), by "pca" or "t-sne"."""
     require(way in WAYS, "way", f"one of {', '.join(WAYS)}", repr(way))
     if way == "pca":
         from sklearn.decomposition import PCA

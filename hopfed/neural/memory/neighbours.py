@@ -44,13 +44,7 @@ class SmallStoreWarning(UserWarning):
 
 
 def parse_index(index: str) -> tuple[str, int]:
-    """Split "exact" or "ivf[:LISTS]" into kind and lists to visit (0 for exact).
-
-    Examples
-    --------
-    >>> parse_index("ivf"), parse_index("ivf:16")
-    (('ivf', 48), ('ivf', 16))
-    """
+    """Split "exact" or "ivf[:LISTS]" into kind and lists to visit (0 for exact)."""
     kind, colon, text = index.partition(":")
     fits = kind == "ivf" if colon else kind in ("exact", "ivf")
     fits = fits and (not colon or (text.isdigit() and int(text) > 0))
@@ -75,12 +69,6 @@ class Index:
     Raises
     ------
     BackendError : FAISS is not installed, for an approximate search.
-
-    Examples
-    --------
-    >>> squared, rows = Index(np.array([[0.0], [1.0], [3.0]])).search(np.array([[0.9]]), 2)
-    >>> rows.tolist(), squared.round(2).tolist()
-    ([[1, 0]], [[0.01, 0.81]])
     """
 
     def __init__(self, keys: np.ndarray, index: str = "exact", device: str = "cpu"):
@@ -163,11 +151,6 @@ def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.n
 
     "paper" is the kernel of eq. (6), ``-sqrt(D) / sigma``. "program" is the kernel of the authors'
     program, ``-D / (dim sigma)`` (theory/NOTES.md, "kNN-Per interpolation").
-
-    Examples
-    --------
-    >>> log_kernel(np.array([4.0]), "paper", 2.0, 8), log_kernel(np.array([4.0]), "program", 2.0, 8)
-    (array([-1.]), array([-0.25]))
     """
     if kernel == "paper":
         return -np.sqrt(squared) / sigma
@@ -185,11 +168,6 @@ def vote(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     ----------
     log_weights : (Q, k).
     values : (Q, k, C) rows that each sum to one, or (k, C) when all queries have the same.
-
-    Examples
-    --------
-    >>> vote(np.log([[1.0, 3.0]]) - 1e4, np.eye(2)).round(6).tolist()
-    [[0.25, 0.75]]
     """
     w = softmax(np.asarray(log_weights, dtype=np.float64), axis=1)
     return w @ values if values.ndim == 2 else np.einsum("qk,qkc->qc", w, values)
@@ -205,11 +183,6 @@ def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.nda
     weight : lambda; 0 gives exactly the model and 1 exactly the memory.
     mixing : "probabilities" as in the paper, or "logits" as in the authors' program, which adds
         probabilities to raw logits; the sums are then normalised.
-
-    Examples
-    --------
-    >>> np.exp(mix(np.zeros((1, 2)), np.array([[1.0, 0.0]]), 0.5, "probabilities")).tolist()
-    [[0.75, 0.25]]
     """
     model = log_softmax(np.asarray(logits, dtype=np.float64), axis=1)
     if weight == 0:
@@ -236,11 +209,6 @@ def choose_weight(
     If several values tie, the middle one is returned, or the lower of two in the middle. On a
     small validation set many values tie, and the first or last of them would be extreme
     (theory/NOTES.md, "kNN-Per interpolation").
-
-    Examples
-    --------
-    >>> choose_weight(np.zeros((1, 2)), np.array([[0.2, 0.8]]), np.array([1]))
-    0.5
     """
     found = [mix(logits, p, weight, mixing).argmax(axis=1) for weight in grid]
     right = np.array([(f == labels).sum() for f in found])
@@ -259,13 +227,6 @@ def expected_weight(
 
     This rule is proposed here. With few labels it stays near the middle of the grid, where the
     number of correct answers is not a reliable guide.
-
-    Examples
-    --------
-    >>> expected_weight(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0, int))
-    0.5
-    >>> expected_weight(np.zeros((50, 2)), np.tile([0.9, 0.1], (50, 1)), np.zeros(50, int)) > 0.9
-    True
     """
     rows = np.arange(len(labels))
     told = np.array([mix(logits, p, weight, mixing)[rows, labels].sum() for weight in grid])
@@ -309,13 +270,7 @@ class Neighbours:
 
 
 def label_bytes(classes: int) -> int:
-    """Number of bytes that encode one of `classes` labels.
-
-    Examples
-    --------
-    >>> label_bytes(10), label_bytes(1000)
-    (1, 2)
-    """
+    """Number of bytes that encode one of `classes` labels."""
     return int(np.min_scalar_type(classes - 1).itemsize)
 
 
@@ -332,13 +287,7 @@ def faiss() -> Any:
 
 
 def layout(n: int, d: int) -> tuple[int, int]:
-    """Return the number of lists of "ivf" for n keys, and the number of axes that it uses.
-
-    Examples
-    --------
-    >>> layout(200_000, 1280), layout(1000, 1280)
-    ((447, 64), (25, 1280))
-    """
+    """Return the number of lists of "ivf" for n keys, and the number of axes that it uses."""
     learned = min(n, SAMPLE)
     lists = max(1, min(round(n**0.5), learned // TRAINING))
     return lists, AXES if d > AXES and learned >= TRAINING * AXES else d

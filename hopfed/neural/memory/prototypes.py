@@ -86,13 +86,6 @@ def fit_prototypes(
     dim : length of the projection, 0 for none.
     steps : largest number of Adam's steps, each on all examples. The number in use is chosen on a
         held-out fifth of them. 0 returns the k-means prototypes with their label frequencies.
-
-    Examples
-    --------
-    >>> x = np.array([[0.0, 0.1], [0.1, 0.0], [4.0, 4.1], [4.1, 4.0]])
-    >>> found = fit_prototypes(x, np.array([0, 0, 1, 1]), 2, count=2, dim=1)
-    >>> len(found), found(x).argmax(axis=1).tolist()
-    (2, [0, 0, 1, 1])
     """
     require(count >= 1, "count", "at least 1", count)
     require(dim >= 0 and steps >= 0, "dim and steps", "at least 0", (dim, steps))

@@ -82,13 +82,6 @@ class Headed(nn.Module):
     """A model; with `head` "mlp" it has a hidden layer of ReLU units before its head.
 
     The names of the model's own parameters start with ``model.``.
-
-    Examples
-    --------
-    >>> net = Headed(Model(nn.Flatten(), nn.Linear(4, 2), 4), "mlp", seed=0)
-    >>> features, logits = net(torch.ones(3, 1, 2, 2))
-    >>> logits.shape, sorted(n.partition(".")[0] for n, _ in net.named_children())
-    (torch.Size([3, 2]), ['hidden', 'model'])
     """
 
     def __init__(self, model: Model, head: str, seed: int):
@@ -132,14 +125,6 @@ class Remembering(Headed):
     Encoder, decoder and gates are single linear layers with PyTorch's initial weights; a gate takes
     one pattern at a time. The long-term memory is a buffer, so no gradient flows from one batch to
     the next.
-
-    Examples
-    --------
-    >>> model = Model(nn.Flatten(), nn.Linear(4, 2), 4)
-    >>> net = Remembering(model, Form("common", 1, 3), "linear", seed=0)
-    >>> features, logits, states = net(torch.ones(5, 1, 2, 2), torch.zeros(1, 3))
-    >>> logits.shape, states["long_term"].tolist()
-    (torch.Size([5, 2]), [[0.0, 0.0, 0.0]])
     """
 
     long_term: Tensor

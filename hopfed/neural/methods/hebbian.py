@@ -508,12 +508,6 @@ def encoded(sums: Sums, examples: float) -> Message:
     ----------
     sums : of integers, or of floats where examples have weights.
     examples : n, or the sum of the weights, which is the diagonal of the operator.
-
-    Examples
-    --------
-    >>> sent = encoded(Sums.of(np.array([[1, -1, 1]]), np.array([0]), 2), 1)
-    >>> sent["counts"].tolist(), decoded(sent).operator.tolist()
-    ([-1, 1, -1], [[1, -1, 1], [-1, 1, -1], [1, -1, 1]])
     """
     counts = sums.operator[np.tri(len(sums.operator), k=-1, dtype=bool)]
     whole = counts.dtype.kind == "i"
@@ -557,13 +551,6 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
     Raises
     ------
     ArgumentError : a client is in the sums already.
-
-    Examples
-    --------
-    >>> one = {"counts": np.array([1, -1], np.int16), "examples": np.array(1)}
-    >>> both = added(added({}, {4: one}), {2: one})
-    >>> both["counts"].tolist(), both["members"].tolist()
-    ([2, -2], [2, 4])
     """
     members = set(np.asarray(state.get("members", ())).tolist())
     twice = sorted(members & messages.keys())
@@ -583,13 +570,6 @@ def forgotten(state: State, client: int) -> State:
     Raises
     ------
     ArgumentError : the client is not in the sums, or what it gave was not kept.
-
-    Examples
-    --------
-    >>> one, two = ({"counts": np.array([k, -k]), "examples": np.array(k)} for k in (1, 2))
-    >>> both = added({}, {4: one, 2: two}, keep=True)
-    >>> forgotten(both, 4)["counts"].tolist(), forgotten(both, 4)["members"].tolist()
-    ([2, -2], [2])
     """
     members = np.asarray(state.get("members", ()), dtype=np.int64)
     require(client in members, "client", f"among {members.tolist()}", client)

@@ -89,13 +89,6 @@ def adapted(
     Raises
     ------
     ArgumentError : the network does not take the inputs, or has no such head.
-
-    Examples
-    --------
-    >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 5), nn.LogSoftmax(1))
-    >>> model, kept = adapted(net, "mine:Net", Shape(channels=4, size=1, classes=2))
-    >>> model.feature_dim, model(torch.ones(3, 4, 1, 1)).shape, kept
-    (8, torch.Size([3, 2]), False)
     """
     net = nn.Sequential(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))

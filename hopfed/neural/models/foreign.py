@@ -35,13 +35,7 @@ CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "ou
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a name is of a network that hopfed does not have.
-
-    Examples
-    --------
-    >>> is_foreign("mine:Net"), is_foreign("mlp:32"), is_foreign("lenet")
-    (True, False, False)
-    """
+    """Whether a name is of a network that hopfed does not have."""
     from hopfed.neural.models.registry import MODELS
 
     source, rest = _split(str(name))
@@ -50,13 +44,7 @@ def is_foreign(name: str) -> bool:
 
 
 def own_code(names: Iterable[str]) -> tuple[str, ...]:
-    """Those names that are code of a user, which somebody has to ask for.
-
-    Examples
-    --------
-    >>> own_code(["lenet", "mine:Net", "net.py:Net"])
-    ('mine:Net', 'net.py:Net')
-    """
+    """Those names that are code of a user, which somebody has to ask for."""
     return tuple(n for n in names if is_foreign(n) and not n.startswith(f"{GIVEN}:"))
 
 
@@ -68,11 +56,6 @@ def named(models: Any) -> Any:
     Parameters
     ----------
     models : a name, a `torch.nn.Module`, something that makes one, or a sequence of these.
-
-    Examples
-    --------
-    >>> named(["lenet", nn.Linear])
-    ('lenet', 'given:Linear:torchnnmoduleslinear')
     """
     if isinstance(models, (str, nn.Module)) or callable(models):
         return models if isinstance(models, str) else (_kept(models),)
@@ -108,11 +91,6 @@ def make(name: str, shape: Shape) -> nn.Module:
     Raises
     ------
     ArgumentError : there is no such network, or it cannot be made.
-
-    Examples
-    --------
-    >>> make("torch.nn:Linear", Shape(channels=4, size=1, classes=2))
-    Linear(in_features=4, out_features=2, bias=True)
     """
     source, rest = _split(name)
     if source == GIVEN and name not in _GIVEN:

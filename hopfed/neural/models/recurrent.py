@@ -86,12 +86,6 @@ def lstm(shape: Shape, *, embedding: int = 8, width: int = 256) -> Model:
     As in the base model of kNN-Per (arXiv:2111.09360), the head reads only the hidden state of the
     top layer, but a datastore keeps all features. The paper does not give the embedding length; 8
     is the value of LEAF.
-
-    Examples
-    --------
-    >>> model = lstm(Shape(channels=90, size=80, classes=90))
-    >>> model.feature_dim, model.head.in_features
-    (1024, 256)
     """
     for name, value in (("embedding", embedding), ("width", width)):
         require(isinstance(value, int) and value > 0, name, "at least 1", repr(value))

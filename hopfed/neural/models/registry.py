@@ -109,7 +109,7 @@ def build(
 
 
 def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
-    """Return the architecture of every client: client k has ``names[k % len(names)]``.
+    """Return the architecture of each of `clients`: client k has ``names[k % len(names)]``.
 
     Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
 
@@ -134,13 +134,7 @@ def check_name(name: str, argument: str = "model") -> str:
 
 
 def reads(name: str, *, images: bool) -> bool:
-    """Whether the architecture takes images; or, with `images` False, tokens.
-
-    Examples
-    --------
-    >>> reads("lstm:64", images=True), reads("mlp", images=True), reads("mine:Net", images=False)
-    (False, True, True)
-    """
+    """Whether the architecture takes images; or, with `images` False, tokens."""
     return is_foreign(name) or (_parse(name)[0] == "lstm") != images
 
 

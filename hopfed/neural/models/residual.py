@@ -67,13 +67,7 @@ class InvertedResidual(nn.Module):
 
 
 def resnet(depth: int, shape: Shape) -> Model:
-    """ResNet-18 or 34 (He et al., 2016); 512 features.
-
-    Examples
-    --------
-    >>> resnet(18, Shape(channels=3, size=32, classes=10)).feature_dim
-    512
-    """
+    """ResNet-18 or 34 (He et al., 2016); 512 features."""
     shape.require_side(8, f"resnet-{depth}")
     layers = [*normalised(shape.norm, shape.channels, 64, 3, stride=_stem(shape)), nn.ReLU()]
     inside = 64
@@ -87,13 +81,7 @@ def resnet(depth: int, shape: Shape) -> Model:
 
 
 def mobilenet_v2(shape: Shape) -> Model:
-    """MobileNet-v2 (Sandler et al., 2018), as in kNN-Per; 1,280 features, without its dropout.
-
-    Examples
-    --------
-    >>> mobilenet_v2(Shape(channels=3, size=32, classes=10)).feature_dim
-    1280
-    """
+    """MobileNet-v2 (Sandler et al., 2018), as in kNN-Per; 1,280 features, without its dropout."""
     shape.require_side(8, "mobilenet-v2")
     norm = shape.norm
     layers = [*normalised(norm, shape.channels, 32, 3, stride=_stem(shape)), nn.ReLU6()]

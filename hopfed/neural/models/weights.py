@@ -97,14 +97,6 @@ def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor
     """Name tensors of a model as the network that it was made from does.
 
     A foreign network can load them by its own `load_state_dict`, if it has as many classes.
-
-    Examples
-    --------
-    >>> from hopfed.neural.models import build
-    >>> from torch import nn
-    >>> net = build("torch.nn:Linear", channels=4, size=1, classes=2, seed=0)
-    >>> list(plain_names(net.state_dict(), net))
-    ['0.weight', '0.bias']
     """
     names = _renamed(model)
     return {names.get(n, n): t for n, t in tensors.items()}

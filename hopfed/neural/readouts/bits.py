@@ -87,11 +87,6 @@ class Patches:
     Raises
     ------
     ArgumentError : a patch is larger than the images.
-
-    Examples
-    --------
-    >>> Patches(3, 32, 32, 6).length
-    108
     """
 
     channels: int
@@ -120,15 +115,7 @@ class Patches:
         return u / torch.sqrt(u.var(dim=2, unbiased=False, keepdim=True) + FLAT)
 
     def moments(self, batches: Iterator[Tensor]) -> Moments:
-        """Return sum (d,) and sum of outer products (d, d) of patches, and how many there are.
-
-        Examples
-        --------
-        >>> images = torch.rand(10, 1, 8, 8)
-        >>> total, squares, count = Patches(1, 8, 8, 3).moments(iter([images]))
-        >>> total.shape, squares.shape, count
-        ((9,), (9, 9), 40)
-        """
+        """Return sum (d,) and sum of outer products (d, d) of patches, and how many there are."""
         total = torch.zeros(self.length, dtype=torch.float64)
         squares = torch.zeros((self.length, self.length), dtype=torch.float64)
         count = 0
@@ -166,14 +153,6 @@ class Filters:
         Parameters
         ----------
         moments : sum, sum of outer products and number of the patches of all clients.
-
-        Examples
-        --------
-        >>> patches = Patches(1, 8, 8, 3)
-        >>> moments = patches.moments(iter([torch.rand(10, 1, 8, 8)]))
-        >>> made = Filters.drawn(patches, moments, 16, 2, seed=0)
-        >>> made.length, made(torch.rand(5, 1, 8, 8)).shape
-        (128, torch.Size([5, 128]))
         """
         total, squares, count = moments
         mean = total / count
@@ -249,13 +228,7 @@ class Bits:
 
 
 def as_bits(features: Tensor, thresholds: np.ndarray) -> Tensor:
-    """Return +-1 float32 (B, D + 1): whether features reach their thresholds, and a constant 1.
-
-    Examples
-    --------
-    >>> as_bits(torch.tensor([[0.2, 0.9]]), np.array([0.5, 0.5]))
-    tensor([[-1.,  1.,  1.]])
-    """
+    """Return +-1 float32 (B, D + 1): whether features reach their thresholds, and a constant 1."""
     limits = torch.as_tensor(thresholds, dtype=features.dtype, device=features.device)
     one = features.new_ones((len(features), 1))
     return torch.cat([torch.where(features >= limits, one, -one), one], dim=1)
@@ -268,12 +241,6 @@ def public_bits(
 
     They follow from images of random waves, whose power falls as 1 / f^2 in the spatial frequency
     f, as that of photographs does (D. J. Field, JOSA A 4 (1987) 2379).
-
-    Examples
-    --------
-    >>> filters, thresholds = public_bits(Patches(1, 8, 8, 3), 16, 2, seed=0)
-    >>> filters(torch.rand(5, 1, 8, 8)).shape, thresholds.shape
-    (torch.Size([5, 128]), (128,))
     """
     images = waves(patches.channels, patches.height, patches.width, IMAGES, seed)
     filters = Filters.drawn(patches, patches.moments(iter([images])), number, fields, seed)

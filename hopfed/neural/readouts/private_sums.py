@@ -42,17 +42,6 @@ class PrivateSums:
     Raises
     ------
     ArgumentError : epsilon or delta is out of its range.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> bits, labels = np.where(rng.random((5000, 17)) < 0.5, 1, -1), rng.integers(2, size=5000)
-    >>> mechanism = PrivateSums(17, 2, epsilon=1.0, delta=1e-5)
-    >>> mechanism.weight, round(mechanism.scale, 1)
-    (4, 123.1)
-    >>> released = mechanism.release(bits, labels, rng)
-    >>> released.operator.dtype.name, round(mechanism.read(released, 5000).examples)
-    ('int64', 5000)
     """
 
     n_bits: int

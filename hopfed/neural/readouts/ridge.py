@@ -42,12 +42,6 @@ class Sums:
     operator : (D, D), ``A = Z^T Z``; integers, or floats where examples have weights.
     by_class : (D, C), ``B = Z^T Y``.
     counts : (C,) examples of each class, or their weights.
-
-    Examples
-    --------
-    >>> sums = Sums.of(np.array([[1, 1, -1], [1, -1, -1]]), np.array([0, 1]), 2)
-    >>> (sums + sums).counts.tolist(), sums.by_class.tolist()
-    ([2, 2], [[1, 1], [1, -1], [-1, -1]])
     """
 
     operator: np.ndarray = field(repr=False)
@@ -106,15 +100,6 @@ class Spectrum:
     vectors : (D, D).
     inside : (D, C), ``V^T B / n``.
     counts : (C,) examples of each class.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> z, y = np.where(rng.random((50, 8)) < 0.5, 1, -1), rng.integers(3, size=50)
-    >>> found = Spectrum.of(Sums.of(z, y, 3)).readouts((0.3,))[0]
-    >>> wanted = np.linalg.solve(z.T @ z + 0.3 * 50 * np.eye(8), z.T @ np.eye(3)[y])
-    >>> bool(np.allclose(found, wanted))
-    True
     """
 
     values: np.ndarray
@@ -169,18 +154,7 @@ RULES: dict[str, Callable[[Spectrum, float], float]] = {
 
 
 def best_ridge(spectrum: Spectrum, rule: str) -> float:
-    """Ridge that a rule, "evidence" or "gcv", finds best; 1 without examples.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> z = np.where(rng.random((400, 30)) < 0.5, 1, -1)
-    >>> z[:, -1] = 1  # the constant bit
-    >>> clear = Spectrum.of(Sums.of(z, (z[:, 0] > 0).astype(int), 2))
-    >>> noise = Spectrum.of(Sums.of(z, rng.integers(2, size=400), 2))
-    >>> 10 * best_ridge(clear, "gcv") < best_ridge(noise, "gcv")
-    True
-    """
+    """Ridge that a rule, "evidence" or "gcv", finds best; 1 without examples."""
     if not spectrum.examples:
         return 1.0
 
@@ -206,13 +180,6 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
     -------
     Row c has the weights of the clients' examples for client c: 1 for its own, and for those of
     clients with which it has no class in common, as they cannot be compared.
-
-    Examples
-    --------
-    >>> means = ([60, 20], [60, 20], [-60, 20])
-    >>> every = [Sums(np.eye(2), np.array([m]).T, np.array([100])) for m in means]
-    >>> worth(every).round(2).tolist()
-    [[1.0, 1.0, 0.01], [1.0, 1.0, 0.01], [0.01, 0.01, 1.0]]
     """
     by_class = np.array([sums.by_class for sums in every], dtype=np.float64)
     counts = np.array([sums.counts for sums in every])
@@ -255,14 +222,7 @@ class Choice:
 
 
 def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> np.ndarray:
-    """Return log-probabilities (n, C) of scores (n, C); `shift` (C,) are the log prior ratios.
-
-    Examples
-    --------
-    >>> even = log_probabilities(np.zeros((1, 2)), Choice(1.0, 0.0, 4.0, 1.0), np.log([3.0, 1.0]))
-    >>> np.exp(even).round(2).tolist()
-    [[0.75, 0.25]]
-    """
+    """Return log-probabilities (n, C) of scores (n, C); `shift` (C,) are the log prior ratios."""
     return np.asarray(log_softmax(choice.scale * scores + choice.prior * shift, axis=1))
 
 
