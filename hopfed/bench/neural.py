@@ -83,13 +83,11 @@ def _build(model: int) -> Any:
 
 def _train_by(way: str, data: Data) -> np.ndarray:
     """Losses of the clients after `STEPS` steps."""
-    from hopfed.neural.training.losses import cross_entropy
     from hopfed.neural.training.stacked_or_not import train
     from hopfed.neural.training.training import Job, Training
 
-    def objective(forward, params, x, y, mask, extra):
-        del extra
-        return cross_entropy(forward(params, x)[1], y, mask)
+    def objective(net, batch):
+        return batch.cross_entropy(net(batch.x)[1])
 
     net, each = data["model"], STEPS * data["batch"]
     jobs = [

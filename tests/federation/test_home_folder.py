@@ -15,7 +15,7 @@ from hopfed.errors import ArgumentError, BackendError, LocalError
 from hopfed.federation.engines.flower.client import client_folder
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.hopfield.site.released import Allowance, Question, Released
-from hopfed.neural.training.sequential import _keep_compiled_at_home
+from hopfed.neural.training.compiled import keep_compiled_at_home
 
 
 @pytest.mark.parametrize("lost", ["privacy", "released"])
@@ -65,7 +65,7 @@ def test_nothing_is_made_in_a_home_that_others_can_write_to(tmp_path, monkeypatc
     monkeypatch.setenv("HOPFED_HOME", str(home))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     with pytest.raises(BackendError, match="others own it or can write to it"):
-        _keep_compiled_at_home()
+        keep_compiled_at_home()
     assert not list(home.iterdir())
     home.chmod(0o700)
     for each in (home / "sites", home / "compiled"):
@@ -73,7 +73,7 @@ def test_nothing_is_made_in_a_home_that_others_can_write_to(tmp_path, monkeypatc
     with pytest.raises(ArgumentError, match="a link is in its place"):
         client_folder(home, public)
     with pytest.raises(BackendError, match="others own it or can write to it"):
-        _keep_compiled_at_home()
+        keep_compiled_at_home()
     for each in (home / "sites", home / "compiled"):
         assert not list(each.iterdir())
         each.unlink()
