@@ -71,8 +71,9 @@ def test_one_client_is_plain_pytorch(name, decay):
         torch.testing.assert_close(job.params[n], t, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("model", ["mlp:30", "lenet"])
-@pytest.mark.parametrize("name", ["sgd", "amsgrad"])
+@pytest.mark.parametrize(
+    ("model", "name"), [("mlp:30", "sgd"), ("mlp:30", "amsgrad"), ("lenet", "sgd")]
+)
 def test_together_clients_of_unequal_size_train_as_each_would_alone(model, name):
     made = task(model, partition="dirichlet:0.5")
     assert len(set(made.split.sizes[:, 0])) > 1
@@ -81,7 +82,7 @@ def test_together_clients_of_unequal_size_train_as_each_would_alone(model, name)
     each_alone(alone, made.tensors, training, objective)
     train_together(together, made.tensors, training, objective)
     # Adam moves by the sign of a gradient, which near zero is that of the rounding.
-    few = 1e-3 if name == "amsgrad" else 0.0
+    few = 1e-4 if name == "amsgrad" else 0.0
     for a, b in zip(alone, together, strict=True):
         assert abs(a.loss - b.loss) < 1e-4
         for n in a.params:
