@@ -13,7 +13,7 @@ from hopfed.experiments.runner.execute import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
 from hopfed.experiments.shared import store_sizes  # noqa: E402
 from hopfed.figures import drawer  # noqa: E402
-from hopfed.neural.methods.fedavg_plus import FedAvgPlus  # noqa: E402
+from hopfed.neural.methods.fedavg import FedAvgPlus  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.report.tables import tables_of  # noqa: E402
 
