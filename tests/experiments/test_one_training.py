@@ -13,8 +13,7 @@ from hopfed.experiments.runner.execute import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
 from hopfed.experiments.shared.cells import TABLE, Bench  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
-from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
-from hopfed.neural.methods.fedavg import FedAvgPlus  # noqa: E402
+from hopfed.neural.methods.fedavg import FedAvg, FedAvgPlus  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
 READINGS = {"fedavg-prior": "", "fedavg+": "tune=2", "knn-per": "k=3", "knn-per half": "lam=0.5"}
