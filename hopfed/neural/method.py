@@ -279,7 +279,7 @@ class NeuralMethod:
         return each * len(job.rows)
 
     def outcome(self, call: Call, job: Job, flops: float) -> Outcome:
-        """What comes of a step whose training took some FLOPs."""
+        """What comes of a step whose training took so many `flops`."""
         state, message = self.finish_at(call, job.params)
         flops += self.reading_flops(client_of(call.context))
         return Outcome(state, message, {"loss": job.loss, "flops": flops})

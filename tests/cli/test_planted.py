@@ -109,11 +109,11 @@ def test_workers_of_dask_import_from_a_folder_of_their_own(tmp_path, monkeypatch
 
 def test_compiled_losses_are_kept_at_home(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="torch is not installed")
-    from hopfed.neural.training.sequential import _keep_compiled_at_home
+    from hopfed.neural.training.compiled import keep_compiled_at_home
 
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
-    _keep_compiled_at_home()
+    keep_compiled_at_home()
     folder = Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
     assert folder == tmp_path / "home" / "compiled"

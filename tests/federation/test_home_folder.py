@@ -12,7 +12,7 @@ from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, LocalError
 from hopfed.federation.machines.client import client_folder
 from hopfed.hopfield.site.budget import Ledger, Terms
-from hopfed.neural.training.sequential import _keep_compiled_at_home
+from hopfed.neural.training.compiled import keep_compiled_at_home
 
 
 def test_a_home_on_a_disk_that_is_not_there_is_no_new_home(tmp_path):
@@ -45,7 +45,7 @@ def test_nothing_is_made_in_a_home_that_others_can_write_to(tmp_path, monkeypatc
     monkeypatch.setenv("HOPFED_HOME", str(home))
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
     with pytest.raises(BackendError, match="others own it or can write to it"):
-        _keep_compiled_at_home()
+        keep_compiled_at_home()
     assert not list(home.iterdir())
     home.chmod(0o700)
     for each in (home / "sites", home / "compiled"):
@@ -53,7 +53,7 @@ def test_nothing_is_made_in_a_home_that_others_can_write_to(tmp_path, monkeypatc
     with pytest.raises(ArgumentError, match="a link is in its place"):
         client_folder(home, public)
     with pytest.raises(BackendError, match="others own it or can write to it"):
-        _keep_compiled_at_home()
+        keep_compiled_at_home()
     for each in (home / "sites", home / "compiled"):
         assert not list(each.iterdir())
         each.unlink()

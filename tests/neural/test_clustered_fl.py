@@ -16,7 +16,6 @@ from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import FederationState, play_round  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
 from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition  # noqa: E402
-from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
 from hopfed.neural.training.evaluation import accuracies  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
@@ -58,26 +57,6 @@ def test_groups_that_pull_apart_are_told_apart(linkage):
     updates = ways + 0.3 * rng.standard_normal((5, 200))
     updates /= np.linalg.norm(updates, axis=1, keepdims=True)
     assert bipartition(updates @ updates.T, linkage).tolist() == [False, True, True, False, True]
-
-
-def test_without_tolerance_it_is_fedavg_to_the_bit():
-    state = {}
-    for cls, settings in ((ClusteredFL, {"tol_1": 0.0}), (FedAvg, {})):
-        for t in range(2):
-            played = play_round(
-                made(cls, **settings),
-                state.get(cls),
-                t,
-                seed=0,
-                clients=5,
-                engine=LocalEngine(),
-            )
-            state[cls] = played.state
-    ours, theirs = state[ClusteredFL].down, state[FedAvg].down
-    assert set(ours) == set(theirs) == {EVERYONE}
-    for name, array in theirs[EVERYONE].items():
-        np.testing.assert_array_equal(ours[EVERYONE][name], array)
-    assert ours[EVERYONE].keys() - theirs[EVERYONE].keys() == {"cluster"}
 
 
 def sent(method, moves, cluster=0):

@@ -20,7 +20,6 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.neural.data.tensors import opened  # noqa: E402
 from hopfed.neural.memory.neighbours import Index  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
-from hopfed.neural.training.places import CPU, moved  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
@@ -116,16 +115,6 @@ def test_the_check_itself_finds_what_is_mixed_or_read(monkeypatch):
         assert (counts["read by _local_scalar_dense"], counts["to host"]) == (2, 1)
         with pytest.raises(RuntimeError, match="numpy"):
             a.numpy()
-
-
-def test_many_tensors_leave_by_one_copy_for_each_type(monkeypatch):
-    with pretend.device(monkeypatch) as counts:
-        held = {(n,): torch.full((n, 2), float(n), device="cuda:0") for n in range(1, 5)}
-        held[9,] = torch.arange(3, device="cuda:0")
-        back = moved(held, CPU)
-    assert counts["to host"] == 2
-    assert [back[n,].tolist() for n in (1, 9)] == [[[1, 1]], [0, 1, 2]]
-    assert back[3,].shape == (3, 2)
 
 
 @pytest.mark.parametrize("own", [False, True])

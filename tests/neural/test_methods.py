@@ -1,4 +1,9 @@
-"""FedAvg and its like on the common contract: identities, faults, engines, resumption."""
+"""What holds for every method: it learns, says what it expects, and survives what clients do.
+
+That a method computes what its paper says is held in test_plain_loops.py.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,53 +13,67 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.federation.contract import EVERYONE  # noqa: E402
+from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.faults import Fault  # noqa: E402
-from hopfed.federation.rounds import play_round  # noqa: E402
+from hopfed.federation.messages import malformed, nbytes  # noqa: E402
+from hopfed.federation.participation import Participation  # noqa: E402
+from hopfed.federation.rounds import FederationState, play_round  # noqa: E402
 from hopfed.figures import fl as figure  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
-from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
-from hopfed.neural.training.evaluation import (  # noqa: E402
-    Network,
-    accuracies,
-    bottom_decile,
-    low_quantile,
-)
 from hopfed.runs import Run  # noqa: E402
 
 SMALL = {
     "clients": 4,
     "rounds": 3,
     "examples": 400,
-    "models": ("mlp",),
+    "models": ("mlp:20",),
     "lr": 0.05,
     "way": "sequential",
 }
+PROXIED = ("fml", "fedkd", "fedmrl")
+BITS = ("hebbian", "frozen")
+TRAINED = [name for name in METHODS if name not in BITS]
+APART = ("fedh2l", "fedmd")  # whose messages are outputs on public examples
+
+pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
 
 
-def config(name="fedavg", **settings):
-    return fl.Config(method=name, **(SMALL | settings))
+def config(name="fedavg", options="", **settings):
+    options += ",proxy=mlp:8" if name in PROXIED and "proxy" not in options else ""
+    return fl.Config(method=name, options=options.strip(","), **(SMALL | settings))
 
 
-def final(conf, seed=0, engine=None):
-    """State of a federation after its rounds, and the method."""
-    made, state = conf.make(seed), None
-    for t in range(conf.rounds):
+def make(name="fedavg", options="", **settings):
+    return config(name, options, **settings).make(0)
+
+
+def play(made, rounds=2, state=None, first=0, each=None, **settings):
+    n = len(made.loaded.split)
+    who = Participation(**settings) if settings else None
+    for t in range(first, first + rounds):
         played = play_round(
-            made, state, t, seed=seed, clients=conf.clients, engine=engine or LocalEngine()
+            made, state, t, seed=0, clients=n, engine=LocalEngine(), participation=who
         )
         state = played.state
-    return made, played
+        if each:
+            each(played)
+    return played
 
 
-def models(played):
-    return {n: a for n, a in played.state.down[EVERYONE].items() if n.startswith("model/")}
+def down_of(state, c):
+    return state.down.get(c, state.down.get(EVERYONE, {}))
+
+
+def scores(made, state):
+    x, _ = made.loaded.tensors.batch(torch.arange(6))
+    for c in range(len(made.loaded.split)):
+        yield made.classifier(state.clients.get(c, {}), down_of(state, c), c)(x)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_learns_and_its_run_is_complete(name):
-    run = execute(fl, config(name, rounds=8))
+def test_it_learns_and_its_run_is_complete(name):
+    run = execute(fl, config(name, rounds=8, models=("mlp:64",)))
     assert run.complete
     assert run.summary["test"][0] > 0.6
     assert run.arrays["test"].shape == (1, 8, 4)
@@ -62,77 +81,223 @@ def test_every_method_learns_and_its_run_is_complete(name):
     assert (sent > 0).all() == (name not in ("standalone", "standalone-bias", "agg"))
 
 
-def test_fedprox_without_its_pull_is_fedavg_to_the_bit():
-    a, b = final(config()), final(config("fedprox", options="mu=0"))
-    for n, array in models(a[1]).items():
-        np.testing.assert_array_equal(array, models(b[1])[n])
-    far = final(config("fedprox", options="mu=1"))
-    assert any((array != models(far[1])[n]).any() for n, array in models(a[1]).items())
+@pytest.mark.parametrize("name", TRAINED)
+def test_nan_absence_and_lateness_harm_nobody(name):
+    cls = method(name)
+
+    class Sick(cls):
+        def finish_at(self, call, params):
+            return super().finish_at(call, self.ill(call, params))
+
+        def says(self, call, params):
+            return super().says(call, self.ill(call, params))
+
+        def ill(self, call, params):
+            nan = float("nan") if call.context.client == 1 else 1.0
+            return {n: t * nan for n, t in params.items()}
+
+    made, seen = make(name, clients=5), set()
+    sick = Sick(**vars(made))
+    look = lambda played: seen.update(played.faults.codes.tolist())  # noqa: E731
+    played = play(sick, 5, each=look, rate=0.6, late=0.3)
+    assert {Fault.NONE, Fault.ABSENT, Fault.LATE} <= seen
+    silent = name in ("standalone", "standalone-bias", "agg")  # they have nothing to refuse
+    assert (Fault.NOT_FINITE in seen) == (not silent)
+    for message in played.state.down.values():
+        assert all(np.isfinite(a).all() for a in message.values())
+    if not silent:
+        assert all(s.isfinite().any() and not s.isnan().any() for s in scores(made, played.state))
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_odd_batches_and_clients_that_never_came(name):
+    made = make(name, examples=120, batch=1, lr=0.001)
+    played = play(made, 1, joins=(0, 0, 0, 99))
+    assert played.faults.codes.tolist() == [0, 0, 0, Fault.ABSENT]
+    assert 3 not in played.state.clients
+    assert all(not s.isnan().any() for s in scores(made, played.state))
+    still = play(make(name, examples=120, epochs=0), 1)
+    assert not still.faults.words()
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_federation_goes_on_from_its_state_to_the_same_bits(name):
+    made = make(name, optimizer="amsgrad", lr=0.003, clients=3, examples=200)
+    once = play(made, 3, rate=0.7).state.flatten()
+    half = FederationState.unflatten(play(made, 2, rate=0.7).state.flatten())
+    again = play(made, 1, half, 2, rate=0.7).state.flatten()
+    assert once.keys() == again.keys()
+    for n, array in once.items():
+        np.testing.assert_array_equal(array, again[n], err_msg=n)
+
+
+@pytest.mark.parametrize("name", [n for n in TRAINED if n not in APART])
+def test_a_message_is_what_is_expected_and_nothing_less(name):
+    made, context = make(name), Context(0, 0, 0, 2)
+    _, message, _ = made.client_step({}, {}, context)
+    spec = made.expects({}, context)
+    assert malformed(message, spec) is None
+    if message:
+        assert "is missing" in malformed({n: message[n] for n in list(message)[1:]}, spec)
+        assert "other is unknown" in malformed(message | {"other": np.ones(1)}, spec)
+
+
+HEAD, BODY, D = 10 * 21, 64 * 20 + 20, 20  # numbers in the network of these tests
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "up", "down"),
+    [
+        ("fedavg", "", 4 * (HEAD + BODY) + 8, 4 * (HEAD + BODY)),
+        ("ditto", "", 4 * (HEAD + BODY) + 8, 4 * (HEAD + BODY)),
+        ("apfl", "", 4 * (HEAD + BODY) + 8, 4 * (HEAD + BODY)),
+        ("fedrep", "", 4 * BODY + 8, 4 * BODY),
+        ("pfedgp", "", 4 * (BODY + 2) + 8, 4 * (BODY + 2)),
+        ("lg-fedavg", "", 4 * HEAD + 8, 4 * HEAD),
+        ("lg-fedavg", "weights=equal", 4 * HEAD, 4 * HEAD),
+        ("fedclassavg", "", 4 * HEAD + 8, 4 * HEAD),
+        ("sohip", "", 4 * 64, 4 * 64),
+        ("sohip", "m=64,memory=class", 4 * 60, 4 * 60),
+        ("sohip", "ablation=c", 0, 0),
+        ("fedssa", "ablation=m1-a", 4 * HEAD, 4 * HEAD),
+        ("fml", "", 4 * (65 * 8 + 9 * 10) + 8, 4 * (65 * 8 + 9 * 10)),
+        ("fedmrl", "width=5", 4 * (65 * 8 + 6 * 10) + 8, 4 * (65 * 8 + 6 * 10)),
+        ("fedral", "levels=1", 4 * D * D + 8, 4 * D * D),
+        ("pfedes", "", 4 * 153 + 8, 4 * 153),
+        ("fedh2l", "", 4 * (8 * 10 + 1), 3 * 4 * (8 * 10 + 1)),
+        ("fedh2l", "labelled=false", 4 * 8 * 10, 3 * 4 * 8 * 10),
+        ("fedh2l", "kl=false", 0, 0),
+        ("fedmd", "transfer=0", 4 * 4 * 8 * 10, 4 * 4 * 8 * 10),
+    ],
+)
+def test_bytes_on_the_wire(name, options, up, down):
+    traffic = play(make(name, options, partition="iid", batch=8)).traffic
+    assert traffic.up.tolist() == [up] * 4
+    assert traffic.down.tolist() == [down] * 4
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("fedproto", D + 2), ("fd", 10 + 1)])
+def test_a_class_costs_its_row_and_its_label(name, numbers):
+    made = make(name, partition="classes:3")
+    held = [len(set(made.loaded.labels_of(c))) for c in range(4)]
+    assert play(made, 1).traffic.up.tolist() == [4 * n * numbers for n in held]
+
+
+@pytest.mark.parametrize(
+    ("ablation", "up", "down"),
+    [
+        ("", "seen", "seen"),
+        ("m1-b", "all", "seen"),
+        ("m2-a", "seen", "all"),
+        ("M2-B",) + 2 * ("seen",),
+    ],
+)
+def test_fedssa_sends_rows_of_seen_classes(ablation, up, down):
+    made = make("fedssa", f"ablation={ablation}" if ablation else "", partition="classes:4")
+    rows = {"all": [10] * 4, "seen": [int(made.seen(c).sum()) for c in range(4)]}
+    traffic = play(made).traffic
+    assert traffic.up.tolist() == [4 * (D + 1) * n for n in rows[up]]
+    assert traffic.down.tolist() == [4 * (D + 1) * n for n in rows[down]]
+
+
+def networks(name, options="", **settings):
+    """Networks with which clients classify after two rounds."""
+    made = make(name, options, **settings)
+    state = play(made).state
+    own = [state.clients.get(c, {}) for c in range(4)]
+    return [made.personal(own[c], down_of(state, c), c) for c in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "plain"),
+    [
+        ("fedprox", "mu=0", "fedavg"),
+        ("clustered-fl", "tol_1=0", "fedavg"),
+        ("apfl", "alpha=0,learn=false", "fedavg"),
+        ("apfl", "alpha=1,learn=false", "standalone"),
+        ("ditto", "lam=0", "standalone"),
+        ("fedproto", "lam=0", "standalone"),
+        ("fd", "lam=0", "standalone"),
+        ("fml", "weight=0", "standalone"),
+        ("fedkd", "weight=0", "standalone"),
+        ("pfedes", "mu=0", "standalone"),
+        ("sohip", "ablation=d", "standalone"),
+        ("fedclassavg", "rho=0,contrast=0", "lg-fedavg"),
+        ("fedssa", "ablation=m1-a", "lg-fedavg,weights=equal"),
+    ],
+)
+def test_without_its_term_a_method_is_the_plainer_one_to_the_bit(name, options, plain):
+    plain, _, more = plain.partition(",")
+    pairs = zip(networks(name, options), networks(plain, more), strict=True)
+    for ours, theirs in pairs:
+        for n, t in theirs.items():
+            torch.testing.assert_close(ours[n], t, rtol=0, atol=0, msg=n)
 
 
 def test_fedavg_of_one_client_is_its_own_training_to_the_bit():
-    one = config(clients=1, partition="iid")
-    made, played = final(one)
-    alone = final(config("standalone", clients=1, partition="iid"))[1].state.clients[0]
-    for n, array in models(played).items():
-        np.testing.assert_array_equal(array, np.asarray(alone[n]))
+    one = {"clients": 1, "partition": "iid"}
+    alone = play(make("standalone", **one)).state.clients[0]
+    for n, array in play(make(**one)).state.down[EVERYONE].items():
+        np.testing.assert_array_equal(array, alone[n])
 
 
-@pytest.mark.parametrize("tune", [0, 1, 3])
-def test_fine_tuning_is_counted(tune):
-    _, plain = final(config(rounds=1, epochs=2))
-    made, tuned = final(config("fedavg+", rounds=1, epochs=2, options=f"tune={tune}"))
-    assert made.tune == tune
-    # Products of 8 x 8 pixels, 200, 200 and 10; all but the first have a gradient of their input.
-    products = 64 * 200 + 200 * 200 + 200 * 10
-    step = 2 * (3 * products - 64 * 200)
+@pytest.mark.parametrize(
+    ("name", "options", "epochs", "passes"),
+    [
+        ("fedavg", "", 2, 0),
+        ("fedavg+", "tune=3", 2, 0),
+        ("fedproto", "", 2, 1),
+        ("fd", "", 2, 1),
+        ("fedh2l", "steps=3", 0, 0),
+        ("agg", "images=64", 0, 0),
+    ],
+)
+def test_flops_are_those_of_steps_and_passes(name, options, epochs, passes):
+    made = make(name, options, partition="iid", epochs=epochs, batch=8)
+    products = 64 * D + D * 10  # all but the first have a gradient of their input
+    step, forward = 2 * (3 * products - 64 * D), 2 * products
     sizes = np.array([len(rows) for rows in made.loaded.split.train])
-    np.testing.assert_allclose(plain.client_metrics["flops"], 2 * step * sizes)
-    np.testing.assert_allclose(tuned.client_metrics["flops"], (2 + tune) * step * sizes)
+    due = sizes * (epochs * step + passes * forward)
+    if name == "fedavg+":
+        due = due + sizes * 3 * step
+    elif name == "fedh2l":  # three own steps, one on three peers, a look at eight examples
+        due = 8 * ((3 + 3) * step + forward) + 0 * sizes
+    elif name == "agg":
+        due = 64 * step + 0 * sizes
+    np.testing.assert_allclose(play(made, 1).client_metrics["flops"], due)
 
 
-def test_the_mean_is_weighed_by_size_and_takes_buffers_along():
-    conf = config(
-        models=("mobilenet-v2",),
-        norm="batch",
-        clients=2,
-        examples=100,
-        rounds=1,
-        partition="iid",
-        epochs=1,
-        batch=50,
-    )
-    made = conf.make(0)
-    sent = {}
-
-    class Spy(LocalEngine):
-        def step(self, method, calls):
-            outcomes = super().step(method, calls)
-            sent.update({c.context.client: o.message for c, o in zip(calls, outcomes, strict=True)})
-            return outcomes
-
-    played = play_round(made, None, 0, seed=0, clients=2, engine=Spy())
-    sizes = made.loaded.split.sizes[:, 0]
-    name = next(n for n in sent[0] if n.endswith("running_mean"))
-    for n in (name, "model/head.weight"):
-        expected = np.average([sent[c][n] for c in (0, 1)], axis=0, weights=sizes)
-        np.testing.assert_allclose(models(played)[n], expected, rtol=1e-5, atol=1e-7)
+def test_buffers_are_averaged_and_a_batch_of_one_has_statistics():
+    settings = {"models": ("mobilenet-v2",), "norm": "batch", "clients": 2, "lr": 0.001}
+    made = make(examples=51, batch=20, partition="iid", **settings)
+    assert {len(rows) % 20 for rows in made.loaded.split.train} & {0, 1}
+    played = play(made, 1)
+    assert not played.faults.words()
+    name = next(n for n in played.state.down[EVERYONE] if n.endswith("running_mean"))
+    moved = made.loaded.initial(0)[name.removeprefix("model/")].numpy()
+    assert (played.state.down[EVERYONE][name] != moved).any()
+    for other in ("fedrep", "ditto", "standalone"):  # each example is a batch
+        assert not play(make(other, examples=30, batch=1, **settings), 1).faults.words()
 
 
-def test_a_client_that_sends_nan_is_left_out_of_the_mean():
-    class Sick(FedAvg):
-        def finish(self, state, params, client):
-            if client == 1:
-                params = {n: t * float("nan") for n, t in params.items()}
-            return super().finish(state, params, client)
+def test_what_fedrep_freezes_does_not_move_its_statistics_neither():
+    normed = {"models": ("mobilenet-v2",), "norm": "batch", "clients": 2, "examples": 60}
+    training = {"lr": 0.002, "batch": 13} | normed
+    down = play(make("fedrep", "head=1", **training), 1).state.down[EVERYONE]
+    still = make("fedrep", "head=2", **(training | {"epochs": 0}))
+    _, message, _ = still.client_step({}, down, Context(0, 1, 0, 0))
+    for n in down:
+        np.testing.assert_array_equal(message[n], down[n], err_msg=n)
 
-    conf = config(rounds=1)
-    healthy = conf.make(0)
-    played = play_round(
-        Sick(healthy.task, healthy.training), None, 0, seed=0, clients=4, engine=LocalEngine()
-    )
-    assert played.faults.codes.tolist() == [0, Fault.NOT_FINITE, 0, 0]
-    assert all(np.isfinite(a).all() for a in models(played).values())
+
+def test_pfedes_keeps_the_statistics_of_plain_images():
+    spec = {"models": ("mobilenet-v2",), "clients": 1, "examples": 30, "norm": "batch"}
+    training = {"lr": 0.0001, "batch": 64, "partition": "iid"} | spec
+    made = make("pfedes", **training)
+    alone = play(make("standalone", **training), 1).state.clients[0]
+    ours = made.personal(play(made, 1).state.clients[0], {}, 0)
+    name = next(n for n in ours if n.endswith("running_mean"))  # one step, from equal weights
+    np.testing.assert_array_equal(ours[name].numpy(), alone[f"model/{name}"])
 
 
 def test_two_runs_are_the_same_to_the_bit_and_a_resumed_one_too(tmp_path):
@@ -154,7 +319,7 @@ def test_two_runs_are_the_same_to_the_bit_and_a_resumed_one_too(tmp_path):
     assert (a.arrays["faults/code"] == Fault.ABSENT).sum() == 4 * 2
 
 
-def test_local_and_pool_agree(tmp_path):
+def test_local_and_pool_agree():
     a = execute(fl, config())
     b = execute(fl, config(), engine="pool", workers=2)
     for name, array in a.arrays.items():
@@ -165,57 +330,67 @@ def test_local_and_pool_agree(tmp_path):
     np.testing.assert_allclose(a.arrays["test"], b.arrays["test"], atol=0.03)
 
 
-def test_stacked_and_sequential_agree():
-    a, b = execute(fl, config()), execute(fl, config(way="stacked"))
-    np.testing.assert_allclose(a.arrays["client/loss"], b.arrays["client/loss"], rtol=1e-4)
-    np.testing.assert_allclose(a.arrays["test"], b.arrays["test"], atol=0.03)
-
-
-def test_scores_count_every_example_once():
-    made = config().make(0).loaded
-    networks = [Network(made.model(c), made.initial(c)) for c in range(4)]
-    parts = made.split.validation, made.split.test
-    apart = accuracies(networks, made.tensors, parts)
-    together = accuracies(networks[:1] * 4, made.tensors, parts)
-    np.testing.assert_array_equal(apart, together)
-    counts = apart * made.split.sizes[:, 1:].T
-    np.testing.assert_allclose(counts, counts.round(), atol=1e-9)
-
-
-def test_the_worst_tenth():
-    assert bottom_decile(np.array([0.5, 0.1, 0.9])) == 0.1
-
-
 def test_the_figure_is_drawn_from_the_run_alone(tmp_path):
     execute(fl, config(every=2, seeds=2), out=tmp_path / "run.h5")
     drawn = figure.draw(Run.load(tmp_path / "run.h5"))
     assert all(axes.has_data() for axes in drawn.axes)
 
 
+MIXED = {"models": ("mlp", "lenet")}
+
+
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("name", "options", "message"),
     [
-        (lambda: method("fedavgg"), r"method must be one of .* \(did you mean fedavg\?\)"),
-        (lambda: config("fedavg", models=("mlp", "lenet")).make(0), "models must be one arch"),
-        (lambda: config("fedprox", options="mu=-1").make(0), "mu must be at least 0"),
-        (lambda: config("fedprox", options="mu=x").make(0), "mu must be a number"),
-        (lambda: config("fedavg+", options="tune=-1").make(0), "tune must be at least 0"),
-        (lambda: fl.with_options(config(), ["epoch=2"]), r"did you mean epochs\?"),
-        (lambda: config(minimum=9), "minimum must be 1 to clients"),
+        ("fedavgg", "", r"method must be one of .* \(did you mean fedavg\?\)"),
+        ("fedprox", "mu=-1", "mu must be at least 0"),
+        ("fedprox", "mu=x", "mu must be a number"),
+        ("fedavg+", "capacity=0", r"capacity must be in \(0, 1\]"),
+        ("fedavg-prior", "smooth=0,divide=true", "smooth must be above 0 where"),
+        ("fedrep", "head=-1", "head must be at least 0"),
+        ("apfl", "alpha=1.5", r"alpha must be in \[0, 1\]"),
+        ("apfl", "learn=5", "learn must be true or false"),
+        ("clustered-fl", "linkage=ward", "linkage must be one of complete, single"),
+        ("fedssa", "stable=3", "stable must be at most 2 with the literal sum.* try normalised"),
+        ("fedssa", "ablation=c", "ablation must be one of m1-a, m1-b, m2-a, m2-b"),
+        ("fedclassavg", "temperature=0", "temperature must be above 0"),
+        ("fedh2l", "public=0", "public must be above 0 for fedh2l"),
+        ("fedh2l", "labelled=false,kl=false", "labelled must be true where kl"),
+        ("fedh2l", "labelled=false,local=all", "labelled must be true to train on what others"),
+        ("fedh2l", "conflict=avoid", "one of project, pcgrad, ignore"),
+        ("fedmd", "labelled=false", "transfer must be 0 where public data have no"),
+        ("agg", "public=1", "public must be at least 0 and below 1"),
+        ("agg", "labelled=false", "labelled must be true for agg"),
+        ("fml", "proxy=cnn-6", "proxy must be one of .* got 'cnn-6'"),
+        ("fedmrl", "width=21", "width must be at most 20"),
+        ("sohip", "m=4,memory=class", "m must be at least 10, the number of patterns"),
+        ("sohip", "memory=class,aggregation=hopfield", "aggregation must be mean for a memory"),
+        ("pfedgp", "scale=0", "scale must be above 0"),
     ],
 )
-def test_bad_settings(call, message):
+def test_bad_settings(name, options, message):
     with pytest.raises(ArgumentError, match=message):
-        call()
+        config(name, options, examples=150).make(0).server_start(0)
 
 
-def test_means_by_size_and_quantiles_are_named_apart():
-    accuracy = np.linspace(0.05, 1, 20)
-    assert bottom_decile(accuracy) == pytest.approx(0.075)
-    assert low_quantile(accuracy) == pytest.approx(0.1)
-    assert low_quantile(np.array([0.5, 0.1, 0.9])) == 0.1
-    sizes = np.zeros((1, 1, 2, 3), int)
-    sizes[0, 0, :, 2] = 30, 10
-    assert fl.by_size(np.array([[1.0, 0.5]]), {"sizes": sizes}).tolist() == [0.875]
-    summary = execute(fl, config(rounds=1)).summary
-    assert {"weighted", "decile", "quantile"} <= summary.keys()
+@pytest.mark.parametrize("name", ["fedavg", "clustered-fl", "ditto", "fedrep", "apfl", "pfedgp"])
+def test_some_need_one_architecture(name):
+    with pytest.raises(ArgumentError, match="models must be one architecture"):
+        make(name, **MIXED)
+
+
+@pytest.mark.parametrize("name", ["fedssa", "lg-fedavg", "fedclassavg", "fedproto", "fedral"])
+def test_others_need_one_length_of_features(name):
+    rule = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
+    with pytest.raises(ArgumentError, match=rule):
+        make(name, **MIXED).server_start(0)
+
+
+def test_fedh2l_needs_a_peer():
+    with pytest.raises(ArgumentError, match="clients must be 2 or more for fedh2l"):
+        make("fedh2l", clients=1)
+
+
+def test_a_message_of_all_does_not_grow_with_who_sends_it():
+    made = replace(make("fedproto"))
+    assert nbytes(play(made, 1).state.down[EVERYONE]) <= 10 * 4 * (D + 1)

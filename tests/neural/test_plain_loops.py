@@ -173,7 +173,8 @@ def fedssa(w):
             p = {n: a.clone() for n, a in own[c].items()}
             for s in set(rows) & set(w.labels(c).tolist()):
                 for part in ("head.weight", "head.bias"):
-                    p[part][s] = rows[s][part] + mu * p[part][s]
+                    whole = 1 + mu if w.m.fusion == "normalised" else 1
+                    p[part][s] = (rows[s][part] + mu * p[part][s]) / whole
             own[c] = w.local(ce, p, t, c)
         for s in range(w.classes):
             holders = [own[c] for c in cohort if s in w.labels(c)]
@@ -191,8 +192,10 @@ def sohip(w):
     collective = torch.zeros(64)
 
     def decide(p, x, memory):
-        v = torch.cat([memory, collective])
-        complete = torch.sigmoid(linear(p, "fusion", v)) * collective + memory  # (10) to (12)
+        complete = memory
+        if w.m.ablation != "c":
+            v = torch.cat([memory, collective])
+            complete = torch.sigmoid(linear(p, "fusion", v)) * collective + memory  # (10) to (12)
         return linear(
             below(p, "model"),
             "head",
@@ -204,12 +207,13 @@ def sohip(w):
 
             def loss(p, x, y, c=c):
                 short = linear(p, "encoder", features(below(p, "model"), x)).mean(0)  # (3), (4)
-                short = torch.sigmoid(linear(p, "importance", short)) * short  # (5), (6)
+                if w.m.ablation != "a":
+                    short = torch.sigmoid(linear(p, "importance", short)) * short  # (5), (6)
                 u = torch.cat([short, long[c]])  # (7)
-                take, forget, out = (
-                    torch.sigmoid(linear(p, g, u)) for g in ("take", "forget", "output")
-                )
-                memory = out * (take * short + forget * long[c])  # (8), (9)
+                memory = short
+                if w.m.ablation != "b":
+                    gates = [torch.sigmoid(linear(p, g, u)) for g in ("take", "forget", "output")]
+                    memory = gates[2] * (gates[0] * short + gates[1] * long[c])  # (8), (9)
                 long[c] = memory.detach()
                 return F.cross_entropy(decide(p, x, memory), y)
 
@@ -219,23 +223,37 @@ def sohip(w):
     return [lambda x, c=c: decide(nets[c], x, long[c]) for c in range(CLIENTS)]
 
 
+def off(a, b):
+    """a without its part against b, eqs. (8), (14)."""
+    v = -sum((a[n] * b[n]).sum() for n in a) / sum((g**2).sum() for g in b.values())
+    return {n: a[n] + v.clamp(min=0) * b[n] for n in a}
+
+
+RULES = {
+    "project": off,
+    "ignore": lambda a, _: a,
+    "pcgrad": lambda a, b: {n: g + off(b, a)[n] for n, g in off(a, b).items()},
+}
+
+
 def fedh2l(w):
     """Eqs. (1) to (8), (14)."""
     nodes, seeds = [SGD(p) for p in w.starts()], w.m.seeds
     for t, cohort in w.rounds():
         g_loc, says, shown = {}, {}, {}
         for c in cohort:
-            rows = stream(SEED, "minibatches", t, 0, c).choice(
-                seeds.private[c], BATCH, replace=False
-            )
-            x, y = w.data(rows)
-            g_loc[c] = nodes[c].gradient(lambda p: ce(p, x, y), list(nodes[c].p))
-            nodes[c].step(g_loc[c])
+            rng, start = stream(SEED, "minibatches", t, 0, c), dict(nodes[c].p)
+            for _ in range(w.m.steps):
+                x, y = w.data(rng.choice(seeds.private[c], BATCH, replace=False))
+                g_loc[c] = nodes[c].gradient(lambda p: ce(p, x, y), list(start))
+                nodes[c].step(g_loc[c])
+            if w.m.steps > 1:  # the way back is that of a gradient
+                g_loc[c] = {n: start[n] - nodes[c].p[n] for n in start}
             public = seeds.public[c]
             rng, size = stream(SEED, "public batch", t, c), min(BATCH, len(public))
             shown[c] = x, y = w.data(rng.choice(public, size, replace=False))
             p = logits(nodes[c].p, x).softmax(1)
-            says[c] = p, (p.argmax(1) == y).float().mean()
+            says[c] = p, (p.argmax(1) == y).float().mean() if w.m.labelled else 1.0
         for c in cohort:
             peers = [j for j in cohort if j != c]
 
@@ -244,15 +262,12 @@ def fedh2l(w):
                 for j in peers:
                     (x, y), (q, acc) = shown[j], says[j]
                     mine = logits(p, x).log_softmax(1)
-                    total += (
-                        F.nll_loss(mine, y) + acc * (torch.xlogy(q, q) - q * mine).sum(1).mean()
-                    )
+                    total += F.nll_loss(mine, y) if w.m.labelled else 0
+                    total += w.m.kl * acc * (torch.xlogy(q, q) - q * mine).sum(1).mean()
                 return total / len(peers)
 
             g = nodes[c].gradient(loss, list(nodes[c].p))
-            dot = sum((g[n] * g_loc[c][n]).sum() for n in g)
-            v = (-dot / sum((a**2).sum() for a in g_loc[c].values())).clamp(min=0)
-            nodes[c].step({n: g[n] + v * g_loc[c][n] for n in g})
+            nodes[c].step(RULES[w.m.conflict](g, g_loc[c]))
     return [node.p for node in nodes]
 
 
@@ -754,11 +769,18 @@ def hebbian(w):
     return [lambda x, c=c: scores(x, c, *best) for c in range(CLIENTS)]
 
 
-# Method -> its loop, its settings, and whether its clients may have networks of their own.
+# Method, with a word for other settings -> its loop, its settings, and whether its clients may
+# have networks of their own.
 LOOPS = {
     "fedssa": (fedssa, {}, True),
+    "fedssa normalised": (fedssa, {"fusion": "normalised", "mu_0": 0.5}, True),
     "sohip": (sohip, {}, True),
+    **{f"sohip {letter}": (sohip, {"ablation": letter}, True) for letter in "abc"},
     "fedh2l": (fedh2l, {}, True),
+    "fedh2l steps": (fedh2l, {"steps": 3}, True),
+    "fedh2l labels": (fedh2l, {"labelled": False}, True),
+    "fedh2l both": (fedh2l, {"conflict": "pcgrad"}, True),
+    "fedh2l neither": (fedh2l, {"conflict": "ignore"}, True),
     "knn-per": (knn_per, {}, False),
     "standalone": (standalone, {}, True),
     "standalone-bias": (standalone_bias, {}, True),
@@ -791,7 +813,7 @@ def made(name, way):
     nets = (f"{__name__}:shallow", f"{__name__}:deep")[: 1 + several]
     task = TaskSpec(clients=CLIENTS, models=nets, examples=240, seed=SEED)
     how = {"lr": LR, "momentum": MOMENTUM, "weight_decay": DECAY, "batch": BATCH, "epochs": EPOCHS}
-    return method(name)(task, Training(**how, way=way), **settings)
+    return method(name.partition(" ")[0])(task, Training(**how, way=way), **settings)
 
 
 def classifiers(m):
@@ -815,7 +837,13 @@ def close(found, due):
 
 
 @pytest.mark.parametrize(
-    ("name", "way"), [(n, way) for n in LOOPS for way in WAYS if (n, way) != ("hebbian", "stacked")]
+    ("name", "way"),
+    [
+        (n, w)
+        for n in LOOPS
+        for w in WAYS
+        if (n, w) != ("hebbian", "stacked") and (" " not in n or w == "stacked")
+    ],
 )
 def test_a_method_is_its_plain_loop(name, way, one_thread):
     m = made(name, way)
@@ -830,4 +858,5 @@ def test_a_method_is_its_plain_loop(name, way, one_thread):
 
 
 def test_every_method_has_a_loop():
-    assert set(LOOPS) == set(METHODS) - {"frozen"}  # whose readers are those of three others
+    # The readers of `frozen` are those of three others.
+    assert {name.partition(" ")[0] for name in LOOPS} == set(METHODS) - {"frozen"}

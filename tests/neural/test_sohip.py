@@ -1,7 +1,5 @@
 """SoHip: its equations by hand, its memory on the wire and at test, and what we put beside it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,24 +7,14 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch import nn  # noqa: E402
 
-from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
-from hopfed.federation.engines import Call  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.faults import Fault  # noqa: E402
-from hopfed.federation.messages import malformed, nbytes  # noqa: E402
-from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.memory.recall import Form, Remembering, Scorer  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
-from hopfed.neural.methods.sohip import SoHip  # noqa: E402
 from hopfed.neural.models.base import Model  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
-from hopfed.neural.training.sequential import train_sequential  # noqa: E402
-from hopfed.neural.training.stacked import train_stacked  # noqa: E402
-
-KINDS = ("common", "class", "sample")
 
 
 def make(name="sohip", options="", **settings):
@@ -162,45 +150,6 @@ def test_at_test_what_examples_have_in_common_is_the_average_of_late():
     torch.testing.assert_close(logits, net.model.head(x + recalled))
 
 
-def test_a_batch_leaves_a_memory_without_gradient():
-    method = make()
-    job = method._job(Call({}, {}, Context(0, 0, 0, 0)))
-    before = job.params["long_term"].clone()
-    train_sequential([job], method.loaded.tensors, method.training, method.objective)
-    assert not job.params["long_term"].requires_grad
-    assert (job.params["long_term"] != before).all()
-
-
-def test_ablations_are_named_by_small_letters_or_by_the_capitals_of_the_paper():
-    assert make(options="ablation=D") == make(options="ablation=d")
-    assert make("fedssa", "ablation=M1-A") == make("fedssa", "ablation=m1-a")
-
-
-@pytest.mark.parametrize("way", ["sequential", "stacked"])
-def test_without_memory_it_is_standalone_to_the_bit(way):
-    alone, ours = play(make("standalone", way=way)), play(make(options="ablation=d", way=way))
-    for c in range(4):
-        mine = unpack(ours.state.clients[c])
-        for name, array in unpack(alone.state.clients[c]).items():
-            torch.testing.assert_close(mine[f"model.{name}"], array, rtol=0, atol=0)
-    assert (ours.traffic.parameters_up == 0).all()
-
-
-@pytest.mark.parametrize("options", [*(f"memory={k}" for k in KINDS), "ablation=b", "head=mlp"])
-def test_stacked_and_sequential_agree(options):
-    method = make(options=options, partition="dirichlet:0.5")
-    down = {"memory": np.full(method.form.shape, 0.5, np.float32)}
-    jobs = [[method._job(Call({}, down, Context(0, 1, 0, c))) for c in range(4)] for _ in range(2)]
-    assert len({len(job.rows) for job in jobs[0]}) > 1
-    settings = replace(method.training, epochs=1, batch=16)
-    train_sequential(jobs[0], method.loaded.tensors, settings, method.objective)
-    train_stacked(jobs[1], method.loaded.tensors, settings, method.objective)
-    for a, b in zip(*jobs, strict=True):
-        assert abs(a.loss - b.loss) < 1e-5
-        for n in a.params:
-            torch.testing.assert_close(a.params[n], b.params[n], rtol=1e-4, atol=1e-5)
-
-
 def doubled(params):
     return {n: t.double() for n, t in params.items()}
 
@@ -241,76 +190,6 @@ def test_otherwise_it_differs_from_example_to_example(options):
     assert apart.std(dim=0).max() > 1e-3
 
 
-def test_at_test_the_last_memories_are_read_and_not_changed():
-    method = make()
-    played = play(method)
-    state, down = played.state.clients[0], message_to(played, 0)
-    x, _ = inputs(method)
-    kept = {n: a.copy() for n, a in state.items()}
-    with torch.inference_mode():
-        first, second = (method.classifier(state, down, 0)(x) for _ in range(2))
-        other = method.classifier(state, {"memory": down["memory"] + 1}, 0)(x)
-        long_term = state["model/long_term"] + 1
-        forgot = method.classifier({**state, "model/long_term": long_term}, down, 0)(x)
-    torch.testing.assert_close(first, second, rtol=0, atol=0)
-    assert (first != other).any()
-    assert (first != forgot).any()
-    for n, a in kept.items():
-        np.testing.assert_array_equal(a, state[n])
-
-
-@pytest.mark.parametrize(
-    ("options", "numbers"),
-    [
-        ("", 64),
-        ("m=32", 32),
-        ("m=64,memory=class", 60),
-        ("memory=sample", 64),
-        ("aggregation=hopfield", 64),
-        ("ablation=a", 64),
-        ("ablation=b", 64),
-        ("ablation=c", 0),
-    ],
-)
-def test_only_the_memory_crosses_the_wire(options, numbers):
-    sent = {}
-
-    class Spy(LocalEngine):
-        def step(self, method, calls):
-            outcomes = super().step(method, calls)
-            for call, outcome in zip(calls, outcomes, strict=True):
-                sent[call.context.round, call.context.client] = call.down, outcome.message
-            return outcomes
-
-    method = make(options=options)
-    state = None
-    for t in range(2):
-        played = play_round(method, state, t, seed=0, clients=4, engine=Spy())
-        state = played.state
-    assert len(sent) == 8
-    for (t, c), (down, up) in sent.items():
-        assert set(up) == ({"memory"} if numbers else set())
-        assert nbytes(up) == 4 * numbers
-        assert nbytes(down) == 4 * numbers * (t > 0)
-        if numbers:
-            np.testing.assert_array_equal(up["memory"].shape, method.form.shape)
-            more = {**up, "features": np.zeros(3)}
-            spec = method.expects(down, Context(0, t, 0, c))
-            assert malformed(up, spec) is None
-            assert "features is unknown" in malformed(more, spec)
-    assert played.traffic.up.tolist() == played.traffic.down.tolist() == [4 * numbers] * 4
-
-
-def test_the_mean_is_weighed_by_size():
-    method = make(partition="dirichlet:0.5")
-    sizes = method.loaded.split.sizes[:, 0]
-    sent = {c: {"memory": np.full((1, 64), float(c), np.float32)} for c in (0, 2, 3)}
-    state, down = method.answer({}, sent)
-    expected = np.average([0, 2, 3], weights=sizes[[0, 2, 3]])
-    np.testing.assert_allclose(down[EVERYONE]["memory"], expected, rtol=1e-6)
-    np.testing.assert_array_equal(state["memory"], down[EVERYONE]["memory"])
-
-
 def test_a_class_is_averaged_over_those_who_hold_it_and_kept_where_nobody_does():
     method = make(options="memory=class,m=20", partition="iid")
     one, two = np.zeros((2, 10, 2), np.float32)
@@ -332,34 +211,6 @@ def test_classes_that_a_client_has_not_seen_leave_no_memory():
         np.testing.assert_array_equal(held, method.loaded.split.counts("train")[c] > 0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("settings", [{"batch": 1, "lr": 0.001}, {"models": ("mlp", "lenet")}])
-def test_odd_batches_and_unequal_feature_dimensions(kind, settings):
-    method = make(options=f"memory={kind}", examples=120, **settings)
-    played = play(method, participation=Participation(0.5))
-    assert (played.faults.codes == Fault.ABSENT).sum() == 2
-    for c in range(4):
-        state = played.state.clients.get(c) or {}
-        with torch.inference_mode():
-            scores = method.classifier(state, message_to(played, c), c)(inputs(method)[0])
-        assert scores.isfinite().all()
-
-
-@pytest.mark.parametrize("aggregation", ["mean", "hopfield"])
-def test_a_client_that_sends_nan_is_left_out(aggregation):
-    class Sick(SoHip):
-        def finish(self, state, params, client):
-            if client == 1:
-                params = {n: t * float("nan") for n, t in params.items()}
-            return super().finish(state, params, client)
-
-    healthy = make(options=f"aggregation={aggregation}")
-    sick = Sick(healthy.task, healthy.training, aggregation=aggregation)
-    played = play(sick)
-    assert played.faults.codes.tolist() == [0, Fault.NOT_FINITE, 0, 0]
-    assert all(np.isfinite(m["memory"]).all() for m in dict(played.state.down).values())
-
-
 def test_a_learned_bias_is_the_control():
     alone, control = make("standalone"), make("standalone-bias")
     x, _ = inputs(alone)
@@ -377,21 +228,15 @@ def test_a_learned_bias_is_the_control():
     assert set(own) == set(alone.initial(0))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("m=0", "m must be at least 1"),
-        ("ablation=e", "ablation must be one of a, b, c, d"),
-        ("head=deep", "head must be one of linear, mlp"),
-        ("memory=none", "memory must be one of common, class, sample"),
-        ("memory=class,m=9", "m must be at least 10, the number of patterns"),
-        ("memory=sample,patterns=65", "m must be at least 65"),
-        ("patterns=0", "patterns must be at least 1"),
-        ("beta=0", "beta must be above 0"),
-        ("aggregation=median", "aggregation must be one of mean, hopfield"),
-        ("aggregation=hopfield,memory=class", "aggregation must be mean for a memory by class"),
-    ],
-)
-def test_bad_settings(options, message):
-    with pytest.raises(ArgumentError, match=message):
-        make(options=options)
+def test_groups_of_memories_are_told_of_their_own_mean():
+    method = make(options="aggregation=hopfield")
+    rng = np.random.default_rng(0)
+    kinds = rng.choice([-1.0, 1.0], (2, 1, 64)).astype(np.float32)
+    sent = {c: {"memory": kinds[c % 2] + 0.1 * rng.standard_normal((1, 64))} for c in range(4)}
+    state, down, metrics = method.server_step({}, sent, Context(0, 0, 0))
+    assert metrics["archetypes"] == 2
+    sizes = method.loaded.split.sizes[:, 0]
+    for c in range(4):
+        mates = [j for j in range(4) if j % 2 == c % 2]
+        mean = np.average([sent[j]["memory"] for j in mates], axis=0, weights=sizes[mates])
+        np.testing.assert_allclose(down[c]["memory"], mean, rtol=1e-5)

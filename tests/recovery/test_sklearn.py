@@ -19,7 +19,6 @@ from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.sklearn import ArchetypeMixture
 
-
 # These take whatever has probabilities for a classifier, where it takes sparse rows.
 SPARSE = dict.fromkeys(
     ("check_estimator_sparse_array", "check_estimator_sparse_matrix"), "it is no classifier"

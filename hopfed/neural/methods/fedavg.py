@@ -24,6 +24,8 @@ from hopfed.neural.training.stacked_or_not import train
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Job, Phase
 
+__all__ = ["FedAvg", "FedAvgPlus", "FedAvgPrior", "FedProx", "FedRep"]
+
 
 @dataclass(frozen=True)
 class FedAvg(NeuralMethod):

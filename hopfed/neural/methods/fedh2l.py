@@ -25,6 +25,8 @@ from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Direct, Job, Phase, Plan
 
+__all__ = ["FedH2L"]
+
 
 @dataclass(frozen=True)
 class FedH2L(Consulting):

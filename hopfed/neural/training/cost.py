@@ -27,7 +27,7 @@ from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import TaskSpec, task_of
-from hopfed.neural.training.training import Job, forward_of
+from hopfed.neural.training.training import Job, forward_of, has_batch_norm
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,8 @@ def step_flops(job: Job, objective: Objective, data: Tensors, batch: int) -> flo
         x, y = data.batch(data.rows(rows))
         params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
         weights = [params[n].requires_grad_() for n in job.trained()]
-        net = Net(forward_of(job.net.train()), params)
+        alone = len(rows) == 1 and has_batch_norm(job.net)  # one example has no statistics
+        net = Net(forward_of(job.net.train(not alone)), params)
         with _counter() as flops:
             loss = objective(net, Batch(x, y, None, beside(job.extra, job.net)))
             torch.autograd.grad(loss, weights, allow_unused=True)

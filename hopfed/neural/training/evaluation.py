@@ -12,8 +12,8 @@ from torch.func import functional_call
 
 from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
+from hopfed.neural.training.losses import Params
 from hopfed.neural.training.places import beside
-from hopfed.neural.training.task import Params
 
 Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes), the largest wins
 
@@ -43,6 +43,30 @@ def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarr
         return np.asarray(torch.cat(found).cpu())
 
 
+def shares(
+    classifiers: Sequence[Classifier], data: Tensors, parts: Sequence[Sequence[np.ndarray]]
+) -> np.ndarray:
+    """Share of each client's parts classified correctly, (clients, parts); NaN for empty ones.
+
+    Clients that share one classifier object are scored together, in full batches.
+
+    Parameters
+    ----------
+    parts : for each client the rows of its parts, as many for all.
+    """
+    groups: dict[int, list[int]] = {}
+    for c, classifier in enumerate(classifiers):
+        groups.setdefault(id(classifier), []).append(c)
+    found = np.full((len(classifiers), len(parts[0])), np.nan)
+    for clients in groups.values():
+        rows = [part for c in clients for part in parts[c]]
+        right = correct(classifiers[clients[0]], data, np.concatenate(rows))
+        pieces = np.split(right, np.cumsum([len(part) for part in rows])[:-1])
+        means = [piece.mean() if len(piece) else np.nan for piece in pieces]
+        found[clients] = np.reshape(means, (len(clients), -1))
+    return found
+
+
 def accuracies(
     classifiers: Sequence[Classifier],
     data: Tensors,
@@ -50,21 +74,12 @@ def accuracies(
 ) -> np.ndarray:
     """Accuracy of every client in every part, (parts, clients).
 
-    Clients that share one classifier object are scored together, in full batches.
-
     Parameters
     ----------
     classifiers : of each client.
     parts : for each part (validation, test) the rows of each client.
     """
-    shares = np.full((len(parts), len(classifiers)), np.nan)
-    for clients in _sharing(classifiers):
-        rows = [np.concatenate([part[c] for c in clients]) for part in parts]
-        right = correct(classifiers[clients[0]], data, np.concatenate(rows))
-        cuts = np.cumsum([len(part[c]) for part in parts for c in clients])[:-1]
-        means = [piece.mean() if len(piece) else np.nan for piece in np.split(right, cuts)]
-        shares[:, clients] = np.reshape(means, (len(parts), len(clients)))
-    return shares
+    return shares(classifiers, data, list(zip(*parts, strict=True))).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,25 +108,12 @@ class Domains:
     @property
     def cdp(self) -> np.ndarray:
         """(clients,) accuracy on the examples of all other domains; NaN where there are none."""
-        others = np.arange(len(self.sizes)) != self.own[:, None]
-        return self._over(others)
+        return self._over(np.arange(len(self.sizes)) != self.own[:, None])
 
     @property
     def acc(self) -> np.ndarray:
         """(clients,) accuracy on the examples of all domains."""
         return self._over(np.ones(self.accuracy.shape, dtype=bool))
-
-    def means(self) -> dict[str, float]:
-        """ACC, WDP and CDP, means over clients.
-
-        Examples
-        --------
-        >>> two = Domains(np.array([[1.0, 0.5], [0.25, 0.5]]), np.array([10, 30]), np.array([0, 1]))
-        >>> two.means()
-        {'ACC': 0.53125, 'WDP': 0.75, 'CDP': 0.375}
-        """
-        scores = {"ACC": self.acc, "WDP": self.wdp, "CDP": self.cdp}
-        return {name: float(score.mean()) for name, score in scores.items()}
 
     def _over(self, which: np.ndarray) -> np.ndarray:
         weights = which * self.sizes
@@ -140,13 +142,8 @@ def domains(
     """
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
-    sizes = np.array([len(r) for r in parts])
-    accuracy = np.empty((len(split), len(parts)))
-    for clients in _sharing(classifiers):
-        right = correct(classifiers[clients[0]], data, np.concatenate(parts))
-        pieces = np.split(right, np.cumsum(sizes)[:-1])
-        accuracy[clients] = [piece.mean() if len(piece) else np.nan for piece in pieces]
-    return Domains(accuracy, sizes, own)
+    accuracy = shares(classifiers, data, [parts] * len(split))
+    return Domains(accuracy, np.array([len(r) for r in parts]), own)
 
 
 def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
@@ -174,11 +171,3 @@ def low_quantile(accuracy: np.ndarray) -> np.ndarray:
     """
     found = np.quantile(accuracy, 0.1, axis=-1, method="inverted_cdf")
     return np.asarray(found)
-
-
-def _sharing(classifiers: Sequence[Classifier]) -> list[list[int]]:
-    """Group clients that share the same classifier object."""
-    groups: dict[int, list[int]] = {}
-    for c, classifier in enumerate(classifiers):
-        groups.setdefault(id(classifier), []).append(c)
-    return list(groups.values())

@@ -21,6 +21,13 @@ class Net:
     forward : function of parameters and inputs. A `Model` answers (features, logits); other modules
         answer what their objective needs.
     params : the parameters and buffers that are trained, by name.
+
+    Examples
+    --------
+    >>> import torch
+    >>> net = Net(lambda params, x: params["w"] * x, {"w": torch.tensor(2.0)})
+    >>> net(torch.tensor(3.0)), net.with_({"w": torch.tensor(5.0)})(torch.tensor(3.0))
+    (tensor(6.), tensor(15.))
     """
 
     forward: Callable[..., Any] = field(repr=False)
@@ -108,7 +115,7 @@ def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def squared_distance(params: Params, others: Params) -> Tensor:
-    """Sum over the tensors of `others` of the squared distance to those of the same name.
+    """Sum over the tensors of `others` of the squared distance to those of that name in `params`.
 
     Examples
     --------

@@ -40,7 +40,10 @@ class Optimizer:
         if not self.held:
             self.held = {n: [torch.zeros_like(p) for p in params] for n in self.names}
         lists = [
-            [whole[: len(p)] if whole.shape != p.shape else whole for whole, p in zip(held, params)]
+            [
+                whole[: len(p)] if whole.shape != p.shape else whole
+                for whole, p in zip(held, params, strict=True)
+            ]
             for held in self.held.values()
         ]
         self.count += 1

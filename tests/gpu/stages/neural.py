@@ -39,12 +39,11 @@ def _trained(kind, way, name, settings, side, clients, batch) -> tuple[np.ndarra
 
     from hopfed.neural.data.tensors import Tensors
     from hopfed.neural.models import build
-    from hopfed.neural.training.losses import cross_entropy
     from hopfed.neural.training.stacked_or_not import train
     from hopfed.neural.training.training import Job, Training
 
-    def objective(forward, params, x, y, mask, extra):
-        return cross_entropy(forward(params, x)[1], y, mask)
+    def objective(net, batch):
+        return batch.cross_entropy(net(batch.x)[1])
 
     rng, each = np.random.default_rng(0), STEPS * batch
     x = torch.as_tensor(rng.standard_normal((clients * each, 1, side, side)), dtype=torch.float32)

@@ -41,9 +41,6 @@ def test_cnn_1_by_hand():
     products = first + second + 800 * 2000 + 2000 * 500 + 500 * 10
     assert cost.forward == 2 * products
     assert cost.training == 2 * (3 * products - first)
-    # The operators left out make few numbers beside that.
-    assert sum(cost.uncounted.values()) < 0.01 * cost.training
-    assert cost.uncounted["relu"] == 28 * 28 * 16 + 10 * 10 * 32 + 2000 + 500
 
 
 @pytest.mark.parametrize("size", [32, 64])
@@ -123,21 +120,6 @@ def test_frozen_parameters_spare_their_gradients():
     assert cost.training == cost.forward + 2 * 500 * 10
     model.head.requires_grad_(False)
     assert measure(model, images(1, 8)).training == cost.forward
-
-
-def test_fused_operators_are_reported():
-    class Fused(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.lstm = nn.LSTM(3, 4, batch_first=True)
-
-        def forward(self, x):
-            return self.lstm(x)[0][:, -1]
-
-    cost = measure(Fused(), torch.zeros(2, 5, 3))
-    products = 5 * 16 * (3 + 4)
-    # Where the build of PyTorch takes the fused kernel, its products are not counted but named.
-    assert cost.forward == 2 * products or "mkldnn_rnn_layer" in cost.uncounted
 
 
 @pytest.mark.parametrize("name", MODELS)

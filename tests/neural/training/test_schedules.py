@@ -12,7 +12,6 @@ from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg  # noqa: E402
-from hopfed.neural.training.schedules import factor  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
@@ -20,9 +19,10 @@ SMALL = {"models": ("mlp:16",), "clients": 3, "examples": 200, "rounds": 3, "way
 
 
 def test_schedules_by_hand():
-    assert [factor("constant", 3, t, 9) for t in range(5)] == [0.25, 0.5, 0.75, 1, 1]
-    assert [factor("step:3:0.1", 0, t, 9) for t in (0, 2, 3, 6)] == pytest.approx([1, 1, 0.1, 0.01])
-    cosine = [factor("cosine", 0, t, 100) for t in range(100)]
+    warm, steps = Training(warmup=3), Training(schedule="step:3:0.1")
+    assert [warm.factor(t) for t in range(5)] == [0.25, 0.5, 0.75, 1, 1]
+    assert [steps.factor(t) for t in (0, 2, 3, 6)] == pytest.approx([1, 1, 0.1, 0.01])
+    cosine = [Training(schedule="cosine", rounds=100).factor(t) for t in range(100)]
     assert cosine == pytest.approx([np.cos(np.pi * t / 200) ** 2 for t in range(100)])
     assert 0 < Training(schedule="cosine", rounds=4).at(9).lr <= 1e-12  # a round beyond the last
     plain = Training(lr=0.3)
