@@ -31,7 +31,7 @@ def rendered(part: str, *values: Any) -> Markup:
 
     Examples
     --------
-    >>> "&lt;/p&gt;\\x1b[2J" in rendered("columns", False, "", "</p>\x1b[2J")
+    >>> "&lt;/p&gt;\\\\x1b[2J" in rendered("columns", False, "", "</p>\\x1b[2J")
     True
     """
     made: Markup = getattr(PARTS.get_template("parts.html").module, part)(*values)
