@@ -71,10 +71,9 @@ def prediction(name: str, *options: Option, needs: str = "") -> Callable[..., An
 
         made: Callable[..., Any] = json_option(figure_option(overwrite_option(run)))
         for flag, kind, default, words in reversed(options):
-            shows = default is not None
-            must = {"required": True} if flag in needs.split() else {}
-            known = {"type": kind, "default": default, "show_default": shows, "help": words}
-            made = click.option(flag, flag.lstrip("-"), **known, **must)(made)
+            more = {} if default is None else {"default": default, "show_default": True}
+            more |= {"required": True} if flag in needs.split() else {}
+            made = click.option(flag, flag.lstrip("-"), type=kind, help=words, **more)(made)
         return theory_command.command(name)(made)
 
     return add
