@@ -8,14 +8,16 @@ from typing import Any
 
 from hopfed._lib.settings import from_plain
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.experiments import NAMES, OTHERS, Measure, Record, Table, find
+from hopfed.experiments import NAMES, OTHERS, Measure, Table, find
 from hopfed.runs import Run, require_seeds, settings_of
+
+KNOWN = (*NAMES, *OTHERS)
 
 
 def load_complete(path: str | Path) -> Run:
     """Load a complete run, and check its settings and arrays against its experiment."""
     run = Run.load(path, complete=True)
-    if run.kind in (*NAMES, *OTHERS):
+    if run.kind in KNOWN:
         experiment = find(run.kind)
         try:
             config = from_plain(experiment.Config, settings_of(run.config))
@@ -27,27 +29,18 @@ def load_complete(path: str | Path) -> Run:
     return run
 
 
-def record_of(kind: str) -> Record | None:
-    """Return the record of the experiment `kind`; None if there is no such experiment."""
-    record: Record | None = find(kind).RECORD if kind in (*NAMES, *OTHERS) else None
-    return record
-
-
 def measures_of(kind: str) -> Mapping[str, Measure]:
     """Return the declared rows of the summary of `kind`; empty if none are declared."""
-    record = record_of(kind)
-    return {} if record is None else record.measures
+    measures: Mapping[str, Measure] = find(kind).RECORD.measures if kind in KNOWN else {}
+    return measures
 
 
 def tables_of(run: Run) -> list[Table]:
     """Tables of a run: those of its experiment, or its summary with the paper's values and aims."""
-    if record_of(run.kind) is not None:
-        own = getattr(find(run.kind), "tables", None)
-        if own is not None:
-            made: list[Table] = own(
-                from_plain(find(run.kind).Config, settings_of(run.config)), run.summary
-            )
-            return made
+    experiment: Any = find(run.kind) if run.kind in KNOWN else None
+    if hasattr(experiment, "tables"):
+        config = from_plain(experiment.Config, settings_of(run.config))
+        return list(experiment.tables(config, run.summary))
     measures = measures_of(run.kind)
     if not measures:
         return [Table("summary", ("",), tuple((k, words(v)) for k, v in run.summary.items()))]
