@@ -145,9 +145,6 @@ def summary(name: str) -> str:
     return {"recover": RECOVERIES, "all": "all of them"}[name]
 
 
-# Distances of results
-
-
 def furthest(a: Any, b: Any) -> float:
     """Largest absolute difference."""
     return float(np.abs(to_host(a).astype(np.float64) - to_host(b)).max(initial=0.0))
@@ -167,9 +164,6 @@ def other_signs(a: Any, b: Any) -> float:
 def not_found(a: np.ndarray, b: np.ndarray) -> float:
     """1 minus the mean overlap of the patterns of `a` with the nearest ones of `b`."""
     return float(1 - retrieval(b, a).magnetisation.mean()) if len(a) and len(b) else 1.0
-
-
-# Kernels
 
 
 def _gram(draw: Draw, M: int, N: int) -> Work:
@@ -513,9 +507,6 @@ def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
     return Work(lambda a, b: float(np.abs(a - b).max() / np.abs(a).max()), ways)
 
 
-# The machine
-
-
 def describe() -> dict[str, str]:
     """Processor, cores, threads in use, memory, GPU, and versions of the libraries."""
     from threadpoolctl import threadpool_info
@@ -551,9 +542,6 @@ def _entry(file: str, name: str) -> str:
         return ""
     found = (line.partition(":")[2].strip() for line in lines if line.startswith(name))
     return next(found, "")
-
-
-# Measurements
 
 
 def _sample(call: Callable[[], Any], wait: Callable[[], Any], repeats: int = 1) -> float:

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from hopfed import bench
-from hopfed.cli.device import device_option, on_the_processor
+from hopfed.cli.device import device_option
 from hopfed.cli.numbers import Whole
 from hopfed.cli.outputs import json_option
 from hopfed.cli.printing import Screen, named, out, progress_bar, table
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.place import place
 
 WIDE = Screen(width=140)  # of tables in a file
@@ -56,7 +56,8 @@ def bench_command(name: str | None, sizes: str, as_json: bool, device: str, **op
     pairs = [each for each in bench.PAIRS if name in (each, "all")]
     if device != "cpu":
         if name in pairs and name not in bench.ON_DEVICE:
-            on_the_processor(device, f"the pair {name} has no way to run there")
+            why = f"the pair {name} has no way to run there; say --device cpu"
+            raise BackendError(f"device {device}: {why}")
         pairs = [each for each in pairs if each in bench.ON_DEVICE]
     found: dict[str, Any] = {"date": date.today().isoformat(), "sizes": sizes}
     with progress_bar("{task.description}") as bar, place(device).current():

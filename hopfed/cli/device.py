@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from hopfed.errors import BackendError
 from hopfed.kernels.place import Place, asked
 
 
@@ -55,21 +54,3 @@ def for_networks(device: str) -> str:
 
         opened(device)
     return device
-
-
-def on_the_processor(device: str, why: str) -> None:
-    """Refuse a device for what has no way to run there yet, and say why.
-
-    Raises
-    ------
-    BackendError : `device` is not the processor.
-
-    Examples
-    --------
-    >>> on_the_processor("cuda:0", "there is no kernel for it")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.BackendError: device cuda:0: there is no kernel for it; say --device cpu
-    """
-    if device != str(Place()):
-        raise BackendError(f"device {device}: {why}; say --device cpu")

@@ -49,18 +49,14 @@ def doctor_command() -> None:
     grid.add_row("python", f"{platform.python_version()} on {platform.machine()}")
     for package in CORE:
         grid.add_row(package, _version(package) or "MISSING: pip install hopfed")
-    for package in CUDA:
-        if (found := _version(package)) is not None:
-            grid.add_row(package, found)
+    for package in filter(_version, CUDA):
+        grid.add_row(package, _version(package))
     for package, extra in EXTRAS.items():
         missing = f"not installed: pip install 'hopfed[{extra}]'"
         grid.add_row(package, _version(package) or missing)
     known = hasattr(os, "sched_getaffinity")  # on Linux: those that this process may use
     grid.add_row("cores", str(len(os.sched_getaffinity(0)) if known else os.cpu_count()))
-    for library in _blas():
-        grid.add_row("threads", library)
-    grid.add_row("GPU", _gpu())
-    for row in _places():
+    for row in (*_threads(), ("GPU", _gpu()), *_places()):
         grid.add_row(*row)
     out.print(grid)
 
@@ -72,17 +68,17 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _blas() -> list[str]:
+def _threads() -> Iterator[tuple[str, str]]:
+    """Libraries that compute in several threads, and how many."""
     import numba
     import numpy as np
     from threadpoolctl import threadpool_info
 
     np.zeros((2, 2)) @ np.zeros((2, 2))  # loads BLAS, so that it is listed
-    pools = threadpool_info()
-    lines = [
-        f"{p['internal_api']} {p.get('version') or ''}: {p['num_threads']} threads" for p in pools
-    ]
-    return [*lines, f"numba: {numba.config.NUMBA_NUM_THREADS} threads"]
+    for pool in threadpool_info():
+        library = f"{pool['internal_api']} {pool.get('version') or ''}"
+        yield "threads", f"{library}: {pool['num_threads']} threads"
+    yield "threads", f"numba: {numba.config.NUMBA_NUM_THREADS} threads"
 
 
 def _gpu() -> str:

@@ -17,108 +17,96 @@ from hopfed.errors import ArgumentError
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([kmgt])?b?", re.IGNORECASE | re.ASCII)
 
 
-class Whole(click.ParamType):
-    """A whole number from `least` to `most`.
+class _Parsed(click.ParamType):
+    """What a text of an option is parsed to; a default that is no text stays as it is."""
 
-    Parameters
-    ----------
-    least, most : that are taken.
-    """
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Parse `value`."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self.parse(value)
+        except ArgumentError as error:
+            self.fail(f"{str(error.got)[:300]} is not {error.rule}", param, ctx)
+
+    def parse(self, text: str) -> Any:
+        """Return the value of a text, or raise ArgumentError."""
+        raise NotImplementedError
+
+
+class Whole(_Parsed):
+    """A whole number from `least` to `most`."""
 
     name = "integer"
 
     def __init__(self, least: int = -MOST, most: int = MOST):
         self.least, self.most = least, most
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        """Parse `value`."""
-        number = value if isinstance(value, int) else _parsed(self, whole, value, param, ctx)
+    def parse(self, text: str) -> int:
+        """Return the number."""
+        number = whole("", text)
         if not self.least <= number <= self.most:
             rule = f"a whole number from {self.least:,} to {self.most:,}"
-            self.fail(f"{value} is not {rule}", param, ctx)
+            raise ArgumentError("", rule, text)
         return number
 
 
-class Number(click.ParamType):
-    """A number; finite unless `infinite`.
-
-    Parameters
-    ----------
-    infinite : whether ``inf`` is taken too.
-    """
+class Number(_Parsed):
+    """A number; finite unless `infinite`."""
 
     name = "float"
 
     def __init__(self, infinite: bool = False):
         self.infinite = infinite
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        """Parse `value`."""
-        if isinstance(value, (int, float)):
-            return float(value)
-        number: float = _parsed(self, real, value, param, ctx)
+    def parse(self, text: str) -> float:
+        """Return the number."""
+        number = real("", text)
         if np.isinf(number) and not self.infinite:
-            self.fail(f"{value!r} is not a finite number", param, ctx)
+            raise ArgumentError("", "a finite number", repr(text))
         return number
 
 
-class Numbers(click.ParamType):
+class Numbers(_Parsed):
     """One finite number or several separated by commas: float64 (n,)."""
 
     name = "numbers"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> np.ndarray:
-        """Parse `value`."""
-        if isinstance(value, np.ndarray):
-            return value
-        parts = str(value).split(",")
-        return np.array([FINITE.convert(part.strip(), param, ctx) for part in parts])
+    def parse(self, text: str) -> np.ndarray:
+        """Return the numbers."""
+        return np.array([FINITE.parse(part.strip()) for part in text.split(",")])
 
 
-class Size(click.ParamType):
+class Size(_Parsed):
     """A number of bytes: digits, or a number with its unit, such as 500MB or 1.5GB."""
 
     name = "size"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> int:
-        """Parse `value`."""
-        if isinstance(value, int):
-            return value
-        parts = _SIZE.fullmatch(str(value).strip())
+    def parse(self, text: str) -> int:
+        """Return the bytes."""
+        parts = _SIZE.fullmatch(text.strip())
         if parts is None or float(parts[1]) <= 0:
-            self.fail(f"{str(value)[:300]} is not a size, such as 500MB or 2GB", param, ctx)
+            raise ArgumentError("", "a size, such as 500MB or 2GB", text)
         return int(float(parts[1]) * 1000 ** "BKMGT".index((parts[2] or "B").upper()))
 
 
-def _parsed(kind: click.ParamType, parse: Any, text: str, param: Any, ctx: Any) -> Any:
-    try:
-        return parse("", text)
-    except ArgumentError as error:
-        kind.fail(f"{str(error.got)[:300]} is not {error.rule}", param, ctx)
+class Seeds(_Parsed):
+    """A number of seeds, or the range FIRST:END of them, END left out; as (first, number)."""
+
+    name = "count|first:end"
+
+    def parse(self, text: str) -> tuple[int, int]:
+        """Return the first seed and how many there are."""
+        first, colon, end = text.rpartition(":")
+        start, stop = WHOLE.parse(first) if colon else 0, WHOLE.parse(end)
+        if colon and (start < 0 or stop <= start):
+            raise ArgumentError("", "a range that holds a seed: 100:105 are 100 to 104", text)
+        return start, stop - start
 
 
 COUNT = Whole()
 WHOLE = Whole(most=(1 << 63) - 1)
 FINITE = Number()
 NUMBER = Number(infinite=True)
-
-
-class Seeds(click.ParamType):
-    """A number of seeds, or the range FIRST:END of them, END left out; as (first, number)."""
-
-    name = "count|first:end"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, int]:
-        """Parse `value`."""
-        if isinstance(value, tuple):
-            return value
-        first, colon, end = str(value).rpartition(":")
-        start = WHOLE.convert(first, param, ctx) if colon else 0
-        stop = WHOLE.convert(end, param, ctx)
-        if colon and (start < 0 or stop <= start):
-            self.fail(f"{value} holds no seed: 100:105 are 100 to 104", param, ctx)
-        return start, stop - start
-
-
 SEEDS = Seeds()
 SIZE = Size()

@@ -15,34 +15,11 @@ from hopfed.report.rows import Answers, rows_section
 from hopfed.runs import Run
 
 LISTED = 60  # archetypes
+ALIKE = ("symmetric", "by column")  # channels in which rates have no errors of their own
 TOLD = 8  # columns named for an archetype, on each side
 CLIENTS = 200  # that are listed
 NAMED = 60  # columns in a sentence
 DRAWN = 120  # eigenvalues in the picture
-# Channel -> what its rates are, where archetypes have none of their own.
-RATES = {
-    "symmetric": "All columns are taken to agree with their archetype equally often, which "
-    "explains the rows as well, so rates have no intervals of their own.",
-    "by column": "Each column is taken to agree equally often with all archetypes, which "
-    "explains the rows as well, so rates have no intervals of their own.",
-}
-DOT = "The dot is the rate of +1 in the archetype"
-OTHERS = ", the stroke that of the other rows"
-SIGNS = "Only signs are known: how often a column agrees with its archetype was not measured."
-MEANINGS = {
-    "ok": "All that these data show was found, and it can be used as it stands.",
-    "detected, not resolved": "The rows are of several kinds, but too few rows say what the unsure "
-    "ones are like: single columns of these may be wrong.",
-    "incomplete": "The archetypes below are borne out by the data, but there are more than these.",
-    "no signal": "This does not prove that there are no archetypes; this count shows none.",
-    "too little data": "Nothing can be said either way.",
-    "poor fit": "The data are not what the method assumes: take nothing below for established.",
-    "not converged": "The computation did not come to its end: take nothing below for established.",
-    "one class": "All rows are of one kind: nothing divides them.",
-    "structure, but not classes": "The rows differ by more than their kinds and chance: take the "
-    "kinds for a summary.",
-    "copies": "Rows come back as copies of each other: what was found are these rows, not kinds.",
-}
 
 
 def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup]:
@@ -77,8 +54,7 @@ def _answer(found: Archetypes, run: Run) -> Markup:
         owners = f" of {len(rows):,} clients" if len(rows) > 1 else ""
         where = f"{sum(rows):,} rows{owners} with {where}"
     number = "1 archetype" if K == 1 else f"{K:,} archetypes" if K else "No archetypes"
-    meaning = MEANINGS.get(found.status, "")
-    return rendered("answer", f"{number}, in {where}.", found, meaning, _sureness(found))
+    return rendered("answer", f"{number}, in {where}.", found, _sureness(found))
 
 
 def _sureness(found: Archetypes) -> str:
@@ -114,18 +90,9 @@ def _archetypes(found: Archetypes) -> Markup | str:
     """Each archetype by the columns that tell it from the other rows."""
     if not len(found):
         return ""
-    sure = RATES.get(found.channel, "")
-    if _has_intervals(found):
-        sure = "The interval holds the true rate in 95 of 100 cases."
-    sure = SIGNS if found.signs_only else f"{sure} {DOT}{OTHERS * (len(found) > 1)}."
-    more, less = display.sides_of(found)
-    by = "it differs most from the other rows" if len(found) > 1 else "its rates are far from half"
-    words = (
-        f"Each is shown by the columns in which {by}, at most {TOLD} that are +1 {more} and {TOLD} "
-        f"{less}. {sure}"
-    )
     listed = [_archetype(found, k) for k in range(min(len(found), LISTED))]
-    return rendered("archetypes", words, listed, len(found) - LISTED)
+    sides, intervals = display.sides_of(found), _has_intervals(found)
+    return rendered("archetypes", found, TOLD, sides, intervals, listed, len(found) - LISTED)
 
 
 def _archetype(found: Archetypes, k: int) -> dict[str, Any]:
@@ -158,7 +125,7 @@ def _archetype(found: Archetypes, k: int) -> dict[str, Any]:
 
 def _has_intervals(found: Archetypes) -> bool:
     """Whether rates have errors of their own: not where all columns are taken to have one."""
-    return found.errors is not None and found.channel not in RATES
+    return found.errors is not None and found.channel not in ALIKE
 
 
 def _interval(found: Archetypes, k: int, column: int, rate: float) -> tuple[float, float]:
@@ -222,16 +189,10 @@ def _columns(found: Archetypes, run: Run) -> Markup | str:
     """Columns that the archetypes do not explain, and those that say nothing."""
     dependent = run.summary.get("dependent_columns") or []
     constant = run.summary.get("constant_columns") or []
-    said = []
-    if dependent and found.errors is not None:
-        names = _named(found, dependent)
-        said.append(f"These columns stay dependent on each other within archetypes: {names}.")
-    elif found.errors is not None:
-        said.append("Within archetypes no column is seen to depend on another.")
-    if constant:
-        names = _named(found, constant)
-        said.append(f"These columns hold a single value, or none, and say nothing: {names}.")
-    return rendered("columns", said) if said else ""
+    if found.errors is None and not constant:
+        return ""
+    known = found.errors is not None
+    return rendered("columns", known, _named(found, dependent), _named(found, constant))
 
 
 def _named(found: Archetypes, columns: list[Any]) -> str:
@@ -251,32 +212,17 @@ def _clients(found: Archetypes, run: Run) -> Markup | str:
     named = len(set(files)) == len(files) == len(rows)
     names = files if named else [f"client {i + 1}" for i in range(len(rows))]
     columns = [[shown(name, display.LONGEST) for name in names], [f"{n:,}" for n in rows]]
-    heads, said = ["rows"], _traffic(run)
+    heads, shares = ["rows"], found.client_shares
     if len(sent) == len(rows):
         heads.append("bytes sent")
         columns.append([f"{n:,}" for n in sent])
-    shares = found.client_shares
-    if shares is not None and len(shares) == len(rows):
+    known = shares is not None and len(shares) == len(rows)
+    if shares is not None and known:
         for k in range(min(len(found), LISTED)):
             heads.append(f"archetype {k + 1}")
             columns.append([_percent(share) for share in shares[:, k]])
-    else:
-        said += " The symmetric channel does not say how each client's rows divide."
     lines = list(zip(*columns, strict=True))[:CLIENTS]
-    return rendered("clients", said, heads, lines, len(rows) - CLIENTS)
-
-
-def _traffic(run: Run) -> str:
-    """Bytes that each client sent, compared with the whole operator."""
-    sent, dense = run.summary.get("bytes_sent") or [], run.summary.get("bytes_dense")
-    if not sent:
-        return ""
-    heard, raw = run.summary.get("exchanges"), run.summary.get("bytes_raw") or []
-    said = f"Each client sent at most {max(sent):,} bytes"
-    said += f" in {heard:,} exchanges" if heard else ""
-    said += f"; the whole operator has {dense:,}" if dense else ""
-    said += f"; the rows of the largest, in bits, {max(raw):,}" if raw else ""
-    return f"{said}."
+    return rendered("clients", run.summary, known, heads, lines, len(rows) - CLIENTS)
 
 
 def _percent(share: float) -> str:

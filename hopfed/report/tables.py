@@ -11,11 +11,13 @@ from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, OTHERS, Measure, Table, compared, find
 from hopfed.runs import Run, require_seeds, settings_of
 
+KNOWN = (*NAMES, *OTHERS)
+
 
 def load_complete(path: str | Path) -> Run:
     """Load a complete run, and check its settings and arrays against its experiment."""
     run = Run.load(path, complete=True)
-    if run.kind in (*NAMES, *OTHERS):
+    if run.kind in KNOWN:
         experiment = find(run.kind)
         try:
             config = from_plain(experiment.Config, settings_of(run.config))
@@ -29,18 +31,15 @@ def load_complete(path: str | Path) -> Run:
 
 def measures_of(kind: str) -> Mapping[str, Measure]:
     """Return the declared rows of the summary of `kind`; empty if none are declared."""
-    return compared(find(kind)) if kind in (*NAMES, *OTHERS) else {}
+    return compared(find(kind)) if kind in KNOWN else {}
 
 
 def tables_of(run: Run) -> list[Table]:
     """Tables of a run: those of its experiment, or its summary with the paper's values and aims."""
-    if run.kind in (*NAMES, *OTHERS):
-        own = getattr(find(run.kind), "tables", None)
-        if own is not None:
-            made: list[Table] = own(
-                from_plain(find(run.kind).Config, settings_of(run.config)), run.summary
-            )
-            return made
+    experiment: Any = find(run.kind) if run.kind in KNOWN else None
+    if hasattr(experiment, "tables"):
+        config = from_plain(experiment.Config, settings_of(run.config))
+        return list(experiment.tables(config, run.summary))
     measures = measures_of(run.kind)
     if not measures:
         return [Table("summary", ("",), tuple((k, words(v)) for k, v in run.summary.items()))]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from hopfed.cli.predictions import plan as theory_plan
+from hopfed.cli import theory as theory_plan
 from hopfed.theory import graded_simulation, planning, study
 from hopfed.theory.graded_planning import ClassLaw, plan
 

@@ -96,8 +96,8 @@ def stubs():
         patch.setattr(runner, "unit", small_unit)
         patch.setattr(runner, "open_workers", stop)
         patch.setattr("hopfed.experiments.sweep.open_workers", stop)
-        for command in ("tables.recover", "runs.run", "runs.sweep"):
-            patch.setattr(f"hopfed.cli.{command}.cluster", stop)
+        patch.setattr("hopfed.cli.tables.recover.cluster", stop)
+        patch.setattr("hopfed._lib.cluster.cluster", stop)
         patch.setattr("hopfed.federation.engines.dask.DaskEngine.__enter__", stop)
         patch.setattr("hopfed.federation.engines.pool.PoolEngine.__enter__", stop)
         patch.setattr("hopfed.federation.engines.flower.FlowerEngine.simulated", stop)
@@ -105,6 +105,6 @@ def stubs():
         patch.setattr("hopfed.federation.machines.client.ClientProcess.run", stop)
         patch.setattr("hopfed.bench.measure", stop)
         patch.setattr("hopfed.bench.measure_recovery", stop)
-        patch.setattr("hopfed.cli.predictions.theory._simulated", stop)
+        patch.setattr("hopfed.cli.theory._simulated", stop)
         patch.setattr("hopfed.data.demo.letters_over_clients", stop)
         yield

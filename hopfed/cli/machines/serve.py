@@ -105,7 +105,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
 
     Example: hopfed serve --keys keys --columns 784 --clients 3 --rounds 2 --out run.h5
     """
-    from hopfed.cli.runs.show import print_summary
+    from hopfed.cli.runs import print_summary
     from hopfed.experiments import find
     from hopfed.experiments.runner import execute
     from hopfed.federation.machines.server import Listening, Server

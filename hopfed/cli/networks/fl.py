@@ -17,7 +17,7 @@ from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
-from hopfed.cli.runs.run import carry_out, check_keep, engine_options, refuse_code
+from hopfed.cli.runs import carry_out, check_keep, engine_options, refuse_code
 from hopfed.errors import BackendError, DataError
 
 FEATURES = "models=mlp:64"  # for rows of features where no network is named

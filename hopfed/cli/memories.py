@@ -1,0 +1,537 @@
+"""`hopfed store` and `hopfed recall`: an associative memory of the patterns in a file, and cues."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from hopfed._lib.settings import real, require
+from hopfed.cli.numbers import COUNT, WHOLE
+from hopfed.cli.outputs import (
+    FIGURE,
+    RUN,
+    check_outputs,
+    json_option,
+    overwrite_option,
+)
+from hopfed.cli.printing import human_bytes, out, table
+from hopfed.cli.tables.reading import NAMES, choices_of, table_options
+from hopfed.cli.tables.reading import read as read_tables
+from hopfed.errors import ArgumentError, DataError, RunFileError
+
+ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # which hold numbers without names
+SETTINGS = (
+    "layers, repulsion, coupling, t and g of layered; t of dreamed; n of dense; beta of exponential"
+)
+ROWS = 40  # of the table; --json and --out hold all
+SHOWN = 6  # cues in the figure
+STEPS = 3  # pictures between a cue and what is recalled
+OUT = (".npy", ".csv", ".h5")
+NAMED = 3  # columns, and ways to code them, that are listed
+OPPOSITE = (
+    "A negative overlap: what was recalled is nearest to the opposite of that pattern, which most "
+    "rules hold as well."
+)
+# Nothing is said of cues that their memory does not know.
+_NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
+
+
+@dataclass(frozen=True)
+class Named:
+    """Rows of numbers, and what they and their columns are called.
+
+    Attributes
+    ----------
+    values : (M, ...) numbers; NaN where one is missing, of words +-1.
+    columns, ids : names of the columns and of the rows, None where they have none.
+    coding : how words became +-1, None where the cells are numbers as they stand.
+    """
+
+    values: np.ndarray
+    columns: tuple[str, ...] | None = None
+    ids: tuple[str, ...] | None = None
+    coding: Any = None
+
+    @classmethod
+    def of_run(cls, run: Any, path: Path, rows: int, width: int) -> Named:
+        """Names that the run file of a memory or a recovery holds, without any rows."""
+        from hopfed.archetypes.storage import ROWS, unpacked_names
+        from hopfed.runs import blaming
+        from hopfed.tables.coding import Coding
+        from hopfed.tables.table import is_made_up
+
+        try:
+            with blaming(path, run.kind):
+                columns, ids = unpacked_names(run), unpacked_names(run, ROWS)
+                coding = run.config.get("coding")
+                coding = None if coding is None else Coding.from_json(coding)
+        except (ArgumentError, DataError) as error:
+            raise RunFileError(f"{path}: {error}") from None
+        for held, due in ((columns, width), (coding, width), (ids, rows)):
+            if held is not None and len(held) != due:
+                raise RunFileError(f"{path}: names of {len(held)} columns or patterns, not {due}")
+        made_up = columns is None or is_made_up(columns)
+        return cls(np.zeros((0, 0)), None if made_up else columns, ids, coding)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The names as arrays of a run file."""
+        from hopfed.archetypes.storage import COLUMNS, ROWS, packed_names
+
+        names = {COLUMNS: self.columns, ROWS: self.ids}
+        return {name: packed_names(held) for name, held in names.items() if held is not None}
+
+
+def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int = 2) -> Named:
+    """Read a file of numbers as they stand, or a table as `hopfed recover` reads it.
+
+    A table is one of numbers where all cells are numbers in [-1, 1] and nothing was said of it.
+    With `coding`, its columns are found by name; a table of words has `least` rows or more.
+    """
+    from hopfed.data.readers import read_numbers
+    from hopfed.tables.formats import source_of
+    from hopfed.tables.options import Choices
+    from hopfed.tables.table import is_made_up
+
+    choices = choices_of(options)
+    if file.suffix.lower() in ARRAYS and choices == Choices():
+        return Named(read_numbers(file))
+    if choices == Choices() and (coding is None or is_made_up(coding.names)):
+        source = source_of(file)
+        values = _numbers(source)
+        if values is not None and not (np.abs(values) > 1).any():
+            return Named(values, None if is_made_up(source.names) else source.names)
+    return _of_words(file, choices, coding, least)
+
+
+def _numbers(source: Any) -> np.ndarray | None:
+    """Numbers of a source, NaN where one is missing; None if a cell is a word."""
+    from hopfed.data.arrow_cells import as_numbers
+    from hopfed.tables.vocabulary import MISSING
+
+    if source.unfit:
+        return None
+    parts = []
+    for block in source.blocks():
+        columns = [as_numbers(array, MISSING) for array in block]
+        found = [values for values in columns if values is not None]
+        if len(found) < len(columns):
+            return None
+        parts.append(np.stack(found, axis=1))
+    return np.concatenate(parts) if parts else None
+
+
+def _of_words(file: Path, choices: Any, coding: Any, least: int) -> Named:
+    from hopfed import kernels
+    from hopfed.tables.reading import read_tables as read_coded
+    from hopfed.tables.table import is_made_up
+
+    [table] = read_coded([file], choices=choices, coding=coding, least=least)
+    values = kernels.unpack(table.held).astype(np.float64)
+    values[values == 0] = np.nan
+    columns = None if is_made_up(table.columns) else table.columns
+    ids = None if table.ids is None else tuple(table.ids.tolist())
+    return Named(values, columns, ids, table.coding)
+
+
+def ordered(found: Named, columns: tuple[str, ...] | None, file: Path) -> np.ndarray:
+    """Return the rows with their columns in the order of a memory's, where both have names."""
+    from hopfed.tables.table import check_columns
+
+    if found.columns is None or columns is None:
+        return found.values
+    check_columns(found.columns, columns, str(file), "the memory")
+    place = {name: j for j, name in enumerate(found.columns)}
+    values: np.ndarray = found.values[:, [place[name] for name in columns]]
+    return values
+
+
+def check_complete(found: Named, file: Path) -> None:
+    """Refuse patterns of words with gaps, and name the first."""
+    missing = np.isnan(found.values) if found.coding is not None else np.zeros((1, 1), bool)
+    if missing.any():
+        row, column = np.argwhere(missing)[0].tolist()
+        which = column + 1 if found.columns is None else f"'{found.columns[column]}'"
+        raise DataError(f"{file}: row {row + 1}, column {which} is missing: patterns are complete")
+
+
+@click.command("store")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    "out_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The .h5 file to write.",
+)
+@overwrite_option
+@click.option(
+    "--rule",
+    default="",
+    help="hebb, projector, dreamed, layered, dense or exponential.  [default: projector; "
+    "exponential for graded patterns]",
+)
+@click.option(
+    "--set", "settings", multiple=True, help=f"A setting of the rule, as n=4: {SETTINGS}."
+)
+@click.option(
+    "--operator", is_flag=True, help="Rows are examples: store what their second moments show."
+)
+@json_option
+@table_options
+def store_command(
+    file: Path,
+    out_file: Path,
+    rule: str,
+    settings: tuple[str, ...],
+    operator: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Store the patterns of FILE in an associative memory.
+
+    Rows are patterns of +-1, 0/1, or means in [-1, 1], graded patterns; or of words, in a table as
+    `hopfed recover` reads it. Names of rows and columns are stored with them. Or a run file of
+    `hopfed recover`, whose archetypes are stored; or, with --operator, a table of examples.
+
+    Example: hopfed store patterns.npy --out memory.h5 --rule dense --set n=4
+    """
+    from hopfed.memory.storage import as_run
+
+    check_outputs(("--out", out_file, RUN), inputs=[file])
+    chosen = _rule(rule, settings)
+    choices_of(options)
+    named, memory = _stored(file, chosen, options, operator)
+    run = as_run(memory, str(file))
+    coding = {} if named.coding is None else {"coding": named.coding.to_json()}
+    run = replace(run, arrays=run.arrays | named.arrays(), config=run.config | coding)
+    run.save(out_file)
+    size = out_file.stat().st_size
+    if as_json:
+        print(json.dumps({**run.summary, "settings": run.config["settings"], "bytes": size}))
+        return
+    what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
+    if memory.factor is not None:
+        what = f"an operator of {memory.factor.shape[1]} components"
+    out.print(f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}", markup=False)
+    out.print(f"wrote {out_file} ({human_bytes(size)})", markup=False)
+
+
+def _rule(name: str, settings: tuple[str, ...]) -> Any:
+    """Rule with its settings; empty to choose by the patterns."""
+    from hopfed._lib.settings import with_settings
+    from hopfed.memory.rules import rule_named
+
+    if not name:
+        if settings:
+            raise ArgumentError("--set", "given together with --rule", settings[0])
+        return ""
+    rule = rule_named(name)
+    if settings and not vars(rule):
+        raise ArgumentError("--set", f"left out: {name} has no settings", settings[0])
+    return with_settings(rule, settings)
+
+
+def _stored(file: Path, rule: Any, options: dict[str, Any], operator: bool) -> tuple[Named, Any]:
+    """What the rows and columns are called, and the memory."""
+    from hopfed.memory.associative import AssociativeMemory
+    from hopfed.memory.cues import is_graded
+
+    if operator:
+        from hopfed.data.readers import as_examples
+        from hopfed.spectral.operators import FactorOperator
+        from hopfed.tables.table import is_made_up
+
+        [held] = read_tables([file], options)
+        examples = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
+        columns = None if is_made_up(held.columns) else held.columns
+        named = Named(np.zeros((0, 0)), columns, None, held.coding)
+        return named, AssociativeMemory.store(examples, rule or "projector")
+    named = read_patterns(file, options)
+    graded = is_graded(named.values)
+    return named, AssociativeMemory.store(named.values, rule or ("" if graded else "projector"))
+
+
+def read_patterns(file: Path, options: dict[str, Any]) -> Named:
+    """Patterns of a table, or the archetypes of a run file of `hopfed recover`."""
+    from hopfed.memory.cues import as_patterns
+
+    named = _archetypes(file) or _named(file, options)
+    check_complete(named, file)
+    table = named.values
+    if table.ndim < 2:
+        raise DataError(f"{file}: patterns must be rows of a table, got {table.ndim} axes")
+    if not table.size:
+        raise DataError(f"{file}: holds no patterns, its shape is {table.shape}")
+    table = table.reshape(len(table), -1)
+    try:
+        return replace(named, values=as_patterns(table))
+    except ArgumentError as error:
+        raise DataError(f"{file}: {error}") from error
+
+
+def _archetypes(file: Path) -> Named | None:
+    """Archetypes of a run file; None for any other file."""
+    if file.suffix.lower() not in (".h5", ".hdf5") or not file.is_file():
+        return None
+    from hopfed._lib.outputs import is_run
+    from hopfed.archetypes.storage import has_archetypes, part_of
+    from hopfed.runs import Run
+
+    if not is_run(file):
+        return None  # the reader of tables says what is wrong, if anything is
+    run = Run.load(file)
+    if run.kind == "serve" and has_archetypes(run):
+        run = part_of(run)
+    if "archetypes/patterns" not in run.arrays:
+        raise DataError(f"{file}: a run of {run.kind!r}, which holds no archetypes")
+    found = run.arrays["archetypes/patterns"]
+    if found.ndim != 2 or not len(found) or found.dtype.kind == "S":
+        raise DataError(f"{file}: the recovery found no archetypes")
+    return replace(Named.of_run(run, file, *found.shape), values=found)
+
+
+@click.command("recall")
+@click.argument("memory", type=click.Path(path_type=Path))
+@click.argument("cues", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    "out_file",
+    type=click.Path(path_type=Path),
+    help="States to .npy or .csv; everything to .h5.",
+)
+@overwrite_option
+@click.option("--updates", type=COUNT, default=100, show_default=True, help="Most updates.")
+@click.option(
+    "--temperature",
+    default="0",
+    show_default=True,
+    help="A number, or FROM:TO to cool down to TO evenly.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["serial", "synchronous"]),
+    default="serial",
+    show_default=True,
+    help="One spin at a time, or all at once.",
+)
+@click.option("--free", is_flag=True, help="Let observed sites of cues with gaps turn as well.")
+@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of the noise.")
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw cue, steps and result.")
+@click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON; nearest counts from 0.")
+def recall_command(memory: Path, cues: Path, **options: Any) -> None:
+    """Recall patterns from the rows of CUES, with a stored MEMORY.
+
+    MEMORY is what `hopfed store` wrote. Values are +-1 or 0/1; 0 is a gap where a cell of the file
+    is -1, or where all are 0, and NaN is one everywhere. Or a table in the words of the one that
+    was stored, with its columns in any order; blank cells are gaps.
+
+    Example: hopfed recall memory.h5 cues.npy --out recalled.npy
+    """
+    _check(options, [memory, cues])
+    from hopfed.memory.storage import load
+    from hopfed.runs import Run
+
+    stored = load(memory)
+    held = Named.of_run(Run.load(memory), memory, len(stored), stored.n_sites)
+    given = _named(cues, _NOTHING, held.coding, least=1)
+    asked = as_cues(ordered(given, held.columns, cues), cues, stored.n_sites)
+    updates = options["updates"]
+    require(updates >= 1, "--updates", "at least 1", updates)
+    settings = {
+        "updates": updates,
+        "temperature": _temperatures(options["temperature"], updates),
+        "order": options["order"],
+        "hold": not options["free"],
+        "seed": options["seed"],
+    }
+    found = stored.recall(asked, observed=asked != 0, **settings)  # +1 and gaps are no bits
+    config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
+    run = _as_run(stored, asked, found, settings, config | {k: str(v) for k, v in options.items()})
+    names = replace(held, ids=given.ids)
+    run = replace(run, arrays=run.arrays | names.arrays(), summary=run.summary | _said(names, held))
+    _write(run, options, names)
+    if options["as_json"]:
+        print(json.dumps(run.summary))
+    else:
+        _print(run, names.ids, held.ids)
+        for name in ("out_file", "figure"):
+            if options[name]:
+                out.print(f"wrote {options[name]}", markup=False)
+        if options["out_file"] and held.coding is not None:
+            out.print(_meaning(held.coding), markup=False)
+
+
+def _said(names: Named, held: Named) -> dict[str, Any]:
+    """Names of cues and of patterns for the report, where they have any."""
+    both = {"ids": names.ids, "patterns": held.ids}
+    return {name: list(ids) for name, ids in both.items() if ids is not None}
+
+
+def as_cues(cues: np.ndarray, file: Path, n_sites: int) -> np.ndarray:
+    """Cues (S, N) of +1, -1, and 0 in gaps."""
+    from hopfed.memory.cues import as_signs
+
+    if cues.ndim == 0 or cues.dtype.kind not in "biuf":
+        raise DataError(f"{file}: cues must be rows of a table of numbers")
+    if not cues.size:
+        raise DataError(f"{file}: holds no cues, its shape is {cues.shape}")
+    cues = cues.reshape(len(cues), -1) if cues.ndim > 1 else cues[None]
+    if cues.shape[1] != n_sites:
+        raise DataError(f"{file}: {cues.shape[1]} columns, but the memory has {n_sites} sites")
+    cues = as_signs(cues)
+    cues = np.where(np.isnan(cues), 0, cues)
+    wrong = ~np.isin(cues, (-1, 0, 1))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        what = f"{cues[row, column]:g} at row {row + 1}, column {column + 1}"
+        raise DataError(f"{file}: cues must be +-1, 0/1 or gaps, got {what}")
+    return cues.astype(np.int8)
+
+
+def _check(options: dict[str, Any], inputs: list[Path]) -> None:
+    """Refuse what cannot work before any file is read."""
+    from hopfed._lib.random import check_seed
+    from hopfed.cli.tables.recover import shape_of
+
+    check_seed(options["seed"])
+    shape_of(options["shape"])
+    outputs = ("--out", options["out_file"], OUT), ("--figure", options["figure"], FIGURE)
+    check_outputs(*outputs, inputs=inputs)
+
+
+def _temperatures(text: str, updates: int) -> Any:
+    """A temperature, or one for each update: it falls over nine tenths of them, then stays."""
+    first, colon, last = text.partition(":")
+    rule = "a number at least 0, or FROM:TO, falling"
+    high, low = (real("--temperature", part, rule) for part in (first, last if colon else first))
+    require(math.inf > high >= low >= 0, "--temperature", rule, text)
+    if not colon:
+        return high
+    return high + (low - high) * np.minimum(np.arange(updates) / max(1.0, 0.9 * updates), 1)
+
+
+def _steps(memory: Any, cues: np.ndarray, found: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """States of the first cues on their way: (marks,) updates made, and the states then."""
+    shown = cues[:SHOWN]
+    last = int(found.updates[:SHOWN].max(initial=1))
+    marks = np.unique(np.geomspace(1, max(last, 1), STEPS + 1).round().astype(int))[:-1]
+    states = []
+    for mark in marks:
+        T = np.broadcast_to(settings["temperature"], (settings["updates"],))
+        part = settings | {"updates": int(mark), "temperature": T[:mark]}
+        states.append(memory.recall(shown, observed=shown != 0, **part).states)
+    none = np.zeros((0, *found.states[:SHOWN].shape), found.states.dtype)
+    return {"steps/updates": marks, "steps/states": np.stack(states) if states else none}
+
+
+def _as_run(
+    memory: Any, cues: np.ndarray, found: Any, settings: dict[str, Any], config: dict[str, Any]
+) -> Any:
+    from hopfed.runs import Run
+
+    best, nearest = np.zeros(found.states.shape[:-1]), np.full(found.states.shape[:-1], -1)
+    if len(memory):
+        nearest = np.abs(found.overlaps).argmax(axis=-1)
+        best = np.take_along_axis(found.overlaps, nearest[..., None], axis=-1)[..., 0]
+    arrays = {
+        "cues": cues,
+        "states": found.states,
+        "overlaps": found.overlaps,
+        "energy": found.energy,
+        "updates": found.updates,
+        "converged": found.converged,
+        **_steps(memory, cues, found, settings),
+    }
+    summary = {
+        "cues": len(cues),
+        "converged": int(found.converged.sum()),
+        "nearest": nearest.tolist(),
+        "overlap": best.tolist(),
+        "energy": found.energy.tolist(),
+        "updates": found.updates.tolist(),
+    }
+    return Run("recall", config, arrays, summary)
+
+
+def _write(run: Any, options: dict[str, Any], names: Named) -> None:
+    path = options["out_file"]
+    if path is not None and path.suffix.lower() == ".h5":
+        run.save(path)
+    elif path is not None:
+        from hopfed.data.writers import write
+        from hopfed.runs import replacing
+
+        states = run.arrays["states"]
+        flat = states.reshape(-1, states.shape[-1])
+        if path.suffix.lower() == ".csv" and (names.columns or names.ids):
+            write(path, _columns(flat, names), endings=OUT)
+            return
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            if path.suffix.lower() == ".npy":
+                np.save(file, states)
+            else:
+                np.savetxt(file, flat, fmt="%d" if flat.dtype.kind == "i" else "%g", delimiter=",")
+    if options["figure"]:
+        from hopfed.cli.tables.recover import shape_of
+        from hopfed.figures import save
+        from hopfed.figures.recall import draw
+
+        save(draw(run, shape=shape_of(options["shape"])), options["figure"])
+
+
+def _columns(states: np.ndarray, names: Named) -> list[Any]:
+    """Columns of a table of states (S, N), or (S L, N) with the layers of a cue in a row."""
+    from hopfed.tables.table import made_up
+
+    columns = names.columns or made_up(states.shape[1])
+    if names.ids is None:
+        return list(zip(columns, states.T, strict=True))
+    layers = len(states) // max(len(names.ids), 1)
+    ids = [name for name in names.ids for _ in range(layers)]
+    return [("id", ids), *zip(columns, states.T, strict=True)]
+
+
+def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | None) -> None:
+    """Print what every cue was recalled as; cues and patterns by name where they have one."""
+    states, overlaps = run.arrays["states"], run.arrays["overlaps"]
+    layers = states.shape[1] if states.ndim == 3 else 1
+    grid = table(
+        "cue", *(["layer"] if layers > 1 else []), "nearest", "overlap", "updates", "rests"
+    )
+    flat = overlaps.reshape(len(states), layers, -1)
+    for s in range(min(len(states), ROWS)):
+        for layer in range(layers):
+            row = flat[s, layer]
+            k = int(np.abs(row).argmax()) if len(row) else -1
+            pattern = str(k + 1) if patterns is None else patterns[k]
+            near = [pattern, f"{row[k]:.4f}"] if k >= 0 else ["-", "-"]
+            cue = str(s + 1) if cues is None else cues[s]
+            head = [cue, str(layer + 1)] if layers > 1 else [cue]
+            rests = "yes" if run.arrays["converged"][s] else "no"
+            grid.add_row(*head, *near, str(run.arrays["updates"][s]), rests)
+    out.print(grid)
+    if len(states) > ROWS:
+        out.print(f"... and {len(states) - ROWS} more (--json or --out holds all)")
+    if (np.array(run.summary["overlap"]) < 0).any():
+        out.print(OPPOSITE)
+
+
+def _meaning(coding: Any) -> str:
+    """What the numbers of recalled columns stand for in the words of the table."""
+    said: dict[str, list[str]] = {}
+    for name, code in zip(coding.names, coding.codes, strict=True):
+        words = "+1 is the level in the column's name" if code.levels else str(code)
+        said.setdefault(words, []).append(name)
+    parts = []
+    for words, names in said.items():
+        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+        parts.append(f"{words} ({', '.join(names[:NAMED])}{more})")
+    more = f"; and {len(parts) - NAMED:,} more codings" if len(parts) > NAMED else ""
+    return f"In the states {'; '.join(parts[:NAMED])}{more}."

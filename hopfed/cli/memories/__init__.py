@@ -1,1 +1,0 @@
-"""Commands of associative memory: `store` and `recall`."""

@@ -1,0 +1,664 @@
+"""`hopfed run`, `sweep`, `list`, `show`, `compare`, `figure`, `report`: runs of experiments."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from hopfed._lib.outputs import RUN, check_folder
+from hopfed._lib.settings import describe
+from hopfed.cli.device import device_option, for_networks
+from hopfed.cli.numbers import COUNT, SEEDS
+from hopfed.cli.outputs import (
+    FIGURE,
+    PAGE,
+    check_outputs,
+    json_option,
+    overwrite_option,
+    overwriting,
+    set_aside,
+)
+from hopfed.cli.printing import err, human_bytes, named, out, progress_bar, shown, table
+from hopfed.cli.tables.reading import NAMES, table_options
+from hopfed.errors import ArgumentError, RunFileError
+from hopfed.errors import shown as cut
+from hopfed.experiments import CLAIMS, PRESET_NAMES, Table, find, preset
+
+if TYPE_CHECKING:
+    from hopfed.runs import Run
+
+FILES = ("data", "table", "weights")  # settings that name files to read
+MOST_FAULTS = 50  # that are listed for one variant
+LONGEST = 300  # characters of a setting that are shown
+
+_path = click.Path(path_type=Path)
+_runs = click.argument("run_files", metavar="RUN...", nargs=-1, required=True, type=_path)
+_preset = click.option(
+    "--preset",
+    metavar=f"[{'|'.join(PRESET_NAMES)}|...]",
+    help="Settings to start from; `hopfed list NAME` has them all. [default: default]",
+)
+_seeds = click.option(
+    "--seeds", type=SEEDS, help="Number of seeds, or which: 100:110 for 100 to 109."
+)
+_set = click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
+)
+_workers = click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
+_dask = click.option(
+    "--dask",
+    metavar="local|ADDRESS",
+    help="Scheduler of the engine dask, such as tcp://host:8786.  [default: local]",
+)
+
+
+def _out(what: str) -> Any:
+    return click.option("--out", "out_file", type=_path, help=what)
+
+
+def engine_options(command: Any) -> Any:
+    """Add --engine and --dask: where the clients of a federation run."""
+    return click.option(
+        "--engine",
+        type=click.Choice(("local", "pool", "dask", "flower")),
+        default="local",
+        show_default=True,
+        help="Where clients of a federation run: in this process, in worker processes, as nodes of "
+        "Flower; or seeds and clients on workers of Dask.",
+    )(_dask(command))
+
+
+@click.command("run")
+@click.argument("name")
+@_preset
+@_seeds
+@_set
+@engine_options
+@_workers
+@device_option("recoveries run and networks are trained, where there are any", opens=False)
+@_out("Run file (.h5) to write.")
+@overwrite_option
+@click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
+@click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
+@json_option
+def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
+    """Run the experiment NAME over its seeds.
+
+    `hopfed list NAME` shows its settings. With --out the file receives every seed as soon as it is
+    finished. A federation also saves its rounds, fast rounds several at a time. An interrupted run
+    continues with --resume and gives the same result, or begins anew with --overwrite. `hopfed
+    figure RUN.h5` draws it.
+
+    Example: hopfed run bbp --preset quick --set M=400,1600 --out bbp.h5
+    """
+    from hopfed.kernels.place import place
+
+    experiment = find(name)
+    check_outputs(("--out", out_file, RUN), resume=options["resume"])
+    device, trains = options.pop("device"), hasattr(experiment.Config, "device")
+    if trains:
+        for_networks(device)
+    else:
+        place(device).open()
+    config, options["first"] = _config(experiment, out_file, options)
+    if not trains:
+        options["device"] = device
+    elif device != "cpu":
+        config = replace(config, device=device)
+    check_keep(config, out_file, options["resume"])
+    carry_out(experiment, config, out_file, as_json, **options)
+
+
+def carry_out(
+    experiment: Any,
+    config: Any,
+    out_file: Path | None,
+    as_json: bool,
+    *,
+    resume: bool,
+    engine: str,
+    workers: int,
+    memory: float | None = None,
+    first: int = 0,
+    device: str = "cpu",
+    dask: str | None = None,
+    callbacks: Sequence[Any] = (),
+    **_: Any,
+) -> None:
+    """Run `experiment` with a progress bar, and print its summary."""
+    from hopfed.experiments.runner import execute
+    from hopfed.federation.states import BUDGET
+
+    if resume and out_file is None:
+        raise ArgumentError("--resume", "given together with --out", "no --out")
+    folder = getattr(config, "keep", "")
+    kept = [file.parent for file in Path(folder).glob("seed-*/model.json")] if folder else []
+    seconds = -time.perf_counter()
+    name = _name(experiment)
+    with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
+        run = execute(
+            experiment,
+            config,
+            out=out_file,
+            resume=resume,
+            engine=engine,
+            workers=workers,
+            memory=BUDGET if memory is None else int(memory * 1e9),
+            report=report,
+            first=first,
+            device=device,
+            callbacks=callbacks,
+        )
+    seconds += time.perf_counter()
+    if as_json:
+        print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
+        return
+    print_summary(run)
+    saved = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
+    seeds = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
+    out.print(f"\n{_clients_of(config)}{seeds} in {seconds:.1f} s; {saved}")
+
+
+def _name(experiment: Any) -> str:
+    return str(experiment.__name__.rpartition(".")[2])
+
+
+def _cluster(dask: str | None, engine: str, workers: int) -> Any:
+    """The scheduler of Dask that was asked for, while a run lasts."""
+    if dask is None:
+        return nullcontext()
+    if engine != "dask":
+        raise ArgumentError("--dask", "given together with --engine dask", engine)
+    from hopfed._lib.cluster import cluster
+
+    return cluster(dask, workers)
+
+
+def check_keep(config: Any, out_file: Path | None, resume: bool) -> None:
+    """Refuse a folder of networks that would be mixed with those of another run."""
+    folder = getattr(config, "keep", "")
+    if folder:
+        check_folder(folder, "--keep")
+        continued = resume and out_file is not None and out_file.exists()
+        if any(Path(folder).glob("seed-*")) and not continued and not overwriting():
+            ways = "--overwrite replaces the networks in this one, --resume continues them"
+            raise ArgumentError("--keep", f"a new folder ({ways})", folder)
+
+
+def _clients_of(config: Any) -> str:
+    """Data that a federation of networks trained on, and how clients share them."""
+    if not all(hasattr(config, name) for name in ("data", "partition", "clients")):
+        return ""
+    return f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
+
+
+def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
+    """Settings, from the resumed file or the preset, changed by options; and the first seed."""
+    from hopfed._lib.settings import from_plain
+    from hopfed.runs import Run, first_seed, settings_of
+
+    _check_preset(experiment, options["preset"])
+    if not (options["resume"] and out_file is not None and out_file.exists()) or options["preset"]:
+        return _changed(experiment, options)
+    held = Run.load(str(out_file))
+    if held.kind != _name(experiment):
+        raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
+    try:
+        config = from_plain(experiment.Config, settings_of(held.config))
+    except (ArgumentError, TypeError) as error:
+        raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
+    if not options["trust"]:
+        refuse_code(experiment, config, str(out_file), options["settings"], "--trust or ")
+    return _changed(experiment, options, config, first_seed(held.config))
+
+
+def _check_preset(experiment: Any, name: str | None) -> None:
+    known = experiment.PRESETS
+    if name not in (None, *known):
+        raise ArgumentError("--preset", f"one of {', '.join(known)}", repr(name))
+
+
+def _changed(
+    experiment: Any, options: Mapping[str, Any], config: Any = None, first: int = 0, how: Any = None
+) -> tuple[Any, int]:
+    """A config, else that of the preset, changed as the options say; and the first seed."""
+    from hopfed._lib.settings import with_settings
+
+    config = preset(experiment, options["preset"] or "default") if config is None else config
+    config = (how or with_settings)(config, options["settings"])
+    if options["seeds"] is None:
+        return config, first
+    first, number = options["seeds"]
+    return replace(config, seeds=number), first
+
+
+def refuse_code(
+    experiment: Any, config: Any, path: str, given: Iterable[str], trust: str = ""
+) -> None:
+    """Refuse code, files and folders that settings name, unless the command line does too.
+
+    Parameters
+    ----------
+    experiment, config : what would run, with all its settings, whoever gave them.
+    path : of the file that gave some of them.
+    given : ``key=value`` of the command line.
+    trust : what else may be said, for the message.
+    """
+    from hopfed.experiments.fl import code_of
+
+    said = [(name.strip(), text.strip()) for name, _, text in (s.partition("=") for s in given)]
+
+    def refuse(what: str, name: str, setting: str = "") -> None:
+        raise RunFileError(f"{path}: names {what}, {name}; give {trust}the same --set {setting}")
+
+    asked = {part.strip() for name, text in said if name in ("method", "models")
+             for part in text.split(",")}  # fmt: skip
+    for name in getattr(experiment, "code_of", code_of)(config):
+        if name not in asked:
+            refuse("code to run", name, "if you know it")
+
+    def says(setting: str, value: str) -> bool:
+        return any(name == setting and value in (text, *text.split(",")) for name, text in said)
+
+    for setting in FILES:
+        held = getattr(config, setting, "")
+        for file in (held,) if isinstance(held, str) else held:
+            if not re.fullmatch(r"\w*", file) and not says(setting, file):
+                refuse("a file to read", file, f"{setting}=")
+    folder = getattr(config, "keep", "")
+    if folder and not says("keep", folder):
+        refuse("a folder to write", folder, "keep=")
+
+
+@contextmanager
+def progress(name: str) -> Iterator[Any]:
+    """Progress bar on standard error, by seed, or by seed and round."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+
+    columns = (name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with progress_bar(*columns) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, planned: bar.update(task, completed=done, total=planned)
+
+
+@click.command("sweep")
+@click.argument("name", metavar="EXPERIMENT")
+@click.option("--grid", multiple=True, required=True, metavar="KEY=A,B,C", help="Setting to sweep.")
+@_preset
+@_set
+@_seeds
+@click.option(
+    "--engine",
+    type=click.Choice(("local", "pool", "dask")),
+    default="local",
+    show_default=True,
+    help="Where cells and seeds run: in process, in worker processes, on workers of Dask.",
+)
+@_workers
+@_dask
+@click.option("--choose", metavar="NUMBER", help="Say which cell has most of it.")
+@click.option("--measure", help="Number of the summary that is drawn.  [default: the first]")
+@click.option("--out", "folder", required=True, type=_path, help="Folder to write.")
+@overwrite_option
+def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any) -> None:
+    """Run EXPERIMENT in each cell of a grid of settings.
+
+    The folder --out receives a run file for each cell. Beside them are table.csv, a row for each
+    cell, and figure.png. A sweep that was interrupted, or that is given more values or seeds, goes
+    on where it is, and begins anew with --overwrite. Cells that fail are listed with the reason;
+    the status is 1 then.
+
+    `hopfed sweep fl --set method=NAME --choose validation` chooses settings of a method; report
+    what is chosen on other seeds, such as 100:105.
+
+    Example: hopfed sweep mp --preset quick --grid N=50,100 --seeds 0:2 --out swept
+    """
+    from hopfed.experiments.sweep import OK, best, parsed_grid, sweep
+
+    experiment, settings = find(name), parsed_grid(grid)
+    _check_preset(experiment, options["preset"])
+    how = getattr(experiment, "with_options", None)
+    config, first = _changed(experiment, options, how=how)
+    engine, workers, known = options["engine"], options["workers"], experiment.COMPARED
+    if options["measure"] is not None and known and options["measure"] not in known:
+        raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])
+    before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []
+    opened = _cluster(options["dask"], engine, workers)
+    with opened, progress(name) as report, set_aside(*before):
+        how_run = {"engine": engine, "workers": workers, "first": first, "report": report}
+        cells = sweep(experiment, config, settings, folder, **how_run)
+    _show_cells(cells, list(settings), folder, options["measure"])
+    if options["choose"]:
+        chosen = best(cells, options["choose"])
+        pairs = zip(settings, chosen.values, strict=True)
+        out.print(f"chosen: {' '.join(f'--set {shown(k)}={shown(v)}' for k, v in pairs)}")
+    failed = [cell for cell in cells if cell.status != OK]
+    for cell in failed:
+        which = ", ".join(f"{k}={v}" for k, v in zip(settings, cell.values, strict=True))
+        err.print(f"failed: {shown(which)}: {cell.status}", soft_wrap=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) -> None:
+    """Print the table of the cells, and draw one number of them."""
+    from hopfed.experiments.sweep import FIGURE as PICTURE
+    from hopfed.experiments.sweep import TABLE, measures_of
+    from hopfed.figures import save
+    from hopfed.figures.sweep import draw_sweep
+
+    names = measures_of(cells)
+    drawn = measure or next(iter(names), "to draw")
+    _print_cells(cells, keys, sorted(names, key=lambda name: name != drawn))
+    written = [folder / TABLE]
+    if drawn in names:
+        values = {cell.values: cell.measure(drawn) for cell in cells}
+        save(draw_sweep(keys, values, drawn), folder / PICTURE)
+        written.append(folder / PICTURE)
+    else:
+        err.print(f"no figure: no cell has a number {shown(drawn)}", soft_wrap=True)
+    for path in written:
+        out.print(f"wrote {shown(path)}")
+
+
+def _print_cells(cells: Any, keys: list[str], names: list[str]) -> None:
+    """Print as many numbers of the cells as fit into a line; the file has all."""
+    columns = [[key, *(str(shown(cell.values[i])) for cell in cells)] for i, key in enumerate(keys)]
+    columns += [[name, *(_words(cell.measure(name)) for cell in cells)] for name in names]
+    ends = np.cumsum([max(map(len, column)) + 1 for column in columns])
+    fit = max(int(np.searchsorted(ends, out.width + 1, side="right")), len(keys) + 1)
+    grid = table(*(column[0] for column in columns[:fit]))
+    for cells_of_row in zip(*(column[1:] for column in columns[:fit]), strict=True):
+        grid.add_row(*cells_of_row)
+    out.print(grid)
+    if fit < len(columns):
+        out.print(f"and {len(columns) - fit} numbers more in the table that is written:")
+
+
+def _words(pair: tuple[float, float] | None) -> str:
+    if pair is None:
+        return "-"
+    error = f"{pair[1]:.0f}" if pair[1] >= 100 else f"{pair[1]:.2g}"
+    return f"{pair[0]:.4g}" + (f" +- {error}" if pair[1] else "")
+
+
+@click.command("list")
+@click.argument("name", required=False)
+def list_command(name: str | None) -> None:
+    """List the experiments, or the settings of the one called NAME.
+
+    Example: hopfed list bbp
+    """
+    if name is not None:
+        _list_settings(find(name))
+        return
+    for each, (claim, source) in CLAIMS.items():
+        out.print(named(each, claim))
+        out.print(f"    {source}", style="dim")
+
+
+def _list_settings(experiment: Any) -> None:
+    from hopfed.experiments.settings import words_of
+
+    out.print(experiment.__doc__.strip())
+    presets = {name: preset(experiment, name) for name in experiment.PRESETS}
+    three, words = [presets.pop(name) for name in PRESET_NAMES], words_of(experiment.Config)
+    grid = table("setting", *PRESET_NAMES, "")
+    for setting in fields(experiment.Config):
+        values = (describe(getattr(p, setting.name)) for p in three)
+        grid.add_row(setting.name, *values, words[setting.name])
+    out.print("")
+    out.print(grid)
+    out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in experiment.MINUTES.items())}")
+    for name, held in presets.items():
+        out.print(f"\n--preset {name}: settings that differ from default's")
+        for setting in fields(experiment.Config):
+            value = getattr(held, setting.name)
+            if value != getattr(three[1], setting.name):
+                out.print(f"    {setting.name} = {describe(value)}", markup=False)
+
+
+@click.command("show")
+@click.argument("run_file", metavar="RUN", type=_path)
+@json_option
+def show_command(run_file: Path, as_json: bool) -> None:
+    """Show settings, versions, summary and arrays of the run file RUN.
+
+    A long setting is cut, such as how each column of a wide table is read; --json prints all.
+
+    Example: hopfed show bbp.h5
+    """
+    from hopfed.report.tables import tables_of
+    from hopfed.runs import Run, blaming
+
+    run = Run.load(run_file)
+    shapes = {name: f"{a.dtype} {list(a.shape)}" for name, a in sorted(run.arrays.items())}
+    if as_json:
+        parts = ("kind", "committed", "planned", "config", "summary", "provenance")
+        print(json.dumps({p: getattr(run, p) for p in parts} | {"arrays": shapes}))
+        return
+    with blaming(run_file, run.kind):
+        settings = {k: cut(describe(v), LONGEST) for k, v in run.config.items()}
+        faults = _faults(run)
+        results = tables_of(run) if run.complete else []
+    state = "complete" if run.complete else f"interrupted: {run.committed} of {run.planned} seeds"
+    out.print(f"{shown(run.kind)}, {state}\n")
+    for title, pairs in (("setting", settings), ("made with", run.provenance), ("array", shapes)):
+        _print_pairs(title, pairs)
+    if faults:
+        _print_pairs("fault", faults)
+    _print_tables(results)
+
+
+def _faults(run: Run) -> dict[str, str]:
+    """Clients that failed, with round and reason; absence and lateness are not failures."""
+    from hopfed.federation.faults import Fault
+
+    quiet = (Fault.NONE, Fault.ABSENT, Fault.LATE)
+    lines: dict[str, str] = {}
+    for name, codes in sorted(run.arrays.items()):
+        if not name.endswith("faults/code") or codes.ndim != 3:
+            continue
+        reasons = run.arrays[name.removesuffix("code") + "reason"]
+        variant = name.removesuffix("faults/code").rstrip("/")
+        for seed, t, c in np.argwhere(~np.isin(codes, quiet))[:MOST_FAULTS]:
+            word = Fault(codes[seed, t, c]).name.lower().replace("_", " ")
+            where = f"{variant} seed {seed} round {t} client {c}".strip()
+            lines[where] = f"{word}: {reasons[seed, t, c].decode(errors='backslashreplace')}"
+    return lines
+
+
+@click.command("compare")
+@click.argument("run_files", metavar="RUN RUN...", nargs=-1, required=True, type=_path)
+def compare_command(run_files: tuple[Path, ...]) -> None:
+    """Compare the settings, summaries and arrays of runs.
+
+    Example: hopfed compare before.h5 after.h5
+    """
+    from hopfed.report.tables import side_by_side
+    from hopfed.runs import Run, blaming
+
+    if len(run_files) < 2:
+        raise ArgumentError("RUN", "at least two run files", len(run_files))
+    runs = [Run.load(path, complete=True) for path in run_files]
+    names = {name for run in runs for name in run.arrays}
+    grid = table("summary", *map(shown, run_files))
+    grid.columns[0].justify = "left"
+    with blaming(", ".join(map(str, run_files)), runs[0].kind):
+        settings = _differences([run.config | {"kind": run.kind} for run in runs])
+        for label, *values in side_by_side(runs):
+            style = None if len(set(values)) == 1 else "bold"
+            grid.add_row(*map(shown, (label, *values)), style=style)
+        same = sum(all(_equal(runs[0], run, name) for run in runs[1:]) for name in names)
+    for title, words in (
+        ("setting", settings),
+        ("made with", _differences([run.provenance for run in runs])),
+    ):
+        if words:
+            _print_pairs(title, words)
+    out.print(grid)
+    out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
+
+
+def _equal(a: Run, b: Run, name: str) -> bool:
+    if name not in a.arrays or name not in b.arrays:
+        return False
+    first, second = a.arrays[name], b.arrays[name]
+    return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
+
+
+def _differences(held: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the differing entries: name -> the value in each run, as a text."""
+    names = dict.fromkeys(name for each in held for name in each)
+    differ = [n for n in names if any(each.get(n) != held[0].get(n) for each in held)]
+    return {n: " | ".join(describe(each.get(n)) for each in held) for n in differ}
+
+
+def print_summary(run: Run) -> None:
+    """Print the tables of a run, such as its summary with the paper's values."""
+    from hopfed.report.tables import tables_of
+
+    _print_tables(tables_of(run))
+
+
+def _print_tables(tables: Sequence[Table]) -> None:
+    for held in tables:
+        grid = table(shown(held.title), *map(shown, held.columns))
+        grid.columns[0].justify = "left"
+        for row in held.rows:
+            grid.add_row(*map(shown, row))
+        out.print(grid)
+        out.print("")
+
+
+def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
+    grid = table(title, "")
+    for column in grid.columns:
+        column.justify = "left"
+    for name, text in pairs.items():
+        grid.add_row(shown(name), shown(text))
+    out.print(grid)
+    out.print("")
+
+
+@click.command("figure")
+@_runs
+@_out("A .png, .pdf or .svg file. [default: RUN.png]")
+@overwrite_option
+@click.option("--whole", is_flag=True, help="Draw all panels, and not only the first ones.")
+@click.option("--sections", metavar="NAME,...", help="Draw these sweeps of many methods, up to 6.")
+def figure_command(
+    run_files: tuple[Path, ...], out_file: Path | None, whole: bool, sections: str | None
+) -> None:
+    """Draw the run file RUN.
+
+    Several runs of `hopfed fl run` are drawn side by side. The run files hold all data of the
+    figure.
+
+    Example: hopfed figure bbp.h5 --out bbp.png
+    """
+    from hopfed.figures import drawer, has_more_sections, save, sections_drawer
+    from hopfed.report.tables import load_complete
+    from hopfed.runs import blaming
+
+    out_file = run_files[0].with_suffix(".png") if out_file is None else out_file
+    check_outputs(("--out", out_file, FIGURE), inputs=run_files)
+    runs = [load_complete(path) for path in run_files]
+    kinds, several = sorted({run.kind for run in runs}), len(runs) > 1
+    if len(kinds) > 1:
+        raise ArgumentError("RUN", "runs of one kind, to be drawn together", ", ".join(kinds))
+    if sections is None:
+        draw = drawer(kinds[0], several=several, whole=whole)
+        what = f"there is no figure for {'several runs' if several else 'runs'} of {kinds[0]!r}"
+    elif several or whole:
+        raise ArgumentError("--sections", "with one RUN, and without --whole", sections)
+    else:
+        draw, what = sections_drawer(kinds[0]), f"runs of {kinds[0]!r} have no sections"
+        draw = draw and partial(draw, names=sections.split(","))
+    if draw is None:
+        raise RunFileError(f"{run_files[0]}: {what}")
+    with blaming(", ".join(map(str, run_files)), kinds[0]):
+        save(draw(runs) if several else draw(runs[0]), out_file)
+        more = not several and not whole and has_more_sections(runs[0])
+    out.print(f"wrote {shown(out_file)}" + "; --whole draws all panels" * more)
+
+
+@click.command("report")
+@_runs
+@_out("An .html file. [default: RUN.html, of several report.html]")
+@click.option(
+    "--rows",
+    "row_files",
+    multiple=True,
+    metavar="FILE",
+    type=_path,
+    help="Table, or folder of tables, whose rows a page about archetypes lists by these; may "
+    "be repeated.",
+)
+@overwrite_option
+@table_options
+def report_command(
+    run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...], **options: Any
+) -> None:
+    """Write a page about the run files RUN.
+
+    It holds settings, tables, figures, versions, and the data, in one file. It works without a
+    network and can be printed. That of a recovery, or of a federation, opens with the archetypes in
+    words; with --rows it holds the names of at most 5,000 rows. These tables are read as `hopfed
+    assign` reads them: --id, --ignore, --words and --binarize are for runs that do not say how.
+
+    Example: hopfed report bbp.h5 --out bbp.html
+    """
+    from hopfed._lib.outputs import replacing
+    from hopfed.report.page import page
+    from hopfed.report.tables import load_complete
+    from hopfed.tables.many_files import files_of
+
+    row_files = tuple(file for given in row_files for file in files_of(given))
+    if out_file is None:
+        several = run_files[0].with_name("report.html")
+        out_file = several if len(run_files) > 1 else run_files[0].with_suffix(".html")
+    check_outputs(("--out", out_file, PAGE), inputs=(*run_files, *row_files))
+    runs = {path.name: load_complete(path) for path in run_files}
+    if len(runs) < len(run_files):
+        raise ArgumentError("RUN", "files of different names", ", ".join(map(str, run_files)))
+    answers = _answers(run_files, runs, row_files, options)
+    # A lone surrogate has no UTF-8 bytes.
+    data = page(runs, answers).encode(errors="backslashreplace")
+    with replacing(out_file) as temporary:
+        temporary.write_bytes(data)
+    out.print(f"wrote {shown(out_file)} ({human_bytes(len(data))})")
+
+
+def _answers(
+    run_files: tuple[Path, ...],
+    runs: dict[str, Any],
+    row_files: tuple[Path, ...],
+    options: dict[str, Any],
+) -> Any:
+    """What the archetypes of one run say of the rows of files; None where there are none."""
+    from hopfed.archetypes.storage import has_archetypes
+    from hopfed.cli.tables.found_file import found_for
+    from hopfed.report.rows import answers_of
+
+    given = [f"--{name}" for name in NAMES if options[name] not in (None, ())]
+    if given and not row_files:
+        raise ArgumentError(", ".join(given), "given with --rows", "none")
+    if not row_files:
+        return None
+    kinds = [run.kind for run in runs.values()]
+    if len(kinds) > 1 or not all(map(has_archetypes, runs.values())):
+        raise ArgumentError("--rows", "given with one run that has archetypes", ", ".join(kinds))
+    found = found_for(run_files[0], row_files, options)
+    with err.status("assigning"):
+        return answers_of(found, row_files)
