@@ -57,7 +57,7 @@ READERS = {
 }
 CANDIDATES = 4  # times the filters that stay
 RIVALS = (1.25, 2)  # times the filters, without choosing: for more bytes than choosing takes
-PRIVATE_FILTERS = 32  # fewer bits have less noise
+PRIVATE, PRIVATE_FILTERS = "bits=public,choose=own", 32  # fewer bits have less noise
 TRAINED = ("standalone", "fedavg", "fedavg-prior", "knn-per", "pfedgp")
 SWEPT = (*READINGS, "fedavg-prior", "knn-per")  # in the sections beside the table
 

@@ -108,9 +108,10 @@ def test_list(hopfed):
     assert status == 0
     for name in NAMES:
         assert f"{name}: " in out
-    assert "minutes: quick" in out
+    assert "Fig. 5" in out
     status, out, _ = hopfed("list", "heavy_tails")
     assert status == 0
+    assert "minutes: quick" in out
     assert "Student-t" in out
     assert "degrees" in out
     assert "3.0,5.0,8.0,inf" in out
