@@ -1,7 +1,7 @@
 """Ablation: the effect of each ingredient of the recovery from one operator.
 
-Each variant of the search of theory/NOTES.md omits or replaces one thing. All get the same spectrum,
-in three settings: few random archetypes of unequal exposures, many of equal ones, and 26 letters.
+Each variant of the search of theory/NOTES.md omits or replaces one thing. All get one spectrum, in
+three settings: few random archetypes of unequal exposures, many of equal ones, and 26 letters.
 Theory gives the r at which the weakest direction leaves the bulk. CPU seconds are measured, so they
 differ from run to run. The paper is arXiv:2603.19902.
 """

@@ -111,7 +111,7 @@ COMPARED = {
         for name in DEFENCES
     },
     **{
-        f"auc/{truth}/{kind}/{s}": f"area under the ROC, {truth} archetypes against {kind} spike: {s}"
+        f"auc/{truth}/{kind}/{s}": f"area under the ROC, {truth} against {kind} spike: {s}"
         for truth, kind, s in product(("common", "rare"), KINDS, SCORES)
     },
     "visible_gap": ("spikes counted, mean gap to the foreseen share", "", "<= .1"),

@@ -169,7 +169,7 @@ def chosen_classes(
 def fit_classes(
     rows: np.ndarray, K: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit K classes by expectation maximisation: means (K, N), shares (K,); best of a few starts."""
+    """Fit K classes by expectation maximisation: means (K, N), shares (K,); best of some starts."""
     fits = [_climb(rows, K, rng) for _ in range(STARTS)]
     _, means, shares = min(fits, key=lambda fit: fit[0])
     return means, shares

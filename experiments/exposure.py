@@ -1,7 +1,7 @@
 """Retrieval against exposure: pictures that some examples come from more often than from others.
 
-The archetypes are pictures, one of each class of a file such as MNIST (arrays ``images``, ``labels``
-and ``split``), dark pixels +1; letters without a file. Shares fall geometrically; the Gini index
+The archetypes are pictures, one of each class of a file such as MNIST (``images``, ``labels``,
+``split``), dark pixels +1; letters without a file. Shares fall geometrically; the Gini index
 measures how unequal they are. Overlaps are compared with what theory foresees from the pictures and
 the realised exposures, estimated exposures with those of the draw. Source: arXiv:2603.19902,
 Section 4.1.

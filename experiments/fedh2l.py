@@ -159,7 +159,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "pacs": {"data": "pacs", "partition": "domain", "rounds": 100, "rows": _PAIR, "seeds": 3},
 }  # fmt: skip
 MINUTES = {
-    "quick": 0.3, "default": 25, "bandwidth": 50, "paper": 2000, "parts": 18, "steps": 11, "pacs": 8,
+    "quick": 0.3, "default": 25, "bandwidth": 50, "paper": 2000, "parts": 18, "steps": 11,
+    "pacs": 8,
 }  # fmt: skip
 COMPARED: dict[str, str] = {}
 

@@ -82,9 +82,7 @@ class Config(Shared):
     late: Annotated[float, "share of the answers that come late"] = 0.0
     delay: Annotated[int, "longest delay in rounds"] = 1
     minimum: Annotated[int, "clients that must answer in a round"] = 1
-    target: Annotated[float, within("[0, 1]"), "test accuracy whose cost is reported; 0: none"] = (
-        0.0
-    )
+    target: Annotated[float, within("[0, 1]"), "accuracy whose cost is reported; 0: none"] = 0.0
     keep: Annotated[str, "folder for the networks of the best round; empty for none"] = ""
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ eqs. (39) and (40)):
 - law: the largest ``|a^T G b - m(z) a . b|`` over all pairs of N unit vectors, half of them random
   +-1 patterns and half coordinates, at z above, below and inside the support;
 - lemma: ``||U^T G U - m Gram||`` for the patterns of K archetypes, over N and K; for those that
-  overlap by eps ``||U^T G U - m 1||``, and how far their outliers are from those of orthogonal ones;
+  overlap by eps ``||U^T G U - m 1||``, and how far outliers are from those of orthogonal ones;
 - band: by how much extreme eigenvalues leave the edges. C and C' of (40) are the least that hold
   the 1 - delta quantiles on the first third of the seeds; the coverage is that of the others.
 """

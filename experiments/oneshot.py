@@ -44,7 +44,7 @@ RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
 OWN_ONLY, RESEMBLING = "hebbian alone", "hebbian resembling"
 READINGS = {OWN_ONLY: "alone", "hebbian global": "global", "hebbian": "personal"}
 RULES = {rule: f"ridge={rule}" for rule in ("grid", "evidence", "gcv")}
-PRIVATE_FILTERS = 32  # fewer bits have less noise
+PRIVATE, PRIVATE_FILTERS = "bits=public,choose=own", 32  # fewer bits have less noise
 TRAINED = ("standalone", "fedavg", "fedavg-prior", "knn-per", "pfedgp")
 SWEPT = (*READINGS, "fedavg-prior", "knn-per")  # in the sections beside the table
 

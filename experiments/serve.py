@@ -92,9 +92,7 @@ class Config(Settings):
     liars: Annotated[float, "share of the clients that may lie together"] = 0.1
     claim: Annotated[float, "medians that a claim of rows counts for at most"] = 3.0
     support: Annotated[float, "examples that a broadcast archetype has at least"] = 50.0
-    check: Annotated[bool, "broadcast only what the others show without strongest supporters"] = (
-        True
-    )
+    check: Annotated[bool, "broadcast only what others show without strongest supporters"] = True
     graded: Annotated[bool, "sums over classes with a mean for each column, and gaps"] = False
     steps: int = 3
     looks: int = 2

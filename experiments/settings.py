@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, get_type_hints
 
 from hopfed._lib.settings import check_types, describe, require
@@ -34,7 +35,7 @@ class Range:
         values = value if isinstance(value, tuple) else (value,)
         above = all(x > self.low or (x == self.low and not self.open[0]) for x in values)
         below = all(x < self.high or (x == self.high and not self.open[1]) for x in values)
-        ordered = all(a < b for a, b in zip(values, values[1:], strict=False))
+        ordered = all(a < b for a, b in pairwise(values))
         return above and below and (ordered or not self.rising)
 
     def words(self, value: Any) -> str:
@@ -125,7 +126,7 @@ class Settings:
     hopfed.errors.ArgumentError: N must be at least 20, got 3
     """
 
-    seeds: Annotated[int, within(f"[1, {MOST_SEEDS}]"), "draws"] = 1
+    seeds: Annotated[int, at_least(1), "draws"] = 1
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -166,6 +167,6 @@ def _annotations(config: type) -> Mapping[str, tuple[Range | Among | None, str]]
         said = getattr(hints[field.name], "__metadata__", ())
         rule = next((x for x in said if isinstance(x, (Range, Among))), None)
         found[field.name] = rule, next((x for x in said if isinstance(x, str)), "")
-    if found["seeds"][0] is None:  # a default of its own leaves the rule as it is
-        found["seeds"] = _annotations(Settings)["seeds"]
+    rule, words = found["seeds"]
+    found["seeds"] = rule or at_least(1), words or "draws"  # where a class has its own default
     return found

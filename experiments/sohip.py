@@ -55,14 +55,15 @@ MLP = {
     "sohip": ("sohip", "head=mlp"),
 }
 DECIDING = (
-    "standalone", "standalone-bias", "lg-fedavg", "fedssa", "fedmrl", "sohip", "proposed: by sample",
+    "standalone", "standalone-bias", "lg-fedavg", "fedssa", "fedmrl", "sohip",
+    "proposed: by sample",
 )  # fmt: skip
 
 _ROWS = ("standalone", "fedproto", "fedssa", "fedral", "fedkd", "fedmrl", "pfedes", "sohip")
 PAPER = {  # Table 1, CIFAR-100, 10 classes per client: number of clients -> accuracy by row
-    100: "53.59 ± .48|53.54 ± .44|47.39 ± .63|53.32 ± .46|35.39 ± .82|60.26 ± .41|50.02 ± .59|63.33 ± .36",
-    200: "47.35 ± .52|45.25 ± .58|42.98 ± .69|45.56 ± .51|29.86 ± .91|48.77 ± .56|46.71 ± .62|54.33 ± .42",
-    300: "42.92 ± .61|43.90 ± .55|41.04 ± .74|44.62 ± .59|26.56 ± .96|42.39 ± .64|42.44 ± .68|50.10 ± .48",
+    100: "53.59±.48|53.54±.44|47.39±.63|53.32±.46|35.39±.82|60.26±.41|50.02±.59|63.33±.36",
+    200: "47.35±.52|45.25±.58|42.98±.69|45.56±.51|29.86±.91|48.77±.56|46.71±.62|54.33±.42",
+    300: "42.92±.61|43.90±.55|41.04±.74|44.62±.59|26.56±.96|42.39±.64|42.44±.68|50.10±.48",
 }  # fmt: skip
 
 
@@ -111,6 +112,7 @@ class Config(Bench):
 CNNS = ("cnn-1", "cnn-2", "cnn-3", "cnn-4", "cnn-5")
 _DEFAULT: dict[str, Any] = {"models": CNNS[2:], "shares": (6.0, 1.0, 3.0)}
 _CIFAR = {"data": "cifar100", "partition": "classes:10", "models": CNNS, "seeds": 3}
+_PAIR = ("standalone", "fedmrl")
 _SWEEPS = ("classes", "dirichlet", "participation", "learning rate")
 _PAPER = _CIFAR | {
     "clients": 100, "rounds": 500, "early": 50, "every": 10, "rate": 0.1, "momentum": 0.0,
@@ -128,7 +130,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "paper": _PAPER,
     "sweeps": _DEFAULT | {"sections": _SWEEPS, "seeds": 5},
-    "sweeps_fedmrl": _DEFAULT | {"sections": _SWEEPS, "seeds": 5, "swept": ("standalone", "fedmrl")},
+    "sweeps_fedmrl": _DEFAULT | {"sections": _SWEEPS, "seeds": 5, "swept": _PAIR},
     "cifar100": _DEFAULT | _CIFAR | {
         "clients": 20, "examples": 10_000, "rounds": 24, "early": 8, "every": 4, "rate": 0.5,
         "epochs": 2, "batch": 64,
@@ -147,4 +149,5 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """The table of methods, with the paper's numbers if the setting is the paper's; the sweeps."""
     theirs = "cifar100" in config.data and config.partition == "classes:10" and config.rate == 0.1
     held = PAPER.get(config.clients, "") if theirs else ""
+    held = held.replace("±", " ± ")
     return _cells.tables(config, summary, dict(zip(_ROWS, held.split("|"), strict=False)))

@@ -519,17 +519,16 @@ def cooperation(run: Run) -> list[Panel]:
             k.split("/")[1] for k in a if k.startswith(f"{name}/alone ") and k.endswith("/false")
         ]
         who = {"together": "fixed", "structure rule": "structure"}
-        title = f"{name.replace(' of ', ' clients of ')}"
+        title = name.replace(" of ", " clients of ")
         for made, what in ((seen, "magnetisation"), (false, "false")):
             lines = {n: _mean(a[f"{name}/{k}/{what}"]) for n, k in who.items()}
             held = [_mean(a[f"{name}/{k}/{what}"]) for k in sorted(alone)]
             lines["alone"] = np.concatenate(held)
             theory = a[f"{name}/foreseen/magnetisation"][0]
             guess = {"together": theory[:, 0], "alone": theory[:, 1:].mean(axis=1)}
-            words = {"xlabel": "round", "title": f"{what}: {title}"}
-            own = {"foreseen": guess if what == "magnetisation" else {}}
-            T = run.config["rounds"]
-            made.append(over("", _rounds(T), lines, own["foreseen"], **words))
+            foreseen = guess if what == "magnetisation" else {}
+            at = _rounds(run.config["rounds"])
+            made.append(over(f"{what}: {title}", at, lines, foreseen, xlabel="round"))
     return [*seen[:3], *false[:3], *seen[3:], *false[3:]]
 
 
@@ -544,7 +543,7 @@ def _first(events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def novelty(run: Run) -> list[Panel]:
-    """Counts beside theory, and rounds until new archetypes are remembered, by scenario (Fig. 8)."""
+    """Counts beside theory, and rounds until new archetypes are remembered, by scenario."""
     c, a, T = run.config, run.arrays, run.config["rounds"]
     rows = {
         "equal": ("carried", "paper"),

@@ -1,6 +1,6 @@
 """Make the pictures of figures/gallery, and their index.
 
-``python -m hopfed.experiments.publish.gallery`` runs the commands of each picture of `pictures.toml`
+``python -m hopfed.experiments.publish.gallery`` runs the commands of each picture of pictures.toml
 that is missing or has other settings, one after the other, in a temporary folder. If it is stopped
 and started again, it continues with the next picture. With names it makes these pictures. With run
 files it draws them; such a picture stays until it is requested by name or with ``--all``. A picture
@@ -35,9 +35,10 @@ FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # number of colours of a stored picture
 KEY = "hopfed"  # key of the metadata in a picture: commands, settings, and whether there is more
 HEAD = (
-    "# Gallery\n\nMade by `make gallery`: pictures of quick and default presets, and some of longer "
-    "runs. Each comes with the commands that make it again, in an empty folder. A picture shows what "
-    "a reader needs first, in at most six panels; where there are more, `--whole` draws them all."
+    "# Gallery\n\nMade by `make gallery`: pictures of quick and default presets, and some of "
+    "longer runs. Each comes with the commands that make it again, in an empty folder. A picture "
+    "shows what a reader needs first, in at most six panels; where there are more, `--whole` draws "
+    "them all."
 )
 
 Made = dict[str, Any]

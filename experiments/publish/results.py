@@ -16,6 +16,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -228,7 +229,7 @@ def pairs() -> str:
 def _compared(rows: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Size, hopfed's way, and the obvious way, for all sizes at which both were run."""
     found: dict[tuple[str, str], tuple[str, dict[str, Any], dict[str, Any]]] = {}
-    for row, after in zip(rows, rows[1:], strict=False):
+    for row, after in pairwise(rows):
         if row["ratio"] is not None:
             size = _size(row["point"])
             found.setdefault((row["device"], size), (size, row, after))

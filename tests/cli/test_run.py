@@ -108,7 +108,7 @@ def test_list(hopfed):
     assert status == 0
     for name in NAMES:
         assert f"{name}: " in out
-    assert "Student-t" not in out
+    assert "Fig. 5" in out
     status, out, _ = hopfed("list", "heavy_tails")
     assert status == 0
     assert "minutes: quick" in out

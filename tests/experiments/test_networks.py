@@ -143,7 +143,7 @@ def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     module = find(name)
     keys = [p.key for n in module.PRESETS for p in preset(module, n).cells()]
     assert keys
-    config = replace(preset(module, "quick"), seeds=1, examples=200)
+    config = replace(preset(module, "quick"), seeds=1)
     if name == "oneshot":
         config = replace(config, filters=4, examples=400)
     execute(module, config, out=tmp_path / "run.h5")

@@ -1,4 +1,4 @@
-"""Pictures: kinds of panels, at most six at first, legends, legible text, and a style of their own."""
+"""Pictures: kinds of panels, at most six at first, legends, legible text, a style of their own."""
 
 import io
 import threading
