@@ -32,15 +32,15 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.data.channel import rademacher
-from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Smoothing, rule
+from hopfed.hopfield.stream import ArchetypeStream
 
 RULE_NAMES = ("entropy", "agreement", "structure")
 AIM = "< .05 after 10 rounds"  # of the default and the paper preset

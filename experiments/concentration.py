@@ -29,9 +29,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments.shared.statistics import with_spread
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import concentration
 

@@ -37,13 +37,13 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import draw_examples
-from hopfed.data.letters import LETTERS, render_letters
-from hopfed.data.npz import Npz
 from hopfed.errors import DataError
 from hopfed.experiments import Arrays, Measure, Record
+from hopfed.experiments.shared.letters import LETTERS, render_letters
 from hopfed.experiments.shared.statistics import r_squared, with_spread
+from hopfed.hopfield.channel import draw_examples
 from hopfed.recovery.recover import recover
+from hopfed.tables.arrays import Npz
 from hopfed.theory import planning, spikes
 from hopfed.theory.resolution import expected_overlap
 

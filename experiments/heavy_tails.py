@@ -31,10 +31,10 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments.shared.counting import count_white, white_mean
 from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed.hopfield.channel import rademacher
 from hopfed.theory.tyler import tyler
 
 METHODS = ("sample", "tyler")

@@ -68,8 +68,8 @@ from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace
 from hopfed.archetypes.votes import FEW
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays, Measure, Record
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample

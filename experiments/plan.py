@@ -24,8 +24,8 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays, Measure, Record, Table
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.rank import TracyWidom

@@ -23,9 +23,9 @@ from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays, Measure, Record
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import run_recovery
 
 BATCH = 2**26  # entries drawn at a time

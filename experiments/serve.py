@@ -40,13 +40,13 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.settings import check_types, require
-from hopfed.data.batches import Elsewhere
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.graded import GradedFederation

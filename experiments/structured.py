@@ -24,8 +24,8 @@ memory=literal --set discount=0``. On seeds 100 to 104 it ends at m = .86 +- .06
 the paper has less and above .9; up to 12 patterns are false.
 
 Run it with ``hopfed run structured --preset paper --set data=SILHOUETTES.npz --out structured.h5``.
-Without the file (see `hopfed.data.silhouettes`) capital letters replace the silhouettes, and the
-summary says so.
+Without the file (see `hopfed.experiments.shared.silhouettes`) capital letters replace the
+silhouettes, and the summary says so.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.archetypes.factorize import METHODS
-from hopfed.data.channel import draw_examples
-from hopfed.data.silhouettes import Pictures, decorrelate, deflate, load_silhouettes
-from hopfed.data.stream import ArchetypeStream, budget
 from hopfed.experiments import Arrays, Measure, Record
 from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.silhouettes import Pictures, decorrelate, deflate, load_silhouettes
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Fixed
+from hopfed.hopfield.stream import ArchetypeStream, budget
 
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 
@@ -85,7 +85,7 @@ class Config:
     data : path of the silhouettes; empty for letters instead.
     pictures : number of pictures of each set.
     overlap : for each set the largest overlap after decorrelation; 1 leaves it unchanged, 0 stands
-        for the procedure of the paper's programs (`hopfed.data.silhouettes.deflate`).
+        for the procedure of the paper's programs (`hopfed.experiments.shared.silhouettes.deflate`).
     qualities : values of r of all clients, for each of the sets.
     clients, rounds, examples : clients, rounds, and examples over all rounds and clients.
     weight : w, the share of fresh data in what clients send.

@@ -5,9 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.data.batches import Elsewhere
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
@@ -17,11 +14,14 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.recipes import describe
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.batches import Elsewhere
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Released
+from hopfed.tables.examples import as_examples
 
 N, M = 40, 120
 

@@ -6,7 +6,6 @@ import numpy as np
 from asking import N
 
 from hopfed.cli.machines import serve_columns
-from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
@@ -24,6 +23,7 @@ from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.named_owner import NamedOwner, as_recorded
 from hopfed.hopfield.site.released import Released
+from hopfed.tables.examples import as_examples
 
 NAMES = tuple(f"question {j}" for j in range(N))
 ORDER = np.random.default_rng(5).permutation(N)

@@ -19,13 +19,13 @@ from typing import Any
 
 from hopfed._lib.outputs import check_folder, check_writable, replacing
 from hopfed._lib.settings import require, with_settings
-from hopfed.data.files import opened
-from hopfed.data.writers import text_cell
 from hopfed.errors import HopfedError, shown
 from hopfed.experiments.runner.execute import begun, check_fits, serial
 from hopfed.experiments.runner.units import Job, feed, open_workers
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.states import BUDGET
+from hopfed.tables.files import opened
+from hopfed.tables.writers import text_cell
 
 ENGINES = ("local", "pool", "dask")
 MOST = 10_000  # cells

@@ -18,9 +18,9 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
 from hopfed.bench.harness.machine import describe, peak_bytes
 from hopfed.bench.recovery import recover_densely
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.npz import Npz
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
+from hopfed.tables.arrays import Npz
 
 SUMMARY = "complete recoveries; speed against the paper's dense algorithm; peak memory"
 

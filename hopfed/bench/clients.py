@@ -22,8 +22,8 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.bench.harness.machine import describe
 from hopfed.bench.harness.processes import Process, Usage
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import BackendError, DataError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.runs import Run
 
 SUMMARY = "a server and N client processes on loopback: seconds, bytes and memory of a round"

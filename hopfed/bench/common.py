@@ -9,7 +9,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed.bench.harness.record import Data
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.operators import FactorOperator
 
 QUALITY = 0.8

@@ -15,12 +15,12 @@ import numpy as np
 
 from hopfed.bench.common import QUALITY
 from hopfed.bench.harness.record import Cost, Data, Pair, Way, cross, doubling
-from hopfed.data.channel import rademacher
-from hopfed.data.stream import ArchetypeStream
 from hopfed.federation.engines import Engine
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.rounds import play_round
+from hopfed.hopfield.channel import rademacher
+from hopfed.hopfield.stream import ArchetypeStream
 
 ROUNDS = 1000  # length of the schedule; measurements play fewer rounds
 WORKERS = 2

@@ -18,7 +18,7 @@ from hopfed.bench.common import (
     signs,
 )
 from hopfed.bench.harness.record import Cost, Data, Pair, Target, Way, cross, doubling
-from hopfed.data.channel import rademacher
+from hopfed.hopfield.channel import rademacher
 from hopfed.kernels import mixtures
 from hopfed.spectral.operators import DenseOperator
 

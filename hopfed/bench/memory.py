@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.bench.harness.record import Cost, Data, Pair, Target, Way, cross, doubling
-from hopfed.data.channel import rademacher
+from hopfed.hopfield.channel import rademacher
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Exponential, Hebb, Rule
 

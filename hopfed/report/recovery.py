@@ -86,7 +86,7 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[str]:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> sections("run.h5", storage.as_run(recover(x, seed=1)))[0][:48]

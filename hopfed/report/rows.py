@@ -81,7 +81,7 @@ def answers_of(found: Archetypes, files: Sequence[str | Path]) -> Answers:
     --------
     >>> import tempfile
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -151,7 +151,7 @@ def rows_section(found: Archetypes, answers: Answers) -> str:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> found = recover(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
     >>> one = Answers(("a.csv",), ("a<n",), np.array([0]), np.ones(1), np.zeros(1, int),

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import hopfed as package
 from hopfed.archetypes.completion import filled
-from hopfed.data import writers
+from hopfed.tables import writers
 
 CLUBS = ("chess", "=tennis", "choir", "garden", "band", "radio", "film", "judo", "yoga", "ski")
 TREES = ("ash", "oak", "yew")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hopfed.cli import cli, main
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 
 # What would take long is shortened by options that come later and win.
 SHORTER = {

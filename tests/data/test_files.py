@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from hopfed.data.delimited import Delimited
 from hopfed.data.hdf5 import table_parts
-from hopfed.data.npz import Npz, npy_rows
+from hopfed.tables.arrays import Npz, npy_rows
 from hopfed.tables.arrow_files import parquet_batches
 
 

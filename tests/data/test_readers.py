@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 import pytest
 
-from hopfed.data.readers import as_examples, read_examples
 from hopfed.errors import DataError
 from hopfed.kernels import unpack
+from hopfed.tables.examples import as_examples, read_examples
 
 X = np.array([[1, -1, 1], [-1, -1, 1], [1, 1, -1]], dtype=np.int8)
 
@@ -305,7 +305,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path, monkeypatch):
     def shrink(*_):
         os.truncate(path, 300)
 
-    monkeypatch.setattr("hopfed.data.npz.require_memory", shrink)
+    monkeypatch.setattr("hopfed.tables.arrays.require_memory", shrink)
     with pytest.raises(DataError, match="bytes early"):
         read_examples(path)
 
@@ -322,7 +322,7 @@ def test_a_file_that_the_system_does_not_open(tmp_path, monkeypatch):
     def denied(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("hopfed.data.files.os.open", denied)
+    monkeypatch.setattr("hopfed.tables.files.os.open", denied)
     with pytest.raises(DataError, match=r"a.npy: cannot be opened: Permission denied"):
         read_examples(write(tmp_path / "a.npy", X))
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.data.channel import small_sample
-from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
+from hopfed.hopfield.channel import small_sample
 from hopfed.kernels import unpack
+from hopfed.tables.examples import as_examples
 
 
 def test_stacked_owners_are_not_taken_for_images():

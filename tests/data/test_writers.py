@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.data import writers
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.runs import Run
+from hopfed.tables import writers
 
 COLUMNS = [
     ("id", ["ann", "=1+1", "-5", "+44 20", "@me", 'a,b\n"c"', "", None]),

@@ -11,13 +11,13 @@ from hopfed._lib.settings import from_plain, to_plain
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.selection import accepted, merge
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, ablation
 from hopfed.experiments.ablation import SETTINGS, VARIANTS, Evidence, recover_by
 from hopfed.experiments.runner.execute import execute
 from hopfed.figures import ablation as figure
 from hopfed.figures import save
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.memory.layered import LayeredMemory
 from hopfed.recovery.recover import recover
 from hopfed.runs import Run

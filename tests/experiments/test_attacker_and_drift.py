@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from hopfed._lib.random import stream
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import attacker, drift
 from hopfed.experiments.runner.execute import execute
 from hopfed.experiments.shared.tracking import lag, shares_of
 from hopfed.figures import attacker as attacker_figure
 from hopfed.figures import drift as drift_figure
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.runs import Run
 from hopfed.spectral.operators import DenseOperator
 

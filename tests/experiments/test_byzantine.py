@@ -8,7 +8,6 @@ import pytest
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import from_plain, to_plain
-from hopfed.data.channel import rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import NAMES, PRESET_NAMES, byzantine
 from hopfed.experiments.byzantine import DEFENCES, KINDS, SCORES, Spiked
@@ -18,6 +17,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import malformed
 from hopfed.figures import byzantine as figure
 from hopfed.figures import save
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.memory.voting import Votes
 from hopfed.hopfield.robust import Robust

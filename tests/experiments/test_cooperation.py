@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed._lib.settings import from_plain, to_plain
-from hopfed.data.channel import rademacher
-from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, cooperation
 from hopfed.experiments.cooperation import Alone, Config, Row, foreseen
 from hopfed.experiments.runner.execute import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import cooperation as figure
+from hopfed.hopfield.channel import rademacher
+from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.runs import Run
 from hopfed.theory import planning
 

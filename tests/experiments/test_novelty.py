@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from hopfed._lib.settings import from_plain, to_plain
-from hopfed.data.schedules import NoveltyRamp
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, find, novelty
 from hopfed.experiments.novelty import SCENARIOS, VARIANTS, FirstRounds, relative_gap
@@ -15,6 +14,7 @@ from hopfed.experiments.runner.execute import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import novelty as figure
 from hopfed.figures import save
+from hopfed.hopfield.schedules import NoveltyRamp
 from hopfed.runs import Run
 
 TINY = novelty.Config(

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed._lib.settings import from_plain, to_plain
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.experiments import PRESET_NAMES, find, participation
 from hopfed.experiments.participation import BAND, Labelled, detected, foresee, share
@@ -16,6 +15,7 @@ from hopfed.experiments.runner.execute import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import participation as figure
 from hopfed.figures import save
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.runs import Run
 from hopfed.spectral.noise import NoiseProfile, Sample
 from hopfed.spectral.rank import TracyWidom

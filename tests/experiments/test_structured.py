@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed._lib.settings import from_plain, to_plain, with_settings
-from hopfed.data.silhouettes import deflate, load_silhouettes, overlaps
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import PRESET_NAMES, structured
 from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.shared.silhouettes import deflate, load_silhouettes, overlaps
 from hopfed.experiments.structured import Config, rounds_until
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import structured as figure

@@ -8,8 +8,6 @@ import pytest
 from flwr.supercore.inflatable.inflatable_utils import push_objects
 from machines import COLUMNS, Machines
 
-from hopfed.data.batches import Batches
-from hopfed.data.readers import read_examples
 from hopfed.errors import HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
@@ -24,8 +22,10 @@ from hopfed.federation.engines.flower.server import FlowerServer, Listening
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
+from hopfed import read_table
 
 CONFIG = serve.Config(columns=COLUMNS, clients=3, rounds=2, minimum=3)
 
@@ -53,7 +53,7 @@ def site(machines, server, c, **options):
     folder = machines.folder / f"site-{c}"
     folder.mkdir()
     limits = Limits(smallest_batch=50)
-    owner = Owner(read_examples(machines.folder / f"{c}.npy"), 1 + c, limits=limits)
+    owner = Owner(read_table(machines.folder / f"{c}.npy").held, 1 + c, limits=limits)
     made = ClientProcess(
         f"127.0.0.1:{server.port}",
         (machines.folder / "keys" / "ca.pem").read_bytes(),
@@ -79,7 +79,7 @@ def test_a_federation_is_that_of_one_process_to_the_bit(machines, server, said):
         thread.start()
     server.wait(CONFIG.clients, 30.0)
     engine, method = server.engine("run", 30.0), CONFIG.make()
-    owners = tuple(read_examples(machines.folder / f"{c}.npy") for c in range(CONFIG.clients))
+    owners = tuple(read_table(machines.folder / f"{c}.npy").held for c in range(CONFIG.clients))
     alone = CONFIG.make(Batches(owners, CONFIG.rounds))
     state = held = None
     for t in range(CONFIG.rounds):

@@ -10,8 +10,6 @@ from asking import N, method, refused, signs
 from named_owners import NAMES, ORDER, Together, node, put
 
 from hopfed.cli.machines import serve_columns
-from hopfed.data.batches import Batches, Elsewhere
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError
 from hopfed.experiments import serve
 from hopfed.federation.allowed import Allowed
@@ -24,6 +22,7 @@ from hopfed.federation.engines.flower.wire import (
 )
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import (
@@ -41,6 +40,7 @@ from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Released
+from hopfed.tables.examples import as_examples
 
 
 def said(names, run="run"):

@@ -12,15 +12,14 @@ from asking import M, N, Sites, ask, known, method, refused, signs, site
 
 from hopfed import kernels
 from hopfed._lib.random import stream
-from hopfed.data.batches import Batches
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import digest
+from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import discreet, unpack_patterns, vote
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.noisy import PrivateFederation
@@ -30,6 +29,7 @@ from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.inventory import inventory, worst
 from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Released
+from hopfed.tables.examples import as_examples
 
 
 def test_limits_are_those_of_the_owner(tmp_path):

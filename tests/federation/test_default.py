@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from asking import N, ask, known, method, refused, signs, site
 
-from hopfed.data.batches import Elsewhere
-from hopfed.data.readers import as_examples
 from hopfed.errors import LocalError
 from hopfed.experiments.serve import Config
 from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.messages import digest
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.encoding import Encoding, symmetric
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Agreement, Fixed, Smoothing, Structure
@@ -20,6 +19,7 @@ from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Released
 from hopfed.spectral.sketch import sketch_matrix
+from hopfed.tables.examples import as_examples
 
 
 def default(folder, rows=None, **options):

@@ -16,7 +16,6 @@ from flwr.proto.node_pb2 import Node
 
 from hopfed._lib.settings import to_plain
 from hopfed.cli.machines.join import _finish
-from hopfed.data.batches import Elsewhere
 from hopfed.errors import DataError
 from hopfed.experiments import serve
 from hopfed.federation.engines.flower import fleet_client
@@ -24,6 +23,7 @@ from hopfed.federation.engines.flower.keys import make_keys, private_key
 from hopfed.federation.engines.flower.limited_log import MOST, Sparing
 from hopfed.federation.recipes import describe
 from hopfed.hopfield import told as told_of
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.runs import Run
 

@@ -10,8 +10,6 @@ from flwr.common.constant import ErrorCode
 from flwr.supercore.task_identity import TaskIdentity
 from owners import Moody
 
-from hopfed.data.channel import rademacher
-from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call, flower
@@ -28,8 +26,10 @@ from hopfed.federation.participation import Participation
 from hopfed.federation.recipes import describe
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Smoothing, Structure
+from hopfed.hopfield.stream import ArchetypeStream
 
 
 def hopfield(mood=None):

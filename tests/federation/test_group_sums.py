@@ -6,7 +6,7 @@ from asking import ask, method, refused, rows_in, signs, site
 
 from hopfed import kernels
 from hopfed._lib.random import stream
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import on_grid, project, spread
 
 SITES, HALF = 60, 29

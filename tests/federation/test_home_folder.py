@@ -10,12 +10,12 @@ from flwr.supercore.primitives.asymmetric import generate_key_pairs
 
 from hopfed._lib.home_folder import home
 from hopfed._lib.other_accounts import own_folder
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, LocalError
 from hopfed.federation.engines.flower.client import client_folder
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.hopfield.site.released import Allowance, Question, Released
 from hopfed.neural.training.sequential import _keep_compiled_at_home
+from hopfed.tables.examples import as_examples
 
 
 @pytest.mark.parametrize("lost", ["privacy", "released"])

@@ -5,7 +5,7 @@ import pytest
 from asking import ask, method, refused, site
 
 from hopfed._lib.random import stream
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import symmetric
 from hopfed.hopfield.leaks.known_rows import told_member, told_value
 from hopfed.hopfield.site.limits import Limits

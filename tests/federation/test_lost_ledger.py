@@ -7,13 +7,13 @@ import pytest
 from asking import N, ask, method, refused, signs, site
 from graded_tables import classes
 
-from hopfed.data.batches import Elsewhere
-from hopfed.data.readers import as_examples
 from hopfed.federation.messages import digest
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.hopfield.site.released import Released
+from hopfed.tables.examples import as_examples
 
 M, E = 400, 9
 ROWS = {"operators": signs(M), "classes": classes(3, N, M, 0, missing=0.2)[2]}

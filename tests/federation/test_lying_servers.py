@@ -9,18 +9,18 @@ from asking import M, N, ask, known, method, refused, rows_in, signs, site
 
 from hopfed import kernels
 from hopfed._lib.random import stream
-from hopfed.data.batches import Batches, Elsewhere
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import digest
 from hopfed.federation.recipes import describe
+from hopfed.hopfield.batches import Batches, Elsewhere
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding, symmetric
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.plasticity.rules import Agreement, Fixed
 from hopfed.hopfield.site.limits import Limits
+from hopfed.tables.examples import as_examples
 
 
 def of_two_rows(message, columns):

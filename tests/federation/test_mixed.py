@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from asking import Sites
 
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
+from hopfed.tables.examples import as_examples
 
 N, M, ROUNDS = 120, 500, 2
 

@@ -4,17 +4,17 @@ import numpy as np
 from asking import N, ask, known, method, signs, site
 
 from hopfed import kernels
-from hopfed.data.batches import Batches, Elsewhere
-from hopfed.data.readers import as_examples
 from hopfed.federation.engines.flower.kept_states import KeptStates
 from hopfed.federation.engines.flower.node import Node
 from hopfed.federation.messages import digest
 from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Released
+from hopfed.tables.examples import as_examples
 
 
 def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):

@@ -8,7 +8,7 @@ from asking import ask, method, refused, rows_in, site
 
 from hopfed import kernels
 from hopfed._lib.random import stream
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import symmetric
 from hopfed.hopfield.leaks.columns_apart import set_apart
 from hopfed.hopfield.leaks.rare_values import given_away

@@ -10,7 +10,7 @@ import pytest
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.cli import main
-from hopfed.tables.fixed_codings import unsettled
+from hopfed.tables.choosing import unsettled
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_table
 

@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 
 from hopfed import kernels
 from hopfed._lib.random import stream
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import symmetric
 from hopfed.hopfield.leaks.columns_apart import set_apart
 from hopfed.hopfield.site.limits import Limits

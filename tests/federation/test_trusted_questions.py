@@ -5,11 +5,11 @@ import pytest
 from asking import Sites, ask, method, refused, rows_in, signs, site
 
 from hopfed.cli import main
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
+from hopfed.tables.examples import as_examples
 
 N, M, GROUPS, EACH, BITS = 40, 2_000, 4, 3, 5  # columns in a direction, and bits of each
 

@@ -7,7 +7,7 @@ import pytest
 from asking import ask, known, method, rows_in, site
 
 from hopfed import kernels
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import vote
 from hopfed.hopfield.encoding import symmetric
 from hopfed.hopfield.leaks.columns_apart import lines_apart

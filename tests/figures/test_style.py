@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hopfed import figures, recover
-from hopfed.data.channel import small_sample
 from hopfed.figures import new_figure, save, styled, theory
+from hopfed.hopfield.channel import small_sample
 
 HELPERS = {"_planes", "style"}  # these draw into figures that are there
 

@@ -103,5 +103,5 @@ def stubs():
         patch.setattr("hopfed.federation.engines.flower.client.ClientProcess.run", stop)
         patch.setattr("hopfed.cli.runs.bench._measure", stop)
         patch.setattr("hopfed.cli.predictions.theory._simulated", stop)
-        patch.setattr("hopfed.data.demo.letters_over_clients", stop)
+        patch.setattr("hopfed.experiments.shared.demo.letters_over_clients", stop)
         yield

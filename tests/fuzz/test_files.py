@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from mutants import FILES, FOLDERS, damaged, odd_archive, odd_header
 
 import hopfed
-from hopfed.data.readers import read_examples
-from hopfed.data.silhouettes import load_silhouettes
 from hopfed.errors import HopfedError
+from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.kernels import unpack
 from hopfed.runs import Run
 from hopfed.tables.coding import Coding
+from hopfed.tables.examples import read_examples
 
 ARRAYS = (".npy", ".npz", ".csv", ".h5")
 TABLES = (".csv", ".tsv", ".gz", ".parquet", ".feather")

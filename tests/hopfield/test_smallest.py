@@ -5,12 +5,12 @@ import pytest
 from asking import ask, method, site
 
 import hopfed
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.federation.messages import malformed, nbytes
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.liars.impossible_messages import operator_complaint
 from hopfed.kernels import column_sums
+from hopfed.tables.examples import as_examples
 
 
 def rows(M, N, seed=0):

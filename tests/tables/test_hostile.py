@@ -18,13 +18,13 @@ from pyarrow import feather, parquet
 import hopfed
 from hopfed._lib.settings import with_settings
 from hopfed.archetypes.storage import as_run, of_run
-from hopfed.data.arrow_cells import number
-from hopfed.data.writers import text_cell
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.plasticity.rules import Fixed
 from hopfed.kernels import unpack
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.table import check_columns
+from hopfed.tables.words import number
+from hopfed.tables.writers import text_cell
 
 NUMBERS = b"\1\0\0\1" * 3
 
@@ -254,7 +254,7 @@ def test_digits_are_looked_at_once():
 
 def test_a_packed_array_is_bounded(tmp_path, monkeypatch):
     """Of 1.5 MB, 2 GB were taken; here 4 MB, where not quite as many may be."""
-    monkeypatch.setattr("hopfed.data.npz.ROOM", 1 << 22)
+    monkeypatch.setattr("hopfed.tables.arrays.ROOM", 1 << 22)
     header = {"descr": "|i1", "fortran_order": False, "shape": ((1 << 22) + 8, 1)}
     with (
         zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file,

@@ -127,9 +127,9 @@ def join_command(data: Path, dry_run: bool, settings: tuple[str, ...], **options
     Example: hopfed join --data museum.npy --server 127.0.0.1:9443 --ca ca.pem --key client-0.key
     """
     from hopfed._lib.outputs import check_outputs
-    from hopfed.data.readers import as_examples
-    from hopfed.data.writers import check_ending
+    from hopfed.tables.examples import as_examples
     from hopfed.tables.table import is_made_up
+    from hopfed.tables.writers import check_ending
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
     kinds = check_ending("--out", options["out_file"], OUT)

@@ -90,7 +90,7 @@ def _unsettled(coding: Any, choices: Choices, noisy: bool, gaps: bool) -> list[s
     changes others, which the noise does not hide.
     """
     from hopfed.cli.machines.settling import settling
-    from hopfed.tables.fixed_codings import unsettled
+    from hopfed.tables.choosing import unsettled
     from hopfed.tables.table import listed
 
     found = unsettled(coding, choices, gaps)

@@ -85,8 +85,7 @@ def read(file: Path, options: dict[str, Any], coding: Any = None, least: int = 2
     DataError : one line: no such file, or no table of yes and no.
     """
     from hopfed.cli.tables.reading import choices_of
-    from hopfed.data.readers import read_numbers
-    from hopfed.tables.formats import source_of
+    from hopfed.tables.formats import read_numbers, source_of
     from hopfed.tables.options import Choices
     from hopfed.tables.table import is_made_up
 
@@ -103,11 +102,8 @@ def read(file: Path, options: dict[str, Any], coding: Any = None, least: int = 2
 
 def _numbers(source: Any) -> np.ndarray | None:
     """Numbers of a source, NaN where one is missing; None if a cell is a word."""
-    from hopfed.data.arrow_cells import as_numbers
-    from hopfed.tables.vocabulary import MISSING
+    from hopfed.tables.words import MISSING, as_numbers
 
-    if source.unfit:
-        return None
     parts = []
     for block in source.blocks():
         columns = [as_numbers(array, MISSING) for array in block]

@@ -201,8 +201,8 @@ def _write(run: Any, options: dict[str, Any], names: Named) -> None:
     if path is not None and path.suffix.lower() == ".h5":
         run.save(path)
     elif path is not None:
-        from hopfed.data.writers import write
         from hopfed.runs import replacing
+        from hopfed.tables.writers import write
 
         states = run.arrays["states"]
         flat = states.reshape(-1, states.shape[-1])

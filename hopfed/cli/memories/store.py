@@ -104,8 +104,8 @@ def _stored(file: Path, rule: Any, options: dict[str, Any], operator: bool) -> t
     from hopfed.memory.cues import is_graded
 
     if operator:
-        from hopfed.data.readers import as_examples
         from hopfed.spectral.operators import FactorOperator
+        from hopfed.tables.examples import as_examples
         from hopfed.tables.table import is_made_up
 
         [table] = read([file], options)

@@ -181,7 +181,7 @@ def _notes(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
 
 def say_repeated(tables: Sequence[Any], files: Sequence[Path]) -> None:
     """Print a line where the same file was given twice, or files hold the same rows."""
-    from hopfed.tables.repeated_rows import repeated
+    from hopfed.tables.remarks import repeated
 
     places = [path.resolve() for path in files]
     twice = list(

@@ -265,7 +265,7 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
     from hopfed._lib.outputs import FIGURE, check_outputs
     from hopfed._lib.random import check_seed
-    from hopfed.data.writers import check_ending
+    from hopfed.tables.writers import check_ending
 
     check_seed(options["seed"])
     choices_of(options)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.data.batches import Batches
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, digest
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.site.limits import Limits
 from hopfed.hopfield.site.released import Allowance, Question, Released
 

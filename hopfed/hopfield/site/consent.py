@@ -10,10 +10,10 @@ from math import prod
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.data.batches import Batches, Elsewhere
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, digest, malformed, not_finite
+from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.client import MOST_PATTERNS
 from hopfed.hopfield.graded.consent import AgreedClasses, AgreedNoise
 from hopfed.hopfield.graded.method import GradedFederation

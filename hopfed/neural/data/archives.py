@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.files import reading
-from hopfed.data.npz import Npz
 from hopfed.errors import DataError
 from hopfed.neural.data import text
 from hopfed.neural.data.arrays import as_inputs, classes_of
 from hopfed.neural.data.dataset import Dataset, encode, superclasses, whole
 from hopfed.neural.data.files import picture
 from hopfed.neural.data.parts import INPUTS, LABELS, SPLIT, Joined
+from hopfed.tables.arrays import Npz
+from hopfed.tables.files import reading
 
 OTHERS = ("jpeg", "text")
 _PER_CHARACTER = 2 * text.LENGTH + 64  # bytes: two copies of its window, and its indices

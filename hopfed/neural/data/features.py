@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.arrow_cells import as_numbers, distinct
 from hopfed.errors import DataError
 from hopfed.neural.data.arrays import by_size
 from hopfed.neural.data.dataset import Dataset
 from hopfed.tables.formats import source_of
-from hopfed.tables.vocabulary import MISSING
+from hopfed.tables.held import unfit
+from hopfed.tables.words import MISSING, as_numbers, distinct
 
 LABELS = ("label", "class", "target", "y")  # of a column that need not be named, in any case
 GROUPS = ("writer", "domain")
@@ -57,13 +57,13 @@ def read_features(path: str | Path, label: str | None = None, labelled: bool = T
     if not used:
         raise DataError(f"{path}: there are no features beside {', '.join(names)}")
     known = [j for j in (target, *groups.values()) if j is not None]
-    for j in (*known, *used):
-        if j in source.unfit:
-            raise DataError(f"{path}: column {names[j]} {source.unfit[j]}")
     rows: list[np.ndarray] = []
     words: dict[int, list[np.ndarray]] = {j: [] for j in known}
     done = 0
     for block in source.blocks():
+        for j in (*known, *used):
+            if why := unfit(block[j].type):
+                raise DataError(f"{path}: column {names[j]} {why}")
         require_memory(12 * (done + len(block[0])) * len(used), f"{path}: features")
         rows.append(np.stack([_numbers(block[j], path, names[j], done) for j in used], axis=1))
         for j, parts in words.items():

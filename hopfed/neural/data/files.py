@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.files import opened, reading
 from hopfed.errors import BackendError
+from hopfed.tables.files import opened, reading
 
 FORMATS = ("JPEG", "PNG")  # whatever a file is called: others, such as EPS, have programs run
 PER_PIXEL = 16  # bytes of memory per decoded pixel, intermediate copies included

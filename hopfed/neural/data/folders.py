@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.files import opened, reading, size_of
-from hopfed.data.npz import EXPANSION
 from hopfed.errors import DataError
 from hopfed.neural.data.dataset import Dataset, superclasses, whole
 from hopfed.neural.data.files import read_pictures
 from hopfed.neural.data.unpickle import read_pickle
+from hopfed.tables.arrays import EXPANSION
+from hopfed.tables.files import opened, reading, size_of
 
 PICTURES = frozenset({".jpg", ".jpeg", ".png"})
 

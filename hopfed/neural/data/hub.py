@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.data.files import reading
 from hopfed.errors import BackendError, DataError
 from hopfed.neural.data.dataset import Dataset, encode, superclasses
 from hopfed.neural.data.files import pixels, stack
 from hopfed.neural.data.text import VOCABULARY, encode_next, encode_windows, speech_of
+from hopfed.tables.files import reading
 
 BATCH = 1000  # rows decoded at a time
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.files import opened, reading, size_of
 from hopfed.errors import DataError
 from hopfed.neural.data.dataset import Dataset, encode, whole
 from hopfed.neural.data.text import VOCABULARY, encode_next, encode_windows, speech_of
+from hopfed.tables.files import opened, reading, size_of
 
 SIDE = 28
 _PER_BYTE = 24  # bytes of memory per byte of a JSON file that holds only the shortest numbers

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from hopfed.data.npz import Header, Npz
+from hopfed.tables.arrays import Header, Npz
 
 SPLIT = {  # part -> what it is called
     "train": ("train", "training"),

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.files import opened, size_of
 from hopfed.errors import DataError, shown
+from hopfed.tables.files import opened, size_of
 
 _NUMBERS = frozenset(f"{kind}{size}" for kind in "iuf" for size in (1, 2, 4, 8)) - {"f1"}
 

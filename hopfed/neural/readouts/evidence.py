@@ -115,7 +115,7 @@ def count(spectrum: Spectrum, rule: str) -> int:
     --------
     >>> from hopfed.kernels import pack
     >>> from hopfed.neural.readouts.ridge import Sums
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(0)
     >>> z = draw_examples(rademacher(2, 40, rng), 400, 0.7, rng)[0]
     >>> count(Spectrum.of(Sums.of(pack(z), rng.integers(2, size=400), 2)), "tracy-widom")

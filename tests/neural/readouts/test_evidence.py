@@ -5,9 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from hopfed.data.channel import draw_examples, rademacher  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
+from hopfed.hopfield.channel import draw_examples, rademacher  # noqa: E402
 from hopfed.kernels import pack  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
 from hopfed.neural.readouts.evidence import best_ridge, count, log_evidence, predicted_error  # noqa: E402

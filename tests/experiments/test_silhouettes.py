@@ -8,8 +8,14 @@ from helpers import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.data.silhouettes import Pictures, decorrelate, deflate, load_silhouettes, overlaps
 from hopfed.errors import ArgumentError, DataError
+from hopfed.experiments.shared.silhouettes import (
+    Pictures,
+    decorrelate,
+    deflate,
+    load_silhouettes,
+    overlaps,
+)
 
 NAMES = ["ant", "bass", "Faces 2", "Faces 3", "bass drum"]
 

@@ -3,8 +3,8 @@
 Source: arXiv:2603.19902, eq. (23); theory/NOTES.md, "Schedules of exposure".
 
 A schedule is a frozen dataclass; its method ``mixture(K, rounds, seed)`` answers the round mixture,
-an array (rounds, K) whose rows lie on the simplex. Rounds count from 0. `hopfed.data.stream` deals
-it to the clients.
+an array (rounds, K) whose rows lie on the simplex. Rounds count from 0. `hopfed.hopfield.stream`
+deals it to the clients.
 """
 
 from __future__ import annotations

@@ -8,20 +8,14 @@ false (`kernels.pack_masked`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
-from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import is_torch, to_host
-from hopfed.data.csv import read_csv
-from hopfed.data.files import opened
-from hopfed.data.hdf5 import pick, read_table
-from hopfed.data.missing import Gaps
-from hopfed.data.npz import Npz, read_npy
+from hopfed._lib.arrays import is_torch, like, to_host
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.dispatch import on_device
@@ -29,69 +23,6 @@ from hopfed.kernels.masked import first_bad
 from hopfed.kernels.place import adopted
 
 RULE = "values must be all +-1, all 0/1, or boolean"
-PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
-
-
-@overload
-def read_examples(path: str | Path, *, gaps: Literal[False] = False) -> PackedBits: ...
-@overload
-def read_examples(path: str | Path, *, gaps: bool) -> PackedBits | MaskedBits: ...
-def read_examples(path: str | Path, *, gaps: bool = False) -> PackedBits | MaskedBits:
-    """Read the examples in `path` and pack them to bits; rows are examples.
-
-    Arrays of more than two axes, such as images (M, height, width), are flattened row by row.
-
-    Parameters
-    ----------
-    path : .npy, .npz, .csv or .h5.
-    gaps : whether entries may be missing; the examples are a `MaskedBits` then if any is.
-
-    Raises
-    ------
-    DataError
-        One line: the file is missing, empty, of unknown format, not rectangular, has gaps that are
-        not accepted, fewer than two rows, or holds a value that is not binary (named with row and
-        column, counted from 1).
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savetxt(f"{folder}/answers.csv", [[0, 1, 1], [1, 1, 0]], fmt="%d", delimiter=",")
-    ...     read_examples(f"{folder}/answers.csv").shape
-    (2, 3)
-    """
-    array = read_numbers(path, gaps=True)
-    table = array.reshape(packed_shape(array)) if array.ndim > 2 else array
-    return as_examples(table, name=str(path), gaps=gaps)
-
-
-def read_numbers(path: str | Path, *, gaps: bool = False) -> np.ndarray:
-    """Read the numbers in `path` as they stand, (M, ...).
-
-    Parameters
-    ----------
-    path : .npy, .npz, .csv or .h5.
-    gaps : whether cells of a text may be missing (`csv.read_csv`); they are NaN then.
-
-    Raises
-    ------
-    DataError : the file is missing, empty, of unknown format, or not rectangular.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/means.npy", [[0.5, -0.5]])
-    ...     read_numbers(f"{folder}/means.npy").tolist()
-    [[0.5, -0.5]]
-    """
-    path = Path(path)
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        with opened(path):  # that there is no such file is said first
-            raise DataError(f"{path}: unknown format {path.suffix!r}; use .npy, .npz, .csv or .h5")
-    return read_csv(path, gaps=gaps) if reader is read_csv else reader(path)
 
 
 @overload
@@ -111,7 +42,7 @@ def as_examples(
     ----------
     array : (M, N) of +-1, 0/1 or booleans; on a device, of CuPy or any library that speaks DLPack
         (PyTorch), it stays there. Entries that are missing are NaN, None,
-        masked, or 0 among -1 and 1; whole rows and columns may be (`hopfed.data.missing.Gaps`).
+        masked, or 0 among -1 and 1; whole rows and columns may be.
     name : what to call it in an error.
     gaps : whether entries may be missing; the examples are a `MaskedBits` then if any is.
     least : how many examples there must be.
@@ -131,7 +62,7 @@ def as_examples(
         few = "two examples are" if least == 2 else f"{least} example(s) are"
         raise DataError(f"{name}: at least {few} needed, got {rows} x {columns}")
     if isinstance(packed, MaskedBits) and not gaps:
-        raise DataError(f"{name}: {_missing(Gaps.of(packed))}")
+        raise DataError(f"{name}: {_missing(packed)}")
     return packed
 
 
@@ -201,13 +132,17 @@ def of_tensor(array: Any, name: str) -> Any:
     return array.float() if array.is_floating_point() and array.element_size() < 4 else array
 
 
-def _missing(gaps: Gaps) -> str:
+def _missing(rows: MaskedBits) -> str:
     """Say what is missing, where complete rows are needed."""
-    row, column = gaps.first or (0, 0)
-    are = "entry is" if gaps.entries == 1 else "entries are"
+    m, n = rows.shape
+    seen = to_host(kernels.seen_matmat(rows, like(np.ones(n), rows.seen.words))).astype(np.int64)
+    gone = m * n - int(seen.sum())
+    row = int((seen < n).argmax())
+    line = to_host(kernels.unpack(rows[row : row + 1]))[0]
+    are = "entry is" if gone == 1 else "entries are"
     return (
-        f"{gaps.entries:,} {are} missing (first: row {row + 1}, column {column + 1}; 0 is missing "
-        "where -1 occurs), and complete rows are needed here"
+        f"{gone:,} {are} missing (first: row {row + 1}, column {int((line == 0).argmax()) + 1}; 0 "
+        "is missing where -1 occurs), and complete rows are needed here"
     )
 
 
@@ -251,18 +186,3 @@ def _native(array: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):  # what does not fit becomes infinity, and is refused
             return array.astype(np.float64)
     return np.asanyarray(array, dtype=array.dtype.newbyteorder("="))
-
-
-def _read_npz(path: Path) -> np.ndarray:
-    with Npz(path) as archive:
-        tables = [name for name in archive if len(archive.header(name).shape) > 1]
-        return archive[pick(path, tables, PREFERRED)]
-
-
-_READERS: dict[str, Callable[[Path], np.ndarray]] = {
-    ".npy": read_npy,
-    ".npz": _read_npz,
-    ".csv": read_csv,
-    ".h5": lambda path: read_table(path, PREFERRED),
-    ".hdf5": lambda path: read_table(path, PREFERRED),
-}

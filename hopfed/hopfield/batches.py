@@ -23,7 +23,7 @@ class Batches:
 
     Examples
     --------
-    >>> from hopfed.data.readers import as_examples
+    >>> from hopfed.tables.examples import as_examples
     >>> rows = as_examples(np.array([[0, 1], [1, 1], [1, 0], [0, 0], [1, 1]]))
     >>> batches = Batches((rows,), rounds=2)
     >>> [batches.examples(t, 0).shape for t in range(2)]

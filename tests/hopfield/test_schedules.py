@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.data.schedules import (
+from hopfed.errors import ArgumentError
+from hopfed.hopfield.schedules import (
     SCHEDULES,
     BoundedRandomWalk,
     Cyclic,
@@ -14,7 +15,6 @@ from hopfed.data.schedules import (
     PiecewiseDirichlet,
     Sequential,
 )
-from hopfed.errors import ArgumentError
 
 seeds = st.integers(0, 2**32)
 fractions = st.floats(0, 1)

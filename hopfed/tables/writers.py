@@ -19,6 +19,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,10 +27,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hopfed._lib.outputs import RUN, check_suffix, replacing
-from hopfed.data.arrow_kinds import as_text, unfit, usual
-from hopfed.data.dialects import PLAIN, Dialect
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, RunFileError
 from hopfed.runs import Run, plain
+from hopfed.tables.words import plain_values, spelt
 
 ENDINGS = (".csv", ".json", ".parquet", *RUN)
 STREAMED = (".csv", ".parquet")  # that are written some rows at a time
@@ -46,6 +46,31 @@ _FORMULA = re.compile(rf"[\s\x00-\x1f{_NO_WIDTH}]*[=+\-@\t\r\uff1d\uff0b\uff0d\u
 _SPLIT = re.compile(r"([;\t\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
 _SIGNS = re.compile(r"[\s+-]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text file is written.
+
+    Attributes
+    ----------
+    delimiter : between cells.
+    commas : whether numbers have a decimal comma.
+    mark : whether the file begins with the mark of its encoding, as spreadsheets ask for.
+    end : of a line.
+    encoding : of its letters.
+    verbatim : whether texts are cells of a file of one's own that is written again, as they are.
+    """
+
+    delimiter: str = ","
+    commas: bool = False
+    mark: bool = False
+    end: str = "\n"
+    encoding: str = "utf-8"
+    verbatim: bool = False
+
+
+PLAIN = Dialect()
 
 
 def check_ending(
@@ -222,22 +247,31 @@ def _csv(
 ) -> None:
     """Write blocks of rows; numbers as they are read back, texts that are no formulas."""
     length = len(columns[0][1]) if columns else 0
+    errors = "surrogatepass" if dialect.encoding.startswith("utf") else "strict"
+    cell = _quotable if dialect.verbatim else text_cell
+
+    def made(value: Any) -> Any:
+        if isinstance(value, str):
+            return cell(value)
+        if isinstance(value, float):
+            text = repr(value) if np.isfinite(value) else None
+            return text.replace(".", ",") if text and dialect.commas else text
+        return value
+
     mode = "a" if append else "w"
-    with open(path, mode, newline="", encoding="utf-8", errors="surrogatepass") as file:
-        out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
-        if dialect.mark and not append:
-            file.write("\ufeff")
-        cell = _quotable if dialect.verbatim else text_cell
-        if not append:
-            out.writerow(cell(name) for name, _ in columns)
-        for start in range(0, length, BLOCK):
-            lines = []
-            for name, values in columns:
-                line = _plain(values[start : start + BLOCK], cell)
-                if name in dialect.commas | dialect.sides:
-                    line = [dialect.cell(name, value) for value in line]
-                lines.append(line)
-            out.writerows(zip(*lines, strict=True))
+    try:
+        with open(path, mode, newline="", encoding=dialect.encoding, errors=errors) as file:
+            out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
+            if not append:
+                file.write("\ufeff" * dialect.mark)
+                out.writerow(cell(name) for name, _ in columns)
+            for start in range(0, length, BLOCK):
+                lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
+                out.writerows(zip(*lines, strict=True))
+    except UnicodeEncodeError as error:
+        letter = error.object[error.start]
+        way = "save the table as UTF-8, or name the output .parquet"
+        raise RunFileError(f"'{letter}' cannot be written in {dialect.encoding}: {way}") from None
 
 
 def _quotable(text: str) -> str:
@@ -245,40 +279,13 @@ def _quotable(text: str) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def _plain(values: Any, cell: Callable[[str], str]) -> list[Any]:
-    """A piece of a column as Python's numbers and texts; None for what is not finite."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
-        found: list[Any] = values.tolist()
-        return found
-    if hasattr(values, "to_pylist") and "decimal" in str(values.type):  # to the last digit
-        values = as_text(values)
-    return [_cell(value, cell) for value in _listed(values)]
-
-
 def _listed(values: Any) -> list[Any]:
     """Values of an array of NumPy or of Arrow, or of a sequence: Python's numbers and texts."""
-    if hasattr(values, "to_pylist"):
-        values = _told(values)
-    for way in ("to_pylist", "tolist"):
-        if hasattr(values, way):
-            found: list[Any] = getattr(values, way)()
-            return found
-    return list(values)
-
-
-def _told(array: Any) -> Any:
-    """An array of Arrow as one of numbers, truth values or texts, as those of dates are."""
-    import pyarrow.types as types
-
-    if types.is_decimal(array.type):
-        return usual(array)
-    return as_text(array) if unfit(array.type) else array
-
-
-def _cell(value: Any, cell: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return cell(value)
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    if not hasattr(values, "to_pylist"):
+        return values.tolist() if hasattr(values, "tolist") else list(values)
+    held = plain_values(values)
+    plain = (bool, int, float, str)
+    return [v if v is None or isinstance(v, plain) else spelt(v) for v in held]
 
 
 def _records(columns: Sequence[Column]) -> list[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure".
 
-A round mixture (`hopfed.data.schedules`) is dealt to clients by `supports` and `client_mixtures`,
-a number of examples by `budget`. An `ArchetypeStream` then draws the examples of any client and
+A round mixture (`hopfed.hopfield.schedules`) is dealt to clients by `supports` and
+`client_mixtures`, a number of examples by `budget`. An `ArchetypeStream` then draws the examples of any client and
 round from the seed alone, so that neither the order of calls nor the process changes them.
 Labels, `exposures` and `coverage` are for scores only.
 """
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import draw_examples
+from hopfed.hopfield.channel import draw_examples
 
 # Federations that are compared on the same examples ask for them one after the other.
 _DRAWN = Recent(1 << 26, lambda drawn: sum(array.nbytes for array in drawn))

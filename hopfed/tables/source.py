@@ -1,4 +1,4 @@
-"""Sources of tables: each gives names of columns and blocks of rows, and can be read repeatedly.
+"""A table that can be read as often as is needed: names of columns, and blocks of rows.
 
 A block is a list of arrays of Arrow, one for each column. Files larger than the memory are read a
 block at a time; small ones are kept once they are read.
@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
-from hopfed.data.arrow_cells import distinct
-from hopfed.data.dialects import PLAIN, Dialect
-from hopfed.data.writers import numbered
-from hopfed.errors import shown
+from hopfed._lib.memory_limits import require_memory
+from hopfed.errors import DataError, shown
+from hopfed.tables.writers import PLAIN, Dialect, numbered
 
-KEPT = 1 << 28  # bytes of blocks that are kept, so that they are read once
+KEPT = 1 << 26  # bytes of blocks that are kept, so that they are read once
 LONGEST = 200  # characters of a name
+NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]
 
 
@@ -48,14 +49,13 @@ class Source:
     names : of its columns; made up where it has none.
     read : begins to read: yields blocks.
     ids : names of rows that it brings with it, beside its columns.
-    notes : what was odd about its names.
+    notes : what was taken for what, a line each.
     numbers : the numbers, where the source is an array without words or names.
-    unfit : why a column, by its place, cannot be used.
+    dialect : how it is written, of a text file.
+    commas : places of its columns of numbers with a decimal comma.
     watch : is told what part is read, where that is known.
     most : bytes of blocks that are kept.
     readings : times that it was read.
-    dialect : how it is written, of a text file.
-    usual : makes numbers, truth values or text of an array that is none of these.
     """
 
     what: str
@@ -64,24 +64,39 @@ class Source:
     ids: np.ndarray | None = None
     notes: list[str] = field(default_factory=list)
     numbers: Numbers | None = None
-    unfit: dict[int, str] = field(default_factory=dict)
+    dialect: Dialect = PLAIN
+    commas: frozenset[int] = frozenset()
     watch: Callable[[float], None] | None = None
     most: int = KEPT
     readings: int = 0
-    dialect: Dialect = PLAIN
-    usual: Callable[[Any], Any] | None = None
     _kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """Yield all rows, a block at a time: numbers, truth values and text."""
+        """Yield all rows, a block at a time, with points for decimal commas."""
         return map(self.plain, self.given_blocks())
 
     def plain(self, block: Block) -> Block:
-        """Return a block as numbers, truth values and text."""
-        return block if self.usual is None else [self.usual(array) for array in block]
+        """Return a block with points for decimal commas."""
+        for j in sorted(self.commas):
+            block = [*block[:j], self._pointed(j, block[j]), *block[j + 1 :]]
+        return block
+
+    def _pointed(self, j: int, cells: Any) -> Any:
+        import pyarrow.compute as pc
+
+        mixed = pc.index(pc.match_substring_regex(cells, r"^\s*[+-]?[0-9]*\.[0-9]"), True).as_py()
+        if mixed >= 0:
+            word = shown(cells[mixed].as_py().strip(), 40)
+            raise DataError(
+                f"{self.what}: column '{shown(self.names[j], 60)}' holds '{word}' beside numbers "
+                "with a decimal comma: write all numbers in one way, without marks of thousands"
+            )
+        return pc.replace_substring_regex(
+            cells, r"^(\s*[+-]?[0-9]*),([0-9]+([eE][+-]?[0-9]+)?\s*)$", r"\1.\2"
+        )
 
     def given_blocks(self) -> Iterator[Block]:
-        """Yield all rows, a block at a time, as the source has them: dates are dates."""
+        """Yield all rows, a block at a time, as the source has them."""
         if self._kept is not None:
             yield from self._kept
             return
@@ -103,30 +118,24 @@ class Source:
             self.readings += 1
             yield from self.numbers.parts()
 
-    def row_of(self, column: int, fits: Callable[[str], bool]) -> int:
-        """Row, from 1, in which a column first holds a word that `fits`; 0 if none does."""
-        before = 0
-        for block in self.blocks():
-            words, places = distinct(block[column])
-            fit = np.array([fits(word) for word in words] + [fits("")])
-            at = np.flatnonzero(fit[places])
-            if len(at):
-                return before + int(at[0]) + 1
-            before += len(places)
-        return 0
 
+def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
+    """Return names of columns that all differ, and a line where some were alike or too long.
 
-def unique(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Return names that all differ, and a line where some were alike or empty.
+    Parameters
+    ----------
+    names : as they stand; blank ones are made up.
+    what : the table, for an error.
 
     Examples
     --------
-    >>> unique(["a", "", "a"])
+    >>> named(["a ", "", "a"], "a.csv")
     (('a', 'column 2', 'a (2)'), ["two columns are called 'a': the later one is 'a (2)' here"])
     """
-    given = [name or f"column {j}" for j, name in enumerate(names, start=1)]
-    cut = [j for j, name in enumerate(given, start=1) if len(name) > LONGEST]
-    given = [name[:LONGEST] for name in given]
+    require_memory(NAME * len(names), f"{what}: {len(names):,} columns")
+    plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
+    given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
+    cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     found = numbered(given)
     alike = [(name, fresh) for name, fresh in zip(given, found, strict=True) if name != fresh]
     notes = []

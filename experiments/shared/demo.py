@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.data.channel import draw_examples
-from hopfed.data.letters import LETTERS, render_letters
+from hopfed.experiments.shared.letters import LETTERS, render_letters
+from hopfed.hopfield.channel import draw_examples
 
 CLIENTS, EACH, QUALITY, SUBSET = 5, 1_200, 0.5, 14
 

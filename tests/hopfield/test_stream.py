@@ -10,9 +10,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hopfed.data.channel import rademacher
-from hopfed.data.schedules import NoveltyRamp, PiecewiseDirichlet
-from hopfed.data.stream import (
+from hopfed.errors import ArgumentError
+from hopfed.hopfield.channel import rademacher
+from hopfed.hopfield.schedules import NoveltyRamp, PiecewiseDirichlet
+from hopfed.hopfield.stream import (
     ArchetypeStream,
     budget,
     client_mixtures,
@@ -20,7 +21,6 @@ from hopfed.data.stream import (
     exposures,
     supports,
 )
-from hopfed.errors import ArgumentError
 
 seeds = st.integers(0, 2**32)
 K, N, T, L = 4, 30, 3, 2

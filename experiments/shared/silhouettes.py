@@ -15,9 +15,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.data.letters import LETTERS, render_letters
-from hopfed.data.npz import Npz
 from hopfed.errors import ArgumentError, DataError
+from hopfed.experiments.shared.letters import LETTERS, render_letters
+from hopfed.tables.arrays import Npz
 
 PAPER_CLASSES = ("anchor", "Motorbikes", "bass")
 SIDE = 28  # of the letters, as of the silhouettes
