@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -24,6 +23,7 @@ from hopfed.tables.files import UNPACKED, opened, pieces, reading, size_of
 from hopfed.tables.source import NAME, Block, Numbers, Source, named
 from hopfed.tables.text import LINES, PACKED, layout, most_of, of_text, unpacked
 from hopfed.tables.words import MISSING, distinct, number, spelt, token
+from hopfed.tables.writers import Dialect
 
 PART = 1 << 22  # entries of a block that is no text
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".asc")
@@ -177,7 +177,9 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     width = max(laid.width, len(rows[0]))
     names = [*(laid.names or ()), *[""] * width][:width]
     columns = [_mixed([None if row[j] == "" else row[j] for row in body]) for j in range(width)]
-    return _of_columns(names, columns, str(path), [*notes, *laid.notes])
+    source = _of_columns(names, columns, str(path), [*notes, *laid.notes])
+    source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
+    return source
 
 
 def _mixed(cells: Sequence[Any]) -> Any:
@@ -235,9 +237,11 @@ def _of_study(path: Path, kind: str) -> Source:
 def _of_records(path: Path) -> Source:
     """A list of records in JSON, one in each line, or lists of columns."""
     with unpacked(path) as file:
-        text = file.read(int(min(most_of(path), sys.maxsize - 1)) + 1).decode("utf-8-sig")
-    if len(text) > most_of(path):
+        packed = most_of(path) < math.inf
+        data = file.read(int(most_of(path)) + 1) if packed else file.read()
+    if len(data) > most_of(path):
         raise ValueError("it unpacks to too many bytes: unpack it first")
+    text = data.decode("utf-8-sig")
     require_memory(20 * len(text), str(path))
     try:
         held = json.loads(text)

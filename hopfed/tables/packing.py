@@ -174,7 +174,7 @@ class Packing:
         else:
             entries = code.entries(cells.words)
         odd = np.flatnonzero((entries == UNKNOWN).any(axis=0))
-        odd = odd[np.isin(odd, cells.places)]
+        odd = odd[np.isin(odd, cells.places)] if len(odd) else odd
         if len(odd):
             row = int(np.flatnonzero(np.isin(cells.places, odd))[0])
             order = dict.fromkeys([int(cells.places[row]), *odd[:WORDS].tolist()])

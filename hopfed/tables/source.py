@@ -17,7 +17,7 @@ from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import DataError, shown
 from hopfed.tables.writers import PLAIN, Dialect, numbered
 
-KEPT = 1 << 26  # bytes of blocks that are kept, so that they are read once
+KEPT = 1 << 25  # bytes of blocks that are kept, so that they are read once
 LONGEST = 200  # characters of a name
 NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
@@ -32,14 +33,20 @@ from hopfed.tables.writers import Dialect
 
 HEAD = 1 << 18  # bytes that are looked at, unless two lines are longer
 LINES = 200  # of them that say how a text is laid out
+CELLS = 20_000  # of them that may hold another delimiter
+WIDEST = 2_000_000  # columns
 LONGEST = 1 << 28  # bytes of a line
 CELL = 1 << 26  # characters of a cell
-BLOCK = 1 << 22  # bytes of text that are read at a time
+BLOCK, MOST = 1 << 21, 1 << 26  # bytes of text that are read at a time, at least and at most
+ROWS = 256  # rows that they hold at least, as far as that fits
 ROOM = 1 << 26  # bytes that any packed file may hold
+UNSURE = 0.015  # of an encoding, below which it is as good as not known
 FEW = 0.1  # of the cells of a column of numbers may be none
 DELIMITERS = ",;\t| "
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 _STEERING = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f]")  # in no text; escape is a letter of names
+# Encodings that files have as a rule, of many that bytes might be of.
+_USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
 _BLANK = re.compile(rb"\n[ \t\r]*\n|\r\r")
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
 _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
@@ -135,9 +142,11 @@ def _encoding(head: bytes, whole: bool) -> str:
     except ImportError:
         way = "save it as UTF-8, or pip install 'hopfed[files]', which knows other encodings"
         raise BackendError(f"it is not UTF-8 text ({byte}); {way}") from None
-    found = str(chardet.detect(head)["encoding"] or "").lower()
-    western = not found or found.startswith(("mac", "iso-8859-1", "cp4", "cp8", "ascii", "utf"))
-    return "cp1252" if western else found
+    found = {str(g["encoding"]).lower(): g["confidence"] for g in chardet.detect_all(head)}
+    best = max(found.values(), default=0.0)
+    usual = [name for name in found if _USUAL.fullmatch(name) and found[name] >= best / 2]
+    sure = best > UNSURE and usual and "windows-1252" not in usual
+    return usual[0] if sure else "cp1252"
 
 
 def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
@@ -148,7 +157,10 @@ def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
     text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n")
     lines = lines if whole or len(lines) < 3 else lines[:-1]
-    require_memory(NAME * max(lines[0].count(d) for d in ",;\t|"), "names of columns")
+    columns = max(lines[0].count(d) for d in ",;\t|") + 1
+    if columns > WIDEST:
+        raise ValueError(f"{columns:,} columns are more than the {WIDEST:,} that can be read")
+    require_memory(NAME * columns, f"{columns:,} columns")
     return lines if any(line.strip() for line in lines) else []
 
 
@@ -170,11 +182,9 @@ def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str
     best: tuple[float, str, list[list[str]]] = (-1.0, ",", [])
     for sign in delimiter or DELIMITERS:
         rows = _cells(lines, sign)
-        widths = Counter(len(row) for row in rows if any(row))
-        if not widths:
-            continue
+        widths = Counter(len(row) for row in rows if any(row)) or Counter(map(len, rows))
         width, often = widths.most_common(1)[0]
-        cells = [c for row in rows for c in row if c]
+        cells = list(islice((c for row in rows for c in row if c), CELLS))
         odd = sum(bool(re.search(r"[;\t|]|\S,\S", c)) and not COMMA.fullmatch(c) for c in cells)
         score = often / sum(widths.values()) * (1 - odd / max(len(cells), 1))
         score *= 0.1 if width == 1 else 0.9 if sign == " " else 1
@@ -274,6 +284,8 @@ def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout
     """
     filled = [sum(map(bool, row)) for row in rows]
     widths = Counter(len(row) for row, n in zip(rows, filled, strict=True) if n)
+    if not widths:
+        raise ValueError("there is nothing in its first rows")
     width = max(widths, key=lambda n: (widths[n], n))
     start = 0
     while start + 1 < len(rows) and _is_title(rows[start], filled[start : start + 2], width):
@@ -413,6 +425,11 @@ class Text:
     quoted: bool
     longest: int
 
+    @property
+    def block(self) -> int:
+        """Bytes that are read at a time: each block costs something for each column."""
+        return min(max(BLOCK, ROWS * self.longest), MOST)
+
     def blocks(self, source: Source) -> Iterator[Block]:
         """Yield all rows as arrays of text."""
         return pieces(self._blocks(source), lambda: reading(self.path, "cannot be read as text"))
@@ -459,7 +476,7 @@ class Text:
             pa.PythonFile(raw, "r"),
             read_options=arrow.ReadOptions(
                 use_threads=False,  # rows have numbers then
-                block_size=4 * max(BLOCK, self.longest),
+                block_size=4 * max(self.block, self.longest),
                 column_names=names,
                 skip_rows=self.skipped,
             ),
@@ -485,7 +502,7 @@ class Text:
         if self.encoding != "utf-8":
             decoder = codecs.getincrementaldecoder(self.encoding)()
         most, total, held, spaces = most_of(self.path), 0, b"", self.delimiter == " "
-        while data := bytes(file.read(BLOCK)):
+        while data := bytes(file.read(self.block)):
             total += len(data)
             if total > most:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: unpack it first")

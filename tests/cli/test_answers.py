@@ -250,7 +250,7 @@ def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypat
             yield lambda block: (sizes.append(len(block[0][1])), add(block))
 
     monkeypatch.setattr(writers, "writing", recorded)
-    monkeypatch.setattr("hopfed.data.delimited.BLOCK", 1_000)
+    monkeypatch.setattr("hopfed.tables.text.BLOCK", 1_000)
     out = tmp_path / f"filled{ending}"
     status, text, _ = hopfed("complete", run, path, "--out", out)
     assert status == 0

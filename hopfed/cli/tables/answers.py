@@ -66,7 +66,7 @@ def assign_command(
     --words and --binarize. --words 0=-1,1=+1,9=missing says what words stand for that were not
     there. OUT has the columns id, archetype (as `hopfed recover` numbers them; empty for rows that
     are none of these, or have no entry) and probability, and file where there are several. A .csv
-    is written as the first FILE is: what separates cells, decimal commas, and how lines end.
+    is written as the first FILE is: what separates cells, decimal commas, encoding, ends of lines.
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
@@ -117,10 +117,10 @@ def complete_command(
     """Fill the gaps of FILEs with what archetypes make likelier.
 
     RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
-    get the likelier word of their column. A row without any entry stays blank, and a column that
-    had none in the rows that RUN comes from; so do questions that were skipped: columns that are
-    blank in all rows in which another column holds a certain value. A .h5 file holds all rows as
-    +-1 (values) and how probable they are (probability).
+    get the likelier word of their column. A row without any entry stays blank, and so do numbers
+    that were cut, a column that had no entry in the rows that RUN comes from, and questions that
+    were skipped: columns that are blank in all rows in which another column holds a certain value.
+    A .h5 file holds all rows as +-1 (values) and how probable they are (probability).
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """

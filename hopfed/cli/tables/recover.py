@@ -112,8 +112,10 @@ class Method(click.Choice):
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """Recover archetypes from FILES of examples, one for each client.
 
-    .csv, .tsv, .parquet, .feather, .npy, .npz, .h5 or .zarr; rows are examples. Values +-1, 0/1,
-    yes/no, true/false and the like; blank, NA, ? and NaN are missing. Columns are matched by name.
+    Text (.csv, .tsv and the like, also packed), workbooks (.xlsx, .ods), SPSS, Stata and SAS (.sav,
+    .dta, .sas7bdat), .json, .parquet, .feather, .orc, .npy, .npz, .h5 or .zarr; rows are examples.
+    Values +-1, 0/1, yes/no, true/false and the like; blank, NA, ? and NaN are missing. Columns are
+    matched by name.
 
     Example: hopfed recover a.npy b.csv c.h5 --out run.h5
     """
