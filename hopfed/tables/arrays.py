@@ -35,6 +35,8 @@ EXPANSION = 1032  # bytes that one byte of deflate can stand for, at most
 DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
 ROOM = 1 << 30  # bytes that any packed array may hold
 DIRECTORY = 1 << 24  # bytes of the list of members, at most
+METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
+LITTLE = 1 << 16  # bytes that a chunk takes in any case
 LARGE = 1 << 26  # bytes of an array from which it is read in parts
 NAME = 100  # bytes that the name takes of a column that has none
 
@@ -197,20 +199,23 @@ def _npy(path: Path) -> Stored:
     with opened(path) as file:
         header, at, size = _header(file), file.tell(), size_of(file)
         if header.nbytes != size - at:
-            raise ValueError(f"{header.nbytes} bytes are due after the header, not {size - at}")
-    flat = np.empty(0, np.uint8) if size == at else np.memmap(path, np.uint8, "r", at)
-    whole = flat[:0].view(header.dtype) if size == at else flat.view(header.dtype)
-    whole = whole.reshape(header.shape, order="F" if header.fortran else "C")
+            raise ValueError(f"{header.nbytes} bytes are due after the header, there are {size - at}")
+    shape, dtype = header.shape, header.dtype
 
     def read(step: int, start: int, stop: int) -> Iterator[np.ndarray]:
-        for a in range(start, stop, step):
-            part = np.array(whole[a : min(a + step, stop)])
-            if part.dtype.kind in "bU":
-                with reading(path):
-                    _values(part.tobytes(), Header(part.shape, part.dtype, fortran=False))
-            yield part
+        row = header.nbytes // max(shape[0], 1)
+        with opened(path) as file:
+            file.seek(at if header.fortran else at + start * row)
+            if header.fortran:
+                whole = _values(_exactly(file, header.nbytes), header)
+                yield from (whole[a : min(a + step, stop)] for a in range(start, stop, step))
+                return
+            for a in range(start, stop, step):
+                few = min(step, stop - a)
+                part = Header((few, *shape[1:]), dtype, fortran=False)
+                yield _values(_exactly(file, few * row), part)
 
-    return Stored(header.shape, header.dtype, size, 1, read)
+    return Stored(shape, dtype, size, 1, lambda *a: pieces(read(*a), lambda: reading(path)))
 
 
 def _npz(path: Path) -> Stored:
@@ -439,6 +444,11 @@ def _zarr(path: Path) -> Stored:
     if held.ndim < 2:
         raise DataError(f"{path}: examples must be rows of a table, got {held.ndim} axes")
     shape, dtype, chunk = _checked(path, held, size)
+    stored = math.prod(getattr(held, "shards", None) or held.chunks) * dtype.itemsize
+    for place in Path(path, held.path).rglob("*"):
+        plain = place.is_file() and place.name not in METADATA
+        if plain and place.stat().st_size > 2 * stored + LITTLE:  # which unpacks to far more
+            raise ValueError(f"{place.name} is larger than a chunk of {stored:,} bytes")
 
     def read(step: int, start: int, stop: int) -> Iterator[np.ndarray]:
         guard = lambda: reading(path, "cannot be read as zarr")  # noqa: E731
@@ -459,7 +469,7 @@ def _folder(path: Path) -> int:
             if not (stat.S_ISREG(held.st_mode) or stat.S_ISDIR(held.st_mode)):
                 raise ValueError("it holds links, pipes or devices")
             total += held.st_size
-            if name in (".zarray", ".zmetadata", "zarr.json"):
+            if name in METADATA:
                 said = json.dumps(json.loads(Path(place).read_text("utf-8")), ensure_ascii=False)
                 if "pickle" in said.lower():
                     raise ValueError("its codec pickle can run code")

@@ -47,6 +47,7 @@ LEVELS = 100  # categories of a column, at most
 OTHERS = 3  # words beside which rarer ones of yes and no are names of something
 RARE = 4  # times as many columns of 0 and 1 as with a -1: these are variables of another kind
 FEW = 10  # different words below which a first column is no list of names unless all differ
+RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
 # Numbers that stand for no answer as a rule.
@@ -479,7 +480,7 @@ class Decider:
             ways = [f"if these are numbers: {self.choices.give(binarize={name: 1.5})}"]
         else:
             told = {"binarize": {name: "median"} if self.choices.by_rows else {name: 20.5}}
-            ways = [] if not self._made_up else [f"or another cut: {self.choices.cuts}"]
+            ways = [] if not self._made_up else [f"cut them elsewhere: {self.choices.cuts}"]
         if values == BINARY:
             gone = self.choices.give(words={name: {"0": GONE}})
             ways.append(f"if 0 means no answer: {gone}")
@@ -494,7 +495,7 @@ class Decider:
         total = self._of_totals(j)
         ways += [total] if total else []
         why = f"{self._called(name)} holds numbers"
-        if self._made_up and values > BINARY:
+        if self._made_up and not values <= BINARY:
             odd = next(v for v in sorted(values) if v not in BINARY)
             row = self._where(j, {spelt(odd)})[1]
             why = f"{RULE}, got {odd:g} at row {row}, column {j + 1}"
@@ -529,7 +530,7 @@ class Decider:
             said = f"{what}, {said}"
         gone = {name: dict.fromkeys(self._spelt(j, odd), GONE)}
         kind = {name: "category"}
-        few = len(odd) <= 3 and self._rows_of(j, odd) < self.held[j].rows / 2
+        few = len(odd) <= 3 and self._rows_of(j, odd) <= max(1, RARELY * self.held[j].rows)
         told, other = ({"words": gone}, kind) if few else ({"words": kind}, gone)
         lead = "if these are categories: " if few else "if there is no answer: "
         ways = [lead + self.choices.give(words=other)] if few or len(odd) <= 3 else []

@@ -174,6 +174,8 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     body = [row for row in rows[laid.above :] if any(c != "" for c in row)]
     if not body:
         raise DataError(f"{path}: only a header line, no examples")
+    if len(body) < len(rows) - laid.above:
+        notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
     width = max(laid.width, len(rows[0]))
     names = [*(laid.names or ()), *[""] * width][:width]
     columns = [_mixed([None if row[j] == "" else row[j] for row in body]) for j in range(width)]

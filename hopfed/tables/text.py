@@ -295,6 +295,8 @@ def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout
     notes = [f"left out above the names of columns: {shown(t, 80)}" for t in titles]
     top, below = list(rows[start]), [row for row in rows[start + 1 :] if any(row)]
     if not _is_header(top, below, words):
+        if not titles:  # rows of blank cells are rows
+            start = next((k for k, row in enumerate(rows[:start]) if row), start)
         return Layout(start, None, max(width, len(top)), tuple(notes))
     names, above = top, start + 1
     blank = [j for j, name in enumerate(names) if not name and j]
