@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import lzma
 import os
 import pickle
 import stat
@@ -24,6 +26,8 @@ BROKEN = (
     ArithmeticError,
     BufferError,
     EOFError,
+    lzma.LZMAError,
+    csv.Error,
     LookupError,
     MemoryError,
     OSError,
