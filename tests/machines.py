@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hopfed import read_table
 from hopfed._lib.random import stream
 from hopfed._lib.settings import from_plain
 from hopfed.experiments import serve
@@ -18,7 +19,6 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.runs import Run
-from hopfed import read_table
 
 COLUMNS = 120
 PATIENCE = 90  # seconds that a test waits for a line; machines differ

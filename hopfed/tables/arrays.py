@@ -106,7 +106,7 @@ def stored(path: Path) -> Stored:
         held = kinds.get(suffix, _hdf5)(path)
         columns = math.prod(held.shape[1:])
         if NAME * columns > max(DENSEST * held.size, SMALL):
-            raise ValueError(f"{columns:,} columns are too many for {held.size:,} bytes")
+            raise ValueError(f"{columns:,} columns are too many for a file of {held.size:,} bytes")
     return held
 
 
@@ -199,7 +199,9 @@ def _npy(path: Path) -> Stored:
     with opened(path) as file:
         header, at, size = _header(file), file.tell(), size_of(file)
         if header.nbytes != size - at:
-            raise ValueError(f"{header.nbytes} bytes are due after the header, there are {size - at}")
+            raise ValueError(
+                f"{header.nbytes} bytes are due after the header, there are {size - at}"
+            )
     shape, dtype = header.shape, header.dtype
 
     def read(step: int, start: int, stop: int) -> Iterator[np.ndarray]:

@@ -109,7 +109,9 @@ def remarks(
     zeros = [c.name for c in columns if minus and 0.0 in c.numbers]
     if zeros:
         where = "" if made_up else f" in {listed(zeros)}"
-        no, abstain = (choices.give(words=w) for w in ({"0": -1}, {"-1": 0, "0": -1}))
+        own = [c.name for c in columns if c.numbers == {0.0, 1.0} and not made_up]
+        plain = {own[0]: {"0": -1}} if own else {"0": -1}
+        no, abstain = (choices.give(words=words) for words in (plain, {"-1": 0, "0": -1}))
         lines.append(
             f"0 is missing{where}, as -1 occurs; where 0 means no, say so: {no}; where 0 means no "
             f"and -1 no answer: {abstain}"

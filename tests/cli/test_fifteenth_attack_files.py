@@ -141,7 +141,9 @@ def test_no_code_is_asked_for_and_weights_are_not_unpickled(
 
 def test_equal_names_are_numbered_in_no_time_and_one_line():
     """Twenty thousand took a minute, and as many lines."""
-    names, notes = named(["x"] * 50_000 + [f"y ({k})" for k in range(2, 20_000)] + ["y"] * 20_000, "a")
+    names, notes = named(
+        ["x"] * 50_000 + [f"y ({k})" for k in range(2, 20_000)] + ["y"] * 20_000, "a"
+    )
     assert len(set(names)) == len(names) == 89_998
     assert names[1] == "x (2)"
     assert len(notes) == 1

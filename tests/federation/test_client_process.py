@@ -8,6 +8,7 @@ import pytest
 from flwr.supercore.inflatable.inflatable_utils import push_objects
 from machines import COLUMNS, Machines
 
+from hopfed import read_table
 from hopfed.errors import HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
@@ -25,7 +26,6 @@ from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.site.consent import Owner
 from hopfed.hopfield.site.limits import Limits
-from hopfed import read_table
 
 CONFIG = serve.Config(columns=COLUMNS, clients=3, rounds=2, minimum=3)
 

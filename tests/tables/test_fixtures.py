@@ -14,7 +14,9 @@ from hopfed.tables.reading import read_tables
 FIXTURES = json.loads(Path(__file__).with_name("fixtures.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("case", FIXTURES, ids=[f"{k}: {f['test']}" for k, f in enumerate(FIXTURES)])
+@pytest.mark.parametrize(
+    "case", FIXTURES, ids=[f"{k}: {f['test']}" for k, f in enumerate(FIXTURES)]
+)
 def test_a_text_is_read_or_refused(tmp_path, case):
     path = tmp_path / f"a{case['ext']}"
     text = base64.b64decode(case["base64"]) if "base64" in case else case["text"].encode()
