@@ -83,7 +83,7 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
         tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and any(
             "\t" in line for line in lines
         )
-        delimiter, rows = sniff(lines, told[1] if told else "\t" if tabs else "")
+        delimiter, rows, ends = sniff(lines, told[1] if told else "\t" if tabs else "")
         found = layout(rows, words)
     body = [row for row in rows[found.above :] if any(row)]
     if not body and found.names is not None:
@@ -92,9 +92,17 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
     commas = with_commas(body, delimiter)
-    quote = "'" if delimiter == " " and any(line.startswith("'") for line in lines) else '"'
-    text = Text(path, encoding, delimiter, quote, len(names), _skipped(lines, rows, found, quote,
-                delimiter), any(quote in line for line in lines), max(map(len, lines)))  # fmt: skip
+    quote = _quote(lines, delimiter)
+    text = Text(
+        path,
+        encoding,
+        delimiter,
+        quote,
+        width=len(names),
+        skipped=ends[found.above - 1] if found.above else 0,
+        quoted=any(quote in line for line in lines),
+        longest=max(map(len, lines)),
+    )
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
     mark = head.startswith(codecs.BOM_UTF8)
     dialect = Dialect("," if delimiter == " " else delimiter, bool(commas), mark, end, encoding)
@@ -164,8 +172,10 @@ def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
     return lines if any(line.strip() for line in lines) else []
 
 
-def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str]]]:
-    """Return what separates cells, and the cells of the first lines, stripped.
+def sniff(
+    lines: Sequence[str], delimiter: str = ""
+) -> tuple[str, list[list[str]], list[int]]:
+    """Return what separates cells, the cells of the first lines, stripped, and where rows end.
 
     Most rows have as many cells, and few cells hold another separator.
 
@@ -179,9 +189,9 @@ def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str
     >>> sniff(["a;b", "1,5;2,5", "0,5;1,5"])[0], sniff(["a  b", "1  2"])[0], sniff(["a", "1"])[0]
     (';', ' ', ',')
     """
-    best: tuple[float, str, list[list[str]]] = (-1.0, ",", [])
+    best: tuple[float, str, list[list[str]], list[int]] = (-1.0, ",", [], [])
     for sign in delimiter or DELIMITERS:
-        rows = _cells(lines, sign)
+        rows, ends = _cells(lines, sign)
         widths = Counter(len(row) for row in rows if any(row)) or Counter(map(len, rows))
         width, often = widths.most_common(1)[0]
         cells = list(islice((c for row in rows for c in row if c), CELLS))
@@ -189,33 +199,30 @@ def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str
         score = often / sum(widths.values()) * (1 - odd / max(len(cells), 1))
         score *= 0.1 if width == 1 else 0.9 if sign == " " else 1
         if score > best[0] + 1e-9:
-            best = (score, sign, rows)
+            best = (score, sign, rows, ends)
     return best[1:]
 
 
-def _cells(lines: Sequence[str], sign: str) -> list[list[str]]:
-    """Cells of some lines, stripped; none of a blank one."""
-    quote = '"'
+def _quote(lines: Sequence[str], sign: str) -> str:
+    """What cells may be in: R writes names in single quotes where spaces separate them."""
+    return "'" if sign == " " and any(line.startswith("'") for line in lines[:LINES]) else '"'
+
+
+def _cells(lines: Sequence[str], sign: str) -> tuple[list[list[str]], list[int]]:
+    """Cells of the first lines, stripped, none of a blank one, and the line that each row ends."""
     if sign == " ":
-        quote = "'" if any(line.startswith("'") for line in lines[:LINES]) else '"'
         lines = [" ".join(line.split()) for line in lines]
     before = csv.field_size_limit(CELL)
     try:
-        found = csv.reader((line + "\n" for line in lines), delimiter=sign, quotechar=quote)
-        return [[c.strip() for c in row] for row, _ in zip(found, range(LINES), strict=False)]
+        found = csv.reader(
+            (line + "\n" for line in lines), delimiter=sign, quotechar=_quote(lines, sign)
+        )
+        rows = [([c.strip() for c in row], found.line_num) for row in islice(found, LINES)]
     except csv.Error as error:
         raise ValueError(str(error)) from None
     finally:
         csv.field_size_limit(before)
-
-
-def _skipped(lines: Sequence[str], rows: Any, found: Layout, quote: str, delimiter: str) -> int:
-    """Number of lines that stand above the cells, as names may hold ends of lines."""
-    made = (" ".join(line.split()) if delimiter == " " else line for line in lines)
-    reader = csv.reader((line + "\n" for line in made), delimiter=delimiter, quotechar=quote)
-    for _ in range(min(found.above, len(rows))):
-        next(reader)
-    return reader.line_num
+    return [row for row, _ in rows], [end for _, end in rows]
 
 
 def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:

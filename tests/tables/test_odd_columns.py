@@ -248,15 +248,15 @@ def test_a_large_text_needs_little_memory(tmp_path):
             block[:, -1] = ord("\n")
             file.write(block.tobytes())
     code = (
-        "import sys, resource, hopfed; table = hopfed.read_table(sys.argv[1]);"
-        "print(table.shape, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "import sys, hopfed; table = hopfed.read_table(sys.argv[1]); said = open('/proc/self/status')"
+        ".read(); print(table.shape, said.split('VmHWM:')[1].split()[0])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "a.csv"], capture_output=True, text=True, check=True
     )
     shape, _, peak = answer.stdout.rpartition(" ")
     assert shape == "(200000, 500)"
-    assert int(peak) < 400_000  # kB, of the whole process
+    assert int(peak) < 450_000  # kB, of the whole process
 
 
 def test_a_row_that_is_named_total_is_said():
