@@ -83,11 +83,6 @@ def test_the_root_of_the_package_is_small():
     assert len(files) <= AT_ROOT, sorted(p.name for p in files)
 
 
-@pytest.mark.parametrize(("name", "path"), list(modules()), ids=lambda x: str(x))
-def test_no_file_is_past_four_hundred_lines(name, path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, name
-
-
 def test_every_package_says_what_it_holds():
     for name, path in modules():
         if path.name == "__init__.py":

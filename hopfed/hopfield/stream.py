@@ -3,9 +3,9 @@
 Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure".
 
 A round mixture (`hopfed.hopfield.schedules`) is dealt to clients by `supports` and
-`client_mixtures`, a number of examples by `budget`. An `ArchetypeStream` then draws the examples of any client and
-round from the seed alone, so that neither the order of calls nor the process changes them.
-Labels, `exposures` and `coverage` are for scores only.
+`client_mixtures`, a number of examples by `budget`. An `ArchetypeStream` then draws the examples of
+any client and round from the seed alone, so that neither the order of calls nor the process changes
+them. Labels, `exposures` and `coverage` are for scores only.
 """
 
 from __future__ import annotations

@@ -172,9 +172,7 @@ def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
     return lines if any(line.strip() for line in lines) else []
 
 
-def sniff(
-    lines: Sequence[str], delimiter: str = ""
-) -> tuple[str, list[list[str]], list[int]]:
+def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str]], list[int]]:
     """Return what separates cells, the cells of the first lines, stripped, and where rows end.
 
     Most rows have as many cells, and few cells hold another separator.

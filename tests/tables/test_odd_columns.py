@@ -248,8 +248,9 @@ def test_a_large_text_needs_little_memory(tmp_path):
             block[:, -1] = ord("\n")
             file.write(block.tobytes())
     code = (
-        "import sys, hopfed; table = hopfed.read_table(sys.argv[1]); said = open('/proc/self/status')"
-        ".read(); print(table.shape, said.split('VmHWM:')[1].split()[0])"
+        "import sys, hopfed; table = hopfed.read_table(sys.argv[1]);"
+        "said = open('/proc/self/status').read();"
+        "print(table.shape, said.split('VmHWM:')[1].split()[0])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "a.csv"], capture_output=True, text=True, check=True
