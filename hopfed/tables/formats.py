@@ -25,6 +25,7 @@ from hopfed.tables.text import LINES, PACKED, layout, most_of, of_text, unpacked
 from hopfed.tables.words import MISSING, distinct, number, spelt, token
 from hopfed.tables.writers import Dialect
 
+ROOM = 1 << 26  # bytes of words that any packed file may hold
 PART = 1 << 22  # entries of a block that is no text
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".asc")
 BOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
@@ -311,20 +312,29 @@ def _serial() -> Any:
 def _bounded(path: Path, size: int, batches: Callable[[], Iterator[Any]]) -> Any:
     """Batches that are what they say, and no more than can be in a file."""
 
+    most = max(UNPACKED * size, ROOM)
+
     def checked() -> Iterator[Any]:
         entries = letters = 0
         with _arrow_errors():
             for batch in batches():
                 entries += batch.num_rows * batch.num_columns
-                letters += batch.nbytes
+                letters += sum(c.nbytes for c in batch.columns if _is_text(c.type))
                 _require_room(path, entries, size)
-                if letters // 64 > max(UNPACKED * size, SMALL):
-                    raise ValueError("it unpacks to far more than its bytes: write it unpacked")
+                if letters > most:
+                    raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
                 batch.validate(full=True)  # what it calls text is, and nothing leads out of it
                 yield batch
 
     guard = partial(reading, path, f"cannot be read as {path.suffix[1:]}")
     return lambda: pieces(checked(), guard)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
 
 
 def _require_room(path: Path, entries: int, size: int) -> None:

@@ -4,8 +4,6 @@ import gzip
 import json
 import os
 import pickle
-import subprocess
-import sys
 import time
 import zipfile
 import zlib
@@ -181,7 +179,7 @@ def test_packed_text_is_bounded(tmp_path, monkeypatch, piece):
 @pytest.mark.parametrize("kind", ["feather", "parquet"])
 def test_packed_words_are_bounded(tmp_path, monkeypatch, kind):
     """Of 75 kB, 12 GB were taken; here of less, 10 MB, where 4 may be."""
-    monkeypatch.setattr("hopfed.tables.formats.SMALL", 1 << 16)
+    monkeypatch.setattr("hopfed.tables.formats.ROOM", 1 << 22)
     words = pa.array(["x" * (1 << 17) + str(k) for k in range(80)])
     table = pa.table({"a": words, "b": pa.array([k % 2 for k in range(80)])})
     path = tmp_path / f"a.{kind}"
@@ -192,19 +190,6 @@ def test_packed_words_are_bounded(tmp_path, monkeypatch, kind):
     assert path.stat().st_size < 20_000
     with pytest.raises(DataError, match="unpacks to more than 4,194,304 bytes"):
         hopfed.read_table(path)
-
-
-def test_packed_zeros_are_bounded(tmp_path, monkeypatch):
-    """Of 40 kB, one batch of GB was unpacked before anything was known of it; here of 160 MB."""
-    monkeypatch.setattr("hopfed._lib.guarded_reading.ROOM", 1 << 26)
-    monkeypatch.setattr("hopfed.tables.arrow_files.SMALL", 1 << 20)
-    zeros = pa.array(np.zeros(1 << 20, np.int64))
-    table = pa.table({f"c{j}": zeros for j in range(20)})
-    feather.write_feather(table, tmp_path / "a.feather", compression="zstd", chunksize=1 << 20)
-    with pytest.raises(
-        DataError, match=r"unpacks to more than|cannot be in a file|not come to an end"
-    ):
-        hopfed.read_table(tmp_path / "a.feather")
 
 
 def test_one_long_name_does_not_make_all_long(tmp_path):
@@ -229,16 +214,6 @@ def test_a_table_whose_names_are_long_is_read(tmp_path):
     rows = "\n".join(",".join([word] * 2600) for word in ("absent", "present"))
     (tmp_path / "a.csv").write_text(f"{names}\n{rows}\n")
     assert hopfed.read_table(tmp_path / "a.csv").shape == (2, 2600)
-
-
-def test_a_line_that_is_too_long_ends_nothing_else(tmp_path):
-    """A thread that read ahead ended the program with a signal, when it had said its line."""
-    (tmp_path / "a.csv").write_text("x" * 20_000_000 + ",b\n" + "0,1\n1,0\n" * 20)
-    done = subprocess.run(
-        [sys.executable, "-m", "hopfed", "recover", "a.csv"], cwd=tmp_path, capture_output=True
-    )
-    assert done.returncode == 2
-    assert b"a line in it is too long" in done.stderr
 
 
 def test_digits_are_looked_at_once():
