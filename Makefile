@@ -87,7 +87,7 @@ gallery: .venv/dev
 	@touch $@
 
 .venv/dev: .venv/core requirements/dev.txt requirements/neural.txt requirements/flower.txt requirements/dask.txt \
-		requirements/table.txt
+		requirements/files.txt requirements/table.txt
 	$(PIP) -r requirements/dev.txt
 	@touch $@
 

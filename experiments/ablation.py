@@ -28,11 +28,11 @@ from hopfed.archetypes.joint_diagonalization import (
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.selection import accepted, merge, select
 from hopfed.archetypes.subspace import Subspace
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.letters import LETTERS, render_letters
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
+from hopfed.experiments.shared.letters import LETTERS, render_letters
 from hopfed.experiments.shared.statistics import with_spread
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample

@@ -16,16 +16,16 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import rademacher
-from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Smoothing, rule
+from hopfed.hopfield.stream import ArchetypeStream
 
 RULE_NAMES = ("entropy", "agreement", "structure")
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import r_squared, with_spread
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator

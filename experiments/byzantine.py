@@ -23,8 +23,6 @@ from scipy.special import ndtr
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
-from hopfed.data.channel import rademacher
-from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import play_variants
@@ -33,10 +31,12 @@ from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import Message
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.memory.support import Support, random_groups
 from hopfed.hopfield.robust import Robust
+from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory import planning
 
 QUORUM = 0.5

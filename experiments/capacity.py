@@ -18,14 +18,15 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.data.readers import as_examples, read_numbers
-from hopfed.data.silhouettes import load_silhouettes
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.critical import crossing, half_lost, limit
+from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
+from hopfed.tables.examples import as_examples
+from hopfed.tables.formats import read_numbers
 from hopfed.theory import dense_storage, storage
 
 RULE_NAMES = ("hebb", "dreamed", "projector", "dense", "exponential")

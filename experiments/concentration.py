@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import with_spread
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import concentration
 

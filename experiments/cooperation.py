@@ -19,8 +19,6 @@ from scipy.special import erf
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import rademacher
-from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.federation import play_variants
@@ -28,8 +26,10 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.structured import rounds_until
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Fixed, Structure
+from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory import planning
 from hopfed.theory.profile import profile_spikes
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, within
 from hopfed.experiments.shared.counting import count_white, white_threshold
@@ -28,6 +27,7 @@ from hopfed.experiments.shared.noise import (
     fit_noise,
 )
 from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed.hopfield.channel import rademacher
 from hopfed.theory import general_spikes, spikes
 from hopfed.theory.covariance import Population, noise_threshold
 

@@ -18,9 +18,6 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import rademacher
-from hopfed.data.schedules import Cyclic, Sequential
-from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.federation import play_variants
@@ -28,8 +25,11 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.shared.tracking import lag
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Entropy, Fixed, Rule, Smoothing, Structure
+from hopfed.hopfield.schedules import Cyclic, Sequential
+from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory import planning
 
 # Name -> (rule, kind of memory).

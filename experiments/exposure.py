@@ -18,14 +18,14 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import draw_examples
-from hopfed.data.letters import LETTERS, render_letters
-from hopfed.data.npz import Npz
 from hopfed.errors import DataError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.shared.letters import LETTERS, render_letters
 from hopfed.experiments.shared.statistics import r_squared, with_spread
+from hopfed.hopfield.channel import draw_examples
 from hopfed.recovery.recover import recover
+from hopfed.tables.arrays import Npz
 from hopfed.theory import planning, spikes
 from hopfed.theory.resolution import expected_overlap
 

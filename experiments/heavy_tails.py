@@ -15,11 +15,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, within
 from hopfed.experiments.shared.counting import count_white, white_mean
 from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed.hopfield.channel import rademacher
 from hopfed.theory.tyler import tyler
 
 METHODS = ("sample", "tyler")

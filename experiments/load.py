@@ -22,9 +22,9 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace
 from hopfed.archetypes.votes import FEW
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample

@@ -15,10 +15,10 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import rademacher
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least
 from hopfed.experiments.shared.statistics import kolmogorov, mean_and_sd, wilson
+from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator

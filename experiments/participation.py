@@ -20,9 +20,6 @@ from scipy.special import ndtr
 
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import rademacher
-from hopfed.data.schedules import Fixed
-from hopfed.data.stream import ArchetypeStream, client_mixtures, supports
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, within
 from hopfed.experiments.shared.federation import play_variants
@@ -31,7 +28,10 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.schedules import Fixed
+from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
 from hopfed.theory import spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
 from hopfed.theory.profile import profile_spikes

@@ -17,9 +17,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays, Table
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.rank import TracyWidom

@@ -22,10 +22,10 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd, r_squared, with_spread
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.privacy.mechanism import GaussianMechanism, PrivateOperator, noisy
 from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
 from hopfed.spectral.eigenpairs import eigenpairs

@@ -21,10 +21,10 @@ from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Ints, Settings, at_least, within
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import run_recovery
 
 BATCH = 2**26  # entries drawn at a time

@@ -29,7 +29,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.data.batches import Elsewhere
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Settings, Words, at_least, within
 from hopfed.federation.contract import EVERYONE
@@ -37,6 +36,7 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.graded import GradedFederation

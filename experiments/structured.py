@@ -2,7 +2,7 @@
 
 The paper (arXiv:2603.19902, Section 5.3) flips pixels of three silhouettes until they hardly
 overlap. Here the same federation gets the unchanged pictures, and then 13 and 25 of them, with the
-same number of examples; letters without a file (`hopfed.data.silhouettes`). The paper's own
+same number of examples; letters without a file (`hopfed.experiments.shared.silhouettes`). The paper's own
 federation is ``--set factoriser=paper --set memory=literal --set discount=0``.
 """
 
@@ -18,17 +18,17 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import METHODS as FACTORISERS
-from hopfed.data.channel import draw_examples
-from hopfed.data.silhouettes import Pictures, decorrelate, deflate, load_silhouettes
-from hopfed.data.stream import ArchetypeStream, budget
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, within
 from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.silhouettes import Pictures, decorrelate, deflate, load_silhouettes
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Fixed
+from hopfed.hopfield.stream import ArchetypeStream, budget
 
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
 

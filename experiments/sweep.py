@@ -20,10 +20,10 @@ from typing import Any
 
 from hopfed._lib.outputs import check_folder, check_writable, replacing
 from hopfed._lib.settings import require, with_settings
-from hopfed.data.files import opened
-from hopfed.data.writers import text_cell
 from hopfed.errors import HopfedError, shown
 from hopfed.experiments.runner import Job, begun, check_fits, feed, here, open_workers
+from hopfed.tables.files import opened
+from hopfed.tables.writers import text_cell
 
 ENGINES = ("local", "pool", "dask")
 MOST = 10_000  # cells

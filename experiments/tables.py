@@ -17,12 +17,12 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from hopfed._lib.random import stream
-from hopfed.data.readers import as_examples
 from hopfed.experiments import Arrays, Table
 from hopfed.experiments.settings import Settings, Words, among, at_least, within
 from hopfed.experiments.shared.baselines import METHODS, PATIENCE, Classes, Model
 from hopfed.experiments.shared.real_tables import RealTable, load_tables
 from hopfed.recovery.recover import run_recovery, split
+from hopfed.tables.examples import as_examples
 
 TITLES = {  # of the printed tables, and how their numbers are written
     "classes": ("classes", ".1f"),

@@ -25,8 +25,8 @@ from hopfed import kernels
 from hopfed._lib.arrays import namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, BackendError, HopfedError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels.place import Place, place
 from hopfed.recovery.recover import recover
 from hopfed.runs import plain, provenance
@@ -428,11 +428,11 @@ def _round(draw: Draw, L: int, M: int, N: int, K: int) -> Work:
     """One round: L clients with M new examples of K archetypes over N sites, and the server."""
     from scipy.sparse.linalg import eigsh
 
-    from hopfed.data.stream import ArchetypeStream
     from hopfed.federation.engines.local import LocalEngine
     from hopfed.federation.rounds import play_round
     from hopfed.hopfield import HopfieldFederation
     from hopfed.hopfield.encoding import Encoding
+    from hopfed.hopfield.stream import ArchetypeStream
 
     rounds = 1000  # of the schedule; measurements play fewer
     mixtures = np.full((rounds, L, K), 1 / K)
@@ -751,7 +751,7 @@ def _data(case: Case, seed: int, silhouettes: Path | None = None) -> tuple[np.nd
     if case.archetypes == "random" or silhouettes is None:
         xi = rademacher(case.K, case.N, rng)
     else:
-        from hopfed.data.npz import Npz
+        from hopfed.tables.arrays import Npz
 
         with Npz(silhouettes) as archive:
             images, labels = archive["images"], archive["labels"]

@@ -72,11 +72,11 @@ class DataError(HopfedError, ValueError):
 
     Examples
     --------
-    >>> from hopfed.data.readers import read_examples
-    >>> read_examples("survey.xlsx.zip")
+    >>> from hopfed import read_table
+    >>> read_table("survey.xlsx")
     Traceback (most recent call last):
         ...
-    hopfed.errors.DataError: survey.xlsx.zip: no such file
+    hopfed.errors.DataError: survey.xlsx: no such file
     """
 
 
@@ -125,3 +125,25 @@ class BackendError(HopfedError, RuntimeError):
     >>> issubclass(BackendError, HopfedError), issubclass(BackendError, RuntimeError)
     (True, True)
     """
+
+
+class ColumnsError(DataError):
+    """Columns of a table that cannot be read as they are: a line for each, and what to say of them.
+
+    Parameters
+    ----------
+    message : of several lines.
+    columns : their names.
+
+    Examples
+    --------
+    >>> ColumnsError("a.csv: ...", ("tea",)).columns
+    ('tea',)
+    """
+
+    def __init__(self, message: str, columns: tuple[str, ...] = ()):
+        super().__init__(message)
+        self.columns = columns
+
+    def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.columns)

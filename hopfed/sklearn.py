@@ -59,7 +59,7 @@ class ArchetypeMixture(
 
     Examples
     --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> x, labels = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)
     >>> model = ArchetypeMixture().fit(x)

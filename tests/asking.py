@@ -3,9 +3,6 @@
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.data.batches import Elsewhere
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
@@ -15,9 +12,12 @@ from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.recipes import describe
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.batches import Elsewhere
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.site.owner import Owner
+from hopfed.tables.examples import as_examples
 
 N, M = 40, 120
 

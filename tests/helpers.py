@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hopfed.archetypes.subspace import Subspace
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator

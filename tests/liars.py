@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from hopfed import kernels
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 
 GROWING = ("counts", "sketch", "columns", "examples", "groups", "sizes", "votes", "voters")
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
+from hopfed import read_table
 from hopfed._lib.random import stream
 from hopfed._lib.settings import from_plain
-from hopfed.data.batches import Batches
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import read_examples
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.machines.keys import make_keys
+from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.runs import Run
 
 COLUMNS = 120
@@ -41,7 +41,7 @@ import sys
 import numpy as np
 from hopfed import kernels
 from hopfed.cli import main
-from hopfed.data.batches import Batches
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.method import HopfieldFederation
 honest = HopfieldFederation.client_step
 def alike(self, t, client):
@@ -178,7 +178,7 @@ class Machines:
         """Arrays of the same federation in one process."""
         config = from_plain(serve.Config, run.config)
         files = [self.folder / f"{c}.npy" for c in range(self.clients)]
-        owners = tuple(read_examples(path, gaps=True) for path in files)
+        owners = tuple(read_table(path).held for path in files)
         method, state, rounds = config.make(Batches(owners, config.rounds)), None, []
         for t in range(config.rounds):
             arrays, state = serve.play(config, method, 0, t, state, LocalEngine())

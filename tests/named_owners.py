@@ -6,7 +6,6 @@ import numpy as np
 from asking import N
 
 from hopfed.cli.machines import serve_columns
-from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
@@ -21,6 +20,7 @@ from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.hopfield.site.named_owner import NamedOwner, as_recorded
 from hopfed.hopfield.site.owner import Owner
+from hopfed.tables.examples import as_examples
 
 NAMES = tuple(f"question {j}" for j in range(N))
 ORDER = np.random.default_rng(5).permutation(N)

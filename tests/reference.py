@@ -21,7 +21,8 @@ hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian hopfed.privacy.recover
 hopfed.hopfield.plasticity.rules hopfed.hopfield.plasticity.agreement hopfed.federation.aggregate
 hopfed.neural.memory.store hopfed.archetypes.overlap hopfed._lib.random hopfed.runs
 hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.options
-hopfed.report.page hopfed._lib.settings hopfed.errors hopfed.data hopfed.data.* hopfed.theory
+hopfed.report.page hopfed._lib.settings hopfed.errors hopfed.hopfield.channel hopfed.hopfield.stream
+hopfed.hopfield.schedules hopfed.hopfield.batches hopfed.tables.examples hopfed.theory
 hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
 hopfed.federation.messages hopfed.federation.participation hopfed.federation.faults
 hopfed.federation.rounds hopfed.federation.recipes hopfed.federation.engines

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.data.channel import small_sample
+from hopfed.hopfield.channel import small_sample
 from hopfed.recovery.recover import run_recovery
 from hopfed.theory import spikes
 

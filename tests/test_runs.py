@@ -6,9 +6,9 @@ import pytest
 from helpers import assert_close
 
 from hopfed._lib.outputs import is_run
-from hopfed.data.readers import read_numbers
 from hopfed.errors import RunFileError
 from hopfed.runs import FORMAT, Run, plain
+from hopfed.tables.formats import read_numbers
 
 ARRAYS = {
     "spectrum/values": np.linspace(0, 1, 7),

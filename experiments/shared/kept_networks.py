@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.other_accounts import followed
-from hopfed.data.files import reading
 from hopfed.errors import ArgumentError, DataError, RunFileError, shown
 from hopfed.experiments import Arrays
 from hopfed.experiments.shared.remembered import read_memory, write_memory
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
+from hopfed.tables.files import reading
 
 ABOUT = "model.json"
 LARGEST = 1 << 24  # bytes of it

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.data.npz import Npz
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError
 from hopfed.kernels import unpack
+from hopfed.tables.arrays import Npz
+from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
 from hopfed.tables.table import Table
 

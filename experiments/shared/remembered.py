@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.settings import from_plain, to_plain
-from hopfed.data.files import opened, reading
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.messages import Message, below, digest
 from hopfed.federation.packing import pack, unpack
 from hopfed.federation.rounds import FederationState
+from hopfed.tables.files import opened, reading
 
 SERVER = "server.memory"
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.archetypes.selection import SAME
-from hopfed.data.channel import rademacher
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.encoding import lower
 

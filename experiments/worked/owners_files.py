@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.data.channel import draw_examples
-from hopfed.data.silhouettes import Pictures, load_silhouettes
+from hopfed.experiments.shared.silhouettes import Pictures, load_silhouettes
+from hopfed.hopfield.channel import draw_examples
 
 LETTERS = 7
 QUALITY = 0.6  # one pixel in five is flipped

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 import hopfed
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory.study import Study, promises
 
 SITES, QUALITY = 400, 0.6

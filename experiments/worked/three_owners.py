@@ -13,7 +13,7 @@ import numpy as np
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 
 SHARES = (
     (0.40, 0.20, 0.15, 0.10, 0.10, 0.05),

@@ -64,7 +64,7 @@ class Archetypes:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> found = recover(small_sample()[1])
     >>> found.patterns.shape, found.scores.round(3), found.predicted_scores.round(3)
     ((3, 200), array([0.997, 0.997, 0.997], dtype=float32), array([0.997, 0.997, 0.997]))

@@ -105,7 +105,7 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> xi, x, labels = small_sample()
     >>> found = recover(x)
     >>> strange = np.tile([1, -1], 100)
@@ -140,7 +140,7 @@ def fit(found: Archetypes, X: Any) -> np.ndarray:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> xi, x, labels = small_sample()
     >>> bool(abs(fit(recover(x), x).mean() - 0.5) < 0.05)
     True
@@ -166,7 +166,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> xi, x, labels = small_sample()
     >>> probabilities(recover(x), x[:2]).round(3).tolist()
     [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
@@ -189,7 +189,7 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> xi, x, labels = small_sample()
     >>> found = recover(x)
     >>> strange = x[:, ::-1]  # of no archetype
@@ -223,7 +223,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> xi, x, labels = small_sample()
     >>> row = x[:1].astype(float)
     >>> row[0, 100:] = np.nan
@@ -266,7 +266,7 @@ def denoise(found: Archetypes, X: Any) -> np.ndarray:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> xi, x, labels = small_sample()
     >>> bool((denoise(recover(x), x) == xi[labels]).all())
     True

@@ -2,10 +2,9 @@
 
 Cells that are there stay as they are, to the letter, and of their type. A cell that is missing gets
 the commonest word of its column for the sign that is likelier; the likeliest level, in a column of
-categories; which side of the cut it is on, in a column of numbers. A row without any entry stays
-blank, and a column that had none where the archetypes come from: nothing says what it would be. So
-does a question that was not asked, where another column's answer says that it is skipped.
-Decimal commas are points here; a .csv gets commas again.
+categories. A number that was cut stays blank, for on which side of the cut it lies is no number; so
+does a row without any entry, a column that had none where the archetypes come from, and a question
+that was not asked, where another column's answer says that it is skipped.
 
 A table is read twice, a block at a time: for the words that its columns hold, and to fill it. So it
 may be larger than the memory.
@@ -22,9 +21,6 @@ import numpy as np
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, complete
 from hopfed.archetypes.rows import coded_as, unknown_columns
-from hopfed.data.arrow_cells import Cells
-from hopfed.data.arrow_kinds import as_text
-from hopfed.data.writers import Column, text_cell
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import is_blank
@@ -33,7 +29,8 @@ from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
 from hopfed.tables.packing import Packing
 from hopfed.tables.reading import read_table
-from hopfed.tables.vocabulary import spelt
+from hopfed.tables.words import Cells, plain_values, spelt
+from hopfed.tables.writers import Column, text_cell
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -78,7 +75,7 @@ class Filling:
     ----------
     types : of each column of the result in Arrow, by its name.
     columns : of +-1, as the archetypes have them.
-    cut : names of columns of numbers with gaps, which are filled by the side of the cut.
+    cut : names of columns of numbers that were cut with gaps, which stay.
     unknown : names of columns with gaps of which archetypes know nothing, and which are not filled.
     skips : which columns are skipped, so that they stay blank.
     dialect : how the source is written, of a text file.
@@ -141,8 +138,10 @@ class Filling:
                 held = kernels.unpack(part)
                 seen += ((held == 0) & self._left(held)).sum(axis=0)
             for count, code, j in zip(counts, codes, packing.places, strict=True):
-                if code.kind == "words" and j is not None:
-                    count.update(_counted(cells[j]))
+                if code.kind == "words" and j is not None:  # as it stands, with its comma
+                    count.update(
+                        _counted(cells[j] if given[j] is cells[j].array else Cells(given[j]))
+                    )
                 if code.levels and j is not None:
                     self._own.update(word for word in cells[j].words if text_cell(word) != word)
             for j, array in enumerate(given):
@@ -150,23 +149,18 @@ class Filling:
         packing.judge()
         if not rows:
             raise DataError(f"{self._source.what}: at least 1 example(s) are needed, got 0")
-        self._words = list(map(_commonest, codes, counts))
+        commas = [j in self._source.commas for j in packing.places]
+        self._words = list(map(_commonest, codes, counts, commas))
         named = zip(self._starts, packing.places, codes, self._words, strict=True)
         for k, (start, j, code, words) in enumerate(named):
             if j is None or seen[start] == rows:
                 continue
-            if self._void[k]:
-                self.unknown.append(self.coding.names[k])
+            if self._void[k] or code.kind == "number":
+                (self.unknown if self._void[k] else self.cut).append(self.coding.names[k])
                 continue
             if code.kind == "answers" or not _is_of(types[j], code.levels or words.values()):
                 types[j] = pa.string()
-            if code.kind == "number":
-                self.cut.append(self.coding.names[k])
         return types
-
-    def sides(self, name: str) -> str:
-        """What fills a gap of a column of numbers that is above the cut."""
-        return self._words[self.coding.names.index(name)][1]
 
     def blocks(self) -> Iterator[Filled]:
         """Read again, and yield the table a block at a time."""
@@ -184,7 +178,7 @@ class Filling:
             for j, code, words, void in each:
                 span = slice(start, start + code.width)
                 start += code.width
-                if j is None or void:
+                if j is None or void or code.kind == "number":
                     continue
                 gap = gaps[:, span.start] & told & ~left[:, span.start]
                 if gap.any():
@@ -347,13 +341,22 @@ def _is_of(kind: Any, words: Collection[str]) -> bool:
     return True
 
 
-def _commonest(code: Code, counts: Counter[str]) -> dict[int, str]:
+def _commonest(code: Code, counts: Counter[str], comma: bool) -> dict[int, str]:
     """Word of a column for each sign: the commonest; where it holds none, one of the coding."""
-    if code.kind == "number":
-        cut = spelt(code.threshold)  # in full: it is read again
-        return {-1: f"<= {cut}", 1: f"> {cut}"}
     told = {sign: next((w for w, s in code.words if s == sign), f"{sign:+d}") for sign in (-1, 1)}
     found = {sign: text_cell(word) for sign, word in told.items()}
+    if comma:
+        found = {sign: word.replace(".", ",") for sign, word in found.items()}
     words = [word for word, _ in counts.most_common()][::-1]
-    found.update((sign, word) for word, sign in zip(words, code.codes(words).tolist(), strict=True))
+    plain = [word.replace(",", ".") if comma else word for word in words]
+    found.update((sign, word) for word, sign in zip(words, code.codes(plain).tolist(), strict=True))
     return found
+
+
+def as_text(array: Any) -> Any:
+    """Return an array of Arrow as one of texts, as `spelt` has its values."""
+    import pyarrow as pa
+
+    if pa.types.is_string(array.type):
+        return array
+    return pa.array([None if v is None else spelt(v) for v in plain_values(array)], pa.string())

@@ -137,7 +137,7 @@ def verdict(found: Archetypes) -> str:
     --------
     >>> from dataclasses import replace
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> print(verdict(replace(recover(small_sample()[1]), advice="well\\nok: \\x1b[2J")))
     ok: well\\nok: \\x1b[2J
     """
@@ -191,7 +191,7 @@ def sides_of(found: Archetypes) -> tuple[str, str]:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> sides_of(recover(small_sample()[1]))
     ('more often', 'less often')
     """
@@ -208,7 +208,7 @@ def none_told(found: Archetypes) -> str:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> none_told(recover(small_sample()[1]))
     'no column tells it from the rest by itself'
     """
@@ -266,7 +266,7 @@ def html(found: Archetypes) -> str:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> xi, x, labels = small_sample()
     >>> html(recover(x)).count("<tr>")
     4
@@ -315,7 +315,7 @@ def plot(
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> xi, x, labels = small_sample()
     >>> len(plot(recover(x), shape=(10, 20)).axes)
     3

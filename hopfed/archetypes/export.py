@@ -9,11 +9,10 @@ import numpy as np
 
 from hopfed.archetypes.rows import unknown_columns
 from hopfed.archetypes.storage import arrays_of, as_run, names_of, summary_of
-from hopfed.data import writers
-from hopfed.data.dialects import PLAIN, Dialect
-from hopfed.data.writers import Column
 from hopfed.errors import BackendError
 from hopfed.runs import Run, plain
+from hopfed.tables import writers
+from hopfed.tables.writers import PLAIN, Column, Dialect
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -35,7 +34,7 @@ def to_frame(found: Archetypes) -> Any:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> xi, x, labels = small_sample()
     >>> [number for number, *_ in table_of(recover(x))][:3]  # without pandas
     ['archetype', 'share', 'column 1']
@@ -67,7 +66,7 @@ def to_csv(found: Archetypes, path: str | Path) -> None:
     --------
     >>> import tempfile
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> found = recover(small_sample()[1])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     to_csv(found, f"{folder}/found.csv")

@@ -88,7 +88,7 @@ def factorize(
 
     Examples
     --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> from hopfed.spectral.operators import FactorOperator
     >>> from hopfed.spectral.rank import TracyWidom
     >>> from hopfed.spectral.noise import Sample

@@ -55,7 +55,7 @@ def published_patterns(
 
     Examples
     --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> from hopfed.spectral.eigenpairs import eigenpairs
     >>> from hopfed.spectral.noise import Sample
     >>> from hopfed.spectral.operators import FactorOperator

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import Bits
 from hopfed.tables.coding import Coding, is_empty
+from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
 from hopfed.tables.table import Table, is_made_up, listed, matched, places_of
 
@@ -82,7 +82,7 @@ def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
     Examples
     --------
     >>> from hopfed import read_table, recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> x = small_sample()[1]
     >>> found = recover({f"q{j}": x[:, j] for j in range(200)})
     >>> bare = replace(found, coding=None)

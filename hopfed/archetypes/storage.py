@@ -51,7 +51,7 @@ def save(found: Archetypes, path: str | Path) -> None:
     --------
     >>> import tempfile
     >>> from hopfed import load, recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> found = recover(small_sample()[1])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(found, f"{folder}/found.h5")
@@ -108,7 +108,7 @@ def as_run(found: Archetypes) -> Run:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> found = recover(small_sample()[1])
     >>> as_run(found).summary["n_archetypes"]
     3
@@ -127,7 +127,7 @@ def holding(run: Run, found: Archetypes) -> Run:
     Examples
     --------
     >>> from hopfed import recover
-    >>> from hopfed.data.channel import small_sample
+    >>> from hopfed.hopfield.channel import small_sample
     >>> run = holding(Run("serve", {}, {}, {}), recover(small_sample()[1]))
     >>> len(of_run(run)), sorted(run.arrays)[0]
     (3, 'found/archetypes/exposure_errors')

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from hopfed.errors import HopfedError
+from hopfed.errors import ColumnsError, HopfedError
 
 # Command -> its module below `hopfed.cli`, and the first sentence of its help, so that --help is
 # quick: a module is imported when its command is called, which is in it as `NAME_command`.
@@ -137,6 +137,8 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(_about_option(error, sys.argv[1:] if arguments is None else arguments))
     except click.ClickException as error:
         _fail(error.format_message())
+    except ColumnsError as error:  # a line for each column
+        _fail(*str(error).split("\n"))
     except HopfedError as error:
         _fail(str(error))
     except BrokenPipeError:  # as in `hopfed list | head -1`: nobody reads on, and nothing is wrong
@@ -175,8 +177,9 @@ def _let_go() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fail(message: str) -> None:
+def _fail(*lines: str) -> None:
     from hopfed.cli.printing import shown
 
-    print("error: " + shown(" ".join(message.split())), file=sys.stderr)
+    said = [shown(line if k else " ".join(line.split())) for k, line in enumerate(lines)]
+    print("error: " + "\n".join(said), file=sys.stderr)
     sys.exit(2)

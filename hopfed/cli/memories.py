@@ -93,8 +93,7 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
     A table is one of numbers where all cells are numbers in [-1, 1] and nothing was said of it.
     With `coding`, its columns are found by name; a table of words has `least` rows or more.
     """
-    from hopfed.data.readers import read_numbers
-    from hopfed.tables.formats import source_of
+    from hopfed.tables.formats import read_numbers, source_of
     from hopfed.tables.options import Choices
     from hopfed.tables.table import is_made_up
 
@@ -111,8 +110,7 @@ def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int =
 
 def _numbers(source: Any) -> np.ndarray | None:
     """Numbers of a source, NaN where one is missing; None if a cell is a word."""
-    from hopfed.data.arrow_cells import as_numbers
-    from hopfed.tables.vocabulary import MISSING
+    from hopfed.tables.words import MISSING, as_numbers
 
     if source.unfit:
         return None
@@ -243,8 +241,8 @@ def _stored(file: Path, rule: Any, options: dict[str, Any], operator: bool) -> t
     from hopfed.memory.cues import is_graded
 
     if operator:
-        from hopfed.data.readers import as_examples
         from hopfed.spectral.operators import FactorOperator
+        from hopfed.tables.examples import as_examples
         from hopfed.tables.table import is_made_up
 
         [held] = read_tables([file], options)
@@ -465,8 +463,8 @@ def _write(run: Any, options: dict[str, Any], names: Named) -> None:
     if path is not None and path.suffix.lower() == ".h5":
         run.save(path)
     elif path is not None:
-        from hopfed.data.writers import write
         from hopfed.runs import replacing
+        from hopfed.tables.writers import write
 
         states = run.arrays["states"]
         flat = states.reshape(-1, states.shape[-1])

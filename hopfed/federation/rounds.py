@@ -145,8 +145,8 @@ class Played:
 
     Examples
     --------
-    >>> from hopfed.data.channel import rademacher
-    >>> from hopfed.data.stream import ArchetypeStream
+    >>> from hopfed.hopfield.channel import rademacher
+    >>> from hopfed.hopfield.stream import ArchetypeStream
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.hopfield import HopfieldFederation
     >>> from hopfed.hopfield.encoding import Encoding
@@ -201,8 +201,8 @@ def play_round(
 
     Examples
     --------
-    >>> from hopfed.data.channel import rademacher
-    >>> from hopfed.data.stream import ArchetypeStream
+    >>> from hopfed.hopfield.channel import rademacher
+    >>> from hopfed.hopfield.stream import ArchetypeStream
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.hopfield import HopfieldFederation
     >>> from hopfed.hopfield.encoding import Encoding

@@ -10,8 +10,8 @@ from __future__ import annotations
 from math import inf
 
 from hopfed.archetypes.factorize import METHODS
-from hopfed.data.batches import Elsewhere
 from hopfed.federation.allowed import Allowed, made, one_of, real, whole
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.graded.client import CLASSES
 from hopfed.hopfield.graded.method import GradedFederation

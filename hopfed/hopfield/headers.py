@@ -26,7 +26,7 @@ import numpy as np
 from hopfed.errors import DataError, OtherColumnsError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, malformed
-from hopfed.tables.sources import LONGEST
+from hopfed.tables.source import LONGEST
 from hopfed.tables.table import listed
 
 MOST = 2**24  # columns that a server may name

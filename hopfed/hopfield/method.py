@@ -28,8 +28,8 @@ class HopfieldFederation(HopfieldSettings):
 
     Examples
     --------
-    >>> from hopfed.data.channel import rademacher
-    >>> from hopfed.data.stream import ArchetypeStream
+    >>> from hopfed.hopfield.channel import rademacher
+    >>> from hopfed.hopfield.stream import ArchetypeStream
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
     >>> from hopfed.hopfield.encoding import Encoding

@@ -87,8 +87,8 @@ class PrivateFederation:
 
     Examples
     --------
-    >>> from hopfed.data.channel import rademacher
-    >>> from hopfed.data.stream import ArchetypeStream
+    >>> from hopfed.hopfield.channel import rademacher
+    >>> from hopfed.hopfield.stream import ArchetypeStream
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
     >>> xi = rademacher(2, 100, np.random.default_rng(0))

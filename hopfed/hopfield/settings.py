@@ -85,7 +85,7 @@ class HopfieldSettings:
 
     Examples
     --------
-    >>> from hopfed.data.batches import Elsewhere
+    >>> from hopfed.hopfield.batches import Elsewhere
     >>> HopfieldSettings(Elsewhere(), Encoding(100), groups=0).steps
     ('operators', 'votes')
     """
@@ -163,7 +163,7 @@ class HopfieldSettings:
 
         Examples
         --------
-        >>> from hopfed.data.batches import Elsewhere
+        >>> from hopfed.hopfield.batches import Elsewhere
         >>> careful = HopfieldSettings(Elsewhere(), Encoding(100), liars=0.1)
         >>> [careful.suspects(heard) for heard in (1, 2, 10, 11, 30)]
         [0, 1, 1, 2, 3]

@@ -11,8 +11,6 @@ import numpy as np
 
 from hopfed._lib.random import check_seed
 from hopfed._lib.settings import require
-from hopfed.data.batches import Batches
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Metrics
 from hopfed.federation.engines import Engine
@@ -20,6 +18,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import Traffic, below
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, Played, play_round
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.memory import Memory
@@ -30,6 +29,7 @@ from hopfed.hopfield.site.own_verdict import own_verdict
 from hopfed.hopfield.told import FEWER, GOOD, STATUS, Told
 from hopfed.kernels import MaskedBits, PackedBits, concatenate
 from hopfed.kernels.masked import with_gaps
+from hopfed.tables.examples import as_examples
 
 COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
 GIVEN = ("source", "encoding", "n_sites")  # settings that follow from the examples
@@ -126,7 +126,7 @@ def simulate(
     ----------
     clients : examples of each client, (M, N) of +-1, 0/1 or booleans, dealt at random to the
         rounds; or a source that knows its `clients` and `rounds`, such as
-        `hopfed.data.stream.ArchetypeStream`.
+        `hopfed.hopfield.stream.ArchetypeStream`.
     rounds : to play; of a source all of its rounds, otherwise 1 when left out.
     seed : of every random choice.
     engine : what carries out the steps of clients; one after the other when left out.
@@ -150,7 +150,7 @@ def simulate(
     Examples
     --------
     >>> import hopfed
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(0)
     >>> xi = rademacher(3, 200, rng)
     >>> clients = [draw_examples(xi, 400, 0.8, rng)[0] for _ in range(4)]

@@ -117,7 +117,7 @@ def private_spectrum(
 
     Examples
     --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> from hopfed.spectral.operators import DenseOperator
     >>> from hopfed.privacy.mechanism import GaussianMechanism, noisy
     >>> rng = np.random.default_rng(0)
@@ -165,7 +165,7 @@ def recover_private(
 
     Examples
     --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> from hopfed.spectral.operators import DenseOperator
     >>> from hopfed.privacy.mechanism import GaussianMechanism, noisy
     >>> rng = np.random.default_rng(0)

@@ -47,7 +47,7 @@ def one_pass(federation: Federation, rule: RankRule, settings: Settings, seed: i
     Examples
     --------
     >>> import numpy as np
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> from hopfed.spectral.operators import FactorOperator
     >>> from hopfed.spectral.rank import TracyWidom
     >>> rng = np.random.default_rng(1)
@@ -115,7 +115,7 @@ def counted(
     Examples
     --------
     >>> import numpy as np
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> from hopfed.spectral.operators import FactorOperator
     >>> from hopfed.spectral.rank import TracyWidom
     >>> rng = np.random.default_rng(1)

@@ -14,7 +14,6 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.owners.small_tables import ONE_THREAD
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
 from hopfed.kernels.dispatch import on_device
@@ -32,6 +31,7 @@ from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside
 from hopfed.tables.aligning import check_choice
+from hopfed.tables.examples import as_examples
 from hopfed.tables.table import is_made_up
 
 Rows = Bits | Reread  # of one client, held or not
@@ -108,7 +108,7 @@ def recover(
     Examples
     --------
     >>> import numpy as np
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> xi = rademacher(3, 200, rng)
     >>> found = recover(draw_examples(xi, 600, 0.8, rng)[0], seed=1)
@@ -150,7 +150,7 @@ def run_recovery(
 
     Examples
     --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> rng = np.random.default_rng(1)
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)

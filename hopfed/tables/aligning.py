@@ -21,7 +21,7 @@ from hopfed.kernels import MaskedBits
 from hopfed.kernels.masked import with_gaps
 from hopfed.spectral.reread_rows import Reread
 from hopfed.tables.coding import Code, Coding
-from hopfed.tables.sources import Block, Source
+from hopfed.tables.source import Block, Source
 from hopfed.tables.table import Table, is_made_up, listed, matched
 
 COLUMNS = ("same", "union", "shared")
@@ -135,8 +135,7 @@ def _aligned(source: Source, names: tuple[str, ...]) -> Source:
             gone = pa.nulls(len(block[0]) if block else 0, pa.string())
             yield [gone if j is None else block[j] for j in places]
 
-    unfit = {k: source.unfit[j] for k, j in enumerate(places) if j in source.unfit}
-    return Source(source.what, names, read, source.ids, _noted(source, names), unfit=unfit)
+    return Source(source.what, names, read, source.ids, _noted(source, names))
 
 
 def _noted(source: Source, names: Sequence[str]) -> list[str]:

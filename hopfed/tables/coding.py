@@ -13,7 +13,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
-from hopfed.tables.vocabulary import GONE, MISSING, answers_in, canonical, level
+from hopfed.tables.words import GONE, MISSING, UNSAID, answers_in, canonical, level
 
 if TYPE_CHECKING:
     from hopfed.tables.table import Table
@@ -94,7 +94,8 @@ class Code:
             place = self._places.get(level(word))
             if place is not None:
                 return place
-        return GONE if said in MISSING else UNKNOWN
+        unsaid = said in UNSAID and self.kind != "category" and "present" not in self._known
+        return GONE if said in MISSING or unsaid else UNKNOWN
 
     @cached_property
     def _known(self) -> dict[str, int]:

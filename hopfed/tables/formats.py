@@ -2,47 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed._lib.memory_limits import require_memory
-from hopfed.data.arrow_kinds import kept, unfit, usual
-from hopfed.data.delimited import Delimited
-from hopfed.data.dialects import Dialect
-from hopfed.data.files import opened
-from hopfed.data.readers import of_tensor, read_numbers
-from hopfed.errors import DataError, shown
+from hopfed._lib.memory_limits import SMALL, require_memory
+from hopfed.errors import BackendError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.tables.arrays import NAME, PART, array_parts
-from hopfed.tables.arrow_files import arrow_errors, feather_batches, parquet_batches
-from hopfed.tables.sources import Block, Numbers, Source, unique
-from hopfed.tables.table import listed, made_up
-from hopfed.tables.vocabulary import KNOWN
+from hopfed.tables import arrays
+from hopfed.tables.examples import of_tensor
+from hopfed.tables.files import UNPACKED, opened, pieces, reading, size_of
+from hopfed.tables.source import NAME, Block, Numbers, Source, named
+from hopfed.tables.text import LINES, PACKED, layout, most_of, of_text, unpacked
+from hopfed.tables.words import MISSING, distinct, number, spelt, token
+from hopfed.tables.writers import Dialect
 
-TEXT = (".csv", ".tsv")
-BOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
-ANY_TEXT = (".txt", ".dat", ".tab", ".asc", ".data")
-ARRAYS = (".npy", ".npz", ".h5", ".hdf5")
-ARROW = (".parquet", ".feather", ".arrow")
+ROOM = 1 << 26  # bytes of words that any packed file may hold
+PART = 1 << 22  # entries of a block that is no text
+TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".asc")
+BOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+STUDIES = {".sav": "sav", ".zsav": "sav", ".por": "por", ".dta": "dta", ".xpt": "xport"}
+STUDIES |= {".sas7bdat": "sas7bdat"}
+ARROW = {".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".orc": "orc"}
+RECORDS = (".json", ".jsonl", ".ndjson")
+KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
 
 
-def source_of(given: Any, what: str = "examples", words: frozenset[str] = frozenset()) -> Source:
+def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -> Source:
     """Return what can be read of a path, a frame, an array or lists.
 
     Parameters
     ----------
     given : as of `hopfed.read_table`.
     what : it is called in an error, unless it is a path.
-    words : in lower case, that are cells beside those that every table may hold: a first row of
-        them holds no names.
+    words : in lower case, that are cells: a first row of them holds no names.
 
     Raises
     ------
@@ -54,107 +55,333 @@ def source_of(given: Any, what: str = "examples", words: frozenset[str] = frozen
     ('a', 'b')
     """
     if isinstance(given, str | os.PathLike):
-        return _of_path(Path(given), words)
+        return of_path(Path(given), words)
+    if hasattr(given, "collect") and type(given).__name__ == "LazyFrame":
+        raise DataError(f"{what}: a LazyFrame holds no rows yet: give frame.collect()")
     if isinstance(given, Mapping):
         for name, cells in given.items():
             is_list = hasattr(cells, "__iter__") and not isinstance(cells, str)
             if not is_list or getattr(cells, "ndim", 1) != 1:
                 raise DataError(f"{what}: column '{shown(name, 60)}' must be a list of cells")
         return _of_columns(list(given), [as_arrow(cells) for cells in given.values()], what)
-    if _is_pandas(given):
-        return _of_pandas(given, what)
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):
         return _of_annotated(given, what)
+    if hasattr(given, "iloc"):
+        return _of_pandas(given, what)
     if hasattr(given, "__arrow_c_stream__"):
         return _of_stream(given, what)
     if hasattr(given, "tocsr"):
-        return _of_numbers(_sparse(given), what)
+        return _of_numbers(_numbers(given.tocsr()), what)
     if isinstance(given, PackedBits | MaskedBits):
         return _of_numbers(Numbers(given.shape, lambda: iter(()), given), what)
-    return _of_array(
-        of_tensor(given, what) if hasattr(given, "shape") else rows_of(given, what), what
-    )
+    held = of_tensor(given, what) if hasattr(given, "shape") else _rows_of(given, what)
+    return _of_array(held, what)
 
 
-def dialect_of(
-    path: Path, numbers: Collection[str], words: frozenset[str] = frozenset()
-) -> Dialect:
-    """Return how a table of numbers is written, so that what reads a file reads it, too.
+def ending_of(path: Path) -> tuple[str, str]:
+    """Ending that says what a file is, in lower case, and what follows a colon: name of a sheet.
 
-    Parameters
-    ----------
-    path : of the file; one that is no text asks for nothing.
-    numbers : names of columns of numbers: with decimal commas if the file has any.
-    words : in lower case, that are cells where the file has no names, as `Coding.entries` returns.
-
-    Raises
-    ------
-    DataError : the file cannot be read.
+    Examples
+    --------
+    >>> ending_of(Path("a.csv.gz")), ending_of(Path("book.xlsx:May"))
+    (('.csv', ''), ('.xlsx', 'May'))
     """
-    dialect = source_of(path, words=words).dialect
-    return replace(dialect, commas=frozenset(numbers) if dialect.commas else frozenset())
-
-
-def _of_path(path: Path, words: frozenset[str]) -> Source:
+    for ending in BOOKS:
+        at = path.name.lower().find(f"{ending}:")
+        if at > 0 and not path.exists():
+            return ending, path.name[at + len(ending) + 1 :]
     suffix = path.suffix.lower()
-    if suffix == ".gz":
-        suffix = path.with_suffix("").suffix.lower()
-    if suffix in TEXT:
-        return _of_text(path, words)
-    if suffix in ARROW:
-        return _of_arrow(path)
-    numbers = array_parts(path, suffix)
-    if numbers is not None:
-        return _of_numbers(numbers, str(path))
-    if suffix in ARRAYS:
-        return _of_array(read_numbers(path), str(path))
-    with opened(path):  # that there is no such file is said first
-        if suffix in BOOKS:
-            raise DataError(f"{path}: a workbook; save its sheet as CSV (UTF-8)")
-        if suffix in ANY_TEXT:
-            way = "name it .csv, or .tsv if tabs are between its cells"
-            raise DataError(f"{path}: {suffix} may be any text; if it is a table, {way}")
-        known = ", ".join((*ARRAYS[:3], *TEXT, *ARROW, ".zarr"))
-        raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {known}")
+    return (path.with_suffix("").suffix.lower() if suffix in PACKED else suffix), ""
 
 
-def _of_text(path: Path, words: frozenset[str]) -> Source:
-    text = Delimited.of(path, KNOWN | words)
+def of_path(path: Path, words: Collection[str] = ()) -> Source:
+    """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
+    kind, sheet = ending_of(path)
+    if sheet:
+        path = path.with_name(path.name[: -len(sheet) - 1])
+    if kind in TEXT:
+        return of_text(path, words)
+    if kind in arrays.ENDINGS:
+        return _of_stored(path)
+    if path.is_dir():
+        return _of_folder(path)
+    with opened(path) as file:  # that there is no such file is said first
+        size = size_of(file)
+    if path.suffix.lower() in PACKED and kind not in RECORDS:
+        raise DataError(f"{path}: a packed file of another kind than text or JSON: unpack it")
+    with reading(path, f"cannot be read as {kind[1:]}"), _arrow_errors():
+        if kind in BOOKS:
+            return _of_book(path, sheet, words)
+        if kind in STUDIES:
+            return _of_study(path, STUDIES[kind])
+        if kind in ARROW:
+            return _of_arrow(path, ARROW[kind], size)
+        if kind in RECORDS:
+            return _of_records(path)
+    raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
 
-    def blocks() -> Iterator[Block]:
-        for batch in text.blocks(source.watch):
-            yield batch.columns
 
-    if text.header and len(text.header) > 2 and sum(map(bool, text.header)) == 1:
-        raise DataError(
-            f"{path}: the first line has one cell that is filled, of {len(text.header)}: remove a "
-            "title above the names of columns, or name the columns"
-        )
-    names, notes = unique(text.header or made_up(text.width))
-    if text.doubtful:
-        notes.append(
-            f"the first row was taken for names of columns, but the rows below hold "
-            f"{listed(text.doubtful)}, too: if that row holds entries, put a row of names above it"
-        )
-    source = Source(str(path), names, blocks, notes=notes, dialect=text.dialect(names))
+@contextmanager
+def _arrow_errors() -> Iterator[None]:
+    """Turn errors of the libraries into ones of Python, which are told in one line."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from None
+    except Exception as error:
+        if type(error).__module__.split(".")[0] in ("python_calamine", "pyreadstat"):
+            raise ValueError(str(error)) from None
+        raise
+    except BaseException as error:  # a panic of a library in Rust
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError("it is damaged") from None
+
+
+def _extra(name: str, what: str) -> Any:
+    """A module of the extra `files`, or one line that says what it brings."""
+    try:
+        return __import__(name)
+    except ImportError:
+        raise BackendError(f"{what} need {name}: pip install 'hopfed[files]'") from None
+
+
+# Workbooks, studies, records
+
+
+def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
+    """A sheet of a workbook: the one that is named, else the one with most cells."""
+    book = _extra("python_calamine", "workbooks").CalamineWorkbook.from_path(str(path))
+    if sheet and sheet not in book.sheet_names:
+        names = ", ".join(f"'{shown(name, 40)}'" for name in book.sheet_names[:20])
+        raise DataError(f"{path}: there is no sheet '{shown(sheet, 40)}'; there are {names}")
+    found: dict[str, list[list[Any]]] = {}
+    for name in [sheet] if sheet else book.sheet_names:
+        held = book.get_sheet_by_name(name)
+        require_memory(100 * held.total_height * held.total_width, str(path))
+        rows = held.to_python()
+        if any(cell != "" for row in rows for cell in row):
+            found[name] = rows
+    if not found:
+        raise ValueError("there is nothing in it")
+    name = max(found, key=lambda key: len(found[key]) * len(found[key][0]))
+    rows, notes = found[name], []
+    if len(found) > 1:
+        others = ", ".join(f"'{shown(key, 40)}'" for key in found if key != name)
+        notes.append(f"sheet '{shown(name, 40)}' was read; there are also {others} (--sheet)")
+    laid = layout([[spelt(c).strip() for c in row] for row in rows[:LINES]], words)
+    body = [row for row in rows[laid.above :] if any(c != "" for c in row)]
+    if not body:
+        raise DataError(f"{path}: only a header line, no examples")
+    if len(body) < len(rows) - laid.above:
+        notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
+    width = max(laid.width, len(rows[0]))
+    names = [*(laid.names or ()), *[""] * width][:width]
+    columns = [_mixed([None if row[j] == "" else row[j] for row in body]) for j in range(width)]
+    source = _of_columns(names, columns, str(path), [*notes, *laid.notes])
+    source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
 
 
-def _of_arrow(path: Path) -> Source:
-    parquet = path.suffix.lower() == ".parquet"
-    schema, batches = parquet_batches(path, PART // 4) if parquet else feather_batches(path)
-    return _of_batches(schema, batches, str(path))
+def _mixed(cells: Sequence[Any]) -> Any:
+    """Cells of any kind as an array of Arrow: numbers, truth values, dates; else as words."""
+    import pyarrow as pa
+
+    plain = [cell for cell in cells if cell is not None]
+    if any(isinstance(cell, str) for cell in plain) or len({*map(type, plain)} - {int, float}) > 1:
+        return pa.array([None if c is None else spelt(c) for c in cells], pa.string())
+    try:
+        return pa.array(cells, from_pandas=True)
+    except (pa.ArrowException, TypeError, OverflowError):
+        return pa.array([None if c is None else spelt(c) for c in cells], pa.string())
+
+
+def _of_study(path: Path, kind: str) -> Source:
+    """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
+    import pyarrow as pa
+
+    module = _extra("pyreadstat", "files of SPSS, Stata and SAS")
+    read: Callable[..., Any] = getattr(module, f"read_{kind}")
+    _, meta = read(str(path), metadataonly=True, output_format="dict")
+    names, notes = named(meta.column_names, str(path))
+    labels = [meta.variable_value_labels.get(name, {}) for name in meta.column_names]
+    size = max(1, PART // max(len(names), 1))
+
+    def column(cells: Any, known: Mapping[Any, str]) -> Any:
+        array = as_arrow(np.asarray(cells))
+        if not known:
+            return array
+        words = {spelt(value): str(text).strip() or spelt(value) for value, text in known.items()}
+        coded = array.dictionary_encode()
+        told = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
+        return pa.array(told, pa.string()).take(coded.indices)
+
+    def blocks() -> Iterator[Block]:
+        start = rows = 0
+        while not start or rows == size:
+            limits = {"row_offset": start, "row_limit": size, "output_format": "dict"}
+            with _arrow_errors():
+                data, _ = read(str(path), **limits)
+                found = [column(cells, k) for cells, k in zip(data.values(), labels, strict=True)]
+            rows = len(found[0]) if found else 0
+            start += size
+            if rows:
+                yield found
+
+    labelled = sum(map(bool, labels))
+    if labelled:
+        notes.append(f"{labelled} column(s) are read by the labels of their values")
+    guard = partial(reading, path, f"cannot be read as {path.suffix[1:]}")
+    return Source(str(path), names, lambda: pieces(blocks(), guard), notes=notes)
+
+
+def _of_records(path: Path) -> Source:
+    """A list of records in JSON, one in each line, or lists of columns."""
+    with unpacked(path) as file:
+        packed = most_of(path) < math.inf
+        data = file.read(int(most_of(path)) + 1) if packed else file.read()
+    if len(data) > most_of(path):
+        raise ValueError("it unpacks to too many bytes: unpack it first")
+    text = data.decode("utf-8-sig")
+    require_memory(20 * len(text), str(path))
+    try:
+        held = json.loads(text)
+        held = [held] if path.suffix != ".json" and isinstance(held, dict) else held
+    except json.JSONDecodeError:
+        held = [json.loads(line) for line in text.splitlines() if line.strip()]
+    if isinstance(held, dict):
+        lists = [v for v in held.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
+        held = lists[0] if len(lists) == 1 else held
+    if isinstance(held, dict) and held and all(isinstance(v, list) for v in held.values()):
+        return _of_columns(list(held), [_mixed(cells) for cells in held.values()], str(path))
+    if not isinstance(held, list) or not held or not all(isinstance(row, dict) for row in held):
+        raise DataError(f"{path}: a list of records, or of columns, is needed")
+    names = list(dict.fromkeys(name for row in held for name in row))
+    columns = [_mixed([row.get(name) for row in held]) for name in names]
+    return _of_columns(names, columns, str(path))
+
+
+# What Arrow knows
+
+
+def _of_arrow(path: Path, kind: str, size: int, groups: Sequence[int] | None = None) -> Source:
+    """A file of Arrow; of .parquet some groups of rows, if so."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    def batches() -> Iterator[Any]:
+        with opened(path) as raw:
+            if kind == "parquet":
+                file = parquet.ParquetFile(raw, read_dictionary=texts)  # long words are kept once
+                yield from file.iter_batches(rows, row_groups=groups, use_threads=False)
+            elif kind == "orc":
+                from pyarrow import orc
+
+                held = orc.ORCFile(pa.PythonFile(raw, "r"))
+                yield from (held.read_stripe(i) for i in range(held.nstripes))
+            else:
+                file = pa.ipc.open_file(pa.PythonFile(raw, "r"), options=_serial())
+                yield from (file.get_batch(k) for k in range(file.num_record_batches))
+
+    texts: list[str] = []
+    with opened(path) as raw:
+        if kind == "parquet":
+            meta = parquet.ParquetFile(raw)
+            schema, count = meta.schema_arrow, meta.metadata.num_rows
+            texts = [f.name for f in schema if pa.types.is_string(f.type)]
+        elif kind == "orc":
+            from pyarrow import orc
+
+            held = orc.ORCFile(pa.PythonFile(raw, "r"))
+            schema, count = held.schema, held.nrows
+        else:
+            schema, count = pa.ipc.open_file(pa.PythonFile(raw, "r")).schema, 0
+    _require_room(path, count * len(schema), size)
+    rows = max(1, PART // max(len(schema), 1))
+    return _of_batches(schema, _bounded(path, size, batches), str(path))
+
+
+def _serial() -> Any:
+    import pyarrow as pa
+
+    return pa.ipc.IpcReadOptions(use_threads=False)
+
+
+def _bounded(path: Path, size: int, batches: Callable[[], Iterator[Any]]) -> Any:
+    """Batches that are what they say, and no more than can be in a file."""
+
+    most = max(UNPACKED * size, ROOM)
+
+    def checked() -> Iterator[Any]:
+        entries = letters = 0
+        with _arrow_errors():
+            for batch in batches():
+                entries += batch.num_rows * batch.num_columns
+                letters += sum(c.nbytes for c in batch.columns if _is_text(c.type))
+                _require_room(path, entries, size)
+                if letters > most:
+                    raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
+                batch.validate(full=True)  # what it calls text is, and nothing leads out of it
+                yield batch
+
+    guard = partial(reading, path, f"cannot be read as {path.suffix[1:]}")
+    return lambda: pieces(checked(), guard)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
+
+
+def _require_room(path: Path, entries: int, size: int) -> None:
+    """Refuse more entries than can be in a file, or than fit in memory as bits."""
+    if entries // 8 > max(UNPACKED * size, SMALL):
+        raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
+    require_memory(entries // 4, str(path))
+
+
+def parquet_groups(path: Path) -> tuple[int, list[int]]:
+    """Columns of a .parquet file, and the rows of each of its groups."""
+    from pyarrow import parquet
+
+    with opened(path) as raw, reading(path, "cannot be read as parquet"), _arrow_errors():
+        held = parquet.ParquetFile(raw).metadata
+        rows = [held.row_group(i).num_rows for i in range(held.num_row_groups)]
+        if min(rows, default=0) < 0 or sum(rows) != held.num_rows:
+            raise ValueError("its groups have other rows than it says")
+        return held.num_columns, rows
 
 
 def of_groups(path: Path, groups: Sequence[int], what: str) -> Source:
-    """Some groups of rows of a .parquet file.
+    """Some groups of rows of a .parquet file, called `what`."""
+    with reading(path, "cannot be read as parquet"), _arrow_errors():
+        source = _of_arrow(path, "parquet", path.stat().st_size, groups)
+    source.what = what
+    return source
 
-    Parameters
-    ----------
-    path, groups : of the file, and which.
-    what : they are called.
-    """
-    return _of_batches(*parquet_batches(path, PART // 4, groups), what)
+
+def _of_folder(path: Path) -> Source:
+    """A folder of files of one kind, one below the other."""
+    from hopfed.tables.many_files import files_of
+
+    sources = [of_path(file) for file in files_of(path)]
+    first = sources[0]
+    for source in sources:
+        if set(source.names) != set(first.names):
+            raise DataError(f"{source.what}: has other columns than {first.what}")
+
+    def read() -> Iterator[Block]:
+        for source in sources:
+            places = [source.names.index(name) for name in first.names]
+            for block in source.blocks():
+                yield [block[j] for j in places]
+
+    notes = list(dict.fromkeys(line for source in sources for line in source.notes))
+    return Source(str(path), first.names, read, notes=notes)
 
 
 def _of_stream(given: Any, what: str) -> Source:
@@ -162,31 +389,44 @@ def _of_stream(given: Any, what: str) -> Source:
     import pyarrow as pa
 
     def batches() -> Iterator[Any]:
-        with arrow_errors(what):
+        with reading(what), _arrow_errors():
             yield from pa.RecordBatchReader.from_stream(given)
 
-    with arrow_errors(what):
+    with reading(what), _arrow_errors():
         schema = pa.RecordBatchReader.from_stream(given).schema
     return _of_batches(schema, batches, what)
 
 
 def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) -> Source:
-    with arrow_errors(what):  # names may be no text
-        names, notes = unique([name.strip() for name in schema.names])
+    names, notes = named(schema.names, what)
     if not names:
         raise DataError(f"{what}: there are no columns")
-    odd = {j: why for j, kind in enumerate(schema.types) if (why := unfit(kind))}
+    size = max(1, PART // len(names))
 
     def blocks() -> Iterator[Block]:
         for batch in batches():
-            size = max(1, PART // len(names))
             for start in range(0, batch.num_rows, size):
-                part = batch.slice(start, size)
-                with arrow_errors(what):
-                    columns = [kept(column) for column in part.columns]
-                yield columns
+                yield [_stored(column) for column in batch.slice(start, size).columns]
 
-    return Source(what, names, blocks, notes=notes, unfit=odd, usual=usual)
+    return Source(what, names, blocks, notes=notes)
+
+
+def _stored(array: Any) -> Any:
+    """An array of Arrow in one piece, as one of the types that it knows itself."""
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    kind = array.type
+    nested = pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type)
+    array = array.dictionary_decode() if nested else array
+    views = pa.types.is_string_view(kind) or pa.types.is_large_string(kind)
+    return array.cast(pa.string()) if views or pa.types.is_binary(kind) else array
+
+
+# What is in memory
 
 
 def as_arrow(cells: Any) -> Any:
@@ -194,76 +434,78 @@ def as_arrow(cells: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(cells, np.ma.MaskedArray):
-        return usual(pa.array(cells.data, mask=np.ma.getmaskarray(cells)))
+        return pa.array(cells.data, mask=np.ma.getmaskarray(cells))
+    if isinstance(cells, np.ndarray) and cells.dtype.byteorder not in "=|":
+        cells = cells.astype(cells.dtype.newbyteorder("="))
+    with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
+        found = pa.array(cells, from_pandas=True)
+        kind = getattr(found.type, "value_type", found.type)
+        if not isinstance(kind, pa.BaseExtensionType):  # of intervals and periods, say
+            return _stored(found)
+    gone = [cell is None or (not isinstance(cell, str) and _is_missing(cell)) for cell in cells]
+    pairs = zip(cells, gone, strict=True)
+    return pa.array([None if g else spelt(cell) for cell, g in pairs], pa.string())
+
+
+def _is_missing(cell: Any) -> bool:
+    """Whether a cell is NaN, or what pandas has for it."""
     try:
-        found = pa.array(cells)
-        return found if unfit(found.type) else usual(found)  # bytes may be no text
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())
+        return bool(cell != cell)
+    except (TypeError, ValueError):  # of pandas' NA it is not known
+        return "NA" in type(cell).__name__
 
 
-def _of_columns(names: Sequence[Any], arrays: list[Any], what: str) -> Source:
+def _of_columns(
+    names: Sequence[Any], columns: list[Any], what: str, notes: Sequence[str] = ()
+) -> Source:
     """Columns that are in memory."""
-    known, notes = unique([str(name).strip() for name in names])
-    lengths = sorted({len(array) for array in arrays})
+    known, more = named(names, what)
+    lengths = sorted({len(array) for array in columns})
     if not lengths:
         raise DataError(f"{what}: there are no columns")
     if len(lengths) > 1:
         raise DataError(f"{what}: columns must be of one length, got {lengths}")
-    odd = {j: why for j, array in enumerate(arrays) if (why := unfit(array.type))}
-    block = [kept(array) for array in arrays]
-    return Source(what, known, lambda: iter([block]), notes=notes, unfit=odd, usual=usual)
-
-
-def _is_pandas(given: Any) -> bool:
-    return type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "iloc")
+    return Source(what, known, lambda: iter([columns]), notes=[*notes, *more])
 
 
 def _of_pandas(given: Any, what: str) -> Source:
     import pandas as pd
-    import pyarrow as pa
 
     if given.ndim != 2:
         raise DataError(f"{what}: a table is needed, got a series")
-
-    def column(cells: Any) -> Any:
-        with suppress(pa.ArrowException, ValueError, TypeError, OverflowError):
-            found = pa.Array.from_pandas(cells)
-            kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
-            if not isinstance(kind, pa.BaseExtensionType):  # of intervals and periods, say
-                return found
-        pairs = zip(cells, cells.isna(), strict=True)
-        return pa.array([None if gone else str(cell) for cell, gone in pairs], pa.string())
-
-    arrays = [column(given.iloc[:, j]) for j in range(given.shape[1])]
-    arrays = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
-    source = _of_columns(list(given.columns), arrays, what)
+    columns = [as_arrow(given.iloc[:, j]) for j in range(given.shape[1])]
+    source = _of_columns(list(given.columns), columns, what)
     if not given.index.equals(pd.RangeIndex(len(given))):
         source.ids = np.array([str(name) for name in given.index], dtype=str)
     return source
 
 
 def _of_annotated(given: Any, what: str) -> Source:
-    """An AnnData: numbers with names of rows and columns."""
+    """An AnnData: numbers with names of rows and columns; backed ones are read in parts."""
     values = given.X
-    numbers = _sparse(values) if hasattr(values, "tocsr") else _numbers(np.asarray(values))
-    source = _of_numbers(numbers, what)
-    names, notes = unique([str(name) for name in given.var_names])
+    values = values.tocsr() if hasattr(values, "tocsr") else values
+    lazy = hasattr(values, "shape") and not isinstance(values, np.ndarray)
+    source = _of_numbers(_numbers(values if lazy else np.asarray(values)), what)
+    names, notes = named(list(given.var_names), what)
     source.names, source.notes = names, notes
     source.ids = np.array([str(name) for name in given.obs_names], dtype=str)
     return source
 
 
-def _sparse(given: Any) -> Numbers:
-    """A sparse matrix: what is not stored is 0."""
-    rows = given.tocsr()
+def _of_stored(path: Path) -> Source:
+    """An array in a file; a large one is read in parts."""
+    held = arrays.stored(path)
+    large = held.nbytes > arrays.LARGE and len(held.shape) > 1
+    if held.dtype.kind in "US" or not (large or path.suffix.lower() == ".zarr"):
+        with reading(path):
+            return _of_array(held.whole(str(path)), str(path))
+    width = math.prod(held.shape[1:])
 
     def parts() -> Iterator[np.ndarray]:
-        size = max(1, PART // max(rows.shape[1], 1))
-        for start in range(0, rows.shape[0], size):
-            yield rows[start : start + size].toarray()
+        for part in held.rows(max(1, 4 * PART // max(width, 1))):
+            yield part.reshape(len(part), width)
 
-    return Numbers(rows.shape, parts)
+    return _of_numbers(Numbers((held.shape[0], width), parts), str(path))
 
 
 def _of_array(given: Any, what: str) -> Source:
@@ -275,30 +517,24 @@ def _of_array(given: Any, what: str) -> Source:
     given = given if lazy or isinstance(given, np.ndarray) else to_host(given)
     if given.ndim < 2:
         raise DataError(f"{what}: examples must be rows of a table, got {given.ndim} axes")
-    words = isinstance(given, np.ndarray) and (
-        given.dtype.kind in "US" or (given.dtype.kind == "O" and _holds_words(given))
-    )
-    if not words:
+    kind = given.dtype.kind
+    if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
         return _of_numbers(_numbers(given), what)
     flat = given.reshape(len(given), -1)
-    arrays = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
-    return _of_columns(made_up(len(arrays)), arrays, what)
-
-
-def _holds_words(array: np.ndarray) -> bool:
-    return any(isinstance(cell, str) for cell in array.flat)
+    columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
+    return _of_columns([""] * len(columns), columns, what)
 
 
 def _numbers(given: Any) -> Numbers:
-    """Numbers of an array; one that is not in memory is read in parts."""
+    """Numbers of an array, dense or sparse, in which what is not stored is 0, in memory or not."""
     m, n = given.shape[0], math.prod(given.shape[1:])
 
     def parts() -> Iterator[np.ndarray]:
         size = max(1, PART // max(n, 1))
         for start in range(0, m, size):
             part = given[start : start + size]
-            part = part if isinstance(part, np.ndarray) else np.asarray(part)
-            yield part.reshape(len(part), -1)
+            part = part.toarray() if hasattr(part, "toarray") else part
+            yield (part if isinstance(part, np.ndarray) else np.asarray(part)).reshape(-1, n)
 
     return Numbers((m, n), parts, given.reshape(m, n) if isinstance(given, np.ndarray) else None)
 
@@ -311,11 +547,12 @@ def _of_numbers(numbers: Numbers, what: str) -> Source:
     rows, columns = numbers.shape
     if not rows:
         raise DataError(f"{what}: there are no rows in it, of {columns:,} column(s)")
-    require_memory(NAME * columns, f"{what}: names of {columns:,} columns")
-    return Source(what, made_up(columns), blocks, numbers=numbers)
+    require_memory(NAME // 4 * columns, f"{what}: names of {columns:,} columns")
+    names = tuple(f"column {j}" for j in range(1, columns + 1))
+    return Source(what, names, blocks, numbers=numbers)
 
 
-def rows_of(given: Any, what: str) -> np.ndarray:
+def _rows_of(given: Any, what: str) -> np.ndarray:
     """Return lists of rows as an array: of numbers, or of objects where there are words or None."""
     try:
         rows = [list(row) for row in given]
@@ -324,18 +561,56 @@ def rows_of(given: Any, what: str) -> np.ndarray:
         raise DataError(f"{what}: neither a path nor rows of a table: {kind}") from None
     for k, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
-            raise DataError(f"{what}: columns changed from {len(rows[0])} to {len(row)} at row {k}")
+            raise DataError(f"{what}: row {k} has {len(row)} cells instead of {len(rows[0])}")
     array = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
     for k, row in enumerate(rows):
         for j, cell in enumerate(row):
             array[k, j] = cell
-    objects = any(cell is None or isinstance(cell, str) for cell in array.flat)
-    return array if objects else _plain(array, rows)
+    if not any(cell is None or isinstance(cell, str) for cell in array.flat):
+        with suppress(ValueError, TypeError):
+            found = np.array(rows)
+            return found if found.ndim >= 2 else array
+    return array
 
 
-def _plain(array: np.ndarray, rows: list[list[Any]]) -> np.ndarray:
-    try:
-        found = np.array(rows)
-    except (ValueError, TypeError):
-        return array
-    return found if found.ndim >= 2 else array
+def read_numbers(path: str | Path, gaps: bool = False) -> np.ndarray:
+    """Read the numbers in a file as they stand, (M, ...), float64 if it is a text.
+
+    Parameters
+    ----------
+    path : .npy, .npz, .h5, .zarr, or a text such as .csv.
+    gaps : whether cells of a text may be missing; they are NaN then.
+
+    Raises
+    ------
+    DataError : the file is missing, empty, of unknown format, or holds a word.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/means.npy", [[0.5, -0.5]])
+    ...     read_numbers(f"{folder}/means.npy").tolist()
+    [[0.5, -0.5]]
+    """
+    path = Path(path)
+    if path.suffix.lower() in arrays.ENDINGS:
+        return arrays.stored(path).whole(str(path))
+    parts: list[np.ndarray] = []
+    for block in of_path(path).blocks():
+        before = sum(map(len, parts))
+        columns = []
+        for j, array in enumerate(block, start=1):
+            words, places = distinct(array)
+            found = [number(word) for word in words]
+            gone = [(gaps and token(w) in MISSING) or token(w) == "nan" for w in words]
+            fits = [v is not None or none for v, none in zip(found, gone, strict=True)]
+            odd = ~np.array([*fits, gaps])[places]
+            if odd.any():
+                row = int(odd.argmax())
+                word = shown(words[places[row]].strip(), 40) if places[row] >= 0 else ""
+                what = f"'{word}' is not a number" if word else "there is no number"
+                raise DataError(f"{path}: row {before + row + 1}, column {j}: {what}")
+            columns.append(np.array([*found, None], float)[places])
+        parts.append(np.stack(columns, axis=1))
+    return np.concatenate(parts)

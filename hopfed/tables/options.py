@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hopfed._lib.settings import require
-from hopfed.data.arrow_cells import number
 from hopfed.errors import shown
-from hopfed.tables.vocabulary import GONE, canonical
+from hopfed.tables.words import GONE, canonical, number
 
 HOW = "median, mean, a number such as 20.5, quantile:Q, or levels for a column of each"
 COLUMN_OF = ("category", "answers")  # what a column may be said to be one of
-NAMED = 50  # columns that a line names for somebody to repeat
+NAMED = 500  # columns that a line names for somebody to repeat
 _SPELT = {"true": 1, "+1": 1, "1": 1, "false": -1, "-1": -1, "missing": 0, "0": 0}
 
 
@@ -74,85 +73,63 @@ class Choices:
         return HOW if self.by_rows else "a number such as 20.5"
 
     def called(self, name: str) -> str:
-        """Return the name of a choice as the caller knows it: an option or an argument.
-
-        Examples
-        --------
-        >>> Choices().called("words"), Choices(options=True).called("words")
-        ('words', '--words')
-        """
+        """Return the name of a choice as the caller knows it: an option or an argument."""
         return f"--{name}" if self.options else name
 
-    def leaving(self, names: Sequence[str]) -> str:
-        """Return what the caller writes to leave columns out.
-
-        Examples
-        --------
-        >>> Choices().leaving(["a", "b"]), Choices(options=True).leaving(["a", "b c"])
-        ("ignore=['a', 'b']", "--ignore 'a,b c'")
-        """
-        held = [shown(name, 200) for name in names[:NAMED]]
-        more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-        if not self.options:
-            return f"ignore={held}{more}"
-        plain = [name for name in held if "," not in name]
-        parts = [",".join(plain)] if plain else []
-        parts += [name for name in held if "," in name]
-        return " ".join(f"--ignore {shlex.quote(part)}" for part in parts) + more
-
-    def naming(self, name: str) -> str:
-        """Return what the caller writes to say that a column names the rows.
-
-        Examples
-        --------
-        >>> Choices(options=True).naming("person")
-        '--id person'
-        """
-        text = shown(name, 200)
-        return f"--id {shlex.quote(text)}" if self.options else f"id={text!r}"
-
-    def meaning(self, signs: Mapping[str, int], column: str = "") -> str:
-        """Return what the caller writes to say what words stand for.
+    def give(
+        self,
+        *,
+        ignore: Sequence[str] = (),
+        words: Mapping[str, Any] | None = None,
+        binarize: Any = None,
+        id: str | None = None,  # noqa: A002
+    ) -> str:
+        """Return what the caller writes to say something of a table.
 
         Parameters
         ----------
-        signs : word -> +1, -1 or 0 (missing).
-        column : that alone is meant; all of them when left out.
+        ignore, words, binarize, id : as of this class; a sign of 0 is "missing".
 
         Examples
         --------
-        >>> Choices(options=True).meaning({"1": 1, "2": -1}), Choices().meaning({"1": 1, "9": 0})
-        ('--words 1=+1,2=-1', "words={'1': 1, '9': 'missing'}")
-        >>> Choices(options=True).meaning({"-99": 0}, "kg")
-        '--words kg=-99=missing'
+        >>> told = {"9": 0, "kg": {"-99": 0}, "tree": "category"}
+        >>> Choices(options=True).give(ignore=["a", "b c"], words=told, binarize="median")
+        "--words 9=missing,kg=-99=missing,tree=category --binarize median --ignore 'a,b c'"
+        >>> Choices().give(words={"1": 1, "9": 0}, binarize={"kg": 1.5}, id="person")
+        "words={'1': 1, '9': 'missing'}, binarize={'kg': 1.5}, id='person'"
         """
+        more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
+        out = [shown(name, 200) for name in ignore[:NAMED]]
+        plain: dict[str, Any] = {}
+        for key, value in (words or {}).items():
+            own = isinstance(value, Mapping)
+            signs = {shown(w, 200): s or "missing" for w, s in value.items()} if own else value
+            plain[shown(key, 200)] = signs or "missing"
         if not self.options:
-            own = {shown(w, 200): sign or "missing" for w, sign in signs.items()}
-            return f"words={ {shown(column, 200): own} if column else own }"
-        lead = f"{shown(column, 200)}=" if column else ""
-        told = {word: f"{sign:+d}" if sign else "missing" for word, sign in signs.items()}
-        text = ",".join(f"{lead}{shown(word, 200)}={sign}" for word, sign in told.items())
-        return f"--words{'=' if text.startswith('-') else ' '}{shlex.quote(text)}"
-
-    def calling(self, kind: str, *names: str) -> str:
-        """Return what the caller writes to say what columns are made of.
-
-        Parameters
-        ----------
-        kind : "category" or "answers".
-        names : of the columns.
-
-        Examples
-        --------
-        >>> Choices(options=True).calling("answers", "way"), Choices().calling("answers", "way")
-        ('--words way=answers', "words={'way': 'answers'}")
-        >>> Choices(options=True).calling("category", "a", "b")
-        '--words a=category,b=category'
-        """
-        held = {shown(name, 200): kind for name in names[:NAMED]}
-        if not self.options:
-            return f"words={held}"
-        return f"--words {shlex.quote(','.join(f'{name}={kind}' for name in held))}"
+            cut = {shown(k, 200): v for k, v in binarize.items()} if _is_map(binarize) else binarize
+            parts = [f"words={plain}"] if plain else []
+            parts += [f"binarize={cut!r}"] if cut else []
+            parts += [f"ignore={out}{more}"] if out else []
+            return ", ".join(parts + ([f"id={shown(id, 200)!r}"] if id is not None else []))
+        told = []
+        for key, value in plain.items():
+            pairs = value.items() if _is_map(value) else [("", value)]
+            for word, sign in pairs:
+                lead = f"{key}={word}" if _is_map(value) else key
+                told.append(f"{lead}={sign:+d}" if isinstance(sign, int) else f"{lead}={sign}")
+        parts = []
+        if told:
+            text = ",".join(told)
+            parts.append(f"--words{'=' if text.startswith('-') else ' '}{shlex.quote(text)}")
+        cuts = binarize if _is_map(binarize) else {} if binarize is None else {"": binarize}
+        for name, how in cuts.items():
+            text = f"{shown(name, 200)}={how}" if name else str(how)
+            parts.append(f"--binarize {shlex.quote(text)}")
+        commas = [[name] for name in out if "," in name]
+        for group in [[name for name in out if "," not in name], *commas]:
+            parts += [f"--ignore {shlex.quote(','.join(group))}"] if group else []
+        parts += [f"--id {shlex.quote(shown(id, 200))}"] if id is not None else []
+        return " ".join(parts) + more
 
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.
@@ -197,19 +174,6 @@ class Choices:
     def cuts_all(self, column: str) -> bool:
         """Whether the numbers of a column are cut as all others are, and not by its own name."""
         return column not in self._cuts() and "" in self._cuts()
-
-    def cutting(self, column: str) -> str:
-        """Return what the caller writes to say where one column is cut.
-
-        Examples
-        --------
-        >>> Choices(options=True).cutting("kg"), Choices().cutting("kg")
-        ('--binarize kg=1.5', "binarize={'kg': 1.5}")
-        """
-        text = shown(column, 200)
-        if self.options:
-            return f"--binarize {shlex.quote(f'{text}=1.5')}"
-        return f"binarize={{{text!r}: 1.5}}"
 
     def named(self) -> set[str]:
         """Names of columns that are mentioned."""

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.memory_limits import require_memory
-from hopfed.data.arrow_cells import Cells, as_numbers, measured
-from hopfed.errors import DataError, shown
+from hopfed._lib.settings import require
+from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.coding import UNKNOWN, Code, Coding
-from hopfed.tables.refusals import Unknown, unknown_words
-from hopfed.tables.sources import Source
-from hopfed.tables.table import SHOWN, is_made_up, listed, misspelt
-from hopfed.tables.thousands import Points, doubtful, why_doubtful
-from hopfed.tables.vocabulary import GONE, MISSING, canonical
+from hopfed.tables.held import MOST, doubtful, why_doubtful
+from hopfed.tables.options import Choices
+from hopfed.tables.source import Source
+from hopfed.tables.table import is_made_up, listed, misspelt
+from hopfed.tables.words import (
+    GONE,
+    MISSING,
+    UNSAID,
+    Cells,
+    as_numbers,
+    canonical,
+    meanings,
+    number,
+    outsiders,
+)
 
 ROOM = 1 << 29  # bytes that names of rows may take in any case
 SPREAD = 64  # bytes for each letter of them that they may take beyond
+SHOWN = 10  # columns of which an error has a line
+WORDS = 5  # words of a column that it names
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """What a coding does not know of a column: row and words, the first of them first, and why."""
+
+    name: str
+    row: int
+    words: tuple[str, ...]
+    why: str
+    signed: bool
 
 
 class Packing:
@@ -51,12 +77,11 @@ class Packing:
         self._ids: list[str] = []
         self._letters = 0
         self._gathered = Gathered(source.what, most)
-        self._points = {
-            j: points
-            for name, code, j in zip(coding.names, coding.codes, self.places, strict=True)
-            if judge and j is not None and code.kind == "number"
-            if (points := Points.of(source.dialect, name)) is not None
-        }
+        self._points: dict[int, Counter[str]] = {}
+        if judge and pointed(source) is not None:
+            pairs = zip(coding.codes, self.places, strict=True)
+            cut = (j for code, j in pairs if code.kind == "number" and j not in source.commas)
+            self._points = {j: Counter() for j in cut if j is not None}
 
     @property
     def lacking(self) -> list[str]:
@@ -65,32 +90,32 @@ class Packing:
 
     def packed(self, cells: list[Cells]) -> PackedBits | MaskedBits:
         """Pack the rows of a block."""
-        for place, points in self._points.items():
-            self._points[place] = points.after_cells(cells[place].array)
-        triples = zip(self.coding.names, self.coding.codes, self.places, strict=True)
+        for j, words in self._points.items():
+            if len(words) <= MOST:
+                words.update(cells[j].words)
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
         unknown: list[Unknown] = []
-        for name, code, j in triples:
+        for name, code, j in zip(self.coding.names, self.coding.codes, self.places, strict=True):
             part = self._column(name, code, None if j is None else cells[j], rows)
             if isinstance(part, Unknown):
                 unknown.append(part)
             else:
                 parts.append(part)
         if unknown:
-            raise unknown_words(self.source.what, unknown)
-        codes = np.concatenate(parts).T
-        self._count += len(codes)
-        gone = codes == GONE
-        signs = kernels.pack(codes > 0)
-        return MaskedBits(signs, kernels.pack(~gone)) if gone.any() else signs
+            raise _unknown_words(self.source.what, unknown)
+        codes = np.concatenate(parts)
+        self._count += codes.shape[1]
+        signs, gone = kernels.pack(codes.T > 0), codes == GONE
+        return MaskedBits(signs, kernels.pack(~gone.T)) if gone.any() else signs
 
     def judge(self) -> None:
         """Refuse numbers whose points may be of thousands, once all rows were seen."""
-        doubts = doubtful(self._points.values())
-        for (j, points), word in zip(self._points.items(), doubts, strict=True):
+        sure = bool(pointed(self.source))
+        doubts = doubtful([words.keys() for words in self._points.values()], sure)
+        for j, word in zip(self._points, doubts, strict=True):
             if word:
-                name, why = shown(self.source.names[j], 60), why_doubtful(word, points.sure)
+                name, why = shown(self.source.names[j], 60), why_doubtful(word, sure)
                 raise DataError(f"{self.source.what}: column '{name}' {why}")
 
     def add(self, cells: list[Cells]) -> None:
@@ -138,20 +163,21 @@ class Packing:
         if cells is None:
             return np.full((code.width, rows), GONE, np.int8)
         if code.kind == "number":
-            values = as_numbers(cells.array, MISSING | {word for word, _ in code.words}, sides=True)
+            missing = MISSING | UNSAID | {word for word, _ in code.words}
+            values = as_numbers(cells.array, missing)
             if values is not None:
                 above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
                 above[np.isnan(values)] = GONE
                 return above[None]
-            known = {word for word, _ in code.words} | MISSING
-            fits = [canonical(w) in known or measured(w) is not None for w in cells.words]
+            fits = [canonical(w) in missing or number(w) is not None for w in cells.words]
             entries = np.where(fits, 0, UNKNOWN)[None]
         else:
             entries = code.entries(cells.words)
         odd = np.flatnonzero((entries == UNKNOWN).any(axis=0))
+        odd = odd[np.isin(odd, cells.places)] if len(odd) else odd
         if len(odd):
             row = int(np.flatnonzero(np.isin(cells.places, odd))[0])
-            order = dict.fromkeys([int(cells.places[row]), *odd[:SHOWN].tolist()])
+            order = dict.fromkeys([int(cells.places[row]), *odd[:WORDS].tolist()])
             words = tuple(cells.words[k].strip() for k in order)
             why = f"was not there when the coding was made: {shown(code)}"
             if code.kind == "number":
@@ -159,6 +185,13 @@ class Packing:
             return Unknown(name, self._count + row + 1, words, why, code.kind == "words")
         none = np.full((len(entries), 1), GONE, np.int8)
         return np.hstack([entries, none])[:, cells.places]
+
+
+def pointed(source: Source) -> bool | None:
+    """Whether a file has decimal commas; None where points in numbers are decimal ones."""
+    if source.commas:
+        return True
+    return False if source.dialect.delimiter == ";" else None
 
 
 def _places(source: Source, coding: Coding) -> list[int | None]:
@@ -174,3 +207,97 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
     more = [name for name in source.names if name not in {*coding.names, *coding.ids}]
     way = misspelt(more, lacks) or "; add them with blank cells, which are missing"
     raise DataError(f"{source.what}: lacks the column(s) {listed(lacks)}{way}")
+
+
+def _unknown_words(what: str, columns: list[Unknown]) -> ColumnsError:
+    """Return the error about all columns that hold words that a coding does not know."""
+    lines = [f"{what}: {len(columns):,} column(s) hold words that are not known:"]
+    for each in columns[:SHOWN]:
+        some = ", ".join(f"'{shown(word, 40)}'" for word in each.words[1:])
+        more = f" (and {some})" if some else ""
+        word = shown(each.words[0], 40)
+        lines.append(
+            f"  row {each.row}, column '{shown(each.name, 60)}': '{word}'{more} {each.why}"
+        )
+    if len(columns) > SHOWN:
+        lines.append(f"  and so {len(columns) - SHOWN:,} columns more")
+    words = list(dict.fromkeys(word for each in columns for word in each.words))
+    signed = all(each.signed for each in columns)
+    ways = _signs({canonical(word) for word in words}) if signed else []
+    if ways:
+        said = " or ".join(Choices(options=True).give(words=signs) for signs in ways)
+        lines.append(f"say what they stand for: {said} ({Choices().give(words=ways[0])})")
+    else:
+        told = dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)
+        some = dict(list(told.items())[:1])
+        lines.append(
+            f"if there is no answer, read them as missing: {Choices(options=True).give(words=told)}"
+            f" ({Choices().give(words=some)}{' and so on' if len(told) > 1 else ''})"
+        )
+    return ColumnsError("\n".join(lines), tuple(each.name for each in columns))
+
+
+def _signs(words: set[str]) -> list[dict[str, int]]:
+    """What words of yes and no may stand for, others being missing; 1 and 2 may be either.
+
+    Where 2 is new, and 1 is not, it is the other one, or a code of no answer beside 0 and 1.
+    """
+    held = words & {"-1", "0", "1", "2"}
+    gone = dict.fromkeys(sorted(outsiders(words) - held), GONE)
+    if held == {"2"}:
+        return [{"2": sign} | gone for sign in (-1, GONE)]
+    if held in ({"1", "2"}, {"1"}):
+        both = ({w: s if w == "1" else -s for w in sorted(held)} for s in (1, -1))
+        return [signs | gone for signs in both]
+    if "-1" in held and "2" not in held:
+        return [{word: int(word) for word in sorted(held)} | gone]
+    known = meanings([words - gone.keys()])
+    if known is None:
+        return []
+    return [{word: known[word] for word in sorted(words - gone.keys())} | gone]
+
+
+def with_words(coding: Coding, given: Choices) -> Coding | None:
+    """Return a coding that knows more words; None if more was said than words, or in vain.
+
+    Words for no entry are so in every column; those for +1 and -1 in the columns of words. What a
+    word stands for already stays so.
+
+    Parameters
+    ----------
+    coding : of archetypes.
+    given : what was told of a table.
+
+    Raises
+    ------
+    ArgumentError : a word is +1 in the coding and was told to be -1, or the other way round.
+
+    Examples
+    --------
+    >>> coding = Coding(("tea",), (Code("words", (("no", -1), ("yes", 1))),))
+    >>> with_words(coding, Choices(words={"9": None, "1": 1})).codes[0].codes(["9", "1"]).tolist()
+    [0, 1]
+    >>> with_words(coding, Choices(words={"9": None}, ignore="tea")) is None
+    True
+    """
+    given = given.among(coding.names)
+    nothing: dict[str, Any] = {"id": None, "ignore": (), "binarize": None, "kinds": {}}
+    only_words = replace(given, words=None) == replace(given, words=None, **nothing)
+    if not given.words or not only_words or given.named() - set(coding.names):
+        return None
+    signed = {w for name in coding.names for w, sign in given.signs(name).items() if sign != GONE}
+    codes = []
+    for name, code in zip(coding.names, coding.codes, strict=True):
+        signs = {w: s for w, s in given.signs(name).items() if s == GONE or code.kind == "words"}
+        for word, sign in code.words:
+            require(
+                signs.get(word, GONE) * sign >= 0,
+                given.called("words"),
+                f"for other words than '{shown(word, 40)}', which is {sign:+d} in "
+                f"'{shown(name, 60)}'",
+                f"{shown(word, 40)}={signs.get(word, GONE):+d}",
+            )
+        signed -= signs.keys()
+        fresh = [(word, sign) for word, sign in signs.items() if word not in dict(code.words)]
+        codes.append(replace(code, words=(*code.words, *fresh)))
+    return None if signed else replace(coding, codes=tuple(codes))

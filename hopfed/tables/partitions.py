@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,26 +19,24 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
-from hopfed.data.arrow_cells import Cells
-from hopfed.data.chunks import Chunks
-from hopfed.data.readers import PREFERRED, not_binary
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.partitions import Partitioned
-from hopfed.tables.arrays import PART, check_width
-from hopfed.tables.arrow_files import parquet_groups
-from hopfed.tables.choosing_codings import Decider
+from hopfed.tables import arrays
+from hopfed.tables.choosing import Decider
 from hopfed.tables.coding import Coding
-from hopfed.tables.contents import Contents
-from hopfed.tables.formats import ARRAYS, of_groups, source_of
+from hopfed.tables.examples import not_binary
+from hopfed.tables.formats import of_groups, parquet_groups, source_of
+from hopfed.tables.held import Held
 from hopfed.tables.many_files import files_of
-from hopfed.tables.odd_columns import oddities
 from hopfed.tables.options import Choices
-from hopfed.tables.packing import Packing
-from hopfed.tables.sources import Source
+from hopfed.tables.packing import Packing, pointed
+from hopfed.tables.remarks import oddities
+from hopfed.tables.source import Source
 from hopfed.tables.table import Table, made_up, places_of
-from hopfed.tables.vocabulary import canonical
+from hopfed.tables.words import Cells
 
+PART = 1 << 24  # entries of a partition of a large file
 Bits = PackedBits | MaskedBits
 
 
@@ -121,15 +118,13 @@ def _parts_of_path(path: str) -> list[_Part]:
 def _parts_of_file(path: str) -> list[_Part]:
     ending = Path(path).suffix.lower()
     if ending == ".zarr":
-        held = Chunks(Path(path), PREFERRED)
-        check_width(held.shape, held.size, path)
-        width = math.prod(held.shape[1:])
-        rows = max(PART // max(width * held.rows, 1), 1) * held.rows
+        held = arrays.stored(Path(path))
+        rows = max(PART // max(math.prod(held.shape[1:]) * held.chunk, 1), 1) * held.chunk
         cuts = pairwise([*range(0, held.shape[0], rows), held.shape[0]])
         return [_Part(f"{path}, row {a + 1} on", _Stored(path, a, b), True) for a, b in cuts]
     if ending == ".parquet":
         return _parts_of_parquet(path)
-    return [_Part(path, path, ending in ARRAYS)]
+    return [_Part(path, path, ending in arrays.ENDINGS)]
 
 
 def _parts_of_parquet(path: str) -> list[_Part]:
@@ -167,8 +162,8 @@ class _Stored:
     stop: int
 
     def read(self) -> np.ndarray:
-        held = Chunks(Path(self.path), PREFERRED)
-        found = np.concatenate(list(held.parts(PART, self.start, self.stop)))
+        held = arrays.stored(Path(self.path))
+        found = np.concatenate(list(held.rows(PART, self.start, self.stop)))
         return found.reshape(len(found), -1)
 
 
@@ -236,8 +231,8 @@ class _Looked:
 
     what: str
     names: tuple[str, ...]
-    contents: list[Contents]
-    unfit: dict[int, str]
+    held: list[Held]
+    commas: bool | None
     notes: list[str]
 
 
@@ -247,7 +242,7 @@ def _coded(parts: Sequence[_Part], choices: Choices, coding: Coding | None) -> T
     if coding is None:
         look = dask.delayed(_looked, pure=False)
         found = dask.compute(*(look(part.given, part.what, choices) for part in parts))
-        coding, notes = _decided(parts, found, choices)
+        coding, notes = _decided(found, choices)
     pack = dask.delayed(_packed_by, pure=False)
     rows = Partitioned.of([pack(part.given, part.what, choices, coding) for part in parts])
     return _table(rows, coding, notes)
@@ -256,44 +251,25 @@ def _coded(parts: Sequence[_Part], choices: Choices, coding: Coding | None) -> T
 def _looked(given: Any, what: str, choices: Choices) -> _Looked:
     source = _opened(given, what, choices)
     choices = choices.among(source.names)
-    held = [Contents.of(choices, name, source.dialect) for name in source.names]
+    held = [Held.of(choices, name) for name in source.names]
     for block in source.blocks():
-        for contents, array in zip(held, block, strict=True):
-            contents.add(Cells(array))
-    return _Looked(source.what, source.names, held, source.unfit, source.notes)
+        for column, array in zip(held, block, strict=True):
+            column.add(Cells(array))
+    return _Looked(source.what, source.names, held, pointed(source), source.notes)
 
 
-def _decided(
-    parts: Sequence[_Part], found: Sequence[_Looked], choices: Choices
-) -> tuple[Coding, list[str]]:
+def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[str]]:
     """A coding from what all partitions hold; they are one table."""
-    full = [one for one in found if any(c.rows for c in one.contents)] or list(found[:1])
+    full = [one for one in found if any(h.rows for h in one.held)] or list(found[:1])
     first = full[0]
     places = [places_of(one.names, first.names, one.what, first.what) for one in full]
-    held = [[one.contents[j] for j in place] for one, place in zip(full, places, strict=True)]
-    together = [Contents.together(column) for column in zip(*held, strict=True)]
+    held = [[one.held[j] for j in place] for one, place in zip(full, places, strict=True)]
+    together = [Held.together(column) for column in zip(*held, strict=True)]
     for column in together:
         column.different &= column.many or len(column.words) == column.rows
-    where = partial(_where, parts, first.names, choices)
-    decision = Decider([first.what], first.names, [together], choices, where, first.unfit).decide()
+    commas = first.commas
+    decision = Decider([first.what], first.names, [together], choices, [commas]).decide()
     return decision.coding, [*first.notes, *decision.notes]
-
-
-def _where(
-    parts: Sequence[_Part], names: Sequence[str], choices: Choices, j: int, word: str
-) -> tuple[str, int]:
-    """Partition, and row in it, in which column j first holds a word."""
-    find = dask_itself().delayed(_row_of, pure=False)
-    for part in parts:
-        row = find(part.given, part.what, choices, names[j], word).compute()
-        if row:
-            return part.what, row
-    return parts[0].what, 0
-
-
-def _row_of(given: Any, what: str, choices: Choices, name: str, word: str) -> int:
-    source = _opened(given, what, choices)
-    return source.row_of(source.names.index(name), lambda said: canonical(said) == word)
 
 
 def _packed_by(given: Any, what: str, choices: Choices, coding: Coding) -> Bits:

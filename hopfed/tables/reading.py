@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,25 +12,23 @@ from typing import Any
 
 from hopfed import kernels
 from hopfed._lib.settings import require
-from hopfed.data.arrow_cells import Cells
-from hopfed.data.readers import as_examples, not_binary
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.aligning import aligned_sources, check_joined, lacking
 from hopfed.tables.arrays import LARGE
-from hopfed.tables.choosing_codings import Decider, Decision
+from hopfed.tables.choosing import Decider, Decision
 from hopfed.tables.coding import Coding
-from hopfed.tables.contents import Contents
+from hopfed.tables.examples import as_examples, not_binary
 from hopfed.tables.formats import source_of
-from hopfed.tables.further_words import with_words
-from hopfed.tables.odd_columns import oddities
+from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
-from hopfed.tables.packing import Packing
+from hopfed.tables.packing import Packing, pointed, with_words
 from hopfed.tables.partitions import is_partitioned, read_partitions
-from hopfed.tables.sources import Numbers, Source
+from hopfed.tables.remarks import oddities
+from hopfed.tables.source import Numbers, Source
 from hopfed.tables.table import Table, is_made_up, matched, places_of
-from hopfed.tables.vocabulary import canonical
+from hopfed.tables.words import Cells
 
 
 def read_table(
@@ -50,10 +50,12 @@ def read_table(
 
     Parameters
     ----------
-    source : path of a file (.csv, .tsv, both also .gz; .parquet, .feather, .arrow, .npy, .npz, .h5,
-        .zarr), a frame of pandas, polars or Arrow, an AnnData, a mapping from names to columns, an
-        array, dense or sparse, or rows in lists; or an array or a frame of Dask, whose bits stay on
-        its workers.
+    source : path of a file of text (.csv, .tsv, .txt; packed as .gz, .bz2, .xz, .zst or .zip), a
+        workbook (.xlsx, .xls, .ods; a sheet of it as "book.xlsx:Sheet 2"), a file of SPSS, Stata or
+        SAS (.sav, .por, .dta, .xpt, .sas7bdat), .json, .jsonl, .parquet, .feather, .arrow, .orc,
+        .npy, .npz, .h5 or .zarr; a frame of pandas, polars or Arrow, an AnnData, a mapping from
+        names to columns, an array, dense or sparse, or rows in lists; or an array or a frame of
+        Dask, whose bits stay on its workers.
     id : name of the column that names the rows; "" for none, one is looked for when left out.
     ignore : names of columns to leave out, such as labels; or one such name.
     words : word -> True (+1), False (-1) or None (missing), for words that are not known; name of
@@ -84,7 +86,15 @@ def read_table(
         coding = with_words(coding, Choices(words=words))
         rule = "for missing entries, or words of columns of words, beside a coding"
         require(coding is not None, "words", rule, words)
-    return read_tables([source], choices=choices, coding=coding, memory=memory)[0]
+    [table] = read_tables([source], choices=choices, coding=coding, memory=memory)
+    for line in table.notes:
+        if line.startswith("0 is missing"):
+            warnings.warn(f"{_what(source)}: {line}", stacklevel=2)
+    return table
+
+
+def _what(source: Any) -> str:
+    return str(source) if isinstance(source, str | os.PathLike) else "examples"
 
 
 def read_tables(
@@ -197,25 +207,20 @@ def _decided(
     names = sources[0].names
     choices = choices.among(names)
     places = [places_of(s.names, names, s.what, sources[0].what) for s in sources]
-    parts = [[Contents.of(choices, name, s.dialect) for name in names] for s in sources]
+    parts = [[Held.of(choices, name) for name in names] for _ in sources]
+    whats, commas = [source.what for source in sources], [pointed(source) for source in sources]
 
     def decide() -> Decision:
-        whats = [source.what for source in sources]
-        return Decider(whats, names, parts, choices, where, sources[0].unfit).decide()
-
-    def where(j: int, word: str) -> tuple[str, int]:
-        for source, place in zip(sources, places, strict=True):
-            row = source.row_of(place[j], lambda said: canonical(said) == word)
-            if row:
-                return source.what, row
-        return sources[0].what, 0
+        return Decider(whats, names, parts, choices, commas).decide()
 
     packing = None
+    left = {names.index(name) for name in choices.ignore if name in names}
     for source, place, held in zip(sources, places, parts, strict=True):
         for first, block in zip(chain([True], repeat(False)), source.blocks(), strict=False):
             cells = [Cells(array) for array in block]
-            for contents, j in zip(held, place, strict=True):
-                contents.add(cells[j])
+            for k, (column, j) in enumerate(zip(held, place, strict=True)):
+                if k not in left:
+                    column.add(cells[j])
             if first and len(sources) == 1:
                 packing = _begun(source, decide, most)
             packing = _packed_on(packing, cells)
@@ -270,17 +275,21 @@ def _table(packing: Packing, notes: Sequence[str], least: int) -> Table:
 
 
 def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
-    """Pack an array of +-1, 0/1 or booleans, as `hopfed.data.readers` does."""
+    """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
     packed, minus = numbers.whole, False
     if packed is None or getattr(packed, "nbytes", 0) > min(LARGE, most or LARGE):
         packed, minus = _packed(source, most)
     rows: PackedBits | MaskedBits | Reread = packed
     if not isinstance(packed, Reread):
         rows = as_examples(packed, name=source.what, gaps=True)
+    zeros = False
     if isinstance(rows, MaskedBits) and not isinstance(packed, MaskedBits):
         minus = any((part == -1).any() for part in numbers.parts())
+        zeros = minus and any((part == 0).any() for part in numbers.parts())
     coding = Coding.of_bits(source.names, minus)
     notes = (*source.notes, *oddities(rows, coding))
+    if zeros:
+        notes = (*notes, "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}")
     return Table(rows, source.names, source.ids, coding, notes)
 
 

@@ -15,8 +15,8 @@ import hopfed
 from hopfed import Archetypes
 from hopfed.archetypes import assignment
 from hopfed.archetypes.completion import filled
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, DataError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import PackedBits, pack_masked
 from hopfed.theory.assignment import assign as predicted
 from hopfed.theory.graded import Classes

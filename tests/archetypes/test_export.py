@@ -7,7 +7,7 @@ import pytest
 
 import hopfed
 from hopfed.archetypes.export import report_of
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from hopfed.archetypes.joint_diagonalization import (
 )
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
 from hopfed.recovery.recover import recover
 from hopfed.spectral.eigenpairs import eigenpairs

@@ -8,8 +8,8 @@ import hopfed
 from hopfed.archetypes import published
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.published import published_patterns
-from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
+from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator

@@ -15,7 +15,7 @@ from hopfed.archetypes.selection import (
     select,
 )
 from hopfed.archetypes.subspace import Subspace
-from hopfed.data.channel import rademacher
+from hopfed.hopfield.channel import rademacher
 from hopfed.theory.resolution import expected_overlap
 
 
@@ -50,7 +50,7 @@ def test_exact_binary_combinations_of_correlated_archetypes_are_dropped():
     rng = np.random.default_rng(1)
     a, b, c = rademacher(3, 600, rng)
     xi = np.stack([a, b, c, -(a * b * c)]).astype(np.int8)
-    from hopfed.data.channel import draw_examples
+    from hopfed.hopfield.channel import draw_examples
 
     space = subspace(draw_examples(xi, 3000, 0.8, rng)[0])
     false = ((xi * [[1], [1], [1], [-1]]).sum(axis=0) // 2).astype(np.int8)
@@ -63,7 +63,7 @@ def test_merge_takes_one_of_each_sign_and_keeps_likenesses():
     xi, eta = sample(3, 300, 2000, 0.8, 2)
     like = xi[0].copy()
     like[:10] *= -1  # 93% alike, an archetype of its own
-    from hopfed.data.channel import draw_examples
+    from hopfed.hopfield.channel import draw_examples
 
     both = np.vstack([xi, like])
     eta = draw_examples(both, 3000, 0.8, np.random.default_rng(3))[0]

@@ -12,8 +12,8 @@ import hopfed
 from hopfed.archetypes import storage
 from hopfed.archetypes.export import report_of, table_of
 from hopfed.archetypes.loading import load
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, BackendError, RunFileError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.runs import Run
 
 HOSTILE = ("plain", "=1+1", "a,b\n\x1b[2J", "<b>ü</b>", "$x$", "-3", "share")

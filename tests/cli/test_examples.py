@@ -9,7 +9,7 @@ import pytest
 from commands import commands
 
 from hopfed.cli import main
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 
 # What would take long is shortened by options that come later and win.
 SHORTER = {

@@ -7,22 +7,24 @@ import pytest
 from asking import ask, method, signs, site
 
 from hopfed.cli.machines import join
-from hopfed.data.writers import numbered, text_cell
 from hopfed.errors import HopfedError
 from hopfed.federation.machines import client
 from hopfed.hopfield.site.budget import Ledger
-from hopfed.tables.sources import unique
+from hopfed.tables.source import named
+from hopfed.tables.writers import numbered, text_cell
 
 
 def test_equal_names_are_numbered_in_no_time_and_one_line():
     """Twenty thousand took a minute, and as many lines."""
-    names, notes = unique(["x"] * 50_000 + [f"y ({k})" for k in range(2, 20_000)] + ["y"] * 20_000)
+    names, notes = named(
+        ["x"] * 50_000 + [f"y ({k})" for k in range(2, 20_000)] + ["y"] * 20_000, "a"
+    )
     assert len(set(names)) == len(names) == 89_998
     assert names[1] == "x (2)"
     assert len(notes) == 1
     assert "'x (2)' here; 69,997 more are numbered, too" in notes[0]
     assert len(set(numbered(["x"] * 50_000))) == 50_000
-    assert len(unique(["x" * 300, "y" * 300, "z" * 300])[1]) == 1
+    assert len(named(["x" * 300, "y" * 300, "z" * 300], "a")[1]) == 1
 
 
 @pytest.mark.parametrize("before", ["", "\ufeff", "\u200b", " \u2060", "\u00ad\u200e", "\x00"])

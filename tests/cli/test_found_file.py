@@ -9,14 +9,14 @@ from hopfed import load
 from hopfed._lib.settings import to_plain
 from hopfed.archetypes.storage import holding
 from hopfed.cli.machines.join import _finish
-from hopfed.data.batches import Batches
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.experiments.runner import execute
 from hopfed.federation.engines.local import LocalEngine
+from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.headers import digest_of
 from hopfed.runs import Run, plain
+from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
 
 K, N = 3, 40

@@ -8,10 +8,10 @@ import pytest
 
 from hopfed import load, recover
 from hopfed.cli.machines.join import _finish
-from hopfed.data.channel import small_sample
-from hopfed.data.readers import as_examples
+from hopfed.hopfield.channel import small_sample
 from hopfed.hopfield.told import Told
 from hopfed.recovery.recover import run_recovery
+from hopfed.tables.examples import as_examples
 
 FORGED = "ok: 2 classes explain how the columns depend on each other."
 NAME = f"a\n\n{FORGED}\x1b[2J\n1,500 examples ("

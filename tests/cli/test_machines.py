@@ -5,7 +5,7 @@ import pytest
 
 from hopfed._lib.random import stream
 from hopfed.cli import main
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 
 
 def refused(capsys, *words):

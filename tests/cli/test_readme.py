@@ -10,9 +10,9 @@ import pytest
 from commands import parsed
 from helpers import DATA
 
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import NAMES
 from hopfed.experiments.worked import owners_files, spreadsheet
+from hopfed.hopfield.channel import draw_examples, rademacher
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ["recovery", "federation", "hopfield", "memory", "neural"]

@@ -135,7 +135,7 @@ def test_bad_input_is_one_line_and_status_2_with_nothing_written(hopfed, tmp_pat
 
 
 def test_silhouettes_of_three_owners(hopfed, silhouettes, tmp_path):
-    from hopfed.data.channel import draw_examples
+    from hopfed.hopfield.channel import draw_examples
 
     xi = silhouettes[[1, 22, 57, 80]]
     for c in range(3):

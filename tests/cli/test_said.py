@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hopfed import kernels
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.tables.reading import read_table
 
 

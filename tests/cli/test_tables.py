@@ -90,7 +90,7 @@ def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "column 'n' holds numbers (0, 1, 2, 3); say where they are cut"),
+        ((), "column 'n' holds numbers; commonest"),
         (("--ignore", "m"), "there is no column 'm'"),
         (("--id", "m"), "there is no column 'm'"),
         (("--binarize", "most"), "binarize must be median, mean"),

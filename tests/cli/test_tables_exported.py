@@ -6,7 +6,7 @@ import pytest
 
 from hopfed import recover
 from hopfed.archetypes.storage import holding
-from hopfed.data.channel import small_sample
+from hopfed.hopfield.channel import small_sample
 from hopfed.runs import Run
 
 

@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_limits
 from hopfed._lib.random import stream
 from hopfed._lib.settings import from_plain, to_plain
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import CLAIMS, NAMES, PRESET_NAMES, compared, find, preset
 from hopfed.experiments.runner import execute
@@ -22,6 +21,7 @@ from hopfed.experiments.shared.tracking import lag, shares_of
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import drawer, has_more_sections, save
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import pack_patterns
 from hopfed.spectral.operators import DenseOperator
 

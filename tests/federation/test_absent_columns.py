@@ -20,11 +20,10 @@ from graded_tables import classes, error
 from named_owners import Together, node, put
 
 from hopfed import kernels
-from hopfed.data.batches import Elsewhere
-from hopfed.data.readers import as_examples
 from hopfed.errors import OtherColumnsError
 from hopfed.experiments import serve
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
@@ -34,6 +33,7 @@ from hopfed.hopfield.site.named_owner import NamedOwner, above, below, laid_out,
 from hopfed.hopfield.site.owner import Owner
 from hopfed.recovery.recover import run_recovery
 from hopfed.tables.coding import Code, Coding
+from hopfed.tables.examples import as_examples
 from hopfed.tables.table import Table
 
 

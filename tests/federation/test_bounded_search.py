@@ -6,10 +6,10 @@ from liars import owners
 
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.subspace import Subspace
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield import server
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.liars import leave_one_out as trimmed
 from hopfed.hopfield.liars.leave_one_out import FEWEST, LEFT_OUT

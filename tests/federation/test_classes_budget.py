@@ -10,14 +10,14 @@ from asking import N, ask, refused, site
 from graded_tables import classes
 
 from hopfed import kernels
-from hopfed.data.batches import Batches, Elsewhere
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError
+from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.graded import GradedFederation, noisy
 from hopfed.hopfield.graded.noisy import ClassNoise, exact_sums
 from hopfed.hopfield.graded.private import PrivateClasses, question_name
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.privacy.concentrated import concentrated_rho
+from hopfed.tables.examples import as_examples
 
 E, M = 40, 400
 

@@ -5,12 +5,12 @@ import pytest
 from asking import N, ask, refused, site, slices
 from graded_tables import classes, error
 
-from hopfed.data.batches import Batches, Elsewhere
-from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
+from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.graded import GradedFederation
+from hopfed.tables.examples import as_examples
 
 E, M = 19, 400  # exchanges of a round, rows
 

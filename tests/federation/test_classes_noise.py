@@ -12,8 +12,8 @@ from graded_tables import classes, error
 from machines import COLUMNS, Machines
 
 from hopfed.cli import main
-from hopfed.data.batches import Elsewhere
 from hopfed.experiments import serve
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.noisy import PARTS, ClassNoise
 from hopfed.hopfield.graded.private import PrivateClasses

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from machines import COLUMNS, Machines
 
-from hopfed.data.batches import Batches
-from hopfed.data.readers import read_examples
+from hopfed import read_table
 from hopfed.errors import HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
@@ -19,6 +18,7 @@ from hopfed.federation.machines.keys import client_key
 from hopfed.federation.machines.node import Node
 from hopfed.federation.machines.server import Listening, Server
 from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.site.owner import Owner
 
 CONFIG = serve.Config(columns=COLUMNS, clients=3, rounds=2, minimum=3)
@@ -45,7 +45,7 @@ def site(machines, server, c, **options):
     """Return a client that has not started yet."""
     folder = machines.folder / f"site-{c}"
     folder.mkdir()
-    owner = Owner(read_examples(machines.folder / f"{c}.npy"), 1 + c)
+    owner = Owner(read_table(machines.folder / f"{c}.npy").held, 1 + c)
     made = ClientProcess(
         f"127.0.0.1:{server.port}",
         (machines.folder / "keys" / "ca.pem").read_bytes(),
@@ -71,7 +71,7 @@ def test_a_federation_is_that_of_one_process_to_the_bit(machines, server, said):
         thread.start()
     server.wait(CONFIG.clients, 30.0)
     engine, method = server.engine("run", 30.0), CONFIG.make()
-    owners = tuple(read_examples(machines.folder / f"{c}.npy") for c in range(CONFIG.clients))
+    owners = tuple(read_table(machines.folder / f"{c}.npy").held for c in range(CONFIG.clients))
     alone = CONFIG.make(Batches(owners, CONFIG.rounds))
     state = held = None
     for t in range(CONFIG.rounds):

@@ -10,8 +10,6 @@ from asking import N, method, refused, signs
 from named_owners import NAMES, ORDER, Together, node, put
 
 from hopfed.cli.machines import serve_columns
-from hopfed.data.batches import Batches, Elsewhere
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError
 from hopfed.experiments import serve
 from hopfed.federation.allowed import Allowed
@@ -24,6 +22,7 @@ from hopfed.federation.machines.wire import (
     write_request,
 )
 from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import (
@@ -39,6 +38,7 @@ from hopfed.hopfield.headers import (
 )
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.owner import Owner
+from hopfed.tables.examples import as_examples
 
 
 def said(names, run="run"):

@@ -9,10 +9,10 @@ from machines import COLUMNS, Machines
 
 from hopfed._lib.settings import from_plain
 from hopfed.cli import main
-from hopfed.data.batches import Batches
-from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
+from hopfed.hopfield.batches import Batches
+from hopfed.tables.examples import as_examples
 
 NAMES = tuple(f"question {j}" for j in range(COLUMNS))
 

@@ -9,12 +9,12 @@ from asking import N, ask, known, method, refused, signs, site
 
 from hopfed._lib.settings import to_plain
 from hopfed.cli.machines.join import _finish
-from hopfed.data.batches import Elsewhere
 from hopfed.errors import DataError
 from hopfed.experiments import serve
 from hopfed.federation.machines.limited_log import MOST, Sparing
 from hopfed.federation.recipes import describe
 from hopfed.hopfield import told as told_of
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.runs import Run
 

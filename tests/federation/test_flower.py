@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from owners import Moody
 
-from hopfed.data.channel import rademacher
-from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
@@ -18,8 +16,10 @@ from hopfed.federation.messages import Field
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Smoothing, Structure
+from hopfed.hopfield.stream import ArchetypeStream
 
 
 def hopfield(mood=None):

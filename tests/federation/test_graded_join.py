@@ -6,8 +6,8 @@ from asking import N, ask, method, refused, signs, site
 from graded_tables import classes, error
 from machines import COLUMNS, Machines
 
-from hopfed.data.batches import Elsewhere
 from hopfed.experiments import serve
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.graded import GradedFederation
 
 E = 19  # exchanges of a round

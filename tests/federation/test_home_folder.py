@@ -8,11 +8,11 @@ from asking import signs
 
 from hopfed._lib.home_folder import home
 from hopfed._lib.other_accounts import own_folder
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, LocalError
 from hopfed.federation.machines.client import client_folder
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.neural.training.compiled import keep_compiled_at_home
+from hopfed.tables.examples import as_examples
 
 
 def test_a_home_on_a_disk_that_is_not_there_is_no_new_home(tmp_path):

@@ -8,10 +8,10 @@ from helpers import rest_slow
 from liars import claiming, lying, owners
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import rademacher
 from hopfed.experiments.serve import Config, play
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.client import unpack_patterns
 
 

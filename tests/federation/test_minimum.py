@@ -5,13 +5,13 @@ import pytest
 from calls import run
 from liars import claiming, close, lying, own, owners
 
-from hopfed.data.channel import rademacher
 from hopfed.experiments.serve import Config, play
 from hopfed.federation.engines import Outcome
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.machines.keys import make_keys
 from hopfed.federation.rounds import FederationState
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.client import unpack_patterns
 
 

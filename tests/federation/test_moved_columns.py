@@ -9,14 +9,14 @@ from click.testing import CliRunner
 from named_owners import NAMES, ORDER, node, put
 
 from hopfed.cli.machines import join
-from hopfed.data.batches import Elsewhere
-from hopfed.data.readers import as_examples
-from hopfed.data.writers import write
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.headers import digest_of, told_names
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.hopfield.site.named_owner import as_recorded
+from hopfed.tables.examples import as_examples
 from hopfed.tables.table import made_up
+from hopfed.tables.writers import write
 
 NOISY = PrivateFederation(Elsewhere(), N, 4.0)
 

@@ -4,15 +4,15 @@ import numpy as np
 from asking import N, ask, known, method, signs
 
 from hopfed import kernels
-from hopfed.data.batches import Batches, Elsewhere
-from hopfed.data.readers import as_examples
 from hopfed.federation.machines.kept_states import KeptStates
 from hopfed.federation.machines.node import Node
 from hopfed.federation.messages import digest
 from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.hopfield.site.owner import Owner
+from hopfed.tables.examples import as_examples
 
 
 def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):

@@ -7,18 +7,18 @@ import pytest
 from asking import N, Sites, ask, known, method, refused, signs, site
 
 from hopfed._lib.random import stream
-from hopfed.data.batches import Batches
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest
+from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.plasticity.rules import Fixed
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.hopfield.site.owner import Owner
+from hopfed.tables.examples import as_examples
 
 
 def examples():

@@ -7,14 +7,14 @@ import pytest
 from asking import N, ask, known, method, refused, site
 
 from hopfed._lib.random import stream
-from hopfed.data.batches import Elsewhere
-from hopfed.data.channel import rademacher
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.recipes import describe
 from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.batches import Elsewhere
+from hopfed.hopfield.channel import rademacher
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ from hopfed.hopfield.allowed import ALLOWED
         '["made", ["made"], {}]',
         '["made", "hopfed.__main__:cli", {}]',
         '["made", "hopfed.recovery.recover:Settings", {}]',
-        '["made", "hopfed.data.batches:Batches", {"owners": ["tuple", []]}]',
-        '["made", "hopfed.data.batches:Elsewhere", []]',
-        '["made", "hopfed.data.batches:Elsewhere", {"rounds": 1}]',
-        '["made", "hopfed.data.batches:Elsewhere", {"\\u001b[2J": 1}]',
+        '["made", "hopfed.hopfield.batches:Batches", {"owners": ["tuple", []]}]',
+        '["made", "hopfed.hopfield.batches:Elsewhere", []]',
+        '["made", "hopfed.hopfield.batches:Elsewhere", {"rounds": 1}]',
+        '["made", "hopfed.hopfield.batches:Elsewhere", {"\\u001b[2J": 1}]',
         '["array", "x"]',
         "x" * 10_000_000,
     ],

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from owners import Moody
 
-from hopfed.data.batches import Elsewhere
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.recipes import describe, rebuild
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Structure
 

@@ -7,9 +7,9 @@ from asking import N, method, signs
 from rogue import Rogue, request
 
 from hopfed.cli import main
-from hopfed.data.batches import Elsewhere
 from hopfed.federation.machines.keys import make_keys
 from hopfed.federation.recipes import describe
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.graded.private import PrivateClasses
 
 

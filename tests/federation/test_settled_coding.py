@@ -10,7 +10,8 @@ import pytest
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.cli import main
-from hopfed.tables.fixed_codings import unsettled
+from hopfed.errors import ColumnsError
+from hopfed.tables.choosing import unsettled
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_table
 
@@ -184,14 +185,8 @@ def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, las
 
 def test_a_first_row_of_entries_is_not_taken_for_names_in_silence(tmp_path):
     (tmp_path / "a.csv").write_text("yes,maybe,no,later\nyes,no,no,yes\nno,yes,no,yes\n")
-    table = read_table(tmp_path / "a.csv")
-    assert table.shape == (2, 4)
-    assert (
-        "the first row was taken for names of columns, but the rows below hold 'yes', 'no'"
-        in table.notes[0]
-    )
-    assert unsettled(table.coding, Choices()) == {"yes": "name", "no": "name"}
+    with pytest.raises(ColumnsError, match="row 1, column 2: 'maybe' stands beside 'no', 'yes'"):
+        read_table(tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("f,tea,no.\n1,yes,no\n0,no,no\n")
     table = read_table(tmp_path / "a.csv")
-    assert not any("first row" in note for note in table.notes)
     assert unsettled(table.coding, Choices()) == {}

@@ -11,13 +11,13 @@ from machines import COLUMNS, Machines
 from named_owners import NAMES, node, put
 
 from hopfed.cli.machines import serve_columns
-from hopfed.data.batches import Elsewhere
 from hopfed.errors import DataError, HopfedError
 from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines.server import GRACE
+from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import Introduced, digest_of, read_names, settled, told_names

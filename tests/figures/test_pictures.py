@@ -11,13 +11,13 @@ from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
 from hopfed import figures, recover
-from hopfed.data.channel import small_sample
 from hopfed.errors import ArgumentError
 from hopfed.experiments import find
 from hopfed.experiments.runner import execute
 from hopfed.figures import archetypes, drawer, new_figure, save, sections_drawer, styled, theory
 from hopfed.figures.kinds import against, density, matrix, over, page, paired, pictures
 from hopfed.figures.partition import draw as draw_partition
+from hopfed.hopfield.channel import small_sample
 from hopfed.runs import Run
 
 SEEDS = np.array([[1.0, 2.0, 4.0], [3.0, 4.0, 8.0]])

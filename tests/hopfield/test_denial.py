@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from graded_tables import classes, error
 
-from hopfed.data.batches import Batches
-from hopfed.data.readers import as_examples
 from hopfed.experiments.serve import Config
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.graded.noisy import PARTS
+from hopfed.tables.examples import as_examples
 
 N, CLIENTS, ROWS = 40, 10, 1000
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import malformed, nbytes
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
 from hopfed.spectral.eigenpairs import eigenpairs

@@ -5,13 +5,13 @@ import pytest
 from graded_tables import classes, error
 from helpers import rest_slow
 
-from hopfed.data.batches import Batches
-from hopfed.data.readers import as_examples
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.graded.noisy import PARTS
 from hopfed.hopfield.graded.robust import capped, trimmed
+from hopfed.tables.examples import as_examples
 
 N = 40
 OWN = np.sign(np.random.default_rng(9).standard_normal(N))

@@ -9,8 +9,6 @@ from graded_tables import error
 from helpers import rest_slow
 
 import hopfed
-from hopfed.data.batches import Batches
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
@@ -19,9 +17,11 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.messages import below
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.graded import GradedFederation, client
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.server import broadcast
+from hopfed.tables.examples import as_examples
 
 
 def played(source, rounds=None, clients=4, **settings):

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from liars import against, claiming, close, lying, noise, own, owners
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.experiments.serve import Config, play, remarks
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import FederationState
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.encoding import FORMS
 

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import rademacher
-from hopfed.data.schedules import NoveltyRamp, Sequential
-from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.memory.remembered import Remembered
 from hopfed.hopfield.plasticity.rules import Fixed, Smoothing, Structure
+from hopfed.hopfield.schedules import NoveltyRamp, Sequential
+from hopfed.hopfield.stream import ArchetypeStream
 
 N, L = 150, 3
 

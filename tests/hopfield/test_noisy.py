@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import rademacher
-from hopfed.data.readers import as_examples
-from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest, malformed
 from hopfed.federation.rounds import play_round
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.client import unpack_patterns
 from hopfed.hopfield.encoding import lower
 from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.spectral.operators import DenseOperator
+from hopfed.tables.examples import as_examples
 from hopfed.theory import private
 
 XI = rademacher(3, 100, np.random.default_rng(0))

@@ -8,12 +8,12 @@ from helpers import rest_slow
 from liars import own, owners
 
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import rademacher
 from hopfed.experiments.serve import Config, play, remarks
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import FederationState
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.client import unpack_patterns
 
 N, M = 100, 3000

@@ -5,11 +5,11 @@ import pytest
 
 from hopfed.archetypes.loading import load
 from hopfed.cli.machines.join import _finish
-from hopfed.data.readers import as_examples
 from hopfed.hopfield.site import own_verdict as site
 from hopfed.hopfield.site.own_verdict import own_verdict
 from hopfed.hopfield.told import ALONE, FEWER, Told
 from hopfed.kernels import pack_masked
+from hopfed.tables.examples import as_examples
 
 N = 30
 

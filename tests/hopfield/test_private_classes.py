@@ -8,16 +8,16 @@ from graded_tables import classes, error
 from helpers import rest_slow
 
 from hopfed import kernels
-from hopfed.data.batches import Batches
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState, play_round
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.graded.noisy import PARTS, UNITS, ClassNoise, exact_sums, memberships
 from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
 from hopfed.hopfield.graded.private import PrivateClasses, first_question
 from hopfed.privacy.concentrated import concentrated_delta, concentrated_rho
+from hopfed.tables.examples import as_examples
 from hopfed.theory import private
 
 SUMS = ("counts", "signed", "seen")

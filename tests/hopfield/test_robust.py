@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed import kernels
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.memory.evidence import Evidence
 from hopfed.hopfield.robust import EVERYBODY, Robust, _spread, loss

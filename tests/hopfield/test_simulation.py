@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.data.batches import Batches
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
-from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import TooFewClientsError
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.tables.examples import as_examples
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 import hopfed
 from hopfed.archetypes.export import report_of
 from hopfed.archetypes.storage import as_run
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import DataError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.told import Told, read
 from hopfed.report.recovery import sections
 

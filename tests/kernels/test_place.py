@@ -8,11 +8,11 @@ from emulator.device import Emulated, HostArray
 from helpers import sample
 
 from hopfed import kernels, recover
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.kernels.cuda import device as devices
 from hopfed.kernels.place import Place, adopted, asked, place
 from hopfed.spectral.operators import FactorOperator
+from hopfed.tables.examples import as_examples
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import pytest
 
 from hopfed._lib.old_names import current_name, current_names
 from hopfed._lib.settings import from_plain, with_settings
-from hopfed.data.stream import ArchetypeStream
 from hopfed.errors import ArgumentError
 from hopfed.experiments import drift, novelty
 from hopfed.federation.recipes import describe, rebuild
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.runs import Run
 
 

@@ -254,7 +254,7 @@ def test_patterns_of_equal_overlap_cancel_exactly(beta, order):
 
 
 def test_a_recovery_and_an_operator_are_stored():
-    from hopfed.data.channel import draw_examples, rademacher
+    from hopfed.hopfield.channel import draw_examples, rademacher
     from hopfed.spectral.operators import FactorOperator
 
     rng = np.random.default_rng(1)

@@ -1,6 +1,5 @@
 """Gaussian processes on transformed labels against GPyTorch, and pFedGP built on them."""
 
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -145,5 +144,3 @@ def test_a_large_client_is_sampled():
     way = method.classifier({}, {}, 0)
     assert way.process.size == 20
     assert way.process.nbytes == 20 * (4 * 200 + 1)
-
-

@@ -8,8 +8,8 @@ import pytest
 from helpers import DATA, rest_slow
 
 import hopfed
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, DataError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import run_recovery
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hopfed.cli import main
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import run_recovery
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 
 PAGE = (Path(__file__).parents[2] / "hopfed/recovery/clusters.md").read_text()
 

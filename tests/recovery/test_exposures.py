@@ -5,8 +5,8 @@ import pytest
 from helpers import rest_slow
 
 from hopfed import load, recover
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.theory.exposures import errors, interval
 
 UNEQUAL = (0.4, 0.3, 0.15, 0.1, 0.05)

@@ -7,7 +7,7 @@ from helpers import rest_slow, sample
 import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.votes import FEW, count_votes, elected, least_overlap
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
 from hopfed.recovery.recover import run_recovery
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError, DataError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
 from hopfed.recovery.recover import run_recovery, split
 

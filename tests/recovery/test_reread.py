@@ -21,7 +21,8 @@ MEMORY = 4_000  # bytes, of the tens of thousands that the tables below take
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Many blocks, and a graded search in part of the rows, of tables that are quick to read."""
-    monkeypatch.setattr("hopfed.data.delimited.BLOCK", 20_000)
+    monkeypatch.setattr("hopfed.tables.text.BLOCK", 20_000)
+    monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
     monkeypatch.setattr("hopfed.tables.arrays.PART", 20_000)
     monkeypatch.setattr("hopfed.tables.formats.PART", 20_000)
     monkeypatch.setattr("hopfed.tables.arrays.LARGE", 20_000)

@@ -15,8 +15,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hopfed
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.sklearn import ArchetypeMixture
 
 # These take whatever has probabilities for a classifier, where it takes sparse rows.

@@ -7,7 +7,7 @@ from helpers import rest_slow, sample
 import hopfed
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.status import FOUND, Known
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.one_round import Federation
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.operators import FactorOperator

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hopfed import load
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.report import rows as rows_of_page
 from hopfed.runs import Run
 

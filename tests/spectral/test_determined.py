@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.data.readers import as_examples
 from hopfed.spectral.determined import determined
+from hopfed.tables.examples import as_examples
 
 
 def two_kinds(rng, rows=400, columns=12, high=0.9, low=0.15):

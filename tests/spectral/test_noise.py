@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
 from hopfed.recovery.one_pass import counted
 from hopfed.recovery.one_round import Federation

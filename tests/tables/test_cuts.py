@@ -72,7 +72,7 @@ def test_a_column_with_minus_one_does_not_make_zeros_of_dummies_missing():
     """`complete` wrote 1 over every 0 of them, and one with a -1 was never cut."""
     table = {f"d{j}": column.tolist() for j, column in enumerate(dummies(4).T)}
     table["change"] = dummies(1, seed=1, low=-1)[:, 0].tolist()
-    with pytest.raises(DataError, match=r"column 'change' holds numbers \(-1, 0, 1\)") as caught:
+    with pytest.raises(DataError, match=r"column 'change' holds numbers; commonest -1") as caught:
         hopfed.read_table(table)
     assert "words={'change': {'0': 'missing'}}" in str(caught.value)
     read = hopfed.read_table(table, binarize={"change": "median"})
@@ -86,6 +86,7 @@ def test_a_column_with_minus_one_does_not_make_zeros_of_dummies_missing():
     assert np.array_equal(unpack(read.rows)[:, :4], 2 * dummies(4) - 1)
 
 
+@pytest.mark.filterwarnings("ignore:.*0 is missing")
 def test_a_zero_is_missing_where_nearly_all_columns_have_a_minus_one():
     rows = np.hstack([dummies(8, low=-1), dummies(1, seed=1)])
     table = {f"q{j}": column.tolist() for j, column in enumerate(rows.T)}

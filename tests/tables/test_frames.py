@@ -55,5 +55,5 @@ def test_any_mapping_is_one_of_columns():
 
 
 def test_a_word_does_not_stand_beside_itself():
-    with pytest.raises(DataError, match="'True' stands beside 'no', 'yes'; if"):
+    with pytest.raises(DataError, match="'true' stands beside 'no', 'yes'; commonest"):
         hopfed.read_table({"a": [True, "yes", "no"], "b": [1, 0, 1]})

@@ -16,103 +16,9 @@ import hopfed
 from hopfed.errors import DataError
 from hopfed.kernels import unpack
 
-BODY = "1,0\n0,1\n1,1\n"
 ROWS = [[1, -1], [-1, 1], [1, 1]]
 COLUMNS = ["a", "b"]
 SPARSE = sparse.random(30, 8, 0.3, "csr", rng=np.random.default_rng(0)) != 0
-TEXTS = {
-    "header": ("a,b\n" + BODY, {}, (COLUMNS, ROWS)),
-    "byte order mark": ("\ufeffa,b\n" + BODY, {}, (COLUMNS, ROWS)),
-    "line ends of Windows": ("a,b\r\n" + BODY.replace("\n", "\r\n"), {}, (COLUMNS, ROWS)),
-    "line ends of old Macs": (("a,b\n" + BODY).replace("\n", "\r"), {}, (COLUMNS, ROWS)),
-    "no end of the last line": ("a,b\n" + BODY[:-1], {}, (COLUMNS, ROWS)),
-    "semicolons": (("a,b\n" + BODY).replace(",", ";"), {}, (COLUMNS, ROWS)),
-    "spaces": (("a,b\n" + BODY).replace(",", "   "), {}, (COLUMNS, ROWS)),
-    "quotes with commas": ('"a, or not","b"\n' + BODY, {}, (["a, or not", "b"], ROWS)),
-    "quotes with quotes": ('"say ""a""",b\n' + BODY, {}, (['say "a"', "b"], ROWS)),
-    "a line break in a name": ('"a\nx",b\n' + BODY, {}, (["a\nx", "b"], ROWS)),
-    "quoted cells": ('a,b\n"1","0"\n"0","1"\n"1","1"\n', {}, (COLUMNS, ROWS)),
-    "blank lines at both ends": ("\n\na,b\n" + BODY + "\n\n", {}, (COLUMNS, ROWS)),
-    "a blank line between": ("a,b\n1,0\n\n0,1\n", {}, "row 2 is empty"),
-    "a short row": ("a,b\n1,0\n0\n", {}, "columns changed from 2 to 1 at row 2"),
-    "a long row": ("a,b\n1,0\n0,1,1\n", {}, "columns changed from 2 to 3 at row 2"),
-    "names of rows as R writes them": (
-        '"a","b"\n"r 1",1,0\n"r 2",0,1\n"r 3",1,1\n',
-        {},
-        (COLUMNS, ROWS),
-    ),
-    "names of rows as pandas writes them": (
-        ",a,b\n0,1,0\n1,0,1\n2,1,1\n",
-        {},
-        (COLUMNS, ROWS),
-    ),
-    "a delimiter at the end of each line": (
-        "a,b,\n1,0,\n0,1,\n1,1,\n",
-        {},
-        (COLUMNS, ROWS),
-    ),
-    "names alike": ("a,a\n" + BODY, {}, (["a", "a (2)"], ROWS)),
-    "an empty name": ("a,\n" + BODY, {}, (["a", "column 2"], ROWS)),
-    "numbers for names": ("id,2019,2020,2021\nx,1,0,1\ny,0,0,1\nz,0,1,1\n", {}, 3),
-    "only a header": ("a,b\n", {}, "only a header line"),
-    "one row": ("a,b\n1,0\n", {}, "at least two examples are needed, got 1 x 2"),
-    "one column": ("a\n1\n0\n1\n", {}, (["a"], [[1], [-1], [1]])),
-    "empty": ("", {}, "the file is empty"),
-    "only line ends": ("\n\n\n", {}, "the file is empty"),
-    "only ids": ("id\nx\ny\nz\n", {}, "no column is left to use"),
-    "ids that are numbers": ("id,a,b\n10,1,0\n7,0,1\n99,1,1\n", {}, (COLUMNS, ROWS)),
-    "ids that are there twice": (
-        "name,a,b\n" + "".join(f"n{k},{k % 2},1\n" for k in [*range(30), 3]),
-        {},
-        2,
-    ),
-    "a word among numbers": ("a,b\n1,0\nx,1\n", {}, "row 2, column 'a': 'x' is not a number"),
-    "a word that is almost yes": (
-        "a,b\nyes,0\nno,1\nyess,1\n",
-        {},
-        "row 3, column 'a': 'yess' stands beside 'no', 'yes'",
-    ),
-    "unsure": (
-        "a,b\nyes,0\nN,1\nY,1\nno,0\nunsure,1\n",
-        {},
-        "row 5, column 'a': 'unsure' stands beside 'no', 'yes'",
-    ),
-    "unsure beside given words": (
-        "a,b\nyes,0\nN,1\nY,1\nno,0\nunsure,1\n",
-        {"words": {"N": -1}},
-        "row 5, column 'a': 'unsure' is not among the words",
-    ),
-    "yes and true": ("a,b\nyes,0\ntrue,1\n", {}, "row 1, column 'a': 'yes' stands beside"),
-    "decimals": ("a,b\n0.5,0\n0.7,1\n0.1,1\n", {}, r"column 'a' holds numbers \(0.1, 0.5"),
-    "decimals that are cut": (
-        "a,b\n0.5,0\n0.1,1\n0.7,1\n",
-        {"binarize": 0.2},
-        (COLUMNS, ROWS),
-    ),
-    "infinity": ("a,b\n1,0\n1e400,1\n0,1\n", {}, "row 2, column 'a': '1e400' is no number to use"),
-    "dates": ("a,b\n2024-01-01,0\n2024-01-02,1\n2024-01-01,1\n", {}, "'a' holds dates"),
-    "text": (
-        "a,b\n" + "".join(f"word {k // 2},{k % 2}\n" for k in range(300)),
-        {},
-        "'a' holds 150 different words, which repeat in its 300 rows; leave it out",
-    ),
-    "text that is left out": (
-        "a,b,c\n" + "".join(f"{k % 2},word {k // 2},1\n" for k in range(3000)),
-        {"ignore": ["b"]},
-        2,
-    ),
-    "a column without any entry": ("a,b,c\n1,0,\n0,1,NA\n1,1,?\n", {}, 3),
-    "no column of that name": ("a,b\n" + BODY, {"ignore": ["c"]}, "there is no column 'c'"),
-    "names in other letters": ("größe,имя\n" + BODY, {}, (["größe", "имя"], ROWS)),
-    "a very long name": ("a" * 5000 + ",b\n" + BODY, {}, (["a" * 200, "b"], ROWS)),
-    "names that steer a terminal": ("a\x1b[2J,b\n1,0\nx,1\n", {}, r"column 'a\\x1b\[2J': 'x' is"),
-    "a NUL": ("a,b\n1,0\n0,1\0\n", {}, "NUL bytes"),
-}
-BYTES = {
-    "another encoding": ("größe,b\n".encode("latin-1") + b"1,0\n", "not UTF-8 text"),
-    "two bytes for a letter": (("a,b\n" + BODY).encode("utf-16"), "UTF-16 text; save it as UTF-8"),
-    "bytes": (bytes(range(1, 256)) * 9, "cannot be read as csv"),
-}
 
 
 def check(table, expected):
@@ -131,32 +37,13 @@ def judge(source, options, expected):
         return
     with pytest.raises(DataError, match=expected) as caught:
         hopfed.read_table(source, **options)
-    assert str(caught.value).isprintable()
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_texts(tmp_path, name):
-    text, options, expected = TEXTS[name]
-    path = tmp_path / "a.csv"
-    path.write_bytes(text.encode())
-    judge(path, options, expected)
-    packed = tmp_path / "a.csv.gz"
-    packed.write_bytes(gzip.compress(text.encode()))
-    judge(packed, options, expected)
-
-
-@pytest.mark.parametrize("name", BYTES)
-def test_bytes_that_are_no_text(tmp_path, name):
-    data, expected = BYTES[name]
-    path = tmp_path / "a.csv"
-    path.write_bytes(data)
-    judge(path, {}, expected)
+    assert all(line.isprintable() for line in str(caught.value).split("\n"))
 
 
 def test_a_packed_file_that_is_cut(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n" + b"1,0\n" * 999)[:-12])
-    judge(path, {}, "cannot be read as csv: Compressed file ended")
+    judge(path, {}, "cannot be read as text: Compressed file ended")
 
 
 ARROW = {
@@ -175,7 +62,7 @@ ARROW = {
     "ids": ({"id": ["x", "y", "z"], "a": [1, 0, 1], "b": [0, 1, 1]}, (COLUMNS, ROWS)),
     "dates": (
         {"a": [datetime.date(2020, 1, d) for d in (1, 2, 2)], "b": [1, 0, 1]},
-        "column 'a' holds dates or times; leave it out",
+        "column 'a' holds dates or times; give ignore",
     ),
     "lists": ({"a": [[1], [0], [1]], "b": [1, 0, 1]}, "column 'a' holds lists or records"),
     "nothing known": ({"a": [None, None, None], "b": [1, 0, 1]}, 2),
@@ -205,7 +92,7 @@ def test_frames_of_pandas():
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     mixed = pd.DataFrame({"a": [True, None, "no"], "b": [1, 0, "?"]})
     check(hopfed.read_table(mixed.iloc[1:]), (["a", "b"], [[0, -1], [-1, 0]]))
-    judge(mixed, {}, "row 1, column 'a': 'True' stands beside 'no'")
+    judge(mixed, {}, "row 1, column 'a': 'true' stands beside 'no'")
     frame = pd.DataFrame({"a": [1, 0, 1], 7: [0, 1, 1]}, index=["x", "y", "z"])
     table = hopfed.read_table(frame)
     check(table, (["a", "7"], ROWS))
@@ -222,7 +109,7 @@ LISTS = {
     "words": ([["yes", "n"], ["no", "y"]], (["column 1", "column 2"], [[1, -1], [-1, 1]])),
     "tuples": (((True, False), (False, True)), (["column 1", "column 2"], [[1, -1], [-1, 1]])),
     "mixed": ([["yes", 1], [None, 0]], (["column 1", "column 2"], [[1, 1], [0, -1]])),
-    "ragged": ([[1, 0], [0]], "columns changed from 2 to 1 at row 2"),
+    "ragged": ([[1, 0], [0]], "row 2 has 1 cells instead of 2"),
     "no rows": ([], "there are no rows in it"),
     "one axis": ([1, 0, 1], "neither a path nor rows of a table"),
     "a number": (7, "neither a path nor rows of a table: int"),
@@ -260,6 +147,7 @@ def test_numbers_in_arrays_are_cut():
         np.testing.assert_array_equal(unpack(table.rows) > 0, x > np.median(x, axis=0))
 
 
+@pytest.mark.filterwarnings("ignore:.*0 is missing")
 def test_files_of_zarr(tmp_path):
     zarr = pytest.importorskip("zarr", reason="zarr is not installed")
     X = np.random.default_rng(0).integers(-1, 2, (50, 7))
@@ -291,6 +179,7 @@ def test_files_that_are_none(tmp_path, suffix):
     judge(path, {}, "cannot be read as|got 1 x 1|no column is left|at least two")
 
 
+@pytest.mark.filterwarnings("ignore:.*0 is missing")
 @pytest.mark.parametrize("gone", [None, 0, np.nan])
 def test_large_arrays_are_packed_in_parts(tmp_path, monkeypatch, gone):
     X = np.random.default_rng(0).choice([-1.0, 1.0], (300, 17))
@@ -306,10 +195,9 @@ def test_large_arrays_are_packed_in_parts(tmp_path, monkeypatch, gone):
     with h5py.File(tmp_path / "e.h5", "w") as file:
         file.create_dataset("X", data=X, dtype=X.dtype.newbyteorder(">"))
     whole = hopfed.read_table(tmp_path / "a.npy")
-    monkeypatch.setattr("hopfed.tables.formats.read_numbers", None)  # which reads all at once
     monkeypatch.setattr("hopfed.tables.arrays.LARGE", 100)
     monkeypatch.setattr("hopfed.tables.reading.LARGE", 100)
-    monkeypatch.setattr("hopfed.tables.arrays.PART", 170)
+    monkeypatch.setattr("hopfed.tables.formats.PART", 170)
     files = [tmp_path / name for name in ("a.npy", "b.npz", "c.npz", "d.h5", "e.h5")]
     for source in (*files, X):
         table = hopfed.read_table(source)
@@ -335,7 +223,7 @@ def test_arrays_in_files_are_never_held_whole(tmp_path, monkeypatch, name):
         with h5py.File(path, "w") as file:
             file.create_dataset("X", data=X, chunks=(1_000, 100), compression="gzip")
     monkeypatch.setattr("hopfed.tables.arrays.LARGE", 1 << 20)
-    monkeypatch.setattr("hopfed.tables.arrays.PART", 1 << 20)
+    monkeypatch.setattr("hopfed.tables.formats.PART", 1 << 18)
     tracemalloc.start()
     table = hopfed.read_table(path)
     peak = tracemalloc.get_traced_memory()[1]
@@ -360,15 +248,16 @@ def test_a_large_text_needs_little_memory(tmp_path):
             block[:, -1] = ord("\n")
             file.write(block.tobytes())
     code = (
-        "import sys, resource, hopfed; table = hopfed.read_table(sys.argv[1]);"
-        "print(table.shape, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "import sys, hopfed; table = hopfed.read_table(sys.argv[1]);"
+        "said = open('/proc/self/status').read();"
+        "print(table.shape, said.split('VmHWM:')[1].split()[0])"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code, tmp_path / "a.csv"], capture_output=True, text=True, check=True
     )
     shape, _, peak = answer.stdout.rpartition(" ")
     assert shape == "(200000, 500)"
-    assert int(peak) < 850_000  # kB, of the whole process
+    assert int(peak) < 450_000  # kB, of the whole process
 
 
 def test_a_row_that_is_named_total_is_said():

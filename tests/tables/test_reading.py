@@ -42,6 +42,7 @@ def signs(table):
         ("3 7 7 3", [-1, 1, 1, -1]),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*0 is missing")
 def test_words_for_yes_and_no(tmp_path, words, codes):
     cells = words.split()
     for extra in ("", " "):
@@ -138,7 +139,7 @@ def test_numbers_are_cut(tmp_path, how, cut):
         assert table.coding.codes[0].threshold == pytest.approx(cut)
         assert signs(table)[:5] == [[2 * (v > cut) - 1, 2 * (v % 2) - 1] for v in values]
         assert signs(table)[5] == [0, 1]
-    with pytest.raises(DataError, match=r"column 'legs' holds numbers \(0, 1, 3, 5, 7\)"):
+    with pytest.raises(DataError, match=r"column 'legs' holds numbers; commonest 0"):
         hopfed.read_table(path)
     levels = hopfed.read_table(path, binarize="levels")
     assert levels.columns == ("legs=0", "legs=1", "legs=3", "legs=5", "legs=7", "tail")
@@ -208,7 +209,7 @@ def test_tables_without_names_are_read_as_they_were(tmp_path):
         assert table.columns[:2] == ("column 1", "column 2")
     with pytest.raises(DataError, match="got 3 at row 1, column 2"):
         hopfed.read_table([[1, 3], [0, 1], [0, 0]])
-    with pytest.raises(DataError, match="got 5 at row 2, column 1; or say where numbers are cut"):
+    with pytest.raises(DataError, match="got 5 at row 2, column 1; commonest"):
         hopfed.read_table(write(tmp_path / "b.csv", "1,0\n5,1\n0,1\n"))
 
 
@@ -219,7 +220,7 @@ def test_a_first_row_of_told_words_is_no_header(tmp_path):
     assert table.columns == ("column 1", "column 2")
     assert signs(table) == [[1, -1], [-1, 1], [-1, -1], [1, 0]]
     assert signs(hopfed.read_table(path, coding=table.coding)) == signs(table)
-    assert hopfed.read_table(path).coding.names == ("Agree", "Not")  # nobody said what they are
+    assert hopfed.read_table(path).coding.names == ("column 1", "column 2")  # as the rows say
     named = write(tmp_path / "b.csv", "tea,coffee\nAgree,Not\nNot,Agree\n")
     assert hopfed.read_table(named, words=words).columns == ("tea", "coffee")
     turned = write(tmp_path / "c.csv", "coffee,tea\nNot,Agree\nAgree,Not\n")

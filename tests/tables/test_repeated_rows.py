@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hopfed import read_table
-from hopfed.tables.repeated_rows import repeated
+from hopfed.tables.remarks import repeated
 
 
 def classes(seed, rows, columns, quality=0.9):

@@ -43,7 +43,8 @@ def test_too_many_combinations_are_no_names_of_rows():
         read_table({"way": ways, "tea": ["yes", "no"] * 300}, id="")
     assert str(caught.value) == (
         "examples: column 'way' holds 127 different words, combinations of 7 answers with ';' "
-        "between them (words={'way': 'answers'}); leave it out: ignore=['way']"
+        "between them; commonest a;c;e (10x), a;b;c;d (10x), b;d;e;f;g (10x), a;c;d;e;f;g (10x), "
+        "a;f (8x), ...; give words={'way': 'answers'}; or ignore=['way']"
     )
 
 
@@ -67,7 +68,7 @@ def test_each_answer_becomes_a_column():
     assert table.notes == (
         "'way' holds 3 answers with ';' between them, each a column of yes and no: 'bike', 'bus', "
         "'car'",
-        "blanks in 'way' are missing: if they mean none, say so (words={'': -1})",
+        "blanks in 'way' are missing: if they mean none, say so (words={'way': {'': -1}})",
     )
 
 
@@ -109,8 +110,8 @@ def test_columns_of_other_cells_are_refused(cells, said):
     given = {"tea": ["yes", "no"] * (len(cells) // 2), "way": cells}
     with pytest.raises(DataError) as caught:
         read_table(given, words={"way": "answers"}, id="")
-    due = f"examples: column 'way' {said}; leave it out: ignore=['way']"
-    assert str(caught.value).startswith(due)
+    assert str(caught.value).startswith(f"examples: column 'way' {said}; commonest ")
+    assert "; give ignore=['way']" in str(caught.value)
 
 
 def test_gaps_are_filled_with_the_answers_that_are_likely(tmp_path, hopfed):

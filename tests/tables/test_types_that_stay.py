@@ -24,7 +24,7 @@ TYPED = {
         "2020-01-02 05:06:07.5",
     ),
     "clock": (pa.time64("us"), [time(5, 6, k) for k in range(ROWS)], "05:06:01"),
-    "lasts": (pa.duration("s"), [timedelta(hours=k) for k in range(ROWS)], "PT1H"),
+    "lasts": (pa.duration("s"), [timedelta(hours=k) for k in range(ROWS)], "1:00:00"),
     "paid": (pa.decimal128(6, 2), [Decimal("1.10") * k for k in range(ROWS)], "1.10"),
     "visits": (pa.list_(pa.int64()), [[k, 2] for k in range(ROWS)], "[1, 2]"),
 }

@@ -5,8 +5,8 @@ import pytest
 from helpers import rest_slow
 
 import hopfed
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.rank import TracyWidom
 from hopfed.theory import planning, resolution, study

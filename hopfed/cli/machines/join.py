@@ -67,11 +67,11 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     client-0.key
     """
     from hopfed._lib.home_folder import home
-    from hopfed.data.readers import as_examples
-    from hopfed.data.writers import check_ending
     from hopfed.hopfield.site.budget import Ledger
     from hopfed.hopfield.site.named_owner import as_recorded
+    from hopfed.tables.examples import as_examples
     from hopfed.tables.table import is_made_up
+    from hopfed.tables.writers import check_ending
 
     named = [path for path in (data, options["ca"], options["key"]) if path is not None]
     kinds = check_ending("--out", options["out_file"], OUT)

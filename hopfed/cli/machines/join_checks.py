@@ -27,7 +27,7 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
     DataError : one line, with options to copy.
     """
     from hopfed.cli.machines.settling import settling
-    from hopfed.tables.fixed_codings import unsettled
+    from hopfed.tables.choosing import unsettled
     from hopfed.tables.table import listed
 
     found = unsettled(table.coding, choices, gaps=noisy)

@@ -83,8 +83,8 @@ def write_found(
     coding : of the columns of this owner, which a run file keeps where they are those.
     """
     from hopfed._lib.outputs import replacing
-    from hopfed.data.writers import write
     from hopfed.tables.table import made_up
+    from hopfed.tables.writers import write
 
     if path.suffix.lower() in RUN:
         due = tuple(names or made_up(told.patterns.shape[1]))

@@ -43,9 +43,9 @@ def given(text: str) -> tuple[int, tuple[str, ...]]:
     """
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
-    from hopfed.tables.sources import unique
+    from hopfed.tables.source import named
 
-    names, notes = unique(_read(Path(text)))
+    names, notes = named(_read(Path(text)), text)
     rows = _row_names(Path(text))
     names = tuple(name for name in names if name not in rows)
     if len(names) < 2 or notes:
@@ -74,7 +74,7 @@ def _row_names(path: Path) -> tuple[str, ...]:
 
 def _read(path: Path) -> list[str]:
     """Names in a file; blank ones are those of no column."""
-    from hopfed.data.files import opened, reading
+    from hopfed.tables.files import opened, reading
 
     with reading(path, "cannot be read as names of columns"), opened(path) as file:
         data = file.read(MOST_BYTES + 1)

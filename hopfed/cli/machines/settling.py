@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from hopfed.data.arrow_cells import number
 from hopfed.errors import shown
 from hopfed.tables.coding import Coding
 from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
-from hopfed.tables.vocabulary import GONE
+from hopfed.tables.words import GONE, number
 
 SHOWN = 3  # columns of which each gets an option of its own
 
@@ -22,14 +21,14 @@ def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
 
     Parameters
     ----------
-    found : columns and reasons, of `hopfed.tables.fixed_codings.unsettled`.
+    found : columns and reasons, of `hopfed.tables.choosing.unsettled`.
     coding : of the table.
     choices : what its reader was told.
 
     Examples
     --------
     >>> from hopfed import read_table
-    >>> from hopfed.tables.fixed_codings import unsettled
+    >>> from hopfed.tables.choosing import unsettled
     >>> cells = {"tree": ["ash", "yew", "ash"], "wet": [0, 1, 1], "size": [1.5, 30, 7]}
     >>> choices = Choices(binarize={"": "20"}, options=True)
     >>> coding = read_table(cells, binarize=20).coding
@@ -47,7 +46,7 @@ def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
     if "zero" in by_reason:
         parts.append("--words 0=missing")
     for name in by_reason.get("ids", ()):
-        parts.append(f"{choices.naming(name)}, or --id '' where no column names the rows")
+        parts.append(f"{choices.give(id=name)}, or --id '' where no column names the rows")
     if "name" in by_reason:
         named = listed(by_reason["name"])
         parts.append(f"a name that is no word for an entry, for column {named}")
@@ -79,8 +78,8 @@ def _words(by_reason: Mapping[str, list[str]], coding: Coding, choices: Choices)
         parts.append(_cuts(levels, "NUMBER"))
     if out:
         parts.append(
-            f"{choices.leaving(out)}, as rows decide which categories there are (or make a column "
-            "of yes and no of each)"
+            f"{choices.give(ignore=out)}, as rows decide which categories there are (or make a "
+            "column of yes and no of each)"
         )
     return parts
 

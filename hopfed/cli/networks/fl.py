@@ -190,9 +190,9 @@ def predict_command(
     Example: hopfed fl predict states/seed-0 digits --client 3 --out classes.csv
     """
     _experiment()
-    from hopfed.data.writers import check_ending, write
     from hopfed.experiments.shared.kept_networks import read
     from hopfed.neural.data import load
+    from hopfed.tables.writers import check_ending, write
 
     check_outputs(("--out", out_file, check_ending("--out", out_file)), inputs=[Path(data)])
     kept = read(folder, client, tuple(models.split(",")))
@@ -257,7 +257,7 @@ def _read(path: Path) -> list[str]:
     """Read settings from a TOML file: those of `Config`, and the method's own from [options]."""
     import tomllib
 
-    from hopfed.data.files import opened
+    from hopfed.tables.files import opened
 
     try:
         with opened(path) as file:

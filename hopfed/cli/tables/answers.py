@@ -68,7 +68,7 @@ def assign_command(
     --words and --binarize. --words 0=-1,1=+1,9=missing says what words stand for that were not
     there. OUT has the columns id, archetype (as `hopfed recover` numbers them; empty for rows that
     are none of these, or have no entry) and probability, and file where there are several. A .csv
-    is written as the first FILE is: what separates cells, decimal commas, and how lines end.
+    is written as the first FILE is: what separates cells, decimal commas, encoding, ends of lines.
 
     Example: hopfed assign run.h5 survey.csv --out rows.csv
     """
@@ -76,8 +76,8 @@ def assign_command(
     if not 0 <= alpha < 1:
         raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
     from hopfed.archetypes.rows import table_of
-    from hopfed.data.writers import write
-    from hopfed.tables.formats import dialect_of
+    from hopfed.tables.formats import source_of
+    from hopfed.tables.writers import write
 
     found = found_for(run_file, files, options)
     names, archetypes, probabilities = [], [], []
@@ -95,7 +95,7 @@ def assign_command(
             ("probability", np.concatenate(probabilities)),
         ]
         words = found.coding.entries() if found.coding is not None else frozenset()
-        write(out_file, columns, dialect=dialect_of(files[0], ["probability"], words))
+        write(out_file, columns, dialect=source_of(files[0], words=words).dialect)
     counts = np.bincount(archetype + 1, minlength=len(found) + 1)
     if as_json:
         made = {"rows": len(archetype), "none": int(counts[0]), "archetypes": counts[1:].tolist()}
@@ -119,16 +119,16 @@ def complete_command(
     """Fill the gaps of FILEs with what archetypes make likelier.
 
     RUN and the FILEs are as for `hopfed assign`. Cells that are there stay as they are; the others
-    get the likelier word of their column. A row without any entry stays blank, and a column that
-    had none in the rows that RUN comes from; so do questions that were skipped: columns that are
-    blank in all rows in which another column holds a certain value. A .h5 file holds all rows as
-    +-1 (values) and how probable they are (probability).
+    get the likelier word of their column. A row without any entry stays blank, and so do numbers
+    that were cut, a column that had no entry in the rows that RUN comes from, and questions that
+    were skipped: columns that are blank in all rows in which another column holds a certain value.
+    A .h5 file holds all rows as +-1 (values) and how probable they are (probability).
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
     files = _check(run_file, files, out_file)
     from hopfed.archetypes.completion import Filling
-    from hopfed.tables.odd_columns import skipped as lines_of
+    from hopfed.tables.remarks import skipped as lines_of
     from hopfed.tables.table import check_columns, listed
 
     found = found_for(run_file, files, options)
@@ -159,10 +159,7 @@ def complete_command(
         )
     cut = list(dict.fromkeys(name for filling in fillings for name in filling.cut))
     if cut:
-        out.print(
-            f"numbers were cut in {listed(cut)}: their gaps hold the side of the cut, such as "
-            f"'{fillings[0].sides(cut[0])}', not a number"
-        )
+        out.print(f"gaps in {listed(cut)} stay blank: numbers were cut there, and none is known")
     out.print(f"wrote {shown(out_file)}")
 
 
@@ -188,10 +185,10 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     Example: hopfed export run.h5 --out archetypes.csv
     """
     _check(run_file, () if like is None else (like,), out_file)
-    from hopfed.archetypes.export import only_signs, table_of, write
+    from hopfed.archetypes.export import only_signs, write
     from hopfed.archetypes.storage import loaded
-    from hopfed.data import writers
     from hopfed.runs import Run, blaming
+    from hopfed.tables import writers
 
     run, said = Run.load(run_file), ""
     if np.ndim(run.arrays.get("test", 0)) == 3:
@@ -199,12 +196,12 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 
         with blaming(run_file, run.kind):
             rounds = list(columns(run).items())
-        writers.write(out_file, rounds, dialect=_alike(like, rounds))
+        writers.write(out_file, rounds, dialect=_alike(like))
     else:
         if not run.complete:
             Run.load(run_file, complete=True)  # which says how it is finished
         found = loaded(run, run_file)
-        write(found, out_file, dialect=_alike(like, table_of(found)))
+        write(found, out_file, dialect=_alike(like))
         said = (
             "signs" if only_signs(found) else "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
         )
@@ -214,8 +211,8 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 
 def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Path, ...]:
     """Refuse an output that cannot be written, or would be an input; return all of the files."""
-    from hopfed.data.writers import check_ending
     from hopfed.tables.many_files import files_of
+    from hopfed.tables.writers import check_ending
 
     every = tuple(file for given in files for file in files_of(given))
     endings = check_ending("--out", out_file)
@@ -249,12 +246,12 @@ def _order(found: Any, run: Any) -> str:
     return f"; column 1 and so on follow {orders[kind]}" if kind in orders else ""
 
 
-def _alike(like: Path | None, columns: Any) -> Any:
+def _alike(like: Path | None) -> Any:
     """How a table of numbers is written: as a file is, if one was named."""
-    from hopfed.data.dialects import PLAIN
-    from hopfed.tables.formats import dialect_of
+    from hopfed.tables.formats import source_of
+    from hopfed.tables.writers import PLAIN
 
-    return PLAIN if like is None else dialect_of(like, [name for name, _ in columns])
+    return PLAIN if like is None else source_of(like).dialect
 
 
 def _ids(rows: Any) -> np.ndarray:
@@ -298,15 +295,12 @@ def _write_filled(
     import pyarrow as pa
 
     from hopfed.archetypes.completion import of_kind
-    from hopfed.data.writers import STREAMED, text_cell, writing
+    from hopfed.tables.writers import STREAMED, text_cell, writing
 
     cells, filled, right, blank, left = 0, 0, 0.0, 0, 0
     streamed = out_file.suffix.lower() in STREAMED
     held: list[tuple[Any, Any]] = []
     dialect = replace(fillings[0].dialect, verbatim=True)
-    if dialect.commas:
-        cut = frozenset(name for filling in fillings for name in filling.cut)
-        dialect = replace(dialect, sides=cut - dialect.commas)
     with writing(out_file, dialect) if streamed else nullcontext() as add:
         types = _common_types(fillings)
         for path, filling in zip(files, fillings, strict=True):
@@ -344,8 +338,8 @@ def _write_held(
     from hopfed._lib.outputs import RUN
     from hopfed.archetypes.completion import joined
     from hopfed.archetypes.storage import packed_names
-    from hopfed.data.writers import write
     from hopfed.runs import Run
+    from hopfed.tables.writers import write
 
     run, columns = None, []
     for parts in zip(*(columns for columns, _ in held), strict=True):

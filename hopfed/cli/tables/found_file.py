@@ -33,8 +33,8 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
         other columns, a file that holds no archetypes.
     """
     from hopfed.archetypes.storage import loaded
-    from hopfed.tables.further_words import with_words
     from hopfed.tables.options import Choices
+    from hopfed.tables.packing import with_words
 
     run = Run.load(path, complete=True)
     found, given = loaded(run, path), choices_of(options)

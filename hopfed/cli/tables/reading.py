@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from hopfed._lib.settings import require
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.errors import ArgumentError, DataError
 
-TICKED = "one word and blanks"  # begins a note about boxes that are ticked
 QUALITIES = (0.4, 0.6, 0.8)  # that theory is asked about where none is known
 SHOWN = 10  # lines about columns
 _ENDS = ("=1", r"=\+1", "=-1", "=0", "=true", "=false", "=missing", "=category", "=answers")
@@ -46,10 +47,30 @@ def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="[COLUMN=]HOW",
                 help="Cut numbers: median, mean, a number, quantile:Q; or levels; may be repeated.",
             ),
+            click.option("--sheet", help="Sheet of workbooks.  [default: the largest]"),
         )
     ):
         command = option(command)
-    return command
+
+    @wraps(command)
+    def with_sheet(*arguments: Any, sheet: str | None = None, **given: Any) -> Any:
+        if sheet is not None:
+            found = {name: _on_sheet(value, sheet) for name, value in given.items()}
+            require(found != given, "--sheet", "of a workbook", sheet)
+            given = found
+        return command(*arguments, **given)
+
+    return with_sheet
+
+
+def _on_sheet(value: Any, sheet: str) -> Any:
+    """Paths of workbooks with the name of a sheet behind a colon; anything else as it is."""
+    from hopfed.tables.formats import BOOKS
+
+    if isinstance(value, tuple):
+        return tuple(_on_sheet(each, sheet) for each in value)
+    is_book = isinstance(value, Path) and value.suffix.lower() in BOOKS
+    return value.with_name(f"{value.name}:{sheet}") if is_book else value
 
 
 def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
@@ -142,8 +163,10 @@ def check_varying(tables: Sequence[Any], channel: str) -> None:
     if channel != "graded" and not gaps:
         return
     if (np.abs(sums) < seen).sum() < 2:
-        ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
+        from hopfed.tables.remarks import TICKED
         from hopfed.tables.table import listed
+
+        ticked = [line for line in tables[0].notes if line.startswith(TICKED)]
 
         alike = [str(tables[0].columns[j]) for j in np.flatnonzero(np.abs(sums) >= seen).tolist()]
         few = "fewer than two columns hold both values"
@@ -181,7 +204,7 @@ def _notes(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
 
 def say_repeated(tables: Sequence[Any], files: Sequence[Path]) -> None:
     """Print a line where the same file was given twice, or files hold the same rows."""
-    from hopfed.tables.repeated_rows import repeated
+    from hopfed.tables.remarks import repeated
 
     places = [path.resolve() for path in files]
     twice = list(

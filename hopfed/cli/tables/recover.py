@@ -114,8 +114,10 @@ class Method(click.Choice):
 def recover_command(files: tuple[Path, ...], **options: Any) -> None:
     """Recover archetypes from FILES of examples, one for each client.
 
-    .csv, .tsv, .parquet, .feather, .npy, .npz, .h5 or .zarr; rows are examples. Values +-1, 0/1,
-    yes/no, true/false and the like; blank, NA, ? and NaN are missing. Columns are matched by name.
+    Text (.csv, .tsv and the like, also packed), workbooks (.xlsx, .ods), SPSS, Stata and SAS (.sav,
+    .dta, .sas7bdat), .json, .parquet, .feather, .orc, .npy, .npz, .h5 or .zarr; rows are examples.
+    Values +-1, 0/1, yes/no, true/false and the like; blank, NA, ? and NaN are missing. Columns are
+    matched by name.
 
     Example: hopfed recover a.npy b.csv c.h5 --out run.h5
     """
@@ -266,7 +268,7 @@ def _archetypes(found: Any) -> Iterator[Any]:
 def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Refuse what cannot work before any file is read."""
     from hopfed._lib.random import check_seed
-    from hopfed.data.writers import check_ending
+    from hopfed.tables.writers import check_ending
 
     check_seed(options["seed"])
     choices_of(options)

@@ -46,8 +46,8 @@ class PoolEngine:
     Examples
     --------
     >>> import numpy as np
-    >>> from hopfed.data.channel import rademacher
-    >>> from hopfed.data.stream import ArchetypeStream
+    >>> from hopfed.hopfield.channel import rademacher
+    >>> from hopfed.hopfield.stream import ArchetypeStream
     >>> from hopfed.federation.rounds import play_round
     >>> from hopfed.hopfield import HopfieldFederation
     >>> from hopfed.hopfield.encoding import Encoding

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, Spec
@@ -17,6 +16,7 @@ from hopfed.hopfield.graded import client, server
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.settings import GradedSettings
 from hopfed.hopfield.liars.claims import wary
+from hopfed.tables.examples import as_examples
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class GradedFederation(GradedSettings):
     Examples
     --------
     >>> import numpy as np
-    >>> from hopfed.data.batches import Batches
-    >>> from hopfed.data.readers import as_examples
+    >>> from hopfed.hopfield.batches import Batches
+    >>> from hopfed.tables.examples import as_examples
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
     >>> rng = np.random.default_rng(0)

@@ -20,7 +20,6 @@ from functools import cached_property
 import numpy as np
 
 from hopfed._lib.settings import check_types, require
-from hopfed.data.readers import as_examples
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, Spec
@@ -30,6 +29,7 @@ from hopfed.hopfield.graded.noisy import UNITS, ClassNoise
 from hopfed.hopfield.liars.claims import wary
 from hopfed.hopfield.settings import Source
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.tables.examples import as_examples
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PrivateClasses:
 
     Examples
     --------
-    >>> from hopfed.data.batches import Batches
+    >>> from hopfed.hopfield.batches import Batches
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.federation.rounds import play_round
     >>> rng = np.random.default_rng(0)

@@ -37,7 +37,7 @@ class GradedSettings:
 
     Examples
     --------
-    >>> from hopfed.data.batches import Elsewhere
+    >>> from hopfed.hopfield.batches import Elsewhere
     >>> GradedSettings(Elsewhere(), 100, steps=1, looks=1, products=2).exchanges
     5
     """

@@ -75,7 +75,7 @@ def wary(method: Wary, heard: int, asked: int) -> Wary:
 
     Examples
     --------
-    >>> from hopfed.data.batches import Elsewhere
+    >>> from hopfed.hopfield.batches import Elsewhere
     >>> from hopfed.hopfield.encoding import Encoding
     >>> from hopfed.hopfield.settings import HopfieldSettings
     >>> careful = HopfieldSettings(Elsewhere(), Encoding(100), liars=0.1)

@@ -81,7 +81,7 @@ def misfit(
 
     Examples
     --------
-    >>> from hopfed.data.channel import draw_examples, rademacher
+    >>> from hopfed.hopfield.channel import draw_examples, rademacher
     >>> from hopfed.spectral.operators import DenseOperator
     >>> rng = np.random.default_rng(0)
     >>> xi = rademacher(3, 40, rng)

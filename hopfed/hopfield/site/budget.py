@@ -124,7 +124,7 @@ class Ledger:
     Examples
     --------
     >>> import tempfile
-    >>> from hopfed.data.readers import as_examples
+    >>> from hopfed.tables.examples import as_examples
     >>> rows = as_examples(np.array([[0, 1, 1], [1, 1, 0], [1, 0, 1], [0, 0, 1]]))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ledger = Ledger(Path(folder, "privacy"))

@@ -51,7 +51,7 @@ class NamedOwner:
 
     Examples
     --------
-    >>> from hopfed.data.readers import as_examples
+    >>> from hopfed.tables.examples import as_examples
     >>> from hopfed.hopfield.headers import told_names
     >>> rows = as_examples(np.array([[0, 1], [1, 1], [1, 0]]))
     >>> named = NamedOwner(Owner(rows, secret=7), ("b", "a"))

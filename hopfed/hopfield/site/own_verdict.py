@@ -49,7 +49,7 @@ def own_verdict(
 
     Examples
     --------
-    >>> from hopfed.data.readers import as_examples
+    >>> from hopfed.tables.examples import as_examples
     >>> rng = np.random.default_rng(0)
     >>> T = rng.uniform(-1, 1, (2, 30))
     >>> x = np.where(rng.random((600, 30)) < (1 + T[rng.integers(2, size=600)]) / 2, 1, -1)

@@ -13,10 +13,10 @@ from hashlib import blake2b
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.data.batches import Batches, Elsewhere
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.messages import Field, Message, malformed, not_finite
+from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.client import MOST_PATTERNS
 from hopfed.hopfield.graded.client import CLASSES, asked
 from hopfed.hopfield.graded.method import GradedFederation

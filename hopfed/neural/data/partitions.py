@@ -19,10 +19,10 @@ import numpy as np
 
 from hopfed._lib.random import check_seed, stream
 from hopfed._lib.settings import require
-from hopfed.data.files import opened, reading
 from hopfed.errors import ArgumentError, DataError
 from hopfed.neural.data import splits
 from hopfed.neural.data.dataset import Dataset
+from hopfed.tables.files import opened, reading
 
 Rows = tuple[np.ndarray, ...]
 Divided = tuple[Dataset, list[np.ndarray]]

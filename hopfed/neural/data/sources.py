@@ -20,10 +20,10 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
-from hopfed.data.files import opened, reading
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.neural.data import text
 from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
+from hopfed.tables.files import opened, reading
 
 ENVIRONMENT = "HOPFED_DATA"
 HUB = {  # names that experiments use -> datasets of the hub of Hugging Face

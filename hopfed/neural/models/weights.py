@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hopfed.data.files import opened, reading
 from hopfed.errors import BackendError, DataError
 from hopfed.neural.models.adapter import bodies
 from hopfed.neural.models.base import Model
+from hopfed.tables.files import opened, reading
 
 SAFE = ".safetensors"
 SHOWN = 3  # names in an error

@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from hopfed import kernels, recover
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels.place import Place
 from stages import NotHereError, Rows, run, the_device, torch_on
 

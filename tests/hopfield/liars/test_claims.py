@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
-from hopfed.data.channel import rademacher
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.liars.claims import bounded
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import malformed
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import project, vote
 from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
 from hopfed.hopfield.liars.impossible_messages import (

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.memory.blending import Blended, along, with_spikes
 from hopfed.hopfield.memory.evidence import Evidence

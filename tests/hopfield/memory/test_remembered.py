@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.archetypes.selection import SAME
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.memory.remembered import WORTH, Remembered
 from hopfed.hopfield.memory.voting import Votes
 from hopfed.theory.resolution import expected_overlap

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import kernels
-from hopfed.data.channel import draw_examples, rademacher
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.memory.support import Support, dual_directions
 from hopfed.spectral.operators import DenseOperator, FactorOperator
 

@@ -4,8 +4,8 @@ from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.data.channel import draw_examples, rademacher
 from hopfed.errors import ArgumentError
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.plasticity import novelty
 from hopfed.hopfield.plasticity.rules import (
     RULES,

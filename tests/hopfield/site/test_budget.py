@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 
 from hopfed._lib.random import stream
-from hopfed.data.batches import Batches
-from hopfed.data.channel import draw_examples, rademacher
-from hopfed.data.readers import as_examples
 from hopfed.errors import ArgumentError, DataError, HopfedError
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import digest
+from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site import budget as budget
 from hopfed.hopfield.site.budget import Ledger, Terms
 from hopfed.kernels import PackedBits
 from hopfed.spectral.operators import DenseOperator
+from hopfed.tables.examples import as_examples
 
 N = 24
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hopfed import kernels
-from hopfed.data.batches import Batches
+from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.site.budget import Ledger, Terms
 
 

@@ -1,1 +1,0 @@
-"""Where examples come from: channel and schedules, streams, pictures, files."""

@@ -1,0 +1,72 @@
+"""Examples that owners have, dealt out over the rounds of a federation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.errors import DataError
+from hopfed.kernels import MaskedBits, PackedBits
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Owners' examples, in as many random parts as there are rounds, each example in one of them.
+
+    Attributes
+    ----------
+    owners : examples of each client, with gaps or without; a single set is that of whoever asks.
+    rounds : number of parts, which differ by at most one example.
+
+    Examples
+    --------
+    >>> from hopfed.tables.examples import as_examples
+    >>> rows = as_examples(np.array([[0, 1], [1, 1], [1, 0], [0, 0], [1, 1]]))
+    >>> batches = Batches((rows,), rounds=2)
+    >>> [batches.examples(t, 0).shape for t in range(2)]
+    [(3, 2), (2, 2)]
+    """
+
+    owners: tuple[PackedBits | MaskedBits, ...]
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(len(self.owners) >= 1, "owners", "at least one", 0)
+        least = min(rows.shape[0] for rows in self.owners)
+        rule = f"1 to {least // 2}, half the examples of the smallest owner"
+        require(1 <= self.rounds <= least // 2, "rounds", rule, self.rounds)
+
+    def examples(self, t: int, client: int) -> PackedBits | MaskedBits:
+        """Examples of a client in round t."""
+        require(0 <= t < self.rounds, "round", f"in 0 .. {self.rounds - 1}", t)
+        rows = self.owners[client if len(self.owners) > 1 else 0]
+        # Files are often sorted: their first rows are not like their last.
+        order = stream(0, "batches").permutation(rows.shape[0])
+        return rows[np.sort(np.array_split(order, self.rounds)[t])]
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Stands for examples that are on other machines, in batches for so many `rounds`.
+
+    Examples
+    --------
+    >>> Elsewhere(rounds=3).examples(0, 1)
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: the examples of client 1 in round 0 are not on this machine
+    """
+
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
+
+    def examples(self, t: int, client: int) -> PackedBits:
+        """Fail: the server has no examples of `client` in round `t`."""
+        raise DataError(f"the examples of client {client} in round {t} are not on this machine")

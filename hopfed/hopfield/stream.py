@@ -1,0 +1,278 @@
+"""A federation's examples: who sees what, and the draws themselves.
+
+Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel and exposure".
+
+A round mixture (`hopfed.hopfield.schedules`) is dealt to clients by `supports` and
+`client_mixtures`, a number of examples by `budget`. An `ArchetypeStream` then draws the examples of
+any client and round from the seed alone, so that neither the order of calls nor the process changes
+them. Labels, `exposures` and `coverage` are for scores only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hopfed._lib.cache import Recent
+from hopfed._lib.random import check_seed, stream
+from hopfed._lib.settings import require
+from hopfed.hopfield.channel import draw_examples
+
+# Federations that are compared on the same examples ask for them one after the other.
+_DRAWN = Recent(1 << 26, lambda drawn: sum(array.nbytes for array in drawn))
+
+
+@dataclass(frozen=True, eq=False)
+class ArchetypeStream:
+    """Noisy examples of archetypes for L clients over T rounds.
+
+    It holds what the draws need and no examples, so it is cheap to build and to send to a worker
+    process, where it draws the same.
+
+    Parameters
+    ----------
+    archetypes : int8 (K, N) of +-1.
+    mixtures : (T, L, K) mixtures ``pi[t, c, :]``, rows sum to 1.
+    sample_sizes : examples ``M_c^t`` of each client in each round: a number, or int (T, L).
+    qualities : r_c of each client in [0, 1], 0 for pure noise: a number, or (L,).
+    seed : of all draws.
+
+    Examples
+    --------
+    >>> xi = np.array([[1, 1, 1], [1, -1, -1]], dtype=np.int8)
+    >>> data = ArchetypeStream(xi, np.full((4, 2, 2), 0.5), 3, (1.0, 0.5), seed=0)
+    >>> data.rounds, data.clients, data.examples(0, 1).shape
+    (4, 2, (3, 3))
+    >>> bool((data.examples(2, 0) == xi[data.labels(2, 0)]).all())
+    True
+    """
+
+    archetypes: np.ndarray = field(repr=False)
+    mixtures: np.ndarray = field(repr=False)
+    sample_sizes: np.ndarray = field(repr=False)
+    qualities: np.ndarray
+    seed: int
+
+    def __init__(
+        self,
+        archetypes: np.ndarray,
+        mixtures: np.ndarray,
+        sample_sizes: ArrayLike,
+        qualities: ArrayLike,
+        seed: int,
+    ):
+        sizes = np.asarray(sample_sizes)
+        _check_archetypes(archetypes)
+        _check_mixtures(mixtures, len(archetypes))
+        cells = mixtures.shape[:2]
+        r = np.asarray(qualities, dtype=np.float64)
+        rule = f"a whole number, or one for each of {cells[0]} rounds and {cells[1]} clients"
+        require(
+            sizes.dtype.kind in "iu" and sizes.shape in ((), cells), "sample_sizes", rule, sizes
+        )
+        require(bool((sizes >= 0).all()), "sample_sizes", "at least 0", sizes.min())
+        rule = f"a number in [0, 1], or one for each of {cells[1]} clients"
+        fits = r.shape in ((), cells[1:]) and bool(((r >= 0) & (r <= 1)).all())
+        require(fits, "qualities", rule, qualities)
+        object.__setattr__(self, "archetypes", archetypes)
+        object.__setattr__(self, "mixtures", mixtures)
+        object.__setattr__(self, "sample_sizes", np.broadcast_to(sizes, cells).astype(np.int64))
+        object.__setattr__(self, "qualities", np.broadcast_to(r, cells[1:]).copy())
+        object.__setattr__(self, "seed", check_seed(seed))
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+        return self.mixtures.shape[0]
+
+    @property
+    def clients(self) -> int:
+        """L."""
+        return self.mixtures.shape[1]
+
+    def examples(self, round: int, client: int) -> np.ndarray:  # noqa: A002
+        """Draw the batch of `client` in `round`: int8 (M, N), read-only."""
+        return self._draw(round, client, self.archetypes)[0]
+
+    def labels(self, round: int, client: int) -> np.ndarray:  # noqa: A002
+        """Return the archetype of each example of the same draw, (M,): for scores only."""
+        # Labels come before flips, so they are the same on no sites at all, and cheap.
+        return self._draw(round, client, self.archetypes[:, :0])[1]
+
+    def exposures(self, round: int) -> np.ndarray:  # noqa: A002
+        """Return the realised exposures ``e_mu(t)``, a mean over clients: (K,) (25)."""
+        return exposures(self._round_labels(round), len(self.archetypes))
+
+    def pooled_exposures(self, round: int) -> np.ndarray:  # noqa: A002
+        """Return the fractions of all the round's examples, clients weighed by M_c: (K,)."""
+        return exposures([np.concatenate(self._round_labels(round))], len(self.archetypes))
+
+    def _round_labels(self, t: int) -> list[np.ndarray]:
+        return [self.labels(t, c) for c in range(self.clients)]
+
+    def _draw(self, t: int, c: int, archetypes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        require(0 <= t < self.rounds, "round", f"in 0 .. {self.rounds - 1}", t)
+        require(0 <= c < self.clients, "client", f"in 0 .. {self.clients - 1}", c)
+        M, r, mixture = int(self.sample_sizes[t, c]), float(self.qualities[c]), self.mixtures[t, c]
+        where = self.seed, "examples", int(t), int(c)
+
+        def draw() -> tuple[np.ndarray, np.ndarray]:
+            drawn = draw_examples(archetypes, M, r, stream(*where), exposures=mixture)
+            for array in drawn:
+                array.flags.writeable = False
+            return drawn
+
+        which = blake2b(archetypes.tobytes(), digest_size=16).digest()
+        key = *where, M, r, mixture.tobytes(), archetypes.shape, which
+        found: tuple[np.ndarray, np.ndarray] = _DRAWN.get(key, draw)
+        return found
+
+
+def supports(K: int, clients: int, share: float, seed: int) -> np.ndarray:
+    """Draw which archetypes each client can see: bool (clients, K), together all of them.
+
+    A shuffled deck of archetypes is dealt round, then everyone draws more at random, up to
+    ``share K`` archetypes each, rounded up. A share of at least 1 / clients is always enough.
+
+    Raises
+    ------
+    ArgumentError : the share is too small for the clients to cover all archetypes.
+
+    Examples
+    --------
+    >>> held = supports(6, 3, 0.5, seed=0)
+    >>> held.sum(axis=1), bool(held.any(axis=0).all())
+    (array([3, 3, 3]), True)
+    """
+    require(K >= 1, "K", "at least 1", K)
+    require(clients >= 1, "clients", "at least 1", clients)
+    require(0 < share <= 1, "share", "in (0, 1]", share)
+    size = math.ceil(share * K - 1e-9)  # .7 of 10 is 7, whatever the last bit says
+    covers = f"large enough for {clients} clients of {size} to cover K = {K} archetypes"
+    require(size * clients >= K, "share", covers, share)
+    held = np.zeros((clients, K), dtype=bool)
+    deck = stream(seed, "supports", "deal").permutation(K)
+    for c in range(clients):
+        held[c, deck[c::clients]] = True
+        others = stream(seed, "supports", c).permutation(np.flatnonzero(~held[c]))
+        held[c, others[: size - held[c].sum()]] = True
+    return held
+
+
+def client_mixtures(
+    mixture: np.ndarray, supports: np.ndarray, *, concentration: float = math.inf, seed: int
+) -> np.ndarray:
+    """Restrict the round mixture to each client's support: ``pi[t, c, :]``, (T, L, K) (22).
+
+    Their mean over clients (arXiv:2603.19902, eq. (23)) is the round mixture itself only where
+    every support is whole. A client that holds none of a round's archetypes sees its own support in
+    equal shares. With `NoveltyRamp` that would show new archetypes too early, unless everyone holds
+    an old one.
+
+    Parameters
+    ----------
+    mixture : (T, K) rows on the simplex.
+    supports : bool (L, K), at least one archetype each.
+    concentration : the clients' mixtures are Dirichlet draws around the restricted one, nearer to
+        it the larger this is; infinity for no scatter.
+
+    Examples
+    --------
+    >>> held = np.array([[True, True, False], [False, True, True]])
+    >>> client_mixtures(np.array([[0.5, 0.5, 0.0]]), held, seed=0)
+    array([[[0.5, 0.5, 0. ],
+            [0. , 1. , 0. ]]])
+    """
+    require(mixture.ndim == 2, "mixture", "of shape (T, K)", mixture.shape)
+    rule = f"bool of shape (L, {mixture.shape[1]})"
+    require(supports.dtype == bool, "supports", rule, supports.dtype)
+    require(supports.shape[1:] == mixture.shape[1:], "supports", rule, supports.shape)
+    require(bool(supports.any(axis=1).all()), "supports", "nonempty for each client", "none")
+    require(concentration > 0, "concentration", "above 0", concentration)
+    held = mixture[:, None, :] * supports
+    held = np.where(held.any(axis=2, keepdims=True), held, supports)
+    shares = held / held.sum(axis=2, keepdims=True)
+    if math.isinf(concentration):
+        return shares
+    for t, c in np.ndindex(shares.shape[:2]):
+        seen = shares[t, c] > 0
+        rng = stream(seed, "mixtures", t, c)
+        shares[t, c, seen] = rng.dirichlet(concentration * shares[t, c, seen])
+    return shares
+
+
+def exposures(labels: Sequence[np.ndarray], K: int) -> np.ndarray:
+    """Exposures ``e_mu`` of one round, (K,): client mean of the fraction from each archetype (25).
+
+    Clients without examples are left out; without any client the exposures are 0.
+
+    Parameters
+    ----------
+    labels : for each client, the archetypes (M_c,) of its examples.
+
+    Examples
+    --------
+    >>> exposures([np.array([0, 0, 1, 1]), np.array([0])], K=3)
+    array([0.75, 0.25, 0.  ])
+    """
+    fractions = [np.bincount(own, minlength=K) / len(own) for own in labels if len(own)]
+    wide = max((len(f) for f in fractions), default=K)
+    require(wide == K, "labels", f"below K = {K}", wide - 1)
+    return np.mean(fractions, axis=0) if fractions else np.zeros(K)
+
+
+def coverage(exposures: np.ndarray) -> np.ndarray:
+    """Archetypes seen at least once up to each round (26), bool (T, K), from exposures (T, K).
+
+    Examples
+    --------
+    >>> coverage(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
+    array([[ True, False],
+           [ True,  True],
+           [ True,  True]])
+    """
+    return np.logical_or.accumulate(np.asarray(exposures) > 0, axis=0)
+
+
+def budget(total: int, rounds: int, clients: int) -> np.ndarray:
+    """Share out M_tot examples evenly (24): int64 (rounds, clients), no two differ by over 1.
+
+    Parameters
+    ----------
+    total : M_tot, at least one example for each cell.
+    rounds, clients : T and L.
+
+    Raises
+    ------
+    ArgumentError : fewer examples than cells.
+
+    Examples
+    --------
+    >>> budget(10, rounds=2, clients=2)
+    array([[2, 3],
+           [2, 3]])
+    """
+    cells = rounds * clients
+    require(rounds >= 1 and clients >= 1, "budget", "over rounds and clients", (rounds, clients))
+    require(total >= cells, "total", f"at least {cells}, one each", total)
+    return np.diff(np.arange(cells + 1) * total // cells).reshape(rounds, clients)
+
+
+def _check_archetypes(archetypes: np.ndarray) -> None:
+    fits = archetypes.ndim == 2 and archetypes.dtype == np.int8 and archetypes.size > 0
+    require(fits, "archetypes", "int8 (K, N)", f"{archetypes.dtype} {archetypes.shape}")
+    require(bool((np.abs(archetypes) == 1).all()), "archetypes", "of +-1", "other values")
+
+
+def _check_mixtures(mixtures: np.ndarray, K: int) -> None:
+    fits = mixtures.ndim == 3 and mixtures.shape[2] == K and mixtures.size > 0
+    require(fits, "mixtures", f"of shape (T, L, {K})", mixtures.shape)
+    simplex = bool((mixtures >= 0).all()) and np.allclose(
+        mixtures.sum(axis=2), 1, rtol=0, atol=1e-8
+    )
+    require(simplex, "mixtures", "rows of shares that are at least 0 and sum to 1", "others")

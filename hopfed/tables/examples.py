@@ -1,0 +1,188 @@
+"""Binary examples from files: .npy, .npz, .csv and .h5; one file is one client.
+
+Entries may be missing where the caller says that it can use such rows (`gaps=True`): NaN in any
+file, and blank cells, NA and ? in text. Where -1 occurs, 0 is missing too; without any -1, 0 is
+false (`kernels.pack_masked`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.arrays import is_torch, like, to_host
+from hopfed.errors import ArgumentError, DataError, shown
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels.dispatch import on_device
+from hopfed.kernels.masked import first_bad
+from hopfed.kernels.place import adopted
+
+RULE = "values must be all +-1, all 0/1, or boolean"
+
+
+@overload
+def as_examples(
+    array: Any, *, name: str = ..., gaps: Literal[False] = False, least: int = ...
+) -> PackedBits: ...
+@overload
+def as_examples(
+    array: Any, *, name: str = ..., gaps: bool, least: int = ...
+) -> PackedBits | MaskedBits: ...
+def as_examples(
+    array: Any, *, name: str = "examples", gaps: bool = False, least: int = 2
+) -> PackedBits | MaskedBits:
+    """Check that `array` holds binary examples, as a rule at least two, and pack them.
+
+    Parameters
+    ----------
+    array : (M, N) of +-1, 0/1 or booleans; on a device, of CuPy or any library that speaks DLPack
+        (PyTorch), it stays there. Entries that are missing are NaN, None,
+        masked, or 0 among -1 and 1; whole rows and columns may be.
+    name : what to call it in an error.
+    gaps : whether entries may be missing; the examples are a `MaskedBits` then if any is.
+    least : how many examples there must be.
+
+    Raises
+    ------
+    DataError : not so; the first bad or missing value is named with row and column.
+
+    Examples
+    --------
+    >>> as_examples(np.array([[0, 1, 1], [1, 1, 0]])).shape
+    (2, 3)
+    """
+    packed = array if isinstance(array, PackedBits | MaskedBits) else _packed(array, name)
+    rows, columns = packed.shape
+    if rows < least or columns < 1:
+        few = "two examples are" if least == 2 else f"{least} example(s) are"
+        raise DataError(f"{name}: at least {few} needed, got {rows} x {columns}")
+    if isinstance(packed, MaskedBits) and not gaps:
+        raise DataError(f"{name}: {_missing(packed)}")
+    return packed
+
+
+def _packed(array: Any, name: str) -> PackedBits | MaskedBits:
+    """Pack the rows of a table, or name what is not binary."""
+    array = adopted(of_tensor(array, name))
+    array = array if on_device(array) else np.asanyarray(array)
+    if array.ndim < 2:
+        raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
+    check_axes(array.shape, name)
+    if array.dtype.kind not in "biufO":
+        raise DataError(f"{name}: examples must be numbers, got {array.dtype}")
+    table = array if on_device(array) else _native(array)
+    try:
+        return kernels.pack_masked(table)
+    except ArgumentError as error:
+        raise DataError(f"{name}: {not_binary(table)}") from error
+
+
+def check_axes(shape: Sequence[int], name: str) -> None:
+    """Refuse an array in memory of more than two axes, which may be the tables of several owners.
+
+    Parameters
+    ----------
+    shape : of the array.
+    name : what to call it in the error.
+
+    Examples
+    --------
+    >>> check_axes((3, 400, 45), "examples")
+    Traceback (most recent call last):
+        ...
+    hopfed.errors.DataError: examples: a table is (M, N), got (3, 400, 45); give a list of tables \
+for several owners, or flatten each row: x.reshape(len(x), -1)
+    """
+    if len(shape) > 2:
+        raise DataError(
+            f"{name}: a table is (M, N), got {tuple(shape)}; give a list of tables for several "
+            "owners, or flatten each row: x.reshape(len(x), -1)"
+        )
+
+
+def of_tensor(array: Any, name: str) -> Any:
+    """Return a tensor of PyTorch as one that NumPy can read; other arrays as they are.
+
+    Its gradient is left out, and short numbers such as bfloat16 become float32.
+
+    Parameters
+    ----------
+    array : of any library.
+    name : what to call it in an error.
+
+    Raises
+    ------
+    DataError : a sparse or quantized tensor.
+
+    Examples
+    --------
+    >>> of_tensor(np.array([1, -1]), "examples").tolist()
+    [1, -1]
+    """
+    if not is_torch(array) or not hasattr(array, "layout"):
+        return array
+    if array.is_quantized or str(array.layout) != "torch.strided":
+        raise DataError(f"{name}: a dense tensor is needed: give x.to_dense() or x.dequantize()")
+    array = array.detach()
+    return array.float() if array.is_floating_point() and array.element_size() < 4 else array
+
+
+def _missing(rows: MaskedBits) -> str:
+    """Say what is missing, where complete rows are needed."""
+    m, n = rows.shape
+    seen = to_host(kernels.seen_matmat(rows, like(np.ones(n), rows.seen.words))).astype(np.int64)
+    gone = m * n - int(seen.sum())
+    row = int((seen < n).argmax())
+    line = to_host(kernels.unpack(rows[row : row + 1]))[0]
+    are = "entry is" if gone == 1 else "entries are"
+    return (
+        f"{gone:,} {are} missing (first: row {row + 1}, column {int((line == 0).argmax()) + 1}; 0 "
+        "is missing where -1 occurs), and complete rows are needed here"
+    )
+
+
+def packed_shape(array: np.ndarray | PackedBits | MaskedBits) -> tuple[int, int]:
+    """Rows, and columns after flattening.
+
+    Parameters
+    ----------
+    array : (M, ...), or packed.
+
+    Examples
+    --------
+    >>> packed_shape(np.zeros((5, 28, 28)))
+    (5, 784)
+    """
+    return array.shape[0], math.prod(array.shape[1:])
+
+
+def not_binary(table: Any, before: int = 0) -> str:
+    """Name the first value of a table that is neither binary nor missing, and what was expected.
+
+    Parameters
+    ----------
+    table : (M, N), in which there is one.
+    before : rows that come before it.
+
+    Examples
+    --------
+    >>> not_binary(np.array([[0, 1], [2, 1]]))
+    'values must be all +-1, all 0/1, or boolean, got 2 at row 2, column 1'
+    """
+    row, column = first_bad(table) or (0, 0)
+    value = np.ma.getdata(to_host(table))[row, column]
+    what = f"{value:g}" if isinstance(value, Real) else shown(repr(value))
+    return f"{RULE}, got {what} at row {before + row + 1}, column {column + 1}"
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """Return numbers in the byte order and the sizes that the kernels know."""
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        with np.errstate(all="ignore"):  # what does not fit becomes infinity, and is refused
+            return array.astype(np.float64)
+    return np.asanyarray(array, dtype=array.dtype.newbyteorder("="))

@@ -1,0 +1,272 @@
+"""What the columns of a table hold: their words, how often, and whether they are numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hopfed.errors import shown
+from hopfed.tables.options import Choices
+from hopfed.tables.words import GONE, MISSING, UNSAID, Cells, as_numbers, canonical, number
+
+MOST = 1000  # different words of a column that are kept
+COMBINED = 100_000  # the same where each is a combination of answers
+EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
+POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
+
+
+@dataclass
+class Held:
+    """What the rows of a column that were read so far hold.
+
+    Attributes
+    ----------
+    words : its different words as they stand, and how often each occurs; a missing entry is "".
+    first : row of each of them, from 1.
+    many : there are more than `most` of them, and `words` are the first.
+    numeric : so far all words are numbers or missing.
+    different : whether no two of the rows were alike, or missing.
+    rows : that were looked at.
+    kept : the numbers themselves, once there are many and if they are asked for.
+    missing : words that stand for no entry.
+    most : different words that are kept.
+    why : it cannot be used, whatever the words are.
+    """
+
+    words: Counter[str] = field(default_factory=Counter)
+    first: dict[str, int] = field(default_factory=dict)
+    many: bool = False
+    numeric: bool = True
+    different: bool = True
+    rows: int = 0
+    kept: list[np.ndarray] | None = None
+    missing: frozenset[str] = MISSING | UNSAID
+    most: int = MOST
+    why: str = ""
+
+    @classmethod
+    def of(cls, choices: Choices, name: str) -> Held:
+        """Return what is known of the column `name` before its first row, given `choices`."""
+        gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
+        missing = cls.missing | gone if gone else cls.missing  # one set for all columns, as a rule
+        most = COMBINED if choices.of(name) == "answers" else MOST
+        kept: list[np.ndarray] | None = None if choices.cut(name) is None else []
+        return cls(kept=kept, missing=missing, most=most)
+
+    def add(self, cells: Cells) -> None:
+        """Look at some more rows."""
+        before, self.rows = self.rows, self.rows + len(cells)
+        self.why = self.why or unfit(cells.array.type)
+        if self.why:
+            self.different = self.different and not before
+            return
+        if self.many:
+            self._add_numbers(cells.array)
+            return
+        words, places = cells.words, cells.places
+        counts = np.bincount(places[places >= 0], minlength=len(words))
+        fresh = [k for k, word in enumerate(words) if word not in self.words and counts[k]]
+        if self.different:
+            self.different = len(fresh) == len(cells)
+        for k, row in zip(fresh, _first(places, fresh, len(words)), strict=True):
+            self.first[words[k]] = before + row + 1
+        for word, count in zip(words, counts.tolist(), strict=True):
+            if count:
+                self.words[word] += count
+        gone = len(cells) - int(counts.sum())
+        if gone:
+            self.words[""] += gone
+        if self.numeric and fresh:
+            told = (words[k] for k in fresh)
+            self.numeric = all(number(w) is not None or canonical(w) in self.missing for w in told)
+        if len(self.words) > self.most:
+            self.many = True
+            if self.numeric and self.kept is not None:
+                values, counts = self._counted()
+                self.kept.append(np.repeat(values, counts))
+
+    def _add_numbers(self, array: Any) -> None:
+        values = as_numbers(array, self.missing) if self.numeric else None
+        self.numeric = values is not None
+        if values is not None and self.kept is not None:
+            self.kept.append(values[~np.isnan(values)])
+
+    def _counted(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers among the words, ascending, and how often each occurs."""
+        found: Counter[float] = Counter()
+        for word, count in self.words.items():
+            value = number(word)
+            if value is not None and canonical(word) not in self.missing:
+                found[value] += count
+        values = sorted(found)
+        return np.array(values, float), np.array([found[v] for v in values], int)
+
+    @classmethod
+    def together(cls, parts: Sequence[Held]) -> Held:
+        """Return what one column holds in several tables."""
+        if len(parts) == 1:
+            return parts[0]
+        words: Counter[str] = Counter()
+        first: dict[str, int] = {}
+        for part in parts:
+            words.update(part.words)
+            first = {**part.first, **first}
+        known = [part for part in parts if part.words.keys() - {""}] or parts
+        many = len(words) > parts[0].most or any(part.many for part in parts)
+        kept = [array for part in parts for array in part.all_kept()]
+        return cls(
+            words,
+            first,
+            many,
+            all(part.numeric for part in parts),
+            all(part.different for part in known),  # an owner may lack the column
+            sum(part.rows for part in parts),
+            kept if many and parts[0].kept is not None else None,
+            parts[0].missing,
+            parts[0].most,
+            next((part.why for part in parts if part.why), ""),
+        )
+
+    def all_kept(self) -> list[np.ndarray]:
+        """Numbers that it holds, if they are asked for."""
+        if self.kept is None or not self.numeric:
+            return []
+        return self.kept if self.many else [np.repeat(*self._counted())]
+
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers that it holds, ascending, and how often each occurs."""
+        if self.many and self.kept is not None:
+            return np.unique(np.concatenate(self.kept), return_counts=True)
+        return self._counted()
+
+    def commonest(self, most: int = 5) -> str:
+        """Say what it mostly holds.
+
+        Examples
+        --------
+        >>> Held(Counter({"no": 3, "yes": 5, "": 1})).commonest()
+        'yes (5x), no (3x)'
+        """
+        held = [(word, n) for word, n in self.words.most_common() if word.strip()]
+        said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:most]]
+        return ", ".join(said + ["..."] * (self.many or len(held) > most))
+
+    def threshold(self, how: str) -> float:
+        """Value above which a number of the column is +1.
+
+        Where many rows hold the same number, the median may be the largest of all, above which
+        there is nothing, or divide them far worse than another value does: then the value is taken
+        that comes nearest to halving the rows. No quantile is the largest number either, unless
+        it is the only one.
+
+        Parameters
+        ----------
+        how : "mean", "median", "quantile:Q", or a number.
+
+        Examples
+        --------
+        >>> held = Held(Counter({"1": 2, "2": 1, "9": 1}))
+        >>> held.threshold("median"), held.threshold("mean"), held.threshold("quantile:0.5")
+        (1.5, 3.25, 1.5)
+        >>> Held(Counter({"3": 1, "4": 2, "5": 9})).threshold("median")
+        4.0
+        """
+        kind, _, share = how.partition(":")
+        if kind not in ("median", "mean", "quantile"):
+            return float(how)
+        values, counts = self.values()
+        if not len(values):
+            return math.nan
+        if kind == "mean":
+            return float(np.average(values, weights=counts))
+        q = float(share) if share else 0.5
+        at = q * (counts.sum() - 1)  # the ends of an interval of ranks, as NumPy's quantile has it
+        ends = np.searchsorted(np.cumsum(counts), [math.floor(at), math.ceil(at)], side="right")
+        low, high = values[ends]
+        cut = float(low + (high - low) * (at - math.floor(at)))
+        below = np.cumsum(counts)[:-1]
+        if not len(below):
+            return cut
+        misses = np.abs(below - q * counts.sum())
+        missed = abs(counts[values <= cut].sum() - q * counts.sum())
+        near = kind == "quantile" or missed <= misses.min() + EVEN * counts.sum()
+        return cut if cut < values[-1] and near else float(values[misses.argmin()])
+
+
+def _first(places: np.ndarray, which: Sequence[int], words: int) -> list[int]:
+    """First row that holds each of some words."""
+    if len(which) < 8:
+        return [int((places == k).argmax()) for k in which]
+    at = np.empty(words + 1, int)
+    at[places[::-1]] = np.arange(len(places))[::-1]
+    return at[list(which)].tolist()
+
+
+def unfit(kind: Any) -> str:
+    """Return why columns of a type of Arrow cannot be used; nothing where they can.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> unfit(pa.date32()), unfit(pa.int8())
+    ('holds dates or times', '')
+    """
+    import pyarrow.types as types
+
+    kind = getattr(kind, "value_type", kind) if types.is_dictionary(kind) else kind
+    if types.is_nested(kind):
+        return "holds lists or records"
+    return "holds dates or times" if types.is_temporal(kind) else ""
+
+
+def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
+    """Return, of each column of a file, a number whose point may be one of thousands; "" of most.
+
+    Where a file has decimal commas, a point in a number is no decimal one as a rule; where
+    semicolons separate its cells, and nothing says which its decimal sign is, it may be none. A
+    column whose points all stand before three digits is not read then: 6.372 beside 346 may be
+    more than that, or less.
+
+    Parameters
+    ----------
+    columns : their different words.
+    sure : whether the file has decimal commas.
+
+    Examples
+    --------
+    >>> doubtful([["346", "6.372"], ["346", "1.5"]], sure=True)
+    ['6.372', '']
+    >>> doubtful([["346", "6.372"]], sure=False), doubtful([["346", "6.372"], ["1.5"]], sure=False)
+    (['6.372'], ['', ''])
+    """
+    found, plain = [], False
+    for words in columns:
+        pointed = [w for word in words if "." in (w := word.strip()) and number(w) is not None]
+        like = [word for word in pointed if POINTED.fullmatch(word)]
+        long = not sure and any(re.fullmatch(r"\s*[+-]?\d{4,}\s*", word) for word in words)
+        decimal = len(like) < len(pointed) or long
+        plain = plain or decimal
+        whole = bool(like) and any(re.fullmatch(r"\s*[+-]?\d{1,3}\s*", word) for word in words)
+        found.append(like[0] if like and not decimal and (sure or whole) else "")
+    return [word if sure or not plain else "" for word in found]
+
+
+def why_doubtful(word: str, sure: bool) -> str:
+    """Return why a column with such a number is not read, and how to write it.
+
+    Examples
+    --------
+    >>> why_doubtful("6.372", True)
+    "holds '6.372' in a file with decimal commas: write it as 6372 if the point is one of \
+thousands, as 6.3720 if it is a decimal one"
+    """
+    where = "in a file with decimal commas" if sure else "beside whole numbers"
+    decimal = "" if word.count(".") > 1 else f", as {word}0 if it is a decimal one"
+    plain = word.replace(".", "")
+    return f"holds '{word}' {where}: write it as {plain} if the point is one of thousands{decimal}"

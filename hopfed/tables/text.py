@@ -1,0 +1,570 @@
+"""Text files of cells: looked at first, then read in blocks by Arrow.
+
+The first lines say how the bytes are letters, what separates cells, what stands above the names of
+columns, whether there are names, and which numbers have a decimal comma. Cells come as they stand.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import lzma
+import math
+import os
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import Any, BinaryIO
+
+from hopfed._lib.memory_limits import require_memory
+from hopfed.errors import BackendError, DataError, shown
+from hopfed.tables.files import UNPACKED, opened, pieces, reading
+from hopfed.tables.source import NAME, Block, Source, named
+from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER
+from hopfed.tables.writers import Dialect
+
+HEAD = 1 << 18  # bytes that are looked at, unless two lines are longer
+LINES = 200  # of them that say how a text is laid out
+CELLS = 20_000  # of them that may hold another delimiter
+WIDEST = 2_000_000  # columns
+LONGEST = 1 << 28  # bytes of a line
+CELL = 1 << 26  # characters of a cell
+BLOCK, MOST = 1 << 21, 1 << 26  # bytes of text that are read at a time, at least and at most
+ROWS = 256  # rows that they hold at least, as far as that fits
+ROOM = 1 << 26  # bytes that any packed file may hold
+UNSURE = 0.015  # of an encoding, below which it is as good as not known
+FEW = 0.1  # of the cells of a column of numbers may be none
+DELIMITERS = ",;\t| "
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+_STEERING = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f]")  # in no text; escape is a letter of names
+# Encodings that files have as a rule, of many that bytes might be of.
+_USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
+_BLANK = re.compile(rb"\n[ \t\r]*\n|\r\r")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # or so it may be
+_PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
+
+
+def of_text(path: Path, words: Collection[str] = ()) -> Source:
+    """Look at the first lines of a file, and return what reads it.
+
+    Parameters
+    ----------
+    path : of the file; packed ones are unpacked as they are read.
+    words : in lower case, that are cells: a first row of them holds no names.
+
+    Raises
+    ------
+    DataError : one line: no such file, empty, no text, or only names of columns.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.csv").write_text("id;kg\\nAnn;1,5\\nBen;2\\n")
+    ...     source = of_text(Path(folder, "a.csv"))
+    ...     [[a.to_pylist() for a in block] for block in source.blocks()]
+    [[['Ann', 'Ben'], ['1.5', '2']]]
+    """
+    with reading(path, "cannot be read as text"), unpacked(path) as file:
+        head, whole = _head(file)
+        encoding = _encoding(head, whole)
+        lines = _lines(head, whole, encoding)
+        if not lines:
+            raise ValueError("the file is empty")
+        told = re.fullmatch("sep=(.)", lines[0].strip(), re.IGNORECASE)
+        tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and any(
+            "\t" in line for line in lines
+        )
+        delimiter, rows, ends = sniff(lines, told[1] if told else "\t" if tabs else "")
+        found = layout(rows, words)
+    body = [row for row in rows[found.above :] if any(row)]
+    if not body and found.names is not None:
+        raise DataError(f"{path}: only a header line, no examples")
+    names, notes = named(found.names or [""] * found.width, str(path))
+    if encoding != "utf-8":
+        notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
+    commas = with_commas(body, delimiter)
+    quote = _quote(lines, delimiter)
+    text = Text(
+        path,
+        encoding,
+        delimiter,
+        quote,
+        width=len(names),
+        skipped=ends[found.above - 1] if found.above else 0,
+        quoted=any(quote in line for line in lines),
+        longest=max(map(len, lines)),
+    )
+    end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
+    mark = head.startswith(codecs.BOM_UTF8)
+    dialect = Dialect("," if delimiter == " " else delimiter, bool(commas), mark, end, encoding)
+
+    def read() -> Iterator[Block]:
+        yield from text.blocks(source)
+
+    source = Source(str(path), names, read, notes=[*found.notes, *notes], dialect=dialect)
+    source.commas = commas
+    return source
+
+
+# The first lines
+
+
+def _head(file: BinaryIO) -> tuple[bytes, bool]:
+    """First bytes, which hold two whole lines at least, and whether they are all there is."""
+    head = file.read(HEAD)
+    while len(head.lstrip(b"\r\n\0").splitlines()) < 3 and len(head) < LONGEST:
+        more = file.read(len(head) or 1)
+        if not more:
+            return head, True
+        head += more
+    if len(head) >= LONGEST:
+        raise ValueError("a line in it is too long")
+    return head, not file.read(1)
+
+
+def _encoding(head: bytes, whole: bool) -> str:
+    """How bytes are letters, by the first of them."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if b"\0" in head:
+        sample = head[:400]
+        if sample.count(b"\0") * 4 < len(sample):
+            raise ValueError("it holds NUL bytes, so it is no text")
+        return "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
+        return "utf-8"
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{head[error.start]:02x} at {error.start}"
+    try:
+        import chardet
+    except ImportError:
+        way = "save it as UTF-8, or pip install 'hopfed[files]', which knows other encodings"
+        raise BackendError(f"it is not UTF-8 text ({byte}); {way}") from None
+    found = {str(g["encoding"]).lower(): g["confidence"] for g in chardet.detect_all(head)}
+    best = max(found.values(), default=0.0)
+    usual = [name for name in found if _USUAL.fullmatch(name) and found[name] >= best / 2]
+    sure = best > UNSURE and usual and "windows-1252" not in usual
+    return usual[0] if sure else "cp1252"
+
+
+def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
+    """Lines of text at the beginning of a file; none if all are blank."""
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(head, final=whole)
+    if _STEERING.search(text):
+        raise ValueError("it holds bytes that are in no text")
+    text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    lines = lines if whole or len(lines) < 3 else lines[:-1]
+    columns = max(lines[0].count(d) for d in ",;\t|") + 1
+    if columns > WIDEST:
+        raise ValueError(f"{columns:,} columns are more than the {WIDEST:,} that can be read")
+    require_memory(NAME * columns, f"{columns:,} columns")
+    return lines if any(line.strip() for line in lines) else []
+
+
+def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str]], list[int]]:
+    """Return what separates cells, the cells of the first lines, stripped, and where rows end.
+
+    Most rows have as many cells, and few cells hold another separator.
+
+    Parameters
+    ----------
+    lines : of a text.
+    delimiter : that is known.
+
+    Examples
+    --------
+    >>> sniff(["a;b", "1,5;2,5", "0,5;1,5"])[0], sniff(["a  b", "1  2"])[0], sniff(["a", "1"])[0]
+    (';', ' ', ',')
+    """
+    best: tuple[float, str, list[list[str]], list[int]] = (-1.0, ",", [], [])
+    for sign in delimiter or DELIMITERS:
+        rows, ends = _cells(lines, sign)
+        widths = Counter(len(row) for row in rows if any(row)) or Counter(map(len, rows))
+        width, often = widths.most_common(1)[0]
+        cells = list(islice((c for row in rows for c in row if c), CELLS))
+        odd = sum(bool(re.search(r"[;\t|]|\S,\S", c)) and not COMMA.fullmatch(c) for c in cells)
+        score = often / sum(widths.values()) * (1 - odd / max(len(cells), 1))
+        score *= 0.1 if width == 1 else 0.9 if sign == " " else 1
+        if score > best[0] + 1e-9:
+            best = (score, sign, rows, ends)
+    return best[1:]
+
+
+def _quote(lines: Sequence[str], sign: str) -> str:
+    """What cells may be in: R writes names in single quotes where spaces separate them."""
+    return "'" if sign == " " and any(line.startswith("'") for line in lines[:LINES]) else '"'
+
+
+def _cells(lines: Sequence[str], sign: str) -> tuple[list[list[str]], list[int]]:
+    """Cells of the first lines, stripped, none of a blank one, and the line that each row ends."""
+    if sign == " ":
+        lines = [" ".join(line.split()) for line in lines]
+    before = csv.field_size_limit(CELL)
+    try:
+        found = csv.reader(
+            (line + "\n" for line in lines), delimiter=sign, quotechar=_quote(lines, sign)
+        )
+        rows = [([c.strip() for c in row], found.line_num) for row in islice(found, LINES)]
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
+    finally:
+        csv.field_size_limit(before)
+    return [row for row, _ in rows], [end for _, end in rows]
+
+
+def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]:
+    """Return which columns hold numbers with a decimal comma, by their first rows.
+
+    Nearly all that such a column holds are numbers, one of them with a comma that separates no
+    thousands: a few words among them are for others to name.
+
+    Parameters
+    ----------
+    rows : of cells, stripped.
+    delimiter : between cells; where it is a comma there are none.
+
+    Examples
+    --------
+    >>> sorted(with_commas([["A", "1,5", "1,500"], ["B", "2", "2,250"]], ";"))
+    [1]
+    """
+    found = []
+    for j, column in enumerate(zip(*rows, strict=False) if delimiter != "," else ()):
+        cells = [cell for cell in column if cell.lower() not in MISSING]
+        commas = [cell for cell in cells if COMMA.fullmatch(cell)]
+        odd = [c for c in cells if not COMMA.fullmatch(c) and not re.fullmatch(r"[+-]?\d+", c)]
+        if len(odd) <= FEW * len(cells) and not all(map(_THOUSANDS.fullmatch, commas)):
+            found.append(j)
+    return frozenset(found)
+
+
+# Names of columns
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the cells of a table begin.
+
+    Attributes
+    ----------
+    above : rows above them: titles, and names of columns.
+    names : of the columns; None where there are none.
+    width : number of columns.
+    notes : what was left out, a line each.
+    """
+
+    above: int
+    names: tuple[str, ...] | None
+    width: int
+    notes: tuple[str, ...] = ()
+
+
+def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout:
+    """Find titles and names above the cells of a table.
+
+    Parameters
+    ----------
+    rows : the first ones, stripped.
+    words : in lower case, that are no names.
+
+    Examples
+    --------
+    >>> layout([["Survey 2020", ""], ["", ""], ["id", "tea"], ["1", "yes"], ["2", "no"]]).names
+    ('id', 'tea')
+    >>> layout([["yes", "no"], ["no", "no"]]).names is None
+    True
+    >>> layout([["", "tea", ""], ["", "hot", "cold"], ["a", "1", "0"], ["b", "0", "0"]]).names
+    ('', 'tea hot', 'tea cold')
+    """
+    filled = [sum(map(bool, row)) for row in rows]
+    widths = Counter(len(row) for row, n in zip(rows, filled, strict=True) if n)
+    if not widths:
+        raise ValueError("there is nothing in its first rows")
+    width = max(widths, key=lambda n: (widths[n], n))
+    start = 0
+    while start + 1 < len(rows) and _is_title(rows[start], filled[start : start + 2], width):
+        start += 1
+    titles = [" ".join(filter(None, row)) for row in rows[:start] if any(row)]
+    titles = [title for title in titles if not title.lower().startswith("sep=")]
+    notes = [f"left out above the names of columns: {shown(t, 80)}" for t in titles]
+    top, below = list(rows[start]), [row for row in rows[start + 1 :] if any(row)]
+    if not _is_header(top, below, words):
+        if not titles:  # rows of blank cells are rows
+            start = next((k for k, row in enumerate(rows[:start]) if row), start)
+        return Layout(start, None, max(width, len(top)), tuple(notes))
+    names, above = top, start + 1
+    blank = [j for j, name in enumerate(names) if not name and j]
+    if blank and len(names) == width and _is_second(below[0], below[1:], blank):
+        names, above, below = list(below[0]), start + 2, below[1:]
+        if all(names) and len({*names}) == width:
+            line = shown(" ".join(filter(None, top)), 80)
+            notes.append(f"left out above the names of columns: {line}")
+        else:  # the names below cells that are merged
+            for j in range(1, width):
+                top[j] = top[j] or top[j - 1]
+            names = [f"{name} {more}".strip() for name, more in zip(top, names, strict=True)]
+            notes.append(f"two rows of names were joined: '{shown(names[blank[0]], 60)}'")
+    extra = width - len(names)
+    if extra > 0:  # R has no name for names of rows; others end each row by delimiters
+        ends = all(not any(row[len(names) :]) for row in below)
+        names = [*names, *[""] * extra] if ends else ["", *names] if extra == 1 else names
+    return Layout(above, tuple(names), len(names), tuple(notes))
+
+
+def _is_title(row: Sequence[str], filled: Sequence[int], width: int) -> bool:
+    """Whether a row stands above names: blank, a comment, or with one cell of several."""
+    if not filled[0] or (filled[0] == 1 and row[0].lower().startswith("sep=")):
+        return True
+    if row[0].startswith("#") and len(row) != width:
+        return True
+    if width > 3 and filled[0] <= width / 2 <= filled[1] - 1 and not any(row[filled[0] :]):
+        return True  # a title of a few cells at the left
+    return width > 1 and filled[0] == 1 and (len(row) < width - 1 or width > 2 or not filled[1])
+
+
+def _is_number(cell: str) -> bool:
+    forms = NUMBER, COMMA, ENDLESS, _PERCENT
+    return any(form.fullmatch(cell) for form in forms) or cell.lower() == "nan"
+
+
+def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collection[str]) -> bool:
+    """Whether a first row holds names: cells of another kind than those below."""
+    columns = [[row[j] for row in below if j < len(row)] for j in range(len(top))]
+    if (
+        not top[0]
+        and columns[0]
+        and all(columns[0])
+        and any(n and n not in cells for n, cells in zip(top[1:], columns[1:], strict=True))
+    ):
+        return True  # names of rows stand below a blank
+    plain = [int(cell) for cell in top if cell.isascii() and cell.isdecimal() and len(cell) < 10]
+    if len(top) > len(plain) > 2 and plain == list(range(plain[0], plain[0] + len(plain))):
+        return True  # years, and numbers of questions
+    against, above = 0, False
+    for name, cells in zip(top, columns, strict=True):
+        held = {c.lower() for c in cells} - MISSING
+        said = name.lower()
+        if not name:
+            continue
+        if held and all(map(_is_number, held)):
+            above = above or not (_is_number(name) or said in KNOWN or said in words)
+            against += bool(NUMBER.fullmatch(name) or COMMA.fullmatch(name))
+        elif said in words or said in held or (said in KNOWN and (not held or held <= KNOWN)):
+            against += 1
+    plain_numbers = [c for c in top if NUMBER.fullmatch(c) or COMMA.fullmatch(c)]
+    if above and not plain_numbers:
+        return True
+    return against == 0 and not all(map(_is_number, filter(None, top)))
+
+
+def _is_second(row: Sequence[str], below: Sequence[Sequence[str]], blank: Sequence[int]) -> bool:
+    """Whether a second row holds names as well, as below merged cells."""
+    words = [c for c in row if c]
+    if len(below) < 2 or len(words) <= len(row) / 2 or any(map(_is_number, words)):
+        return False
+    held = {c.lower() for r in below for c in r}
+    return all(j < len(row) and row[j] for j in blank) and not any(w.lower() in held for w in words)
+
+
+# All rows
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for its bytes, unpacked if its name says that it is packed."""
+    with opened(path) as file:
+        ending = path.suffix.lower()
+        if ending == ".zip":
+            with zipfile.ZipFile(file) as archive:
+                names = [name for name in archive.namelist() if not name.endswith("/")]
+                if len(names) != 1:
+                    raise ValueError(f"one file is needed in it, there are {len(names)}")
+                with archive.open(names[0]) as held:
+                    yield held  # type: ignore[misc]
+        elif ending == ".zst":
+            import pyarrow as pa
+
+            yield pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+        elif ending in PACKED:
+            kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+            with kinds[ending](file) as held:
+                yield held
+        else:
+            yield file
+
+
+def most_of(path: Path) -> float:
+    """Bytes that a file may hold, unpacked; any number where it is not packed."""
+    packed = path.suffix.lower() in PACKED
+    return max(UNPACKED * path.stat().st_size, ROOM) if packed else math.inf
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text file of cells, and how it is read.
+
+    Attributes
+    ----------
+    path, encoding, delimiter, quote : of the file; a space stands for any run of white space.
+    width : number of cells in a row.
+    skipped : lines above the cells.
+    quoted : whether cells may be in quotes, which hold ends of lines then.
+    longest : characters of the longest line that was looked at.
+    """
+
+    path: Path
+    encoding: str
+    delimiter: str
+    quote: str
+    width: int
+    skipped: int
+    quoted: bool
+    longest: int
+
+    @property
+    def block(self) -> int:
+        """Bytes that are read at a time: each block costs something for each column."""
+        return min(max(BLOCK, ROWS * self.longest), MOST)
+
+    def blocks(self, source: Source) -> Iterator[Block]:
+        """Yield all rows as arrays of text."""
+        return pieces(self._blocks(source), lambda: reading(self.path, "cannot be read as text"))
+
+    def _blocks(self, source: Source) -> Iterator[Block]:
+        import pyarrow as pa
+
+        rows, blank, fault = 0, [False], [""]
+        with unpacked(self.path) as file:
+            raw = _Bytes(self._bytes(file, blank))
+            try:
+                for batch in self._reader(raw, fault):
+                    if source.watch is not None and hasattr(file, "fileno"):
+                        at = os.lseek(file.fileno(), 0, os.SEEK_CUR)  # of a packed file: packed
+                        source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
+                    rows += batch.num_rows
+                    if batch.num_rows:
+                        yield batch.columns
+            except pa.ArrowInvalid as error:
+                if raw.fault is None:
+                    raise ValueError(fault[0] or self._words(str(error))) from None
+            finally:
+                raw.end()
+        if raw.fault is not None:
+            raise raw.fault
+        if not rows:
+            raise DataError(f"{self.path}: only a header line, no examples")
+        if blank[0] and self.width > 1 and not any("blank lines" in n for n in source.notes):
+            source.notes.append("blank lines between rows are left out")
+
+    def _reader(self, raw: _Bytes, fault: list[str]) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv as arrow
+
+        def refuse(row: Any) -> str:
+            at = "" if row.number is None else f" {row.number - self.skipped}"
+            held, due = row.actual_columns, row.expected_columns
+            few = "cell" if held == 1 else "cells"
+            fault[0] = f"row{at} has {held} {few} instead of {due}: leave out what is no row"
+            return "error"
+
+        names = [str(j) for j in range(self.width)]
+        return arrow.open_csv(
+            pa.PythonFile(raw, "r"),
+            read_options=arrow.ReadOptions(
+                use_threads=False,  # rows have numbers then
+                block_size=4 * max(self.block, self.longest),
+                column_names=names,
+                skip_rows=self.skipped,
+            ),
+            parse_options=arrow.ParseOptions(
+                delimiter=self.delimiter,
+                quote_char=self.quote,
+                ignore_empty_lines=self.width > 1,
+                newlines_in_values=self.quoted,
+                invalid_row_handler=refuse,
+            ),
+            convert_options=arrow.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()),
+                strings_can_be_null=False,
+                null_values=[],  # Arrow would keep its lists of words for every column, 7 kB each
+                true_values=[],
+                false_values=[],
+            ),
+        )
+
+    def _bytes(self, file: BinaryIO, blank: list[bool]) -> Iterator[bytes]:
+        """Bytes as UTF-8, without blank lines at the end; one space for several, if they part."""
+        decoder = None
+        if self.encoding != "utf-8":
+            decoder = codecs.getincrementaldecoder(self.encoding)()
+        most, total, held, spaces = most_of(self.path), 0, b"", self.delimiter == " "
+        while data := bytes(file.read(self.block)):
+            total += len(data)
+            if total > most:
+                raise ValueError(f"it unpacks to more than {most:,} bytes: unpack it first")
+            data = held + (data if decoder is None else decoder.decode(data).encode())
+            if b"\0" in data:
+                raise ValueError("it holds NUL bytes, so it is no text")
+            end = len(data.rstrip(b"\r\n"))
+            if spaces and end == len(data):
+                end = max(data.rfind(b"\n"), data.rfind(b"\r"), 0)  # narrowed are whole lines
+            body, held = data[:end], data[end:]
+            if body:
+                blank[0] = blank[0] or _BLANK.search(body) is not None
+                yield _narrow(body) if spaces else body
+        if decoder is not None:
+            decoder.decode(b"", final=True)
+        if held.strip(b"\r\n"):
+            yield _narrow(held) if spaces else held
+
+    def _words(self, said: str) -> str:
+        if "invalid UTF8" in said:
+            return "it is not UTF-8 text throughout: save it as UTF-8"
+        return "a line in it is too long" if "straddl" in said else said
+
+
+class _Bytes:
+    """Bytes on their way to Arrow; after an error there are none, and it is kept.
+
+    A thread of Arrow's calls `read`; an error there would end the program with a signal later.
+    """
+
+    closed = False
+
+    def __init__(self, made: Iterator[bytes]):
+        self.fault: Exception | None = None
+        self._pieces = made
+        self._reading = Lock()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, none at the end, and none after a fault."""
+        with self._reading:
+            try:
+                piece = next(self._pieces, b"")
+                if 0 <= size < len(piece):
+                    raise ValueError("a line in it is too long")
+                return piece
+            except Exception as error:
+                self.fault, self._pieces = error, iter(())
+                return b""
+
+    def end(self) -> None:
+        """Wait until nothing is read any more, ahead of what was used: the program may end now."""
+        with self._reading:
+            self._pieces = iter(())
+
+
+def _narrow(lines: bytes) -> bytes:
+    """Return lines with one space between cells and none at their edges."""
+    return re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", lines))

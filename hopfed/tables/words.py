@@ -1,0 +1,382 @@
+"""Words that cells hold, and the numbers among them: what means yes, no, or that nothing is there.
+
+A cell is compared by the one spelling of what it says: a number by its value, any other word in
+lower case, without spaces around it, its accents composed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+from unicodedata import is_normalized, normalize
+
+import numpy as np
+
+GONE = 0  # code of a missing entry; -1 and +1 are the two others
+# Of each family the words for -1 and those for +1. A column is of one family.
+FAMILIES: tuple[tuple[frozenset[str], frozenset[str]], ...] = tuple(
+    (frozenset(low.split()), frozenset(high.split()))
+    for low, high in (
+        ("no n", "yes y"),
+        ("false f 0", "true t 1"),
+        ("nay", "aye yea"),
+        ("absent", "present"),
+        ("-", "+"),
+        ("nein nee nej", "ja"),
+        ("non", "oui"),
+        ("no", "si sí sì"),
+        ("não nao", "sim"),
+        ("falsch", "wahr"),
+        ("faux", "vrai"),
+        ("✗ ✘", "✓ ✔"),
+    )
+)
+_GAPS = "na n/a n.a. #n/a #na #null! <na> null none nan nat ? . - --"
+MISSING = frozenset(("", *_GAPS.split()))
+# Beside yes and no, or beside numbers, these say that there is no entry; elsewhere they are words.
+UNSAID = frozenset(("dk", "unknown", "missing", "don't know", "no answer", "not known"))
+MAYBE_LEVEL = frozenset(("none",))  # beside other categories it is one of them
+SHORT = frozenset(word for family in FAMILIES for side in family for word in side)
+FULL = frozenset(word for word in SHORT if len(word) > 1)
+KNOWN = SHORT | MISSING  # no names of columns
+JOINING = (";", "|", ",", "/")  # what stands between several answers in one cell
+
+NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")  # with a decimal comma
+ENDLESS = re.compile(r"[+-]?(inf|infinity)", re.IGNORECASE)
+ZEROS = re.compile(r"0[0-9]+")
+EXACT = 2.0**53  # from which several whole numbers are one float
+
+
+def number(word: str) -> float | None:
+    """Return the number that a word is; None if it is none, as NaN.
+
+    Examples
+    --------
+    >>> number(" 1.0"), number("-1e3"), number("1_0"), number("nan")
+    (1.0, -1000.0, None, None)
+    """
+    word = word.strip()
+    return float(word) if NUMBER.fullmatch(word) or ENDLESS.fullmatch(word) else None
+
+
+def spelt(cell: Any) -> str:
+    """Return the word that stands for a cell of any kind: of a number in whatever spelling one.
+
+    Examples
+    --------
+    >>> spelt(1.0), spelt(-0.0), spelt(0.25), spelt(1e300), spelt(None), spelt(True)
+    ('1', '0', '0.25', '1e+300', '', 'true')
+    """
+    if cell is None or cell != cell:
+        return ""
+    if isinstance(cell, bool | np.bool_):
+        return str(bool(cell)).lower()
+    if isinstance(cell, float | np.floating):
+        value = float(cell)
+        return str(round(value)) if abs(value) < 1e15 and value == round(value) else repr(value)
+    if isinstance(cell, datetime.datetime):
+        return str(cell).removesuffix(" 00:00:00")
+    if isinstance(cell, list | dict | tuple):
+        return json.dumps(cell, default=str, ensure_ascii=False)
+    return str(cell)
+
+
+def token(word: str) -> str:
+    """Return a word in the form in which words are compared: stripped, composed, in lower case."""
+    word = word.strip().lower()
+    return word if word.isascii() or is_normalized("NFC", word) else normalize("NFC", word)
+
+
+@lru_cache(maxsize=1 << 14)
+def _canonical(word: str) -> str:
+    value = number(word)
+    return token(word) if value is None or EXACT <= abs(value) < np.inf else spelt(value)
+
+
+def canonical(word: str) -> str:
+    """Return a word as codings know it: a number by its value, others as their token.
+
+    Codes of 17 digits and more are names: as numbers many of them would be one.
+
+    Examples
+    --------
+    >>> canonical(" YES"), canonical("1.0"), canonical("si\\u0301")
+    ('yes', '1', 'sí')
+    """
+    return _canonical(word) if len(word) <= 40 else token(word)
+
+
+def level(word: str) -> str:
+    """Return the category that a word stands for; digits that zeros lead are a name, as of places.
+
+    Examples
+    --------
+    >>> level(" Oak "), level("2.0"), level("01234")
+    ('Oak', '2', '01234')
+    """
+    word = word.strip()
+    if number(word) is not None and not ZEROS.fullmatch(word):
+        return canonical(word)
+    return word if word.isascii() else normalize("NFC", word)
+
+
+def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
+    """Return categories in order: numbers first, by size.
+
+    Examples
+    --------
+    >>> sorted_levels(["b", "10", "a", "9"])
+    ('9', '10', 'a', 'b')
+    """
+
+    def place(word: str) -> tuple[bool, float, str]:
+        value = number(word)
+        return value is None, value or 0.0, word
+
+    return tuple(sorted(levels, key=place))
+
+
+def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
+    """Return the code of each word that a column may hold, those that it holds first.
+
+    Owners may differ in their words, if those of each are of one family.
+
+    Parameters
+    ----------
+    parts : words of the column at each owner, without those that say that there is no entry.
+
+    Examples
+    --------
+    >>> meanings([["yes"], ["n"]])
+    {'n': -1, 'yes': 1, 'no': -1, 'y': 1}
+    >>> list(meanings([["1", "0"], ["ja"]]))
+    ['0', '1', 'ja', 'f', 'false', 'nee', 'nein', 'nej', 't', 'true']
+    >>> meanings([["yes", "nein"], ["1", "0"]]) is None  # two families at one owner
+    True
+    """
+    held = [set(words) for words in parts if words]
+    said = set[str]().union(*held)
+    for sets in ([said], held):
+        pairs = [
+            next((p for p in FAMILIES if s <= p[0] | p[1] and ("-" not in p[0] or "+" in s)), None)
+            for s in sets
+        ]
+        if said and None not in pairs:
+            low, high = (set[str]().union(*side) for side in zip(*filter(None, pairs), strict=True))
+            words = sorted(low | high, key=lambda word: (word not in said, word))
+            return {word: 1 if word in high else -1 for word in words}
+    return None
+
+
+def outsiders(tokens: Collection[str]) -> set[str]:
+    """Return the words that are not of the family of most of them; none if two have as many.
+
+    Examples
+    --------
+    >>> outsiders(["yes", "n", "y", "unsure", "?"]), outsiders(["yes", "true", "perhaps"])
+    ({'unsure'}, set())
+    """
+    inside = [{t for t in tokens if t in low or t in high} for low, high in FAMILIES]
+    largest = max(inside, key=len)
+    alone = all(len(some) < len(largest) or some == largest for some in inside)
+    return set(tokens) - largest - MISSING if alone else set()
+
+
+def answers_in(word: str, mark: str) -> set[str]:
+    """Return the answers that a cell holds.
+
+    Examples
+    --------
+    >>> sorted(answers_in("bus; 2.0;", ";")), answers_in("?", ";")
+    (['2', 'bus'], set())
+    """
+    return {level(p) for p in word.split(mark) if token(p) not in MISSING - MAYBE_LEVEL}
+
+
+def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
+    """Return what joins the answers that cells hold, and these; "" where cells hold no several.
+
+    Parameters
+    ----------
+    words : different cells of a column.
+    sure : whether the column is known to hold answers; else they must be fewer than the cells.
+
+    Examples
+    --------
+    >>> several_answers(["bus", "bike", "bus;bike", "bike; train"])
+    (';', ('bike', 'bus', 'train'))
+    >>> several_answers(["Lyon, France", "Bonn, Germany", "Paris, France"])[0]
+    ''
+    """
+    for mark in JOINING:
+        joined = sum(mark in word for word in words)
+        parts = set[str]().union(*(answers_in(word, mark) for word in words))
+        if 3 * joined >= len(words) and 1 < len(parts) < len(words):
+            return mark, sorted_levels(parts)
+    counts = Counter({mark: sum(mark in word for word in words) for mark in JOINING})
+    mark, often = counts.most_common(1)[0]
+    if not (sure and often):
+        return "", ()
+    return mark, sorted_levels(set[str]().union(*(answers_in(word, mark) for word in words)))
+
+
+def distinct(array: Any) -> tuple[list[str], np.ndarray]:
+    """Return the different words of an array of Arrow, and for each row which it is, -1 for null.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> words, places = distinct(pa.array([1.0, None, 0.5, 1.0]))
+    >>> words, places.tolist()
+    (['1', '0.5'], [0, -1, 1, 0])
+    """
+    import pyarrow as pa
+
+    short = _single(array)
+    if short is not None:
+        return short
+    coded = array if pa.types.is_dictionary(array.type) else _hashable(array).dictionary_encode()
+    words = [spelt(word) for word in plain_values(coded.dictionary)]
+    places = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    if len(set(words)) < len(words):  # as of a dictionary that came with the array
+        first: dict[str, int] = {}
+        for k, word in enumerate(words):
+            first.setdefault(word, k)
+        places = np.array([first[word] for word in words] + [-1])[places]
+    return words, places
+
+
+def plain_values(array: Any) -> list[Any]:
+    """Values of an array of Arrow as Python has them; a time to the microsecond."""
+    import pyarrow as pa
+
+    kind = array.type
+    if pa.types.is_duration(kind) or pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        unit = "us" if kind.unit == "ns" else kind.unit
+        zone = {"tz": kind.tz} if pa.types.is_timestamp(kind) else {}
+        make = {"timestamp": pa.timestamp, "duration": pa.duration, "time64": pa.time64}
+        array = array.cast(make[str(kind).partition("[")[0]](unit, **zone), safe=False)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        array = array.cast(pa.string())
+    found: list[Any] = array.to_pylist()
+    return found
+
+
+def _hashable(array: Any) -> Any:
+    """An array that Arrow can look up: lists and records as texts."""
+    import pyarrow as pa
+
+    if not pa.types.is_nested(array.type):
+        return array
+    cells = array.to_pylist()
+    return pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
+
+
+def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
+    """Do what `distinct` does for text of one letter or none in every cell, as most tables hold."""
+    import pyarrow as pa
+
+    if not pa.types.is_string(array.type) or array.null_count or not len(array):
+        return None
+    _, ends, text = array.buffers()
+    at = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
+    lengths = np.diff(at)
+    if lengths.max() > 1 or text is None:
+        return None
+    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+    found = np.flatnonzero(np.bincount(letters, minlength=256))
+    if found.size and found[-1] > 127:
+        return None
+    place = np.zeros(256, np.int64)
+    place[found] = np.arange(len(found))
+    words = [chr(letter) for letter in found]
+    if len(letters) == len(array):
+        return words, place[letters]
+    places = np.full(len(array), len(found))
+    places[lengths > 0] = place[letters]
+    return [*words, ""], places
+
+
+@dataclass
+class Cells:
+    """Some cells of a column, an array of Arrow, whose different words are found once and kept.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> Cells(pa.array(["x", "", "x"])).words
+    ['x', '']
+    """
+
+    array: Any
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def words(self) -> list[str]:
+        """The different words."""
+        return self._distinct[0]
+
+    @property
+    def places(self) -> np.ndarray:
+        """For each cell which of the words it is; -1 for null."""
+        return self._distinct[1]
+
+    @cached_property
+    def _distinct(self) -> tuple[list[str], np.ndarray]:
+        return distinct(self.array)
+
+
+def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
+    """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word.
+
+    Parameters
+    ----------
+    array : of numbers or of text.
+    missing : words, in lower case, that stand for none, beside nan; a number however it is written.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> as_numbers(pa.array([" 1", "?", "+2.5"]), "?").tolist()
+    [1.0, nan, 2.5]
+    >>> as_numbers(pa.array([30.0, -99.0]), ["-99"]).tolist()
+    [30.0, nan]
+    >>> as_numbers(pa.array(["1", "?"])) is None
+    True
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):  # of each word once, however long it is
+        at = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        used, places = np.unique(at, return_inverse=True)
+        values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
+        return None if values is None else values[places]
+    if pa.types.is_temporal(array.type) or pa.types.is_nested(array.type):
+        return None
+    text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    try:
+        given = array
+        if text:
+            given = pc.utf8_trim_whitespace(array)
+            gone = pc.is_in(pc.utf8_lower(given), value_set=pa.array(sorted(missing), array.type))
+            given = pc.if_else(gone, None, given)
+        numbers = given.cast(pa.float64(), safe=False)
+        values = numbers.fill_null(np.nan).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # slowly: Arrow reads no "+1"
+        words, places = distinct(array)
+        found = [np.nan if token(w) in ("nan", *missing) else number(w) for w in words]
+        if None in found:
+            return None
+        values = np.array([*found, np.nan], float)[places]
+    told = [value for word in missing if (value := number(word)) is not None]
+    return np.where(np.isin(values, told), np.nan, values) if told else values

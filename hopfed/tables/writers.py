@@ -1,0 +1,354 @@
+"""Tables of results as files: .csv, .json, .parquet and .h5, by the ending of their name.
+
+A file is written whole or not at all. In a .csv, a text that a spreadsheet would take for a formula
+is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
+a tab or a carriage return and is neither a number nor nothing but such signs, as "+" and "-" for
+yes and no; names of columns and rows of strangers may be such texts. So it is with texts that begin
+with a sign of full width, or behind characters that have no width; or that has such a piece after a
+semicolon or a tab, at which many a spreadsheet splits the line, or after the end of a line in the
+text. A carriage return in a text is written as a line feed, which is quoted. Cells of a file that
+is written again, with some of them filled, are as they were (`Dialect.verbatim`).
+Elsewhere texts are as they are; nothing there calculates.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hopfed._lib.outputs import RUN, check_suffix, replacing
+from hopfed.errors import ArgumentError, RunFileError
+from hopfed.runs import Run, plain
+from hopfed.tables.words import plain_values, spelt
+
+ENDINGS = (".csv", ".json", ".parquet", *RUN)
+STREAMED = (".csv", ".parquet")  # that are written some rows at a time
+BLOCK = 4_096  # rows made into text at a time
+
+# A name and its values, of a length that all columns share: numbers or texts, None for none.
+Column: TypeAlias = "tuple[str, np.ndarray | Sequence[Any]]"
+
+# White space and what has no width may come before it, and signs of full width are signs to some.
+_NO_WIDTH = (
+    "\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\ufe00-\\ufe0f\\ufeff"
+)
+_FORMULA = re.compile(rf"[\s\x00-\x1f{_NO_WIDTH}]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_SPLIT = re.compile(r"([;\t\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
+_SIGNS = re.compile(r"[\s+-]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text file is written.
+
+    Attributes
+    ----------
+    delimiter : between cells.
+    commas : whether numbers have a decimal comma.
+    mark : whether the file begins with the mark of its encoding, as spreadsheets ask for.
+    end : of a line.
+    encoding : of its letters.
+    verbatim : whether texts are cells of a file of one's own that is written again, as they are.
+    """
+
+    delimiter: str = ","
+    commas: bool = False
+    mark: bool = False
+    end: str = "\n"
+    encoding: str = "utf-8"
+    verbatim: bool = False
+
+
+PLAIN = Dialect()
+
+
+def check_ending(
+    option: str, path: str | Path | None, endings: tuple[str, ...] = ENDINGS
+) -> tuple[str, ...]:
+    """Refuse, before any work, a file of a format that cannot be written.
+
+    Returns
+    -------
+    the endings that name its kind, for `hopfed._lib.outputs.check_outputs`: a run file may take the
+    place of no other file.
+
+    Parameters
+    ----------
+    option : what the caller calls the path.
+    path : of the file; None where none is asked for.
+    endings : of names that are taken.
+
+    Raises
+    ------
+    ArgumentError : another ending, or .parquet without pyarrow.
+
+    Examples
+    --------
+    >>> check_ending("--out", "rows.csv"), check_ending("--out", "rows.h5")
+    (('.csv', '.json', '.parquet', '.h5', '.hdf5'), ('.h5', '.hdf5'))
+    """
+    if path is None:
+        return endings
+    check_suffix(option, path, endings)
+    ending = Path(path).suffix.lower()
+    if ending == ".parquet" and find_spec("pyarrow") is None:
+        raise ArgumentError(option, "of another format without pyarrow (pip install pyarrow)", path)
+    return RUN if ending in RUN else endings
+
+
+def write(
+    path: str | Path,
+    columns: Sequence[Column],
+    *,
+    endings: tuple[str, ...] = ENDINGS,
+    run: Run | None = None,
+    report: Any = None,
+    dialect: Dialect = PLAIN,
+) -> None:
+    """Write a table to `path`, in the format of its ending.
+
+    Parameters
+    ----------
+    path : of the file.
+    columns : names and values; None is an empty cell.
+    endings : that are taken.
+    run : what an .h5 file holds; the columns as arrays when None.
+    report : what a .json file holds; the rows as a list of objects when None.
+    dialect : how a .csv is to be written.
+
+    Raises
+    ------
+    ArgumentError : another ending.
+    RunFileError : the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(f"{folder}/a.csv", [("id", ["ann", "=1+1"]), ("share", np.array([0.5, -1.0]))])
+    ...     print(Path(folder, "a.csv").read_text())
+    id,share
+    ann,0.5
+    '=1+1,-1.0
+    <BLANKLINE>
+    """
+    check_ending("path", path, endings)
+    ending = Path(path).suffix.lower()
+    if ending in RUN:
+        (run or _run(columns)).save(path)
+        return
+    with replacing(path) as temporary:
+        if ending == ".csv":
+            _csv(temporary, columns, dialect=dialect)
+        elif ending == ".json":
+            made = _records(columns) if report is None else report
+            text = json.dumps(plain(made), allow_nan=False)
+            temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
+        else:
+            _parquet(temporary, columns)
+
+
+@contextmanager
+def writing(
+    path: str | Path, dialect: Dialect = PLAIN
+) -> Iterator[Callable[[Sequence[Column]], None]]:
+    """Write a .csv or a .parquet file some rows at a time, whole or not at all.
+
+    Parameters
+    ----------
+    path : of the file.
+    dialect : how a .csv is to be written.
+
+    Yields
+    ------
+    what takes the next rows: the same columns each time, of the same types.
+
+    Raises
+    ------
+    ArgumentError : another ending.
+    RunFileError : the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with writing(f"{folder}/a.csv") as add:
+    ...         for words in (["yes", "no"], ["no"]):
+    ...             add([("tea", words)])
+    ...     Path(folder, "a.csv").read_text().split()
+    ['tea', 'yes', 'no', 'no']
+    """
+    check_ending("path", path, STREAMED)
+    with replacing(path) as temporary, ExitStack() as stack:
+        made: list[Any] = []
+
+        def add(columns: Sequence[Column]) -> None:
+            if Path(path).suffix.lower() == ".csv":
+                _csv(temporary, columns, bool(made), dialect)
+                made.append(None)
+                return
+            from pyarrow import parquet
+
+            table = _arrow_table(columns)
+            if not made:
+                made.append(stack.enter_context(parquet.ParquetWriter(temporary, table.schema)))
+            made[0].write_table(table)
+
+        yield add
+
+
+def text_cell(text: str) -> str:
+    """Return a text as a cell of a .csv that no spreadsheet calculates.
+
+    Where lists are written with semicolons, or tabs, a spreadsheet splits a text there as well:
+    what follows one is a cell of its own. So it may be with ends of lines; those with a carriage
+    return become line feeds, for `csv` writes a cell with a carriage return without quotes.
+
+    Parameters
+    ----------
+    text : a name or a word.
+
+    Examples
+    --------
+    >>> [text_cell(t) for t in ("=cmd()", "-5", "@home", "tea", "a;=cmd()", "a; b", "+")]
+    ["'=cmd()", '-5', "'@home", 'tea', "a;'=cmd()", 'a; b', '+']
+    >>> text_cell("tea\\r=cmd()")
+    "tea\\n'=cmd()"
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if _is_formula(text):
+        text = f"'{text}"
+    parts = _SPLIT.split(text)
+    for k in range(1, len(parts)):  # a program that splits there may take quotes for its own
+        if _is_formula(parts[k].lstrip("\"' ")):
+            parts[k] = f"'{parts[k]}"
+    return "".join(parts)
+
+
+def _is_formula(text: str) -> bool:
+    if _SIGNS.fullmatch(text) or _NUMBER.fullmatch(text.strip()):
+        return False
+    return bool(_FORMULA.match(text))
+
+
+def _csv(
+    path: Path, columns: Sequence[Column], append: bool = False, dialect: Dialect = PLAIN
+) -> None:
+    """Write blocks of rows; numbers as they are read back, texts that are no formulas."""
+    length = len(columns[0][1]) if columns else 0
+    errors = "surrogatepass" if dialect.encoding.startswith("utf") else "strict"
+    cell = _quotable if dialect.verbatim else text_cell
+
+    def made(value: Any) -> Any:
+        if isinstance(value, str):
+            return cell(value)
+        if isinstance(value, float):
+            text = repr(value) if np.isfinite(value) else None
+            return text.replace(".", ",") if text and dialect.commas else text
+        return value
+
+    mode = "a" if append else "w"
+    try:
+        with open(path, mode, newline="", encoding=dialect.encoding, errors=errors) as file:
+            out = csv.writer(file, delimiter=dialect.delimiter, lineterminator=dialect.end)
+            if not append:
+                file.write("\ufeff" * dialect.mark)
+                out.writerow(cell(name) for name, _ in columns)
+            for start in range(0, length, BLOCK):
+                lines = [map(made, _listed(v[start : start + BLOCK])) for _, v in columns]
+                out.writerows(zip(*lines, strict=True))
+    except UnicodeEncodeError as error:
+        letter = error.object[error.start]
+        way = "save the table as UTF-8, or name the output .parquet"
+        raise RunFileError(f"'{letter}' cannot be written in {dialect.encoding}: {way}") from None
+
+
+def _quotable(text: str) -> str:
+    """A text as it is; `csv` quotes it if it holds the end of a line, but a carriage return."""
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+def _listed(values: Any) -> list[Any]:
+    """Values of an array of NumPy or of Arrow, or of a sequence: Python's numbers and texts."""
+    if not hasattr(values, "to_pylist"):
+        return values.tolist() if hasattr(values, "tolist") else list(values)
+    held = plain_values(values)
+    plain = (bool, int, float, str)
+    return [v if v is None or isinstance(v, plain) else spelt(v) for v in held]
+
+
+def _records(columns: Sequence[Column]) -> list[dict[str, Any]]:
+    names = numbered([name for name, _ in columns])
+    values = [_listed(v) for _, v in columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _arrow_table(columns: Sequence[Column]) -> Any:
+    import pyarrow as pa
+
+    names = numbered([name for name, _ in columns])
+    arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
+    return pa.table(dict(zip(names, arrays, strict=True)))
+
+
+def _parquet(path: Path, columns: Sequence[Column]) -> None:
+    from pyarrow import parquet
+
+    buffer = io.BytesIO()
+    parquet.write_table(_arrow_table(columns), buffer)
+    path.write_bytes(buffer.getbuffer())
+
+
+def _run(columns: Sequence[Column]) -> Run:
+    """Columns as arrays of a run; texts as bytes, and "", NaN or -1 where something is missing."""
+    names = numbered([name for name, _ in columns])
+    arrays = {n: _array(v) for n, (_, v) in zip(names, columns, strict=True)}
+    return Run("rows", {}, arrays, {"rows": len(columns[0][1]) if columns else 0})
+
+
+def _array(values: Any) -> np.ndarray:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return values
+    listed = _listed(values)
+    if any(isinstance(v, str) for v in listed):
+        texts = ("" if v is None else str(v) for v in listed)
+        return np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=np.bytes_)
+    whole = all(v is None or isinstance(v, int) for v in listed)
+    return np.array([(-1 if whole else np.nan) if v is None else v for v in listed])
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Return names that all differ: the second of two that are alike gets the number 2.
+
+    Parameters
+    ----------
+    names : of columns.
+
+    Examples
+    --------
+    >>> numbered(["share", "tea", "share"])
+    ['share', 'tea', 'share (2)']
+    """
+    taken: set[str] = set()
+    last: dict[str, int] = {}  # number that the latest of each name has
+    found = []
+    for name in names:
+        free, count = name, last.get(name, 1) if name in taken else 1
+        while free in taken:
+            count += 1
+            free = f"{name} ({count})"
+        last[name] = count
+        taken.add(free)
+        found.append(free)
+    return found

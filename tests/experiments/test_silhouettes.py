@@ -1,0 +1,232 @@
+"""Pictures: the loader, its stand-in, a spread without near-duplicates, decorrelation."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers import DATA
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopfed.errors import ArgumentError, DataError
+from hopfed.experiments.shared.silhouettes import (
+    Pictures,
+    decorrelate,
+    deflate,
+    load_silhouettes,
+    overlaps,
+)
+
+NAMES = ["ant", "bass", "Faces 2", "Faces 3", "bass drum"]
+
+
+def largest(patterns):
+    return np.abs(overlaps(patterns) - np.eye(len(patterns))).max()
+
+
+def random_pictures(n, side, seed):
+    patterns = np.random.default_rng(seed).choice([-1, 1], (n, side * side)).astype(np.int8)
+    return Pictures(patterns, tuple(f"p{k}" for k in range(n)), "random")
+
+
+@pytest.fixture(scope="module")
+def caltech():
+    path = DATA / "caltech101_silhouettes_28.npz"
+    if not path.is_file():
+        pytest.skip("Caltech silhouettes not at hand; set HOPFED_DATA to their folder")
+    return path
+
+
+@pytest.fixture(scope="module")
+def letters():
+    return load_silhouettes(classes=())
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Three pictures of each class: one of the test split, then two to train on."""
+    rng = np.random.default_rng(0)
+    parts = {
+        "images": rng.integers(0, 2, (15, 4, 4), dtype=np.uint8),
+        "labels": np.repeat(np.arange(5), 3),
+        "split": np.tile(["test", "train", "train"], 5),
+        "class_names": np.array(NAMES),
+    }
+
+    def write(**changes):
+        kept = {k: v for k, v in (parts | changes).items() if v is not None}
+        np.savez(tmp_path / "small.npz", **kept)
+        return tmp_path / "small.npz", parts["images"]
+
+    return write
+
+
+def test_a_picture_of_a_class_is_the_one_asked_for_of_the_training_split(small):
+    path, images = small()
+    for example, row in ((0, 1), (1, 2)):
+        found = load_silhouettes(path, ("bass", "ANT"), example=example)
+        assert found.names == ("bass", "ant")
+        np.testing.assert_array_equal(found.images == 1, images[[3 + row, row]] == 0)
+        assert found.patterns.dtype == np.int8
+        assert set(np.unique(found.patterns)) == {-1, 1}
+    assert load_silhouettes(path, ()).names == tuple(NAMES)
+    assert load_silhouettes(path, ("bass d",)).names == ("bass drum",)
+
+
+@pytest.mark.parametrize(
+    ("classes", "example", "message"),
+    [
+        (("Faces",), 0, "classes must be names of one class each; near it: Faces 2, Faces 3"),
+        (("bas drum",), 0, "near it: bass drum"),
+        (("whale",), 0, "classes must be names of one class each, got 'whale'"),
+        (("ant", "Ant"), 0, "classes must be different from one another"),
+        (("ant",), 2, "example must be below 2, the training pictures of ant, got 2"),
+        (("ant",), -1, "example must be at least 0"),
+    ],
+)
+def test_a_bad_choice_is_named_in_one_line(small, classes, example, message):
+    with pytest.raises(ArgumentError) as error:
+        load_silhouettes(small()[0], classes, example=example)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"split": None}, "must be an .npz with images, labels, split, class_names"),
+        ({"images": np.full((15, 4, 4), 7)}, "0 for the object and 1 for the background"),
+        ({"images": np.zeros((15, 16))}, "must be square"),
+        ({"labels": np.zeros(3)}, "with a label and a split for each"),
+    ],
+)
+def test_files_of_another_kind_get_one_line(small, changes, message):
+    with pytest.raises(DataError, match=message):
+        load_silhouettes(small(**changes)[0], ())
+
+
+def test_missing_and_broken_files_get_one_line(tmp_path):
+    path = tmp_path / "a.npz"
+    with pytest.raises(DataError, match="no such file"):
+        load_silhouettes(path)
+    path.write_bytes(b"not an archive")
+    with pytest.raises(DataError, match="cannot be read"):
+        load_silhouettes(path)
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    with pytest.raises(DataError, match="cannot be read"):
+        load_silhouettes(tmp_path / "a.npy")
+
+
+def test_letters_stand_in_and_say_so(letters):
+    three = load_silhouettes()
+    assert three.source == letters.source == "letters"
+    assert three.patterns.shape == (3, 784)
+    assert len(letters) == 26
+    row = letters.names.index(three.names[1])
+    np.testing.assert_array_equal(three.patterns[1], letters.patterns[row])
+    # As for silhouettes: overlaps above those of random patterns, and ink is +1.
+    assert largest(three.patterns) > 0.3
+    assert (letters.patterns[:, 0] == -1).mean() > 0.5
+
+
+@given(st.integers(1, 30), st.integers(2, 6), st.floats(0.05, 0.99), st.integers(0, 2**32))
+def test_a_spread_has_no_two_alike_and_is_refused_only_where_some_are(n, side, cut, seed):
+    pictures = random_pictures(n, side, seed)
+    K = 1 + seed % n
+    try:
+        chosen = pictures.spread(K, cut=cut)
+    except ArgumentError:
+        chosen = None
+    if chosen is None:
+        assert largest(pictures.patterns) > cut
+    else:
+        assert len(set(chosen.names)) == K
+        assert largest(chosen.patterns) <= cut
+
+
+def test_a_spread_is_even_until_a_likeness_is_met():
+    pictures = random_pictures(20, 20, 0)
+    assert pictures.spread(5).names == ("p0", "p4", "p8", "p12", "p16")
+    pictures.patterns[8] = -pictures.patterns[4]  # the same up to its sign
+    assert pictures.spread(5).names == ("p0", "p4", "p9", "p12", "p16")
+    with pytest.raises(ArgumentError, match="K must be at most 19 for overlaps up to"):
+        pictures.spread(20)
+    with pytest.raises(ArgumentError, match="K must be in 1"):
+        pictures.spread(21)
+
+
+@given(st.integers(1, 5), st.floats(0.1, 0.9), st.integers(0, 2**32))
+def test_decorrelation_reaches_its_target_from_the_seed(letters, K, target, seed):
+    patterns = letters.patterns[:K]
+    before = patterns.copy()
+    apart = decorrelate(patterns, target, seed)
+    np.testing.assert_array_equal(patterns, before)
+    assert apart.dtype == np.int8
+    assert set(np.unique(apart)) <= {-1, 1}
+    assert largest(apart) <= target
+    np.testing.assert_array_equal(apart, decorrelate(patterns, target, seed))
+
+
+@given(st.floats(0.01, 0.9), st.sampled_from([1, -1]), st.integers(0, 2**32))
+def test_two_patterns_lose_just_the_pixels_that_they_must(letters, target, sign, seed):
+    patterns = letters.patterns[[4, 5]].copy()  # E and F
+    patterns[1] *= sign
+    apart = decorrelate(patterns, target, seed)
+    N = patterns.shape[1]
+    too_much = abs(int(patterns[0].astype(int) @ patterns[1])) - target * N
+    assert (apart != patterns).sum() == max(0, math.ceil(too_much / 2))
+
+
+def test_deflation_is_the_formula_and_may_do_harm(letters):
+    patterns = letters.patterns[:6]
+    N, apart = patterns.shape[1], deflate(patterns)
+    np.testing.assert_array_equal(apart[0], patterns[0])
+    for k in range(1, 6):
+        rest = patterns[k] - sum(
+            (apart[j] @ patterns[k].astype(float) / N) * apart[j] for j in range(k)
+        )
+        np.testing.assert_array_equal(apart[k], np.where(rest >= 0, 1, -1))
+    sums = np.abs(overlaps(patterns[:2]) - np.eye(2)).sum(axis=1)
+    assert sums.max() < 1
+    np.testing.assert_array_equal(apart[:2], patterns[:2])  # nothing turns below a sum of 1
+
+
+def test_what_deflation_does_to_the_silhouettes(caltech):
+    three = load_silhouettes(caltech).patterns
+    np.testing.assert_array_equal(deflate(three), three)
+    many = load_silhouettes(caltech, ()).spread(13).patterns
+    assert largest(deflate(many)) > 0.9 > 0.8 > largest(many)
+
+
+def test_patterns_that_are_apart_stay_as_they_are_and_seeds_differ(letters):
+    patterns = letters.patterns[:4]
+    np.testing.assert_array_equal(decorrelate(patterns, 0.95, 0), patterns)
+    assert (decorrelate(patterns, 0.2, 0) != decorrelate(patterns, 0.2, 1)).any()
+
+
+def test_a_target_out_of_reach_is_refused():
+    odd = np.ones((3, 9), np.int8)  # overlaps of an odd number of pixels are never below 1/9
+    with pytest.raises(ArgumentError, match=r"target must be larger: 27 flips left"):
+        decorrelate(odd, 0.05, 0)
+    with pytest.raises(ArgumentError, match="target must be in"):
+        decorrelate(odd, 0.0, 0)
+
+
+def test_the_papers_three_silhouettes(caltech):
+    three = load_silhouettes(caltech)
+    assert three.names == ("anchor", "Motorbikes 16", "bass")
+    assert three.source == "Caltech-101 silhouettes"
+    assert three.patterns.shape == (3, 784)
+    got = overlaps(three.patterns)[np.triu_indices(3, 1)]
+    np.testing.assert_allclose(got, np.array([290, 204, 402]) / 784, rtol=1e-12)
+    assert largest(decorrelate(three.patterns, 0.1, 0)) <= 0.1
+
+
+def test_thirteen_and_twenty_five_silhouettes_resemble_each_other_and_none_is_double(
+    caltech, silhouettes
+):
+    every = load_silhouettes(caltech, ())
+    np.testing.assert_array_equal(every.patterns, silhouettes)
+    np.testing.assert_allclose(largest(every.spread(13).patterns), 596 / 784, rtol=1e-12)
+    np.testing.assert_allclose(largest(every.spread(25).patterns), 618 / 784, rtol=1e-12)
+    np.testing.assert_array_equal(every.spread(13).patterns, silhouettes[0:100:8])
