@@ -49,7 +49,7 @@ OVERLAP = 0.2  # of these rows, that typing errors leave
 TOGETHER = 0.95  # of the entries of a level, in rows that have the others
 FILLED = 0.5  # of the rows, that have one level of a variable
 SCARCE = 20, 0.1  # entries of a column that says nothing: at most, and of the median column's
-WIDE = 1_500  # columns whose pairs are all looked at
+WIDE = 1_000  # columns whose pairs are all looked at
 OTHERS = 100  # columns that are looked at beside those that are candidates
 SAMPLE = 1_024  # rows in which wide tables are looked through
 LEVELS = 100  # of a variable of a wide table, at most
@@ -266,10 +266,8 @@ def determined(
     known : numbers of the columns that are levels of one variable, where that is known.
     seed : of the columns that are looked at in a wide table.
     """
-    sums, seen = (
-        np.sum([to_host(column_moments(rows)[k]).astype(np.int64) for rows in owners], axis=0)
-        for k in (0, 1)
-    )
+    moments = [[to_host(a).astype(np.int64) for a in column_moments(rows)] for rows in owners]
+    sums, seen = (np.sum([each[k] for each in moments], axis=0) for k in (0, 1))
     N = len(sums)
     few = min(SCARCE[0], SCARCE[1] * float(np.median(seen[seen > 0]))) if seen.any() else 0
     varies = (np.abs(sums) < seen) & (seen >= few)
@@ -361,7 +359,7 @@ class _Search:
 
     def run(self) -> _Search:
         """Clusters that may be copies, then levels among their leaders, then the tests of both."""
-        for errors in ERRORS:
+        for errors in ERRORS if self.clusters(ERRORS[-1]) else ():
             clusters = self.clusters(errors)
             if clusters:
                 copied = np.concatenate([cluster[1:] for cluster in clusters])
