@@ -361,6 +361,8 @@ class _Search:
         """Clusters that may be copies, then levels among their leaders, then the tests of both."""
         for errors in ERRORS if self.clusters(ERRORS[-1]) else ():
             clusters = self.clusters(errors)
+            if errors:  # most of the columns are no copies of one, but of clear classes
+                clusters = [c for c in clusters if 2 * (len(c) - 1) < len(self.leader)]
             if clusters:
                 copied = np.concatenate([cluster[1:] for cluster in clusters])
                 between = self.between(clusters, [v.levels for v in self.variables(copied)])
@@ -400,7 +402,7 @@ class _Search:
             if left[a]:
                 others = np.flatnonzero(alike[a] & left)
                 left[a] = left[others] = False
-                if len(others) and (errors == 0 or 2 * len(others) < len(R)):
+                if len(others):
                     found.append(np.concatenate([[a], others]))
         return found
 
