@@ -39,6 +39,7 @@ from hopfed.spectral.rows import Bits, column_moments, columns_of, total
 from hopfed.theory import tracy_widom
 
 ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
+MISTYPED = 4  # copies of one column, at most
 ALIKE = 0.8  # correlation of a copy with its column, at least
 REMAINS = 0.5  # of the agreement of a copy, within classes
 APART = 0.15  # of the rows in which levels are apart, that classes do not explain
@@ -361,8 +362,9 @@ class _Search:
         """Clusters that may be copies, then levels among their leaders, then the tests of both."""
         for errors in ERRORS if self.clusters(ERRORS[-1]) else ():
             clusters = self.clusters(errors)
-            if errors:  # most of the columns are no copies of one, but of clear classes
-                clusters = [c for c in clusters if 2 * (len(c) - 1) < len(self.leader)]
+            if errors:  # many columns that nearly agree are no copies, but of clear classes
+                most = min(MISTYPED, len(self.leader) // 2)
+                clusters = [c for c in clusters if len(c) - 1 <= most]
             if clusters:
                 copied = np.concatenate([cluster[1:] for cluster in clusters])
                 between = self.between(clusters, [v.levels for v in self.variables(copied)])
