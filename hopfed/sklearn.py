@@ -99,8 +99,7 @@ class ArchetypeMixture(
             if not isinstance(seed, int | np.integer):
                 seed = check_random_state(seed).randint(2**31)
             recovered = recover(rows, seed=int(seed), channel=self.channel)
-            said = {"status": recovered.status, "advice": recovered.advice}
-            found = recovered if len(recovered) else replace(found, **said)
+            found = recovered if len(recovered) else replace(found, advice=recovered.advice)
         if found.status != "ok":
             words = f"{found.status}: {found.advice}"
             warnings.warn(words, ConvergenceWarning, stacklevel=2)
@@ -165,7 +164,7 @@ def _plain(X: Any) -> Any:
     if issparse(X):
         return X.toarray()
     if hasattr(X, "dtypes") and hasattr(X, "isna"):
-        gone = X.isna() & (X.dtypes == object)
+        gone = X.isna() & [kind == "object" for kind in X.dtypes]
         return X.mask(gone, np.nan) if gone.to_numpy().any() else X
     if isinstance(X, np.ndarray) and X.dtype.kind == "O":
         gone = np.frompyfunc(lambda cell: type(cell).__name__ in ("NAType", "NoneType"), 1, 1)

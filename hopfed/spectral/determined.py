@@ -39,6 +39,7 @@ from hopfed.spectral.rows import Bits, column_moments, columns_of, total
 from hopfed.theory import tracy_widom
 
 ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
+MISTYPED = 4  # copies of one column, at most
 ALIKE = 0.8  # correlation of a copy with its column, at least
 REMAINS = 0.5  # of the agreement of a copy, within classes
 APART = 0.15  # of the rows in which levels are apart, that classes do not explain
@@ -49,7 +50,7 @@ OVERLAP = 0.2  # of these rows, that typing errors leave
 TOGETHER = 0.95  # of the entries of a level, in rows that have the others
 FILLED = 0.5  # of the rows, that have one level of a variable
 SCARCE = 20, 0.1  # entries of a column that says nothing: at most, and of the median column's
-WIDE = 1_500  # columns whose pairs are all looked at
+WIDE = 1_000  # columns whose pairs are all looked at
 OTHERS = 100  # columns that are looked at beside those that are candidates
 SAMPLE = 1_024  # rows in which wide tables are looked through
 LEVELS = 100  # of a variable of a wide table, at most
@@ -266,10 +267,8 @@ def determined(
     known : numbers of the columns that are levels of one variable, where that is known.
     seed : of the columns that are looked at in a wide table.
     """
-    sums, seen = (
-        np.sum([to_host(column_moments(rows)[k]).astype(np.int64) for rows in owners], axis=0)
-        for k in (0, 1)
-    )
+    moments = [[to_host(a).astype(np.int64) for a in column_moments(rows)] for rows in owners]
+    sums, seen = (np.sum([each[k] for each in moments], axis=0) for k in (0, 1))
     N = len(sums)
     few = min(SCARCE[0], SCARCE[1] * float(np.median(seen[seen > 0]))) if seen.any() else 0
     varies = (np.abs(sums) < seen) & (seen >= few)
@@ -361,8 +360,11 @@ class _Search:
 
     def run(self) -> _Search:
         """Clusters that may be copies, then levels among their leaders, then the tests of both."""
-        for errors in ERRORS:
+        for errors in ERRORS if self.clusters(ERRORS[-1]) else ():
             clusters = self.clusters(errors)
+            if errors:  # many columns that nearly agree are no copies, but of clear classes
+                most = min(MISTYPED, len(self.leader) // 2)
+                clusters = [c for c in clusters if len(c) - 1 <= most]
             if clusters:
                 copied = np.concatenate([cluster[1:] for cluster in clusters])
                 between = self.between(clusters, [v.levels for v in self.variables(copied)])
@@ -402,7 +404,7 @@ class _Search:
             if left[a]:
                 others = np.flatnonzero(alike[a] & left)
                 left[a] = left[others] = False
-                if len(others) and (errors == 0 or 2 * len(others) < len(R)):
+                if len(others):
                     found.append(np.concatenate([[a], others]))
         return found
 
