@@ -112,8 +112,10 @@ class Dataset:
         return replace(self, **rows)
 
     def _check_range(self, what: str, values: np.ndarray | None, names: int) -> None:
-        bad = np.flatnonzero((values < 0) | (values >= names)) if values is not None else ()
-        if values is not None and len(bad):
+        if values is None:
+            return
+        bad = np.flatnonzero((values < 0) | (values >= names))
+        if len(bad):
             where = f"{what} {values[bad[0]]} of row {bad[0]}"
             self._require(False, f"{where} is outside of 0..{names - 1}")
 

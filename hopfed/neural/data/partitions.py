@@ -102,8 +102,11 @@ class Partition:
 
     def take(self, clients: Sequence[int] | np.ndarray) -> Partition:
         """Return the partition of the clients at these positions."""
-        rows = {part: tuple(getattr(self, part)[k] for k in clients) for part in PARTS}
-        return replace(self, **rows, ids=tuple(self.ids[k] for k in clients))
+        train, validation, test = (
+            tuple(rows[k] for k in clients) for rows in (self.train, self.validation, self.test)
+        )
+        ids = tuple(self.ids[k] for k in clients)
+        return replace(self, train=train, validation=validation, test=test, ids=ids)
 
     def save(self, path: str | Path) -> None:
         """Write client and part of each row to the .npz file `path`, for the scheme given:FILE."""
@@ -174,7 +177,8 @@ def partition(
     check_seed(seed)
     kept = None
     if not isinstance(scheme, str):
-        scheme, own = "given", _listed(scheme, len(dataset))
+        own = _listed(scheme, len(dataset))
+        scheme = "given"
     elif scheme.startswith("given:"):
         own, kept = _read(scheme.removeprefix("given:"), len(dataset), clients)
     else:

@@ -83,7 +83,7 @@ class Index:
             self._keys = torch.tensor(self.keys, device=device)
             self._squares = torch.as_tensor(squares, device=device)
         else:
-            self._lists = _inverted(self.keys, self.effort) if len(keys) else None
+            self._lists: Any = _inverted(self.keys, self.effort) if len(keys) else None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -91,7 +91,8 @@ class Index:
     @property
     def nbytes(self) -> int:
         """Bytes of the keys, and of an approximate index when written to a file."""
-        more = 0 if self.kind == "exact" else len(faiss().serialize_index(self._lists))
+        held = self.kind != "exact" and len(self)
+        more = len(faiss().serialize_index(self._lists)) if held else 0
         return self.keys.nbytes + more
 
     def search(

@@ -16,7 +16,7 @@ KERNEL = 5
 
 
 def mlp(shape: Shape, *, hidden: tuple[int, ...] = (200, 200)) -> Model:
-    """Fully connected layers of widths `hidden`; the default is the 2NN of McMahan et al. (2017)."""
+    """Fully connected layers of widths `hidden`, by default the 2NN of McMahan et al. (2017)."""
     holds = isinstance(hidden, (tuple, list)) and len(hidden) > 0
     holds = holds and all(isinstance(width, int) and width > 0 for width in hidden)
     require(holds, "hidden", "one or more widths, each at least 1", repr(hidden))

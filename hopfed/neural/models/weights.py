@@ -33,9 +33,8 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
     ------
     DataError : one line: not such a file, or weights of another network.
     """
-    given = isinstance(weights, Mapping)
     known = model.state_dict()
-    held = dict(weights) if given else read_tensors(weights)
+    held = dict(weights) if isinstance(weights, Mapping) else read_tensors(weights)
     if not held.keys() & known.keys():  # those of the network that the model was made from
         ours = {net: name for name, net in _renamed(model).items()}
         held = {ours.get(n, n): t for n, t in held.items()}
@@ -46,7 +45,7 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
     for what, names in (("lacks", missing), ("has other shapes for", wrong), ("adds", strange)):
         if names:
             more = ", ..." if len(names) > SHOWN else ""
-            where = "weights" if given else weights
+            where = "weights" if isinstance(weights, Mapping) else weights
             raise DataError(
                 f"{where}: {what} {', '.join(names[:SHOWN])}{more}: not of this network"
             )
