@@ -122,7 +122,7 @@ class FedH2L(Consulting):
         return loss
 
     def directed(self, gradient: Params, extra: Params) -> Params:
-        """Gradient that the optimizer gets instead of g_pub."""
+        """Gradient that the optimizer gets instead of g_pub; `extra` has g_loc."""
         rule = RULES[self.conflict]
         return gradient if rule is None else rule(gradient, {n: extra[n] for n in gradient})
 

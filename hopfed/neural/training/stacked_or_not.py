@@ -175,9 +175,10 @@ def train_alone(
             optimizer.step(weights, _clipped(list(directed.values()), training.clip, 0))
         losses.append(loss.detach().reshape(1))  # read after the last step: reading waits for it
         if job.moments is not None:
-            job.gradient = {n: g.cpu() for n, g in named.items()}
+            job.gradient = named
     job.finish({n: t.detach().cpu() for n, t in params.items()}, _numbers(losses), training)
     if job.moments is not None:
+        job.gradient = _there(job.gradient, torch.device("cpu"))
         job.moments = _there(optimizer.state(), torch.device("cpu"))
 
 
@@ -215,13 +216,14 @@ def train_together(
         losses.append(values.detach())
         for i, job in enumerate(jobs[:active]):
             if job.moments is not None:
-                job.gradient = {n: t[i].cpu() for n, t in grads.items()}
+                job.gradient = {n: t[i] for n, t in grads.items()}
     by_step = np.split(np.array(_numbers(losses)), np.cumsum(counts)[:-1])
     trained, state = (_there(d, torch.device("cpu")) for d in (stacked, optimizer.state()))
     for i, job in enumerate(jobs):
         own = [float(values[i]) for values in by_step[: len(plans[i])]]
         job.finish({n: t[i].clone() for n, t in trained.items()}, own, training)
         if job.moments is not None:
+            job.gradient = _there(job.gradient, torch.device("cpu"))
             job.moments = of_client(state, i, len(plans[0]) - len(plans[i]))
 
 
