@@ -209,7 +209,7 @@ def _layered(draw: Draw, S: int, L: int, N: int, R: int) -> Work:
     state, own = state.reshape(S, L, N), (W**2).sum(axis=1)
 
     def fused(_: Any, noise: float = 1.0) -> Any:
-        options = {"beta": BETA, "updates": UPDATES, "repulsion": REPULSION}
+        options: dict[str, Any] = {"beta": BETA, "updates": UPDATES, "repulsion": REPULSION}
         return kernels.layered_step(state, W, noise=noise, **options).state
 
     def expression(s: Any, noise: float = 1.0) -> Any:
@@ -704,7 +704,7 @@ def measure_recovery(
     rows = []
     for case in CASES + (SILHOUETTE_CASES if silhouettes else ()):
         tell(f"recover: N = {case.N}, K = {case.K}")
-        options = {"method": case.method, "device": device}
+        options: dict[str, Any] = {"method": case.method, "device": device}
         scores = [_score(*_data(case, s, silhouettes), seed=s, **options) for s in range(seeds)]
         seconds = [score["seconds"] for score in scores]
         complete = sum(score["found"] == case.K for score in scores)

@@ -33,12 +33,12 @@ def sections(name: str, run: Run, answers: Answers | None = None) -> list[Markup
     except (ArgumentError, DataError) as error:
         message = f"{name}: not archetypes as hopfed writes them: {error}"
         raise RunFileError(message) from error
-    made = [_answer(found, run), _archetypes(found)]
+    made: list[Markup | str] = [_answer(found, run), _archetypes(found)]
     if answers is not None:
         made.append(rows_section(found, answers))
     if run.kind == storage.KIND:
         made += [_spectrum(found, run), _columns(found, run), _clients(found, run)]
-    return [part for part in made if part]
+    return [part for part in made if isinstance(part, Markup)]
 
 
 def has_picture(run: Run) -> bool:
