@@ -2,8 +2,8 @@
 
 The paper (arXiv:2603.19902, Section 5.3) flips pixels of three silhouettes until they hardly
 overlap. Here the same federation gets the unchanged pictures, and then 13 and 25 of them, with the
-same number of examples; letters without a file (`hopfed.experiments.shared.silhouettes`). The paper's own
-federation is ``--set factoriser=paper --set memory=literal --set discount=0``.
+same number of examples; letters without a file (`hopfed.experiments.shared.silhouettes`). The
+paper's own federation is ``--set factoriser=paper --set memory=literal --set discount=0``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Running experiments: order, workers, bad arguments; stopped or killed, they end in the same bits."""
+"""Running experiments: order, workers, bad arguments; killed runs end in the same bits."""
 
 import os
 import random
