@@ -4,7 +4,7 @@ From some round on new archetypes enter over a ramp. "equal": all end with equal
 paper; "rare": the new ones end at 1% and below, and cross the level of the test during the ramp;
 "scarce": a round holds about two examples of each, so that only evidence carried from round to
 round shows them. Three federations see the same examples: with "fresh" evidence in every round,
-with evidence "carried" on with decreasing weight, and with the "paper" mechanism. Latency is counted
+with evidence "carried" on with falling weight, and with the "paper" mechanism. Latency is counted
 from the round that theory foresees (`participation.foresee`) until a pattern has m >= .95. Source:
 arXiv:2603.19902, Section 5.2 and Fig. 8.
 """
