@@ -5,120 +5,20 @@ What came out stands in experiments/README.md, and in the kept summaries beside 
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.resources import files
 from typing import Any, Protocol
 
 import numpy as np
 
 from hopfed.errors import ArgumentError
 
-# Name -> claim, and the paper that makes it; `hopfed list` reads these without the modules.
-CLAIMS = {
-    "bbp": ("outliers and overlaps of archetypes follow the BBP formulas", "Fig. 5"),
-    "mp": (
-        "noise spectra follow Marchenko-Pastur, and the thresholds keep their false-alarm rates",
-        "Sec. 4.1, App. B",
-    ),
-    "plan": (
-        "a study of the planned size sees its archetypes as often as was promised",
-        "proposed here (theory/NOTES.md, Power of a study)",
-    ),
-    "concentration": (
-        "the operator concentrates around its mean as M^(-1/2), within an explicit bound",
-        "Thm 1",
-    ),
-    "isotropic": (
-        "noise is the same in every direction up to N^(-1/2), and its bulk stays in a band",
-        "Thm 3, Lemma 1, eqs. (39), (40)",
-    ),
-    "exposure": (
-        "exposure decides what is retrieved, as theory foresees it for each picture",
-        "Sec. 4.1",
-    ),
-    "heavy_tails": (
-        "under heavy tails Tyler's shape matrix counts the archetypes, the covariance does not",
-        "supplement",
-    ),
-    "correlated_noise": (
-        "under correlated noise the generalised edge drops false spikes and keeps true ones",
-        "supplement",
-    ),
-    "load": (
-        "complete recovery up to loads K/N many times that of the authors' program",
-        "proposed here; compare Sec. 5",
-    ),
-    "capacity": (
-        "each rule holds as many patterns as its law says, and more from better cues",
-        "laws of Amit et al. 1985, Fachechi et al. 2019, Gardner 1987, Lucibello 2024",
-    ),
-    "disentangle": (
-        "layers that repel each other take a mixture apart, up to a load",
-        "proposed here; Sec. 3 for the memory",
-    ),
-    "completion": (
-        "memories fill gaps; graded archetypes come near the best for rows that were not stored",
-        "proposed here",
-    ),
-    "tables": (
-        "archetypes of real tables describe unseen rows as well as latent class analysis",
-        "proposed here (theory/NOTES.md, Latent class channel)",
-    ),
-    "scale": (
-        "time grows as the larger side, memory as the bits of the examples; nothing is N x N",
-        "proposed here",
-    ),
-    "attacker": ("an attacker's weight collapses and the archetypes are kept", "Fig. 6"),
-    "drift": ("w = 0 does not acquire, w = 1 forgets, an adaptive w does both", "Fig. 7"),
-    "privacy": (
-        "privacy noise hides the weak archetypes first, at the epsilon that theory predicts",
-        "supplement and open directions",
-    ),
-    "ablation": (
-        "each ingredient of the recovery from one operator, and the loss without it",
-        "supplement",
-    ),
-    "structured": (
-        "correlated pictures are recovered to the last pixel, without false patterns",
-        "Section 5.3 and Figs. 9-10",
-    ),
-    "cooperation": ("noisy clients profit from a clean one, and from one another", "supplement"),
-    "novelty": (
-        "a new archetype is found in the first round in which theory can see it",
-        "Section 5.2, Fig. 8",
-    ),
-    "participation": (
-        "the archetypes found are those that theory predicts from the clients heard",
-        "Section 6, open directions",
-    ),
-    "byzantine": (
-        "with few liars, agreement detects an injected pattern; robust means of entries do not",
-        "supplement",
-    ),
-    "sohip": (
-        "memories of a few numbers, averaged by a server, help heterogeneous clients",
-        "SoHip (arXiv:2603.25614), Table 1, Figs. 3-7",
-    ),
-    "fedssa": (
-        "head rows averaged class by class help heterogeneous clients",
-        "FedSSA (arXiv:2312.09006), Tables 1-5, Figs. 4-11",
-    ),
-    "fedh2l": (
-        "predictions on a few public examples improve models on each other's domains",
-        "FedH2L (arXiv:2101.11296), Tables II-VIII",
-    ),
-    "knnper": (
-        "a memory of its own examples makes a global model personal",
-        "kNN-Per (arXiv:2111.09360), Tables 2-3, Figs. 1-14",
-    ),
-    "oneshot": (
-        "one exchange of additive operators instead of rounds of gradients",
-        "proposed here",
-    ),
-}  # a section or figure alone is one of arXiv:2603.19902
-
+_TABLE = tomllib.loads(files(__name__).joinpath("claims.toml").read_text(encoding="utf-8"))
+CLAIMS: dict[str, tuple[str, str]] = {name: (claim, who) for name, (claim, who) in _TABLE.items()}
 NAMES = tuple(CLAIMS)
 OTHERS = ("fl", "serve")  # experiments with their own commands
 ON_DEVICE = ("load", "plan", "scale")  # those whose `measure` takes a device

@@ -4,7 +4,7 @@ From some round on new archetypes enter over a ramp. "equal": all end with equal
 paper; "rare": the new ones end at 1% and below, and cross the level of the test during the ramp;
 "scarce": a round holds about two examples of each, so that only evidence carried from round to
 round shows them. Three federations see the same examples: with "fresh" evidence in every round,
-with evidence "carried" on with less weight, and with the "paper" mechanism. Latency is counted
+with evidence "carried" on with falling weight, and with the "paper" mechanism. Latency is counted
 from the round that theory foresees (`participation.foresee`) until a pattern has m >= .95. Source:
 arXiv:2603.19902, Section 5.2 and Fig. 8.
 """
@@ -18,6 +18,9 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
+from hopfed.data.channel import rademacher
+from hopfed.data.schedules import NoveltyRamp
+from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays
 from hopfed.experiments.participation import (
     FOUND,
@@ -33,11 +36,8 @@ from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Entropy, Smoothing, Structure
-from hopfed.hopfield.schedules import NoveltyRamp
-from hopfed.hopfield.stream import ArchetypeStream
 
 SCENARIOS = ("equal", "rare", "scarce")
 VARIANTS = (

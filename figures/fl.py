@@ -6,27 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures import literal, new_figure, styled
+from hopfed.figures.kinds import against, over, page
+from hopfed.figures.style import literal, styled
 from hopfed.runs import Run
 
 
 @styled()
 def draw(run: Run) -> Figure:
     """Draw validation and test accuracy of a run over rounds and costs, and over its clients."""
-    config = run.config
-    return _panels(
-        {"validation": (run, "validation"), "test": (run, "test")}, literal(config["method"])
-    )
+    lines = {"validation": (run, "validation"), "test of a client": (run, "test")}
+    return _page(lines, literal(run.config["method"]))
 
 
 @styled()
 def draw_several(runs: Sequence[Run]) -> Figure:
     """Draw the test accuracy of several runs, one colour each."""
-    lines = {label: (run, "test") for label, run in zip(labels(runs), runs, strict=True)}
-    return _panels(lines)
+    return _page({label: (run, "test") for label, run in zip(labels(runs), runs, strict=True)})
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -38,7 +35,8 @@ def labels(runs: Sequence[Run]) -> list[str]:
     >>> labels([Run("fl", config, {}, {}) for config in configs])
     ['fedprox, lr=0.1', 'fedprox, lr=0.2']
     """
-    names = [_name(run.config) for run in runs]
+    parts = [[run.config["method"], run.config.get("options")] for run in runs]
+    names = [literal(" ".join(filter(None, part))) for part in parts]
     if len(set(names)) < len(runs):
         keys = [k for k in runs[0].config if k not in ("method", "options", "seeds")]
         vary = [k for k in keys if len({str(run.config.get(k)) for run in runs}) > 1]
@@ -48,68 +46,37 @@ def labels(runs: Sequence[Run]) -> list[str]:
     return [f"{n} ({i + 1})" if names.count(n) > 1 else n for i, n in enumerate(names)]
 
 
-def _name(config: dict[str, Any]) -> str:
-    return literal(" ".join(part for part in (config["method"], config.get("options")) if part))
-
-
 def _word(value: Any) -> str:
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value).rpartition("/")[2]
     return literal(text)
 
 
-def _panels(lines: dict[str, tuple[Run, str]], title: str = "") -> Figure:
-    figure = new_figure(160, 58)
-    setting = _setting([run.config for run, _ in lines.values()])
-    figure.suptitle(f"{title}, {setting}" if title else setting)
-    over_rounds, over_bytes, over_flops, over_clients = figure.subplots(1, 4)
-    for i, (label, (run, part)) in enumerate(lines.items()):
-        a, color = run.arrays, f"C{i}"
-        traffic = _spent(a["traffic/up"]) + _spent(a["traffic/down"])
-        rounds = np.broadcast_to(np.arange(1.0, traffic.shape[1] + 1), traffic.shape)
-        _band(over_rounds, a[part], rounds, color, label)
-        _band(over_bytes, a[part], traffic / 1e6, color)
-        _band(over_flops, a[part], _spent(a["client/flops"]) / 1e9, color)
-        if part == "test":
-            _clients(over_clients, a, color)
-    figure.legend(loc="outside lower center", ncols=min(len(lines), 6))
-    for axes in (over_bytes, over_flops):
-        axes.sharey(over_rounds)
-        axes.tick_params(labelleft=False)
-    over_rounds.set(xlabel="round", ylabel="accuracy, mean over clients")
-    over_bytes.set(xlabel="MB of a client")
-    over_flops.set(xlabel="GFLOP of a client")
-    over_clients.set(xlabel="test accuracy", ylabel="share of clients", ylim=(0, 1))
-    return figure
-
-
-def _setting(configs: Sequence[dict[str, Any]]) -> str:
-    """Model, data and partition; if runs differ, all of their values."""
+def _page(lines: dict[str, tuple[Run, str]], title: str = "") -> Figure:
+    configs = [run.config for run, _ in lines.values()]
     each = ((c["models"][0], _word(c["data"]), c["partition"]) for c in configs)
-    return ", ".join(" / ".join(dict.fromkeys(words)) for words in zip(*each, strict=True))
-
-
-def _spent(values: np.ndarray) -> np.ndarray:
-    """Mean over clients, cumulated over rounds: (seeds, rounds)."""
-    return np.nan_to_num(values.astype(float)).mean(axis=2).cumsum(axis=1)
-
-
-def _band(axes: Axes, values: np.ndarray, x: np.ndarray, color: str, label: str = "") -> None:
-    """Accuracy (seeds, rounds, clients): mean over clients, then mean and range over seeds."""
-    scored = ~np.isnan(values).all(axis=(0, 2))
-    mean = np.nanmean(values[:, scored], axis=2)
-    at = x[:, scored].mean(axis=0)
-    if at[-1] == 0:  # a method without this cost
-        axes.axhline(mean[:, -1].mean(), color=color, ls=":", label=label)
-        return
-    axes.fill_between(at, mean.min(axis=0), mean.max(axis=0), color=color, alpha=0.2, lw=0)
-    axes.plot(at, mean.mean(axis=0), color=color, label=label)
-
-
-def _clients(axes: Axes, arrays: dict[str, np.ndarray], color: str) -> None:
-    """Test accuracy of every client at the round chosen by validation, all seeds."""
-    validation, test = arrays["validation"], arrays["test"]
-    scored = ~np.isnan(validation).all(axis=2)
-    best = np.where(scored, np.nan_to_num(validation).mean(axis=2), -1).argmax(axis=1)
-    chosen = np.sort(test[np.arange(len(best)), best].ravel())
-    share = (np.arange(len(chosen)) + 0.5) / len(chosen)
-    axes.plot(chosen, share, drawstyle="steps-mid", color=color)
+    setting = ", ".join(" / ".join(dict.fromkeys(w)) for w in zip(*each, strict=True))
+    first = next(iter(lines.values()))[0].arrays["test"]
+    scored = np.flatnonzero(~np.isnan(first).all(axis=(0, 2)))
+    curves, clients = {}, {}
+    costs: dict[str, dict[str, Any]] = {"MB of a client": {}, "GFLOP of a client": {}}
+    for label, (run, part) in lines.items():
+        a = run.arrays
+        there = np.flatnonzero(~np.isnan(a[part]).all(axis=(0, 2)))
+        mean = np.nanmean(a[part][:, there], axis=2)
+        curves[label] = mean if len(there) == len(scored) else np.full((1, len(scored)), np.nan)
+        both = a["traffic/up"] + a["traffic/down"], a["client/flops"]
+        for held, spent, unit in zip(costs.values(), both, (1e6, 1e9), strict=True):
+            x = np.nan_to_num(spent.astype(float)).mean(axis=2).cumsum(axis=1).mean(axis=0)
+            held[label] = x[there] / unit, mean.mean(axis=0)
+        validation = np.nan_to_num(a["validation"].mean(axis=2), nan=-1.0)
+        chosen = np.sort(a[part][np.arange(len(validation)), validation.argmax(axis=1)].ravel())
+        clients[label] = chosen, (np.arange(len(chosen)) + 0.5) / len(chosen)
+    words = {"xlabel": "round", "ylabel": "accuracy, mean over clients"}
+    panels = [over("over rounds", (scored + 1).tolist(), curves, **words)]
+    for name, held in costs.items():
+        panels.append(against("over cost", held, joined=True, diagonal=False, xlabel=name))
+    words = {"xlabel": "accuracy of a client", "ylabel": "share of clients"}
+    panels.append(against("over clients", clients, joined=True, diagonal=False, **words))
+    figure = page(panels)
+    figure.suptitle(f"{title}, {setting}" if title else setting)
+    return figure

@@ -43,18 +43,20 @@ class Panel:
 
     Attributes
     ----------
-    draw : draws into axes.
+    draw : draws into axes, with the style of each label.
     title : above the panel; `section` is its name for ``--sections``.
     words : arguments of `Axes.set`, such as labels and limits.
     legend : place of the legend; empty for none.
     tall : rows of text of a panel that names rows.
+    labels : of its lines, which look alike in all panels of a page.
     """
 
-    draw: Callable[[Axes], None]
+    draw: Callable[[Axes, Mapping[str, dict[str, Any]]], None]
     title: str
     words: dict[str, Any] = field(default_factory=dict)
     legend: str = "best"
     tall: int = 0
+    labels: tuple[str, ...] = ()
 
 
 def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3) -> Figure:
@@ -69,18 +71,21 @@ def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3) -> Fi
     for axes in grid.flat[len(shown) :]:
         axes.set_axis_off()
     keys: dict[tuple[str, ...], list[tuple[Axes, Panel]]] = {}
+    style = styles(list(dict.fromkeys(label for panel in panels for label in panel.labels)))
     for axes, panel in zip(grid.flat, shown, strict=False):
-        panel.draw(axes)
+        panel.draw(axes, style)
         axes.set(**{"title": panel.title} | panel.words)
         labels = tuple(axes.get_legend_handles_labels()[1])
         if panel.legend and len(labels) > 1:
             keys.setdefault(labels, []).append((axes, panel))
-    most = max(keys.values(), key=len, default=[])
+    most: tuple[str, ...] = max(
+        keys, key=lambda labels: (len(keys[labels]), len(labels)), default=()
+    )
+    if most and len(keys[most]) > 1:  # one legend for panels of the same lines
+        lines = keys[most][0][0].get_legend_handles_labels()[0]
+        figure.legend(lines, most, loc="outside lower center", ncols=min(len(most), 5))
     for labels, same in keys.items():
-        if same is most and len(same) > 1:  # one legend for panels of the same lines
-            lines = same[0][0].get_legend_handles_labels()[0]
-            figure.legend(lines, labels, loc="outside lower center", ncols=min(len(labels), 5))
-        else:
+        if len(keys[most]) == 1 or not set(labels) <= set(most):
             same[0][0].legend(loc=same[0][1].legend, handlelength=1.4)
     return figure
 
@@ -134,8 +139,7 @@ def over(
     numbers = all(isinstance(v, (int, float, np.number)) for v in x)
     at = np.asarray(x, float) if numbers else np.arange(len(x), dtype=float)
 
-    def draw(axes: Axes) -> None:
-        style = styles([*lines, *[n for n in foreseen or {} if n not in lines], *(levels or {})])
+    def draw(axes: Axes, style: Mapping[str, dict[str, Any]]) -> None:
         for i, (label, values) in enumerate(lines.items()):
             middle, low, high = summary_of(values, band)
             look, there = style[label], np.isfinite(middle)
@@ -162,7 +166,7 @@ def over(
             axes.set_xticks(at, [f"{v:g}" for v in at], rotation=45 if len(at) > 5 else 0)
             axes.minorticks_off()
 
-    return Panel(draw, title, words, legend)
+    return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {}), *(levels or {})))
 
 
 def _scales(axes: Axes, log: str) -> None:
@@ -197,8 +201,7 @@ def against(
     lines : label -> (x, y) of further lines, in the colour of the points so called.
     """
 
-    def draw(axes: Axes) -> None:
-        style = styles([*points, *[n for n in lines or {} if n not in points]])
+    def draw(axes: Axes, style: Mapping[str, dict[str, Any]]) -> None:
         for i, (label, (x, y)) in enumerate(points.items()):
             if joined:
                 axes.plot(x, y, label=label, **style[label])
@@ -215,7 +218,7 @@ def against(
             low, high = min(map(np.min, ends)), max(map(np.max, ends))
             axes.plot((low, high), (low, high), color="0.6", lw=0.8, zorder=0)
 
-    return Panel(draw, title, words, legend)
+    return Panel(draw, title, words, legend, labels=(*points, *(lines or {})))
 
 
 def paired(
@@ -242,7 +245,7 @@ def paired(
     """
     places = np.arange(len(rows))
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: Axes, _: Any) -> None:
         if band is not None:
             axes.axvspan(*band, color="0.92", lw=0)
         if level is not None:
@@ -281,7 +284,7 @@ def matrix(
 ) -> Panel:
     """Rates (xs, ys) as a matrix, with the edge of the region of a half, or a line of theory."""
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: Axes, _: Any) -> None:
         x, y = (np.arange(n) + 0.5 for n in np.shape(values))
         mesh = axes.pcolormesh(values.T, cmap="cividis", vmin=0, vmax=top)
         if half and min(values.shape) > 1 and values.min() < 0.5 < values.max():
@@ -310,7 +313,7 @@ def density(
 ) -> Panel:  # fmt: skip
     """Histograms, label -> counts, each an area of 1, the law, and levels as vertical lines."""
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: Axes, _: Any) -> None:
         for i, (label, held) in enumerate(counts.items()):
             area = held / held.sum() / np.diff(bins)
             axes.stairs(area, bins, color=f"C{i}", lw=0.8, label=label)
@@ -324,7 +327,7 @@ def density(
 def pictures(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:
     """Pictures given as bits, in a mosaic; wrong pixels are red, and their number is said."""
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: Axes, _: Any) -> None:
         side = math.isqrt(8 * packed.shape[1])  # the last byte may be longer than the picture
         pixels = np.unpackbits(packed, axis=1, count=side**2)
         if truth is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -162,7 +163,7 @@ def _section(section: str, cells: list[Cell]) -> Panel:
 def _plane(row: str, plane: np.ndarray) -> Panel:
     """Features of test examples in a plane; a colour is a label, a mark a client or domain."""
 
-    def draw(axes: Axes) -> None:
+    def draw(axes: Axes, _: Any) -> None:
         for points, mark in zip(plane, "o^sD", strict=False):
             x, y, label = points[points[:, 2] > 0].T.astype(int)
             colours = colormaps["tab10"]((label - 1) % 10)

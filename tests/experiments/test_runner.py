@@ -1,4 +1,4 @@
-"""Running experiments: order, workers, bad arguments; killed runs end in the same bits."""
+"""Running experiments: order, workers, bad arguments; stopped or killed, they end alike."""
 
 import os
 import random
