@@ -330,7 +330,8 @@ def _is_title(row: Sequence[str], filled: Sequence[int], width: int) -> bool:
         return True
     if width > 3 and filled[0] <= width / 2 <= filled[1] - 1 and not any(row[filled[0] :]):
         return True  # a title of a few cells at the left
-    return width > 1 and filled[0] == 1 and (len(row) < width - 1 or width > 2 or not filled[1])
+    one = filled[0] == 1 and bool(row[0])  # one further right stands above merged cells
+    return width > 1 and one and (len(row) < width - 1 or width > 2 or not filled[1])
 
 
 def _is_number(cell: str) -> bool:
