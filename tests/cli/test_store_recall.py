@@ -195,7 +195,7 @@ def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path):
     )
     assert (status, "an operator of 4 components" in text) == (0, True)
     for name in ("m.h5", "o.h5"):
-        out = tmp_path / "out.npy"
+        out = tmp_path / f"out-{name}.npy"
         assert hopfed("recall", tmp_path / name, tmp_path / "cues.npy", "--out", out)[0] == 0
         overlaps = np.abs((np.load(out) * xi.astype(int)).mean(axis=1))
         assert overlaps.min() > 0.97
