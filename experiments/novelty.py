@@ -18,9 +18,6 @@ import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.data.channel import rademacher
-from hopfed.data.schedules import NoveltyRamp
-from hopfed.data.stream import ArchetypeStream
 from hopfed.experiments import Arrays
 from hopfed.experiments.participation import (
     FOUND,
@@ -36,8 +33,11 @@ from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Entropy, Smoothing, Structure
+from hopfed.hopfield.schedules import NoveltyRamp
+from hopfed.hopfield.stream import ArchetypeStream
 
 SCENARIOS = ("equal", "rare", "scarce")
 VARIANTS = (

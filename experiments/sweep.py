@@ -100,7 +100,7 @@ def sweep(
 
     Parameters
     ----------
-    experiment : as of `hopfed.experiments.runner.execute`.
+    experiment : as of `hopfed.experiments.runner`.
     config : of all cells, but for what is swept; its `seeds` is the number of them.
     grid : setting -> its values, as texts.
     out : folder of the run files, which is made; `table.csv` in it is the table of the cells.

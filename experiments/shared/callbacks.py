@@ -1,7 +1,7 @@
 """Numbers of every round for other programs: TensorBoard, Weights & Biases, where installed.
 
 A callback is a function of (seed, t, arrays), called as soon as the arrays of round t, from 0, are
-committed. `hopfed.experiments.runner.execute.execute` takes any number of them. They see results
+committed. `hopfed.experiments.runner.execute` takes any number of them. They see results
 and cannot change them; an error of theirs ends the run, whose committed rounds are kept. A resumed
 run tells them of the rounds that were left.
 """

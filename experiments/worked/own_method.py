@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from hopfed._lib.settings import require
 from hopfed.experiments import fl
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.neural.method import pack

@@ -7,7 +7,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfe
 
 from hopfed.errors import ArgumentError, DataError, HopfedError, RunFileError
 from hopfed.experiments import fl
-from hopfed.experiments.runner.execute import execute
+from hopfed.experiments.runner import execute
 from hopfed.neural.data import from_arrays, load
 from hopfed.neural.data.dataset import as_named, given
 from hopfed.neural.training.task import TaskSpec, task_of
