@@ -1,6 +1,5 @@
 """Learning rates over rounds, and settings chosen by validation."""
 
-
 import numpy as np
 import pytest
 
