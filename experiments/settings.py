@@ -11,14 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 from hopfed._lib.settings import check_types, describe, require
 from hopfed.errors import ArgumentError
 
 MOST_SEEDS = 1_000_000
 
-Ints, Floats, Words = tuple[int, ...], tuple[float, ...], tuple[str, ...]
+Ints: TypeAlias = tuple[int, ...]
+Floats: TypeAlias = tuple[float, ...]
+Words: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True)
