@@ -234,6 +234,8 @@ def _unknown_words(what: str, columns: list[Unknown]) -> ColumnsError:
             f"if there is no answer, read them as missing: {Choices(options=True).give(words=told)}"
             f" ({Choices().give(words=some)}{' and so on' if len(told) > 1 else ''})"
         )
+    if len(columns) == 1:
+        lines = [f"{what}: {lines[1].strip()}; {lines[2]}"]
     return ColumnsError("\n".join(lines), tuple(each.name for each in columns))
 
 

@@ -232,7 +232,7 @@ def _damage(name):
         ("store gaps.csv --out m.h5", "row 2, column 'b' is missing: patterns are complete"),
         ("recall named.h5 gaps.csv", "lacks the column(s) 'c'"),
         ("recall named.h5 odd.csv", "row 1, column 'a': 'maybe' was not there"),
-        ("store old.csv --out m.h5", "say where they are cut (--binarize)"),
+        ("store old.csv --out m.h5", "give --binarize age=median"),
         ("recall gone.h5 cues.npy", "no such run file"),
         ("recall other.h5 cues.npy", "not a memory"),
         ("recall patterns.npy cues.npy", "not a readable run file"),

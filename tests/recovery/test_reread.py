@@ -23,8 +23,8 @@ def small_blocks(monkeypatch):
     """Many blocks, and a graded search in part of the rows, of tables that are quick to read."""
     monkeypatch.setattr("hopfed.tables.text.BLOCK", 20_000)
     monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
-    monkeypatch.setattr("hopfed.tables.arrays.PART", 20_000)
-    monkeypatch.setattr("hopfed.tables.formats.PART", 20_000)
+    monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
+    monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
     monkeypatch.setattr("hopfed.tables.arrays.LARGE", 20_000)
     monkeypatch.setattr(sampled, "SEARCHED", 60_000)
 
