@@ -34,6 +34,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import blas_threads, to_host
 from hopfed._lib.random import stream
 from hopfed.kernels import MaskedBits
+from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, column_moments, columns_of, total
 from hopfed.theory import tracy_widom
@@ -277,7 +278,7 @@ def determined(
         level[list(group)] = k
     leader, slope = np.where(varies, np.arange(N), -1), np.zeros(N)
     centre, single = sums / (seen + 1), np.abs(sums) == seen
-    if varies.sum() < 2:
+    if varies.sum() < 2 or _are_exact(owners, int(varies.sum())):
         return Determined(np.arange(N), slope, centre, level, single)
     columns = np.flatnonzero(varies)
     if len(columns) > WIDE:
@@ -287,10 +288,9 @@ def determined(
     asked = _asked(owners, columns)
     with blas_threads(1):  # matrices are small
         told = _Search(asked, level[columns]).run()
-    if (told.leader == np.arange(len(columns))).sum() + len(np.flatnonzero(varies)) - len(
-        columns
-    ) < 2:
-        return Determined(np.arange(N), slope, centre, level, single)
+    own = int((told.leader == np.arange(len(columns))).sum() + varies.sum() - len(columns))
+    if own < 2:
+        return Determined(leader, slope, centre, level, single)
     leader[columns] = columns[told.leader]
     for j in np.flatnonzero(told.leader != np.arange(len(columns))):
         i = told.leader[j]
@@ -298,10 +298,34 @@ def determined(
         slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
         centre[at] = m[j] - slope[at] * m[i]
     level[columns] = told.level
+    for k, group in enumerate(known):  # of two levels that hardly miss any row, each stays a level
+        own = [j for j in group if leader[j] != j and leader[j] in group]
+        if own:
+            leader[own], slope[own], centre[own] = own, 0.0, (sums / (seen + 1))[own]
+            level[[j for j in group if leader[j] == j]] = len(told.level) + k
     lost = np.setdiff1d(np.arange(N), np.flatnonzero(leader == np.arange(N)))
     level[lost] = -1
     gapped = set(told.gapped) | _torn(known, level, leader)
-    return Determined(leader, slope, centre, level, single, tuple(sorted(gapped)))
+    numbers = np.unique(level[level >= 0]).tolist()
+    level = np.array([numbers.index(k) if k >= 0 else -1 for k in level.tolist()], int)
+    torn = tuple(numbers.index(k) for k in sorted(gapped) if k in numbers)
+    return Determined(leader, slope, centre, level, single, torn)
+
+
+def _are_exact(owners: Sequence[Bits | Reread], varies: int) -> bool:
+    """Whether rows are a few patterns without noise, of which any columns determine others.
+
+    Fewer different rows than columns, each twice in the mean, tell of patterns, not of columns.
+    """
+    held = [rows for rows in owners if not isinstance(rows, Reread)]
+    if len(held) < len(owners):
+        return False
+    few = [to_host(row_marks(rows[: 2 * varies])) for rows in held]  # seldom fewer than all are
+    if len(np.unique(np.concatenate(few))) >= varies:
+        return False
+    marks = np.concatenate([to_host(row_marks(rows)) for rows in held])
+    different = len(np.unique(marks))
+    return different < varies and 2 * different <= len(marks)
 
 
 def _torn(known: Sequence[Sequence[int]], level: np.ndarray, leader: np.ndarray) -> set[int]:

@@ -53,7 +53,7 @@ def test_a_wide_table_keeps_its_rows(small):
 def test_what_counts_is_observed(small, observed, rows):
     """Rows with gaps say less, so more of them are searched, up to four times as many."""
     rng = np.random.default_rng(0)
-    x = np.where(rng.random((9000, 100)) < observed, 1, 0)
+    x = rng.choice([-1, 1], (9000, 100)) * (rng.random((9000, 100)) < observed)
     x[:, 0] = 1  # no row is blank
     part = sampled.searched(Owners.of([x], 0), directions=2)
     assert part.owners.members[0].rows.shape[0] == pytest.approx(rows, rel=0.02)
@@ -77,7 +77,8 @@ def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monke
 
 def test_levels_of_a_variable_stay_together(small):
     groups = [tuple(range(a, a + 4)) for a in range(0, 2000, 4)]
-    table = Owners.of([np.ones((300, 2000))], 0, groups)
+    rows = np.random.default_rng(0).choice([-1, 1], (300, 2000))
+    table = Owners.of([rows], 0, groups)
     part = sampled.searched(table, 2, groups)
     assert len(part.columns) % 4 == 0
     assert (part.columns.reshape(-1, 4) % 4 == range(4)).all()
