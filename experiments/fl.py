@@ -70,7 +70,7 @@ class Config(Shared):
     """Settings.
 
     In Python `data` may also be a `hopfed.neural.data.Dataset`, or a pair of arrays (inputs,
-    labels), see `hopfed.neural.data.given.as_named`.
+    labels), see `hopfed.neural.data.dataset.as_named`.
     """
 
     method: Annotated[str, "name of the method"] = "fedavg"
@@ -87,7 +87,7 @@ class Config(Shared):
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, str):  # whose module takes half a second to load
-            from hopfed.neural.data.given import as_named
+            from hopfed.neural.data.dataset import as_named
 
             object.__setattr__(self, "data", as_named(self.data))
         if not isinstance(self.models, tuple) or not all(isinstance(m, str) for m in self.models):

@@ -21,7 +21,7 @@ FLOORS = (
     {"hopfield", "neural"},
     {"privacy", "recovery", "sklearn"},
     {"archetypes", "memory"},
-    {"data", "federation", "figures", "spectral", "tables"},
+    {"federation", "figures", "spectral", "tables"},
     {"_lib", "errors", "kernels", "runs", "theory"},
 )
 LEVEL = {room: -i for i, floor in enumerate(FLOORS) for room in floor}

@@ -58,6 +58,7 @@ LEVELS = 100  # of a variable of a wide table, at most
 WORK = 1 << 33  # entries times columns of held rows that are summed up in pairs
 NAMED = 6  # columns of a kind that are called by name
 CROWD = 8  # columns of one hash, from which it says nothing
+FEW_ROWS = 30  # of which many may agree in a column that says something
 STEPS, STILL, RIDGE = 100, 1e-5, 1e-6  # of the completion of correlations
 
 
@@ -278,6 +279,10 @@ def determined(
         level[list(group)] = k
     leader, slope = np.where(varies, np.arange(N), -1), np.zeros(N)
     centre, single = sums / (seen + 1), np.abs(sums) == seen
+    there = (seen >= few) & (seen > 0)
+    if seen.max(initial=0) < FEW_ROWS and 2 * varies.sum() < there.sum():
+        # Most columns of a few rows of one pattern hold one value, and are not silent.
+        return Determined(np.where(there, np.arange(N), -1), slope, centre, level, single)
     if varies.sum() < 2 or _are_exact(owners, int(varies.sum())):
         return Determined(np.arange(N), slope, centre, level, single)
     columns = np.flatnonzero(varies)

@@ -46,7 +46,7 @@ def play(config):
     """Losses and test accuracies of two rounds; clients take part in one, both or none."""
     found, state = [], None
     for t in range(config.rounds):
-        arrays, state, _ = fl.play(config, 1, t, state, LocalEngine())
+        arrays, state = fl.measure_round(1, config, t, state, LocalEngine())
         assert (arrays["faults/code"] <= 1).all()
         found.append((arrays["client/loss"], arrays["test"]))
     return found

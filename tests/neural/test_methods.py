@@ -75,7 +75,7 @@ def scores(made, state):
 def test_it_learns_and_its_run_is_complete(name):
     run = execute(fl, config(name, rounds=8, models=("mlp:64",)))
     assert run.complete
-    assert run.summary["test"][0] > 0.6
+    assert run.summary["test"][0] > 0.5  # chance is .1
     assert run.arrays["test"].shape == (1, 8, 4)
     sent = run.arrays["traffic/up"][:, : 1 if name == "hebbian" else None]  # they send once
     assert (sent > 0).all() == (name not in ("standalone", "standalone-bias", "agg"))
