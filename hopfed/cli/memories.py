@@ -112,8 +112,6 @@ def _numbers(source: Any) -> np.ndarray | None:
     """Numbers of a source, NaN where one is missing; None if a cell is a word."""
     from hopfed.tables.words import MISSING, as_numbers
 
-    if source.unfit:
-        return None
     parts = []
     for block in source.blocks():
         columns = [as_numbers(array, MISSING) for array in block]
@@ -468,14 +466,15 @@ def _write(run: Any, options: dict[str, Any], names: Named) -> None:
 
         states = run.arrays["states"]
         flat = states.reshape(-1, states.shape[-1])
-        if path.suffix.lower() == ".csv" and (names.columns or names.ids):
-            write(path, _columns(flat, names), endings=OUT)
-            return
-        with replacing(path) as temporary, open(temporary, "wb") as file:
-            if path.suffix.lower() == ".npy":
+        if path.suffix.lower() == ".npy":
+            with replacing(path) as temporary, open(temporary, "wb") as file:
                 np.save(file, states)
-            else:
-                np.savetxt(file, flat, fmt="%d" if flat.dtype.kind == "i" else "%g", delimiter=",")
+        elif names.columns or names.ids:
+            write(path, _columns(flat, names), endings=OUT)
+        else:
+            kind = "%d" if flat.dtype.kind == "i" else "%g"
+            with replacing(path) as temporary:
+                np.savetxt(temporary, flat, fmt=kind, delimiter=",")
     if options["figure"]:
         from hopfed.cli.tables.recover import shape_of
         from hopfed.figures import save

@@ -177,7 +177,9 @@ def test_columns_of_numbers_are_matched_by_name(hopfed, tmp_path, monkeypatch):
     Path("cues.csv").write_text("c,b,a\n?,?,1\n1,,\n")
     status, text, _ = hopfed("store", "means.csv", "--out", "m.h5")
     assert (status, "2 graded patterns of 3 sites" in text) == (0, True)
-    assert hopfed("recall", "m.h5", "cues.csv", "--out", "out.csv")[0] == 0
+    asked = ("recall", "m.h5", "cues.csv", "--out", "out.csv", "--figure", "out.png")
+    assert hopfed(*asked)[0] == 0
+    assert Path("out.png").read_bytes().startswith(b"\x89PNG")  # was left out beside a named .csv
     head, *found = [line.split(",") for line in Path("out.csv").read_text().splitlines()]
     assert head == ["a", "b", "c"]
     assert np.sign(np.array(found, float)).tolist() == [[1, 1, -1], [-1, -1, 1]]
