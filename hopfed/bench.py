@@ -482,7 +482,6 @@ def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
 
     from hopfed.neural.data.tensors import Tensors
     from hopfed.neural.models import build
-    from hopfed.neural.training.losses import cross_entropy
     from hopfed.neural.training.stacked_or_not import train
     from hopfed.neural.training.training import Job, Training
 
@@ -493,9 +492,8 @@ def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
     y = torch.as_tensor(draw.rng.integers(0, 10, clients * each))
     data, rows = Tensors(x, y, 0 * one, one), np.arange(clients * each).reshape(clients, each)
 
-    def objective(forward: Any, params: Any, x: Any, y: Any, mask: Any, extra: Any) -> Any:
-        del extra
-        return cross_entropy(forward(params, x)[1], y, mask)
+    def objective(net: Any, batch: Any) -> Any:
+        return batch.cross_entropy(net(batch.x)[1])
 
     def losses(way: str, _: Any) -> np.ndarray:
         jobs = [Job(net, dict(net.state_dict()), own, (0, 0, 0, c)) for c, own in enumerate(rows)]

@@ -129,7 +129,7 @@ def test_neighbours_are_the_same_on_a_device(monkeypatch, own):
         there = index.search(queries, 7, rows)
     for a, b in zip(here, there, strict=True):
         np.testing.assert_array_equal(a, b)
-    assert index.nbytes == 4 * 300 * 5
+    assert index.nbytes == 4 * 300 * 4
 
 
 def test_a_device_that_is_not_there_is_one_line():
