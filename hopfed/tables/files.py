@@ -8,6 +8,7 @@ import os
 import pickle
 import stat
 import struct
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -37,6 +38,7 @@ BROKEN = (
     ValueError,
     pickle.UnpicklingError,
     struct.error,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )

@@ -103,7 +103,7 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         return of_text(path, words)
     if kind in arrays.ENDINGS:
         return _of_stored(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # a name that is too long is none
         return _of_folder(path)
     with opened(path) as file:  # that there is no such file is said first
         size = size_of(file)
