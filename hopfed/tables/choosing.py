@@ -685,7 +685,8 @@ def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str,
     """
     found = {}
     for name, code in zip(coding.names, coding.codes, strict=True):
-        word, entries = canonical(name), {w for w, _ in code.words if number(w) is None}
+        held = {w for w, sign in code.words if sign != GONE}
+        word, entries = canonical(name), {w for w in held if number(w) is None}
         known = word in KNOWN_SIGNS and bool(entries) and meanings([{word} | entries - MISSING])
         reason = "name" if known or word in choices.signs(name) else _reason(name, code, choices)
         zero = code.kind == "words" and dict(code.words).get("0") == GONE
