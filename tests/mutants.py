@@ -2,12 +2,17 @@
 
 import gzip
 import io
+import json
 import struct
+import tempfile
 import zipfile
+from pathlib import Path
 
 import h5py
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyreadstat
 from PIL import Image
 from pyarrow import feather, parquet
 
@@ -68,6 +73,21 @@ def _feather(table, compression):
     return sink.getvalue().to_pybytes()
 
 
+def _workbook(engine):
+    buffer = io.BytesIO()
+    with pd.ExcelWriter(buffer, engine=engine) as book:
+        STUDY.to_excel(book, sheet_name="answers", index=False)
+        STUDY.head(2).to_excel(book, sheet_name="more", index=False)
+    return buffer.getvalue()
+
+
+def _study(write, **labels):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a")
+        write(STUDY, str(path), **labels)
+        return path.read_bytes()
+
+
 def hdf5(fill):
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as file:
@@ -104,6 +124,16 @@ FRAME = pa.table(
         "e": (ROWS[:, 2] + 0.0).astype(np.float32),
     }
 )
+STUDY = pd.DataFrame(
+    {
+        "id": [f"row {k}" for k in range(6)],
+        "tea": [1.0, 2.0, 9.0, 1.0, None, 2.0],
+        "trees": ["oak", "ash", "", "oak", "ash", "oak"],
+        "b": [0, 1, 1, 0, 1, 0],
+    }
+)
+YES_NO = {"tea": {1: "yes", 2: "no"}}
+SPSS = {"variable_value_labels": YES_NO, "missing_ranges": {"tea": [9]}}
 TEXT = np.frombuffer(b"Speak, speak. Resolved.", np.uint8)
 NPZ = {
     "images": {"images": IMAGES, "labels": LABELS},
@@ -162,6 +192,19 @@ FILES = {
     ".gz": [gzip.compress(b"a,b\n1,0\n0,1\n1,1\n")],
     ".parquet": [_parquet(FRAME), _parquet(FRAME, compression="zstd", use_dictionary=False)],
     ".feather": [_feather(FRAME, "lz4"), _feather(FRAME, "uncompressed")],
+    ".xlsx": [_workbook("openpyxl")],
+    ".ods": [_workbook("odf")],
+    ".sav": [
+        _study(pyreadstat.write_sav, **SPSS),
+        _study(pyreadstat.write_sav, row_compress=True, **SPSS),
+    ],
+    ".dta": [_study(pyreadstat.write_dta, variable_value_labels=YES_NO)],
+    ".json": [
+        STUDY.to_json(orient="records").encode(),
+        STUDY.to_json(orient="records", lines=True).encode(),
+        json.dumps({"rows": STUDY.to_dict("records")}).encode(),
+        json.dumps({"a": [1, 0, None], "b": ["yes", "no", "?"]}).encode(),
+    ],
     ".h5": [
         hdf5(lambda f: f.create_dataset("examples", data=ROWS)),
         hdf5(lambda f: f.create_dataset("a/b", data=ROWS, chunks=(4, 4), compression="gzip")),
@@ -225,6 +268,19 @@ def damaged(rng, seeds):
             place = place % 200 if near == "first" else max(len(data) - 1 - place % 200, 0)
         _damage(rng, data, min(place, max(len(data) - 1, 0)), seeds)
     return bytes(data)
+
+
+def damaged_inside(rng, seeds):
+    """A sound zip of the members of one of `seeds`, one of them damaged."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(rng.choice(seeds))) as whole:
+        names = whole.namelist()
+        bad = rng.choice(names)
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name in names:
+                data = whole.read(name)
+                archive.writestr(name, damaged(rng, [data]) if name == bad else data)
+    return buffer.getvalue()
 
 
 def _damage(rng, data, place, seeds):

@@ -8,7 +8,7 @@ import pytest
 from calls import in_time
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from mutants import FILES, FOLDERS, damaged, odd_archive, odd_header
+from mutants import FILES, FOLDERS, damaged, damaged_inside, odd_archive, odd_header
 
 import hopfed
 from hopfed.errors import ColumnsError, HopfedError
@@ -35,6 +35,7 @@ def read(reader, path):
     try:
         with in_time(path), warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", ".*: 0 is missing")  # said of sound tables, too
             return reader(path)
     except HopfedError as caught:
         error, words = caught, str(caught)
@@ -130,7 +131,9 @@ def cases_of(count):
         @given(rng=draws)
         def test_tables(self, folder, suffix, rng):
             name = ".csv.gz" if suffix == ".gz" else suffix
-            examples(folder, damaged(rng, FILES[suffix]), name, rng.choice(TOLD))
+            packed = suffix in (".xlsx", ".ods") and rng.random() < 0.5
+            data = (damaged_inside if packed else damaged)(rng, FILES[suffix])
+            examples(folder, data, name, rng.choice(TOLD))
 
         @spread(10, count)
         @given(rng=draws)
