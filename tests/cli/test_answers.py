@@ -99,7 +99,8 @@ def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
     held = json.loads((tmp_path / "e.json").read_text())
     plus = dict(zip(held["columns"], held["plus"], strict=True))
     assert (plus["chess"], plus["tree=ash"], plus["age"][:2]) == ("yes", "", "> ")
-    status, _, errors = hopfed("export", tmp_path / "r.h5", *written[:3], tmp_path / "none.csv")
+    new = "--out", tmp_path / "new.csv", "--like"
+    status, _, errors = hopfed("export", tmp_path / "r.h5", *new, tmp_path / "none.csv")
     assert (status, "none.csv: no such file" in errors) == (2, True)
 
 
@@ -113,6 +114,7 @@ def test_more_words_may_stand_for_no_entry_than_the_run_knows(people, hopfed, tm
     assert (status, "'no idea' was not there" in errors) == (2, True)
     status, _, errors = hopfed("assign", run, table, "--words", "no idea=missing", "--out", out)
     assert status == 0, errors
+    out = tmp_path / "b.csv"
     status, _, errors = hopfed("assign", run, table, "--words", "tree=no idea=-1", "--out", out)
     assert (status, "--words must be left out, but for what further" in errors) == (2, True)
     given = "--words", "no idea=missing", "--id", "person", "--out", out

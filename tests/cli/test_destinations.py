@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     os.link(tmp_path / "a.npy", tmp_path / "hard.h5")
     (tmp_path / "settings.toml").write_text("clients = 3\n")
     (tmp_path / "toml.h5").symlink_to("settings.toml")
-    for name in ("old.png", "old.html", "old.toml"):
+    for name in ("old.png", "old.html"):
         (tmp_path / name).write_text("the one before")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -66,8 +66,6 @@ DEVICE = "not a device"
         ("theory capacity --simulate 20000 --figure old.png", NEW),
         ("run bbp --out run.h5 --overwrite --resume", "left out with --resume"),
         ("fl run fedavg --data a.npz --out run.h5", "--overwrite replaces this one, --resume"),
-        ("fl tune fedavg --grid lr=1 --out old.toml", NEW),
-        ("fl collect run.h5", NEW),
         ("recover a.npy a.csv --out a.csv", INPUT),
         ("recover a.npy --out run.h5", NEW),
         ("store a.npy --out run.h5", NEW),
@@ -115,7 +113,7 @@ def test_what_would_be_lost_is_refused_before_any_work(hopfed, folder, arguments
 
 
 WRITES = {"out_file", "figure"}
-MAKES = {"certs": "keys", "sweep": "swept", "fl collect": "sums.h5"}  # beside --out and --figure
+MAKES = {"certs": "keys", "sweep": "swept"}  # beside --out and --figure
 
 
 def test_every_command_that_writes_takes_overwrite():

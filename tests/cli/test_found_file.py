@@ -179,7 +179,7 @@ def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     assert status == 0, errors
     assert ("does not say how many rows" in errors) != graded
     assert agreeing(tmp_path / "a.csv", labels) > 0.98
-    status, _, errors = hopfed(*given, "--ignore", "question 0")
+    status, _, errors = hopfed(*given, "--overwrite", "--ignore", "question 0")
     assert status == 2
     assert "--ignore must be left out" in errors
     assert hopfed("export", tmp_path / "found.h5", "--out", tmp_path / "e.csv")[0] == 0

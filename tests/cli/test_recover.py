@@ -99,7 +99,7 @@ def bad_inputs(tmp_path):
     (tmp_path / "a.txt").write_text("1")
     return [
         (("missing.npy",), "no such file"),
-        (("a.txt",), "may be any text; if it is a table, name it .csv"),
+        (("a.txt",), "at least two examples are needed, got 1 x 1"),
         (("empty.csv",), "empty"),
         (("one.npy",), "at least two examples"),
         (("nan.npy", "--quality", ".5"), "10 entries are missing (first: row 1, column 1"),
