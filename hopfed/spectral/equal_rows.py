@@ -63,12 +63,7 @@ class Rows:
 
     @classmethod
     def _reread(cls, rows: Reread) -> Rows:
-        found: Rows | None = None
-        for part in rows.parts():
-            more = cls(part)
-            found = (more if found is None else found._beside(more.merged())).merged()
-            if len(found.entries) * rows.shape[1] > MERGED:
-                return cls(rows)
+        found = rows.total(_Merging.of, enough=_Merging.over).rows
         return cls(rows) if found is None or len(found.entries) > PAYS * len(rows) else found
 
     def __len__(self) -> int:
@@ -99,6 +94,29 @@ class Rows:
         kept = np.flatnonzero(drawn)
         entries = self.entries[like(kept, array_beside(self.entries))]
         return Rows(entries, drawn[kept].astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class _Merging:
+    """Equal rows of the blocks so far; None once the different ones are too many to be held."""
+
+    rows: Rows | None
+
+    @classmethod
+    def of(cls, part: Bits) -> _Merging:
+        return cls._held(Rows(part).merged())
+
+    @classmethod
+    def _held(cls, rows: Rows) -> _Merging:
+        return cls(rows if len(rows.entries) * rows.entries.shape[1] <= MERGED else None)
+
+    def __add__(self, other: _Merging) -> _Merging:
+        if self.rows is None or other.rows is None:
+            return _Merging(None)
+        return self._held(self.rows._beside(other.rows).merged())
+
+    def over(self) -> bool:
+        return self.rows is None
 
 
 def row_marks(rows: Bits | Array) -> Array:

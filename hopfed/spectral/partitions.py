@@ -78,7 +78,12 @@ class Partitioned(Reread):
         """Number of rows before each block, and of all."""
         return np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
 
-    def total(self, question: Callable[..., Answer], placed: bool = False) -> Answer:  # noqa: D102
+    def total(  # noqa: D102
+        self,
+        question: Callable[..., Answer],
+        placed: bool = False,
+        enough: Callable[[Answer], bool] | None = None,
+    ) -> Answer:
         befores = [(int(first),) for first in self.starts] if placed else [()] * len(self.blocks)
         pairs = zip(self.blocks, befores, strict=False)
         answer: Answer = _tree(self._asked(question, pairs)).compute()

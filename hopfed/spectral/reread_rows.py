@@ -129,13 +129,19 @@ class Reread:
         if rows != self.shape[0]:
             raise DataError(f"the file changed: {self.shape[0]:,} rows before, {rows:,} now")
 
-    def total(self, question: Callable[..., Answer], placed: bool = False) -> Answer:
+    def total(
+        self,
+        question: Callable[..., Answer],
+        placed: bool = False,
+        enough: Callable[[Answer], bool] | None = None,
+    ) -> Answer:
         """Add up what each block answers.
 
         Parameters
         ----------
         question : about a block of rows.
         placed : whether it is also told how many rows come before that block.
+        enough : whether no other block would change a sum, so that reading may end.
         """
         found: Any = None
         before = 0
@@ -143,6 +149,8 @@ class Reread:
             answer = question(part, before) if placed else question(part)
             found = answer if found is None else found + answer
             before += len(part)
+            if enough is not None and enough(found):
+                break
         total: Answer = found
         return total
 
