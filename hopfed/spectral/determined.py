@@ -31,7 +31,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from hopfed import kernels
-from hopfed._lib.arrays import blas_threads, to_host
+from hopfed._lib.arrays import Array, blas_threads, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.kernels import MaskedBits
 from hopfed.spectral.equal_rows import row_marks
@@ -241,8 +241,7 @@ def pairs(rows: Bits, columns: np.ndarray | None = None) -> Pairs:
     columns : numbers (n,) of those that are asked about; all when left out.
     """
     rows = rows if columns is None else columns_of(rows, columns)
-    sums, seen = (to_host(a).astype(np.float64) for a in column_moments(rows))
-    products = to_host(kernels.second_moment(rows)).astype(np.float64)
+    sums, seen, products = _here(*column_moments(rows), kernels.second_moment(rows))
     if isinstance(rows, MaskedBits):
         both, plus = (
             to_host(kernels.second_moment(MaskedBits(plane, plane))).astype(np.float64)
@@ -250,6 +249,16 @@ def pairs(rows: Bits, columns: np.ndarray | None = None) -> Pairs:
         )
         return Pairs(sums, seen, products, both, plus)
     return _complete(sums, float(len(rows)), products)
+
+
+def _here(*sums: Array) -> list[np.ndarray]:
+    """Sums over columns as float64 on the host, where they come in one copy."""
+    xp = namespace(*sums)
+    found = np.asarray(
+        to_host(xp.concat([xp.astype(xp.reshape(a, (-1,)), xp.float64) for a in sums]))
+    )
+    parts = np.split(found, np.cumsum([a.size for a in sums])[:-1])
+    return [part.reshape(a.shape) for part, a in zip(parts, sums, strict=True)]
 
 
 def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
@@ -269,8 +278,8 @@ def determined(
     known : numbers of the columns that are levels of one variable, where that is known.
     seed : of the columns that are looked at in a wide table.
     """
-    moments = [[to_host(a).astype(np.int64) for a in column_moments(rows)] for rows in owners]
-    sums, seen = (np.sum([each[k] for each in moments], axis=0) for k in (0, 1))
+    moments = [_here(*column_moments(rows)) for rows in owners]
+    sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)
     few = min(SCARCE[0], SCARCE[1] * float(np.median(seen[seen > 0]))) if seen.any() else 0
     varies = (np.abs(sums) < seen) & (seen >= few)
@@ -328,7 +337,8 @@ def _are_exact(owners: Sequence[Bits | Reread], varies: int) -> bool:
     few = [to_host(row_marks(rows[: 2 * varies])) for rows in held]  # seldom fewer than all are
     if len(np.unique(np.concatenate(few))) >= varies:
         return False
-    marks = np.concatenate([to_host(row_marks(rows)) for rows in held])
+    whole = all(len(rows) <= 2 * varies for rows in held)
+    marks = np.concatenate(few if whole else [to_host(row_marks(rows)) for rows in held])
     different = len(np.unique(marks))
     return different < varies and 2 * different <= len(marks)
 

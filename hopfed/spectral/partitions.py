@@ -82,7 +82,7 @@ class Partitioned(Reread):
         self,
         question: Callable[..., Answer],
         placed: bool = False,
-        enough: Callable[[Answer], bool] | None = None,
+        enough: Callable[[Answer], bool] | None = None,  # noqa: ARG002 - all are asked at once
     ) -> Answer:
         befores = [(int(first),) for first in self.starts] if placed else [()] * len(self.blocks)
         pairs = zip(self.blocks, befores, strict=False)

@@ -120,4 +120,4 @@ def test_rows_that_are_drawn_often_have_the_rates_the_levels_and_the_gaps_of_the
 def test_tables_in_which_no_kinds_could_be_seen_are_too_little_data(x):
     found = recover(x, seed=0)
     assert found.status == "too little data"
-    assert found.advice.endswith("give more rows.")
+    assert "give more rows." in found.advice  # columns that were left out are named after it

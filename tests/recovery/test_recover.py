@@ -245,12 +245,18 @@ def test_tiny_inputs():
         assert found.patterns.shape[1] == np.array(eta).shape[1]
 
 
-@pytest.mark.parametrize(("constant", "others"), [(20, 20), (100, 10), (3, 3), (8, 2)])
+@pytest.mark.parametrize(("constant", "others"), [(20, 20), (100, 10), (3, 3)])
 def test_columns_that_hold_one_value_make_no_classes(constant, others):
     rng = np.random.default_rng(others)
     x = np.where(rng.random((500, others)) < rng.uniform(0.1, 0.9, others), 1, -1)
     found = hopfed.recover(np.hstack([np.ones((500, constant)), x]), seed=0)
     assert (found.status, len(found)) == ("one class", 1)
+
+
+def test_columns_of_one_value_beside_two_others_say_nothing():
+    x = np.where(np.random.default_rng(2).random((500, 2)) < 0.7, 1, -1)
+    found = hopfed.recover(np.hstack([np.ones((500, 8)), x]), seed=0)
+    assert (found.status, len(found)) == ("too little data", 0)
 
 
 @pytest.mark.parametrize("columns", [6, 40])
