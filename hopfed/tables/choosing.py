@@ -596,7 +596,7 @@ class Decider:
             ways = "; or ".join([choices.give(**fault.told), *fault.ways, *out])
             lines.append(f"  {fault.why}{most}; give {ways}")
         if n > SHOWN:
-            lines.append(f"  and so {n - SHOWN:,} columns more")
+            lines.append(f"  and {n - SHOWN:,} columns more")
         if n == 1:
             lines = [f"{self.what}: {lines[1].strip()}"]
         told = self._together()

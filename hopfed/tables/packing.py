@@ -220,7 +220,7 @@ def _unknown_words(what: str, columns: list[Unknown]) -> ColumnsError:
             f"  row {each.row}, column '{shown(each.name, 60)}': '{word}'{more} {each.why}"
         )
     if len(columns) > SHOWN:
-        lines.append(f"  and so {len(columns) - SHOWN:,} columns more")
+        lines.append(f"  and {len(columns) - SHOWN:,} columns more")
     words = list(dict.fromkeys(word for each in columns for word in each.words))
     signed = all(each.signed for each in columns)
     ways = _signs({canonical(word) for word in words}) if signed else []

@@ -5,9 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.tables.reading import read_table
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ def survey(tmp_path):
     return tmp_path / "survey.csv"
 
 
-def test_gaps_of_numbers_that_were_cut_are_said_to_hold_a_side(survey, hopfed, tmp_path):
+def test_gaps_of_numbers_that_were_cut_are_said_to_stay_blank(survey, hopfed, tmp_path):
     run = tmp_path / "run.h5"
     status, text, errors = hopfed("recover", survey, "--binarize", "size=median", "--out", run)
     assert status == 0, errors
@@ -33,46 +31,12 @@ def test_gaps_of_numbers_that_were_cut_are_said_to_hold_a_side(survey, hopfed, t
     assert "one owner, so nothing was exchanged" in text
     status, text, _ = hopfed("complete", run, survey, "--out", tmp_path / "whole.csv")
     assert status == 0
-    assert "numbers were cut in 'size': their gaps hold the side of the cut, such as '> " in text
+    assert "gaps in 'size' stay blank: numbers were cut there, and none is known" in text
     _, text, _ = hopfed("export", run, "--out", tmp_path / "a.csv")
     assert "the rate of +1 is (1 + mean) / 2" in text
     status, _, errors = hopfed("report", run)
     assert status == 0, errors
     assert (tmp_path / "run.html").exists()
-
-
-def test_a_file_whose_gaps_were_filled_is_read_as_the_numbers_it_was(survey, hopfed, tmp_path):
-    """By its archetypes, as a new table cut anew, and by whoever joins with it."""
-    run, whole = tmp_path / "run.h5", tmp_path / "whole.csv"
-    assert hopfed("recover", survey, "--binarize", "size=median", "--out", run)[0] == 0
-    assert hopfed("complete", run, survey, "--out", whole)[0] == 0
-    cells = [line.split(",")[0] for line in whole.read_text().splitlines()[1:]]
-    sides = [cell for cell in cells if not cell[0].isdigit()]
-    assert len(sides) == 50
-    assert {side[0] for side in sides} == {"<", ">"}
-    cut = float(sides[0].lstrip("<>= "))
-    table = read_table(whole, binarize={"size": cut})
-    expected = [c.startswith(">") or (c[0] != "<" and float(c) > cut) for c in cells]
-    np.testing.assert_array_equal(kernels.unpack(table.held)[:, 0] > 0, expected)
-    assert hopfed("recover", whole, "--binarize", "size=median")[0] == 0
-    status, text, errors = hopfed("assign", run, whole, "--out", tmp_path / "kinds.csv")
-    assert status == 0, text + errors
-    pytest.importorskip("flwr", reason="flwr is not installed")
-    given = "join", "--data", whole, "--binarize", str(cut), "--dry-run", "--server", "here:1"
-    status, text, errors = hopfed(*given)
-    assert "is not a number" not in text + errors
-    assert status == 0, text + errors
-
-
-def test_owners_with_gaps_are_told_where_and_what_to_do(survey, hopfed, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    given = "join", "--data", survey, "--binarize", "1.5", "--dry-run"
-    status, _, errors = hopfed(*given)
-    assert status == 2
-    for said in ("by column: 'size' 50)", "--classes 9 --epsilon 4", "serve --graded", "--ignore"):
-        assert said in errors
-    status, _, errors = hopfed(*given, "--epsilon", "2")
-    assert "join with --classes 9 where" in errors
 
 
 def test_several_owners_are_told_what_they_sent(hopfed, tmp_path):
