@@ -4,12 +4,11 @@
 
 Run it in an empty folder: it writes ``wines.csv``, as a spreadsheet would export it, with a name
 and a grower for each bottle and some cells blank, and takes the eight steps below. The same on the
-command line:
+command line, with names of its own:
 
-    hopfed recover wines.csv --ignore grower --binarize median --out run.h5 --figure wines.png
+    hopfed recover wines.csv --ignore grower --binarize median --out run.h5 --figure run.png
     hopfed assign run.h5 wines.csv --out bottles.csv
-    hopfed complete run.h5 wines.csv --out whole.csv
-    hopfed export run.h5 --out archetypes.csv
+    hopfed export run.h5 --out types.csv
 
 The table is real (M. Forina et al., PARVUS, 1988; it comes with scikit-learn). The three growers
 are never shown to the recovery; they only score it.
