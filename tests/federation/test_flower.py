@@ -112,7 +112,7 @@ class Neural:
         config = replace(fl.Config(method=self.method, clients=4, rate=0.75), **self.changes)
         state, found = None, {}
         for t in range(2):
-            arrays, state, _ = fl.play(config, 0, t, state, engine)
+            arrays, state = fl.measure_round(0, config, t, state, engine)
             found |= {f"{t}/{name}": array for name, array in arrays.items()}
         return found | state.flatten()
 

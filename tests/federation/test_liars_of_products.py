@@ -56,11 +56,6 @@ def test_one_client_does_not_replace_archetypes_by_halves_of_them(make, honest, 
     assert found.false_discoveries == 0
 
 
-def test_archetypes_were_replaced_where_all_is_believed():
-    found = told(product, 4, False, liars=0.0, check=False, support=0.0)
-    assert found.magnetisation.max() < 0.7
-
-
 @pytest.mark.parametrize(
     ("make", "honest"),
     rest_slow([(product, 2), (majority, 9), (product, 9), (product, 4), (majority, 2)], 2),

@@ -206,28 +206,6 @@ def test_a_client_of_many_rows_stands_for_its_part_alone():
     assert sorted(bound.shares.round(2)) == [0.5, 0.5]
 
 
-def test_sums_over_few_rows_are_not_sent():
-    source = planted(3, 60, np.full((1, 3), 1 / 3))
-    rows = as_examples(source.examples(0, 0)[:30], gaps=True)
-    down = {"means": np.float32(source.T), "shares": np.float32([0.4, 0.4, 0.2])}
-    plain, careful = (client.answer(rows, down, least) for least in (1, 12))
-    few = plain["counts"] < 12
-    assert few.any()
-    assert not few.all()
-    assert not any(careful[name][few].any() for name in ("counts", "signed", "seen"))
-    assert careful["counts"].sum() == pytest.approx(30)  # their rows count in the others
-    kept = careful["counts"] > 0
-    assert kept.any()
-    assert (careful["counts"][kept] >= plain["counts"][kept]).all()
-    down["halves"] = np.float32(np.random.default_rng(0).standard_normal((3, 60)))
-    sides = client.answer(rows, down, 6)
-    whole = client.answer(rows, {n: down[n] for n in ("means", "shares")}, 6)
-    told = sides["counts"] > 0
-    assert told.any()
-    assert (whole["counts"][told] - sides["counts"][told] >= 6).all()
-    assert (sides["counts"][told] >= 6).all()
-
-
 def test_simulate_takes_gaps_where_classes_are_graded():
     source = planted(3, 100, np.full((2, 3), 1 / 3), rows=400)
     tables = [source.examples(0, who) for who in range(4)]

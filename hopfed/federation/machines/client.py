@@ -108,16 +108,15 @@ class ClientProcess:
         up: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         with grpc.secure_channel(self.server, credentials, OPTIONS) as channel:
             self._stream = stream = channel.stream_stream(CALL)(iter(up.get, None))
-            taken = False
+            taken, began = False, time.monotonic()
             try:
                 taken = WELCOME in stream.initial_metadata()
                 if taken:  # else to read says why not
                     self._welcome()
                 self._listen(stream, up)
-                self._heard = time.monotonic()
                 self._bear("the server ended the connection")
             except grpc.RpcError as error:
-                if taken:  # until now it was there
+                if taken and time.monotonic() - began > RARELY:  # until now it was there
                     self._heard = time.monotonic()
                 self._lost(error)
             except GarbledError as error:

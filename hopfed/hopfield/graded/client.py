@@ -45,12 +45,25 @@ def answer(rows: Bits, down: Message) -> Message:
     means = down.get("means", np.zeros((1, N), np.float32))
     shares = np.asarray(down.get("shares", np.ones(1)), np.float64)
     found = class_sums(owner, {"means": means, "shares": shares})
+    kept = np.asarray(to_host(found["counts"])) >= 1  # less than a row counts in other classes
+    if not kept.all():
+        kept[np.asarray(to_host(found["counts"])).argmax()] = True
+        found = class_sums(owner, {"means": means[kept], "shares": shares[kept]})
     if step == "products":
-        found = residual_products(owner, {"directions": down["directions"]})
+        found = residual_products(owner, {"directions": down["directions"][kept]})
     elif step == "sides":
-        found = weighted_sums(owner, owner.weights * upper_side(owner, down["halves"]))
-    told = {name: np.asarray(to_host(array)) for name, array in found.items()}
+        found = weighted_sums(owner, owner.weights * upper_side(owner, down["halves"][kept]))
+    told = {name: _placed(np.asarray(to_host(array)), kept) for name, array in found.items()}
     return {**told, "examples": np.asarray(M)}
+
+
+def _placed(array: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Put what is known of the classes that are kept at their places; 0 at the others."""
+    if array.ndim == 0:
+        return array
+    found = np.zeros((len(kept), *array.shape[1:]), array.dtype)
+    found[kept] = array
+    return found
 
 
 def spec(down: Message, n_sites: int) -> Spec:
