@@ -118,6 +118,7 @@ class Decider:
         self.choices = choices.among(names)
         self.commas = commas or [None] * len(whats)
         self.what = whats[0]
+        self.places = list(zip(whats, parts, strict=True))  # where words are looked for
         self.held = [Held.together(column) for column in zip(*parts, strict=True)]
         self.notes: list[str] = []
         self.faults: list[Fault] = []
@@ -572,7 +573,7 @@ class Decider:
     def _where(self, j: int, odd: Iterable[str]) -> tuple[str, int, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
         odd = set(odd)
-        for what, held in zip(self.whats, self.parts, strict=True):
+        for what, held in self.places:
             found = [(row, w) for w, row in held[j].first.items() if canonical(w) in odd]
             if found:
                 row, word = min(found)

@@ -31,7 +31,7 @@ from hopfed.tables.held import Held
 from hopfed.tables.many_files import files_of
 from hopfed.tables.options import Choices
 from hopfed.tables.packing import Packing, pointed
-from hopfed.tables.remarks import oddities
+from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.source import Source
 from hopfed.tables.table import Table, made_up, places_of
 from hopfed.tables.words import Cells
@@ -182,14 +182,15 @@ def _plain(parts: Sequence[_Part]) -> Table:
     dask = dask_itself()
     pack = dask.delayed(_packed, pure=False)
     packed = dask.persist(*(pack(part.given, part.what) for part in parts))
-    minus = any(dask.compute(*(one[1] for one in packed)))
+    minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in packed)), strict=True))
     settle = dask.delayed(_settled, pure=False)
     rows = Partitioned.of([settle(one[0], one[1], minus) for one in packed])
-    return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), ())
+    notes = (ZERO_IS_MISSING,) if minus and zeros else ()
+    return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
 
 
-def _packed(given: Any, what: str) -> tuple[Bits, bool]:
-    """Rows of one partition as if there were no others, and whether -1 occurs in them."""
+def _packed(given: Any, what: str) -> tuple[Bits, bool, bool]:
+    """Rows of one partition as if there were no others, and whether -1 and 0 occur in them."""
     if not isinstance(given, np.ndarray):
         source = _opened(given, what, Choices())
         if source.numbers is None:
@@ -201,7 +202,7 @@ def _packed(given: Any, what: str) -> tuple[Bits, bool]:
         bits = kernels.pack_masked(x)
     except ArgumentError:
         raise DataError(f"{what}: {not_binary(x)}") from None
-    return bits, _has_minus(x)
+    return bits, _has_minus(x), bool((x == 0).any())
 
 
 def _has_minus(x: np.ndarray) -> bool:
@@ -267,8 +268,9 @@ def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[s
     together = [Held.together(column) for column in zip(*held, strict=True)]
     for column in together:
         column.different &= column.many or len(column.words) == column.rows
-    commas = first.commas
-    decision = Decider([first.what], first.names, [together], choices, [commas]).decide()
+    decider = Decider([first.what], first.names, [together], choices, [first.commas])
+    decider.places = [(one.what, columns) for one, columns in zip(full, held, strict=True)]
+    decision = decider.decide()
     return decision.coding, [*first.notes, *decision.notes]
 
 

@@ -25,7 +25,7 @@ from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
 from hopfed.tables.packing import Packing, pointed, with_words
 from hopfed.tables.partitions import is_partitioned, read_partitions
-from hopfed.tables.remarks import oddities
+from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.source import Numbers, Source
 from hopfed.tables.table import Table, is_made_up, matched, places_of
 from hopfed.tables.words import Cells
@@ -289,7 +289,7 @@ def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
     coding = Coding.of_bits(source.names, minus)
     notes = (*source.notes, *oddities(rows, coding))
     if zeros:
-        notes = (*notes, "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}")
+        notes = (*notes, ZERO_IS_MISSING)
     return Table(rows, source.names, source.ids, coding, notes)
 
 

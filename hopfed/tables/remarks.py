@@ -33,6 +33,7 @@ CODES = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))
 TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 LEVEL = 1e-6  # chance of a line about tables that share nothing
+ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
 TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 
 
