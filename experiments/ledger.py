@@ -205,7 +205,7 @@ class Ledger:
             arrays |= {f"{_OPEN}/{seed}/rounds/{name}": array for name, array in rounds.items()}
             arrays[f"{_OPEN}/{seed}/state"] = self.store.freeze(parts)
         counts = {"committed": len(seeds), "planned": self.planned}
-        return Run(self.kind, self.config, arrays, summary, **counts)
+        return Run(self.kind, self.config, arrays, summary, **counts)  # type: ignore[arg-type]
 
     def resume(self) -> None:
         """Read the results in the file at `path`, if there is one.

@@ -251,7 +251,7 @@ def _in_worker(*call: Any) -> Any:
     """Compute a unit; return hopfed's errors as messages, since not all of them can be pickled."""
     try:
         with _ALONE:
-            return unit(*call, None)
+            return unit(*call, None)  # type: ignore[call-arg]
     except HopfedError as error:
         raise HopfedError(str(error)) from None
 
@@ -338,7 +338,7 @@ def feed(
         while waiting and len(running) < workers.size:
             running[workers.submit(*waiting[-1])] = waiting[-1]
             waiting.pop()
-        for future in first_done(workers.pool, running):
+        for future in first_done(workers.pool, running):  # type: ignore[arg-type]
             job, seed = running.pop(future)
             try:
                 error = future.exception()

@@ -48,7 +48,7 @@ def bbp(run: Run) -> list[Panel]:
         levels = {"edge": a["edge"][0, i], "test": a["threshold"][0, i]}
         rank = _rounds(len(values))
         lines, theory = {"measured": values}, {"theory": (rank[: len(guess)], guess)}
-        words = {"xlabel": "rank", "ylabel": "eigenvalue", "log": "y", "points": True}
+        words = {"xlabel": "rank", "ylabel": "eigenvalue", "log": "y", "points": True}  # type: ignore[assignment]
         made.append(over(f"M = {sizes[i]:,}", rank, lines, theory, levels=levels, **words))
     return made
 
@@ -234,7 +234,7 @@ def load(run: Run) -> list[Panel]:
         "one operator", "one operator, unequal", "ten groups", "ten groups, unequal", "ten owners",
         "ten groups in layers",
     )  # fmt: skip
-    found, seconds = [], []
+    found, seconds = [], []  # type: ignore[var-annotated]
     for j in np.argsort(run.config["N"])[::-1]:
         title, words = f"N = {run.config['N'][j]:,}", {"xlabel": "load K / N"}
         for made, name, label in (
@@ -509,7 +509,7 @@ def structured(run: Run) -> list[Panel]:
 
 def cooperation(run: Run) -> list[Panel]:
     """Magnetisation and false discoveries, alone and together, those that see least first."""
-    a, seen, false = run.arrays, [], []
+    a, seen, false = run.arrays, [], []  # type: ignore[var-annotated]
     names = sorted(
         {k.split("/")[0] for k in a if k.endswith("/foreseen/margin")},
         key=lambda n: float(a[f"{n}/foreseen/margin"][0, 0, 0]),
@@ -568,7 +568,7 @@ def novelty(run: Run) -> list[Panel]:
         title, words = f"{scenario} new ones", {"xlabel": "round"}
         counts.append(over(f"counted: {title}", _rounds(T), lines, theory, **words))
         at_rounds = ["early", "0", "1", "2", "3", "4+", "not"]
-        words = {"xlabel": "rounds after foreseen", "points": True} | UNIT
+        words = {"xlabel": "rounds after foreseen", "points": True} | UNIT  # type: ignore[assignment]
         late.append(over(f"remembered: {title}", at_rounds, shares, **words))
         gaps.append(over(f"relative gap: {title}", _rounds(T), gap, xlabel="round", **UNIT))
         m = a[f"{scenario}/carried/magnetisation"]

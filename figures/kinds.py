@@ -86,7 +86,7 @@ def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3) -> Fi
         figure.legend(lines, most, loc="outside lower center", ncols=min(len(most), 5))
     for labels, same in keys.items():
         if len(keys[most]) == 1 or not set(labels) <= set(most):
-            same[0][0].legend(loc=same[0][1].legend, handlelength=1.4)
+            same[0][0].legend(loc=same[0][1].legend, handlelength=1.4)  # type: ignore[call-overload]
     return figure
 
 

@@ -402,7 +402,7 @@ def _table(
         for name, *how in shown.values():
             value = summary[f"{cell.key}/{name}"]
             value = value[:1] if name == "decile" else value
-            row.append(percent(value, *how) if how else f"{value[0]:.3g}")
+            row.append(percent(value, *how) if how else f"{value[0]:.3g}")  # type: ignore[arg-type]
         rows.append((*row, *([paper.get(cell.row, "")] if paper else [])))
     return Table(section, (*shown, *["paper"] * bool(paper)), tuple(rows))
 

@@ -139,7 +139,7 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
     few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
     if not few:
         centre, scale = tracy_widom.wishart_scaling(both, columns)
-        few = centre + scale * tracy_widom.critical_value(LEVEL) >= columns * both
+        few = centre + scale * tracy_widom.critical_value(LEVEL) >= columns * both  # type: ignore[assignment]
     return (
         Verdict("too little data", TOO_LITTLE.format(rows=rows, columns=columns)) if few else None
     )

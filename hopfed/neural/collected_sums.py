@@ -74,7 +74,7 @@ class Collected:
         ------
         ArgumentError : a method that does otherwise, no such client, or no secret.
         """
-        chosen, state = _known(method, clients), {}
+        chosen, state = _known(method, clients), {}  # type: ignore[var-annotated]
         for exchange in (0, 1, 2):
             state = _exchange(method, state, chosen, exchange, secret)
         return cls(method, state)

@@ -52,5 +52,5 @@ def _errors(own: np.ndarray, apart: Determined, clients: Sequence[Any]) -> np.nd
         np.abs(apart.slope[apart.copies]) * errors[:, apart.leader[apart.copies]]
     )
     silent = apart.silent
-    errors[:, silent] = np.sqrt((1 - apart.centre[silent] ** 2) / (seen[silent] + 1))
+    errors[:, silent] = np.sqrt((1 - apart.centre[silent] ** 2) / (seen[silent] + 1))  # type: ignore[index]
     return errors

@@ -55,7 +55,7 @@ def with_trait(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
     if any(isinstance(rows.entries, Reread) for rows in merged):
         return found
     few = [_looked_at(rows, sum(map(len, clients))) for rows in merged]
-    x = np.concatenate([to_host(kernels.unpack(rows.entries)) for rows in few])
+    x = np.concatenate([to_host(kernels.unpack(rows.entries)) for rows in few])  # type: ignore[arg-type]
     often = np.concatenate([rows.weights for rows in few])
     varies = (x.max(axis=0) > 0) & (x.min(axis=0) < 0)
     classes = class_evidence(found, x, varies, often)

@@ -178,7 +178,7 @@ def run_recovery(
         rows = clients if apart.whole else [apart.of(rows) for rows in clients]
         names = None if tables is None or is_made_up(tables[0].columns) else tables[0].columns
         if names is not None or not apart.whole:
-            names = [str(j + 1) if names is None else names[j] for j in apart.kept]
+            names = [str(j + 1) if names is None else names[j] for j in apart.kept]  # type: ignore[assignment]
         # Beside a device the host solves small problems, for which threads wait for each other.
         with blas_threads(1 if any(map(_is_there, clients)) else None):
             recovery = _recovered(rows, rule, settings, seed, apart.kept_groups, names)

@@ -160,7 +160,7 @@ class Determined:
         table = np.zeros((len(means), len(self.leader)))
         table[:, self.kept] = means
         follows = np.where(self.leader < 0, 0.0, table[:, np.maximum(self.leader, 0)])
-        found = np.clip(self.centre + self.slope * follows, -1.0, 1.0)
+        found: np.ndarray = np.clip(self.centre + self.slope * follows, -1.0, 1.0)
         found[:, self.kept] = means
         return found
 
@@ -178,7 +178,7 @@ class Determined:
             ("of one value, or of hardly any entry", self.silent),
         ):
             if len(which):
-                parts.append(f"{listed(which)}: {what}, left out of count and fit, and filled in.")
+                parts.append(f"{listed(which)}: {what}, left out of count and fit, and filled in.")  # type: ignore[arg-type]
         found = [group for group in self.groups if group not in told]
         parts += [f"{listed(group)}: levels of one variable." for group in found[:NAMED]]
         return " ".join(parts)
@@ -240,7 +240,7 @@ def pairs(rows: Bits, columns: np.ndarray | None = None) -> Pairs:
     rows : (M, N).
     columns : numbers (n,) of those that are asked about; all when left out.
     """
-    rows = rows if columns is None else columns_of(rows, columns)
+    rows = rows if columns is None else columns_of(rows, columns)  # type: ignore[assignment]
     sums, seen, products = _here(*column_moments(rows), kernels.second_moment(rows))
     if isinstance(rows, MaskedBits):
         both, plus = (
@@ -313,7 +313,7 @@ def determined(
         centre[at] = m[j] - slope[at] * m[i]
     level[columns] = told.level
     for k, group in enumerate(known):  # of two levels that hardly miss any row, each stays a level
-        own = [j for j in group if leader[j] != j and leader[j] in group]
+        own = [j for j in group if leader[j] != j and leader[j] in group]  # type: ignore[assignment]
         if own:
             leader[own], slope[own], centre[own] = own, 0.0, (sums / (seen + 1))[own]
             level[[j for j in group if leader[j] == j]] = len(told.level) + k
@@ -406,7 +406,7 @@ class _Search:
                 clusters = [c for c in clusters if len(c) - 1 <= most]
             if clusters:
                 copied = np.concatenate([cluster[1:] for cluster in clusters])
-                between = self.between(clusters, [v.levels for v in self.variables(copied)])
+                between = self.between(clusters, [v.levels for v in self.variables(copied)])  # type: ignore[arg-type]
                 for cluster in clusters:
                     self.merge(cluster, between)
         groups = self.variables()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -178,7 +179,7 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     if len(body) < len(rows) - laid.above:
         notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
     width = max(laid.width, len(rows[0]))
-    names = [*(laid.names or ()), *[""] * width][:width]
+    names = [*(laid.names or ()), *[""] * width][:width]  # type: ignore[assignment]
     columns = [_mixed([None if row[j] == "" else row[j] for row in body]) for j in range(width)]
     source = _of_columns(names, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
@@ -203,6 +204,8 @@ def _of_study(path: Path, kind: str) -> Source:
     import pyarrow as pa
 
     module = _extra("pyreadstat", "files of SPSS, Stata and SAS")
+    if kind == "sav":
+        _check_spss(path)
     read: Callable[..., Any] = getattr(module, f"read_{kind}")
     _, meta = read(str(path), metadataonly=True, output_format="dict")
     names, notes = named(meta.column_names, str(path))
@@ -235,6 +238,45 @@ def _of_study(path: Path, kind: str) -> Source:
         notes.append(f"{labelled} column(s) are read by the labels of their values")
     guard = partial(reading, path, f"cannot be read as {path.suffix[1:]}")
     return Source(str(path), names, lambda: pieces(blocks(), guard), notes=notes)
+
+
+def _check_spss(path: Path) -> None:
+    """Refuse a dictionary of SPSS whose records contradict each other: ReadStat would crash.
+
+    Each string of more than 8 bytes has records of its further bytes, and labels are those of
+    variables that are there.
+    """
+    with opened(path) as file:
+        head = file.read(176)
+        order = "<" if head[64:68] in (b"\2\0\0\0", b"\3\0\0\0") else ">"
+
+        def ints(count: int) -> tuple[int, ...]:
+            return struct.unpack(f"{order}{count}i", file.read(4 * count))
+
+        starts: list[bool] = []  # of each record of a variable: whether one starts there
+        due = 0
+        while (record := ints(1)[0]) in (2, 3, 4, 6):
+            if due and record != 2:
+                raise ValueError("a string is cut short in its dictionary")
+            if record == 2:
+                width, label, gaps, _, _ = ints(5)
+                if (width < 0) != (due > 0) or width < -1 or width > 255:
+                    raise ValueError("widths of strings contradict each other in its dictionary")
+                starts.append(width >= 0)
+                due = due - 1 if width < 0 else max(-(-width // 8) - 1, 0)
+                file.seek(8, 1)
+                file.seek(-(-ints(1)[0] // 4) * 4 if label else 0, 1)
+                file.seek(8 * abs(gaps), 1)
+            elif record == 3:
+                for _ in range(ints(1)[0]):
+                    file.seek(8, 1)
+                    file.seek(file.read(1)[0] // 8 * 8 + 7, 1)
+            elif record == 4:
+                places = ints(ints(1)[0])
+                if not all(0 < k <= len(starts) and starts[k - 1] for k in places):
+                    raise ValueError("labels of a variable that is not there")
+            else:
+                file.seek(80 * ints(1)[0], 1)
 
 
 def _of_records(path: Path) -> Source:

@@ -96,7 +96,7 @@ class Packing:
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
         unknown: list[Unknown] = []
-        for name, code, j in zip(self.coding.names, self.coding.codes, self.places, strict=True):
+        for name, code, j in zip(self.coding.names, self.coding.codes, self.places, strict=True):  # type: ignore[assignment]
             part = self._column(name, code, None if j is None else cells[j], rows)
             if isinstance(part, Unknown):
                 unknown.append(part)
@@ -229,10 +229,10 @@ def _unknown_words(what: str, columns: list[Unknown]) -> ColumnsError:
         lines.append(f"say what they stand for: {said} ({Choices().give(words=ways[0])})")
     else:
         told = dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)
-        some = dict(list(told.items())[:1])
+        some = dict(list(told.items())[:1])  # type: ignore[assignment]
         lines.append(
             f"if there is no answer, read them as missing: {Choices(options=True).give(words=told)}"
-            f" ({Choices().give(words=some)}{' and so on' if len(told) > 1 else ''})"
+            f" ({Choices().give(words=some)}{' and so on' if len(told) > 1 else ''})"  # type: ignore[arg-type]
         )
     if len(columns) == 1:
         lines = [f"{what}: {lines[1].strip()}; {lines[2]}"]

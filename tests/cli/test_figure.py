@@ -44,8 +44,8 @@ def test_the_whole_picture_has_what_the_first_one_leaves_out(hopfed, longer, run
     assert (status, "--whole draws all panels" in " ".join(text.split())) == (0, True)
     status, text, _ = hopfed("figure", longer, "--out", whole, "--whole")
     assert (status, "--whole" in text) == (0, False)
-    # In the title of a spectrum, and in a legend that both have.
-    assert [path.read_text().count("M = 200") for path in (first, whole)] == [1, 2]
+    # In the title of a spectrum, which the first picture has of some M only, and in a legend.
+    assert [path.read_text().count("M = 100") for path in (first, whole)] == [1, 2]
     assert "--whole" not in hopfed("figure", run_file, "--out", first)[1]
 
 

@@ -39,7 +39,7 @@ from hopfed.federation.messages import Message
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it says on stderr what we say in words
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # forks read files, and use no streams
 try:
-    import grpc
+    import grpc as grpc  # with these settings; its users take it from here
 except ImportError:
     raise BackendError("grpcio is not installed: pip install 'hopfed[machines]'") from None
 
@@ -158,8 +158,11 @@ class Server:
         self._loop.close()
 
     async def _start(self) -> None:
-        own = (("grpc.so_reuseport", 0), ("grpc.server_handshake_timeout_ms", 20_000))
-        own += (("grpc.http2.min_ping_interval_without_data_ms", 5_000),)
+        own = (
+            ("grpc.so_reuseport", 0),
+            ("grpc.server_handshake_timeout_ms", 20_000),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        )
         self._server = grpc.aio.server(
             options=(*OPTIONS, *own), maximum_concurrent_rpcs=2 * self.clients + 8
         )
@@ -244,10 +247,12 @@ class Server:
         client = self._client(context)
         if client is None:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not of this federation")
+            return
         if client in self._streams:
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, "this client is there already")
         await context.send_initial_metadata((WELCOME,))
-        self._streams[client] = stream = asyncio.Queue()
+        stream: asyncio.Queue[bytes] = asyncio.Queue()
+        self._streams[client] = stream
         if frame := self._exchange.frames(client):
             stream.put_nowait(frame)
         self._tell(f"client {client} joined")

@@ -128,7 +128,7 @@ def read_reply(data: bytes) -> Reply:
     return Reply(_bytes(told, "state"), arrays["up"], metrics, Fault(code), reason)
 
 
-def _written(words: Mapping[str, Any], messages: Mapping[str, Message]) -> bytes:
+def _written(words: Mapping[str, Any], messages: Mapping[str, Mapping[str, Any]]) -> bytes:
     """Words as JSON, then arrays whose names begin with that of their message."""
     text = np.frombuffer(json.dumps(words).encode(), np.uint8)
     named = {f"{n}/{k}": v for n, message in messages.items() for k, v in message.items()}
@@ -170,8 +170,8 @@ def _typed(record: Mapping[str, Any], name: str, kind: Any, most: int | None = N
     value = record.get(name)
     if type(value) is not kind:
         raise DataError(f"{name} must be a {kind.__name__}, got {type(value).__name__}")
-    if most is not None and len(value) > most:
-        raise DataError(f"{name} must be of length {most} at most, got {len(value)}")
+    if most is not None and len(value or "") > most:
+        raise DataError(f"{name} must be of length {most} at most, got {len(value or '')}")
     return value
 
 

@@ -134,8 +134,9 @@ class NamedOwner:
         epsilon = self.owner.epsilon
         if isinstance(method, GradedFederation):
             return epsilon is None
-        agreed = isinstance(method, PrivateClasses) and epsilon is not None
-        return agreed and method.epsilon <= epsilon and method.delta <= self.owner.delta
+        if not isinstance(method, PrivateClasses) or epsilon is None:
+            return False
+        return method.epsilon <= epsilon and method.delta <= self.owner.delta
 
     def _laid_out(self, places: np.ndarray) -> PackedBits | MaskedBits:
         """Rows with their columns at these places; kept, for each question is about the same."""

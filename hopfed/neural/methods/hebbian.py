@@ -206,7 +206,7 @@ class Hebbian(ClosedForm):
         data = self.loaded.split.dataset
         rule = "images (rows take encoder=rows, and text a network)"
         require(data.is_images and data.shape[1:] != (1, 1), "data", rule, data.name)
-        return Patches(*data.shape, self.patch)
+        return Patches(*data.shape, self.patch)  # type: ignore[call-arg]
 
     @property
     def n_features(self) -> int:
@@ -531,7 +531,7 @@ def decoded(message: Message) -> Sums:
     kind = np.int64 if counts.dtype.kind == "i" else np.float64
     operator = np.zeros((D, D), kind)
     operator[np.tri(D, k=-1, dtype=bool)] = counts
-    operator += operator.T
+    operator += operator.T  # type: ignore[arg-type]
     np.fill_diagonal(operator, message["examples"])
     return Sums(operator, by_class.astype(kind), np.asarray(message.get("classes", np.zeros(C))))
 

@@ -115,7 +115,7 @@ def improve(owners: Owners, fit: Fit, steps: int, still: float = STILL) -> Fit:
         step, next_step = at[1] - at[0], at[2] - at[1]
         long, short = np.linalg.norm(step), np.linalg.norm(next_step)
         gain = _height(first, fit.prior) - _height(fit, fit.prior)
-        ahead = _ahead(abs(gain), short / max(long, TINY))
+        ahead = _ahead(abs(gain), short / max(long, TINY))  # type: ignore[operator]
         if ahead < still:
             return replace(first, ahead=ahead, settled=True)
         fit = replace(first, ahead=ahead)

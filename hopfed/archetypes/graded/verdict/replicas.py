@@ -176,7 +176,7 @@ def _gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         return np.ones((1, entries.shape[1]), bool), np.array([len(rows)])
     planes = entries.seen if isinstance(entries, MaskedBits) else namespace(entries).abs(entries)
     found = Rows(planes, rows.counts).merged()
-    seen = kernels.unpack(found.entries) if isinstance(entries, MaskedBits) else found.entries
+    seen = kernels.unpack(found.entries) if isinstance(entries, MaskedBits) else found.entries  # type: ignore[arg-type]
     return to_host(seen) > 0, found.weights
 
 
