@@ -109,9 +109,8 @@ def execute(
     by_seed = engine == "local" and workers > 1
     if engine == "dask":
         by_seed = not ledger.by_round or len(ledger.pending()) >= workers
-    opened = open_workers(str(engine), workers) if by_seed else here(engine, workers)
     try:
-        with opened as able:
+        with open_workers(str(engine), workers) if by_seed else here(engine, workers) as able:
             feed(able, [job], lambda: tell(*ledger.progress()))
     except BaseException:  # includes Ctrl-C; only a killed process loses a round
         ledger.flush()
