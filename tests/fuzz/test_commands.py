@@ -58,8 +58,8 @@ def judge(place, arguments):
             (inputs / name).unlink()
         made = sorted(outputs.iterdir())
         if status == 2:
-            assert len(err.splitlines()) == 1
             assert err.startswith("error: ")
+            assert all(line.startswith("  ") for line in err.splitlines()[1:])  # a list of columns
             assert (out, made) == ("", [])
         elif "--json" in arguments:
             json.loads(out)
