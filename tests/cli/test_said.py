@@ -63,6 +63,10 @@ def test_a_dry_run_says_first_what_matters(hopfed, tmp_path, monkeypatch):
         assert status == 0, errors
         assert words in " ".join(text.split())
         assert text.endswith("Nothing was sent.\n")
+        assert "gaps" not in text
+    rows[:9, 0] = 0
+    np.save(tmp_path / "mine.npy", rows)
+    assert "These rows have gaps" in hopfed(*given, "--trust-server")[1]
     assert not (tmp_path / "home").exists()
 
 

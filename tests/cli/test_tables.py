@@ -120,7 +120,6 @@ def test_nothing_is_said_before_an_error(hopfed, tmp_path):
 
 
 def test_a_site_and_a_memory_read_tables(hopfed, tmp_path, monkeypatch):
-    pytest.importorskip("flwr", reason="flwr is not installed")
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     path = write(tmp_path / "a.csv", rows(m=900))
     status, text, _ = hopfed("join", "--data", path, "--trust-server", "--dry-run")
