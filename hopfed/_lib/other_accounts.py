@@ -144,62 +144,6 @@ def locked(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
-@contextmanager
-def locked_itself(path: Path) -> Iterator[None]:
-    """Keep other processes that do the same out, from reading a file until it is replaced.
-
-    The lock is on the file that is there, and none is left beside it. Whoever waited looks again,
-    as the name stands for another file once the one before is replaced. A file that is not there
-    is not locked, nor is any on Windows.
-
-    Parameters
-    ----------
-    path : of the file.
-
-    Raises
-    ------
-    LocalError : its file system knows no locks.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder, locked_itself(Path(folder, "sums.h5")):
-    ...     print(os.listdir(folder))
-    []
-    """
-    lock = None
-    try:
-        while (lock := _lock_of(path)) is not None and not _stands_for(path, lock):
-            os.close(lock)
-        yield
-    finally:
-        if lock is not None:
-            os.close(lock)
-
-
-def _lock_of(path: Path) -> int | None:
-    """Open a file and wait until nobody else has it locked; None where that cannot be."""
-    try:
-        import fcntl
-
-        lock = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except (ImportError, OSError):  # whoever reads the file says what is wrong with it
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    except OSError as error:
-        os.close(lock)
-        raise LocalError(f"{path}: cannot be locked: {error.strerror}") from None
-    return lock
-
-
-def _stands_for(path: Path, opened: int) -> bool:
-    """Whether a path leads to a file that was opened."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(opened))
-    except OSError:
-        return False
-
-
 def check_own(folder: Path) -> None:
     """Fail where a folder is a link, or where another account owns it or can write to it.
 

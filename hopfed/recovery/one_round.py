@@ -52,7 +52,7 @@ from hopfed.spectral.operators import (
     pool,
 )
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import column_moments, columns_of, total
+from hopfed.spectral.rows import column_moments, total
 
 WIDE = 64  # columns of a block of Krylov products; one spectrum takes one block at least
 ROUNDS = 8  # blocks that the spectra of a count in whitened coordinates take at least
@@ -313,14 +313,6 @@ class Federation:
         owners = [c for c, part in enumerate(left) if part is not None]
         self._exchange({"rows": _form((1,), np.int32)}, {})  # the patterns are those last voted on
         return Federation([p for p in left if p is not None], self.seed, self.masked, owners)
-
-    def of_columns(self, columns: np.ndarray) -> Federation:
-        """A federation of some of the columns, of which the server tells."""
-        self._exchange({}, {"columns": _form((-(-self.n_sites // 8),), np.uint8)})
-        clients = [
-            FactorOperator.from_examples(columns_of(op.rows, columns)) for op in self.clients
-        ]
-        return Federation(clients, self.seed, self.masked, list(range(len(clients))))
 
     def include(self, part: Federation) -> None:
         """Count what was said in a federation of some of the rows."""

@@ -7,7 +7,6 @@ false (`kernels.pack_masked`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Literal, overload
@@ -144,21 +143,6 @@ def _missing(rows: MaskedBits) -> str:
         f"{gone:,} {are} missing (first: row {row + 1}, column {int((line == 0).argmax()) + 1}; 0 "
         "is missing where -1 occurs), and complete rows are needed here"
     )
-
-
-def packed_shape(array: np.ndarray | PackedBits | MaskedBits) -> tuple[int, int]:
-    """Rows, and columns after flattening.
-
-    Parameters
-    ----------
-    array : (M, ...), or packed.
-
-    Examples
-    --------
-    >>> packed_shape(np.zeros((5, 28, 28)))
-    (5, 784)
-    """
-    return array.shape[0], math.prod(array.shape[1:])
 
 
 def not_binary(table: Any, before: int = 0) -> str:

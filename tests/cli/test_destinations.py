@@ -145,7 +145,7 @@ def test_a_command_runs_twice_with_overwrite(hopfed, folder, arguments, made):
     if "memory.h5" in arguments and arguments.startswith("recall"):
         assert hopfed(*["store", "a.npy", "--out", "memory.h5"])[0] == 0
     if arguments.startswith("certs"):
-        pytest.importorskip("flwr", reason="flwr is not installed")
+        pytest.importorskip("cryptography", reason="cryptography is not installed")
     assert hopfed(*arguments.split())[0] == 0
     held = {name: (folder / name).stat().st_ino for name in made}
     status, _, err = hopfed(*arguments.split())

@@ -2,14 +2,11 @@
 
 import os
 import stat
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import sleep
 from types import SimpleNamespace
 
 import pytest
 
-from hopfed._lib.other_accounts import locked_itself
 from hopfed._lib.outputs import check_writable, replacing
 from hopfed.errors import ArgumentError, RunFileError
 
@@ -53,31 +50,3 @@ def test_a_file_that_was_there_does_not_say_who_runs_the_new_one(tmp_path):
     with replacing(path) as temporary:
         temporary.write_text("rows")
         assert stat.S_IMODE(os.stat(temporary).st_mode) == 0o755
-
-
-def test_what_cannot_be_opened_is_not_locked(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for name in ("none", "pipe", "none/below"):
-        with locked_itself(tmp_path / name):
-            pass
-    assert os.listdir(tmp_path) == ["pipe"]
-
-
-def test_a_lock_is_of_the_file_that_has_the_name_now(tmp_path):
-    path, order = tmp_path / "sums.h5", []
-    path.write_text("first")
-
-    def second():
-        with locked_itself(path):
-            order.append(path.read_text())
-
-    with ThreadPoolExecutor() as pool:
-        with locked_itself(path):
-            waits = pool.submit(second)
-            sleep(0.2)
-            with replacing(path) as temporary:
-                temporary.write_text("second")
-            third = pool.submit(second)  # which finds nobody else at the new file
-            third.result()
-        waits.result()
-    assert order == ["second", "second"]
