@@ -96,16 +96,16 @@ def test_no_module_imports_the_folders_as_packages_of_their_own():
 
 def test_import_is_light():
     code = (
-        "import sys, time; t = time.perf_counter(); import hopfed; t = time.perf_counter() - t;"
+        "import sys; import hopfed;"
         "heavy = {'numba', 'matplotlib', 'h5py', 'torch', 'cupy', 'sklearn', 'flwr'};"
         "heavy |= {'pyarrow', 'pandas'};"
         "heavy &= set(sys.modules);"
-        "print(heavy, t < 0.3)"
+        "print(heavy)"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert answer.stdout.split() == ["set()", "True"]
+    assert answer.stdout.strip() == "set()"
 
 
 def test_every_package_is_listed_for_the_wheel():

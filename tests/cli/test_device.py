@@ -112,7 +112,9 @@ def test_what_cannot_run_there_is_refused_in_one_line(hopfed, emulated):
 
 
 def test_experiments_that_take_a_device_are_those_listed():
-    taking = [n for n in NAMES if "device" in signature(getattr(find(n), "run", len)).parameters]
+    taking = [
+        n for n in NAMES if "device" in signature(getattr(find(n), "measure", len)).parameters
+    ]
     assert set(taking) == set(ON_DEVICE)
 
 
