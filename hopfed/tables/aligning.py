@@ -33,18 +33,7 @@ def check_choice(columns: str) -> None:
 
 
 def chosen(tables: Sequence[Sequence[str]], columns: str) -> tuple[str, ...]:
-    """Names of the columns that are taken, in the order in which they first come.
-
-    Parameters
-    ----------
-    tables : names of the columns of each.
-    columns : "union" or "shared".
-
-    Examples
-    --------
-    >>> chosen([["a", "b"], ["c", "b"]], "union"), chosen([["a", "b"], ["c", "b"]], "shared")
-    (('a', 'b', 'c'), ('b',))
-    """
+    """Names of the columns that are taken, in the order in which they first come."""
     every = dict.fromkeys(name for names in tables for name in names)
     if columns == "union":
         return tuple(every)
@@ -53,17 +42,7 @@ def chosen(tables: Sequence[Sequence[str]], columns: str) -> tuple[str, ...]:
 
 
 def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
-    """Sources that have the same columns, those that are chosen.
-
-    Parameters
-    ----------
-    sources : of several owners.
-    columns : one of COLUMNS.
-
-    Raises
-    ------
-    DataError : columns without names, of different numbers; no column that all have.
-    """
+    """Sources that have the same columns, those that are chosen."""
     check_choice(columns)
     held = [set(source.names) for source in sources]
     alike = all(names == held[0] for names in held)
@@ -89,18 +68,6 @@ def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
 
     Nothing says how columns depend on each other that no table shares, and two spellings of a name
     are two columns.
-
-    Parameters
-    ----------
-    tables : names of the columns that are used of each.
-    whats : what to call each of them in an error.
-
-    Examples
-    --------
-    >>> check_joined([["tea"], ["Tea "]], ["a.csv", "b.csv"])
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: b.csv: column 'Tea' is 'tea' in a.csv: give both one name
     """
     _check_spelling(tables, whats)
     holders = Counter(name for names in tables for name in names)
@@ -151,44 +118,12 @@ def _noted(source: Source, names: Sequence[str]) -> list[str]:
 
 
 def lacking(what: str, names: Sequence[str]) -> str:
-    """Return a line about columns that a table lacks.
-
-    Parameters
-    ----------
-    what : the table.
-    names : of the columns.
-
-    Examples
-    --------
-    >>> lacking("a.csv", ["tea"])
-    "a.csv: lacks 'tea', missing in all of its rows"
-    """
+    """Return a line about columns that a table lacks."""
     return f"{what}: lacks {listed(names)}, missing in all of its rows"
 
 
 def aligned_tables(tables: Sequence[Table], names: Sequence[str], columns: str) -> list[Table]:
-    """Tables that have the same columns, those that are chosen, in one order.
-
-    Parameters
-    ----------
-    tables : of several owners.
-    names : what to call each of them in an error.
-    columns : one of COLUMNS.
-
-    Raises
-    ------
-    DataError : columns that one has and another has not, where they must be the same; a column
-        that two tables code in different ways.
-
-    Examples
-    --------
-    >>> from hopfed import read_table
-    >>> both = [read_table({"a": [0, 1], "b": [1, 1]}), read_table({"b": [1, 0], "c": [0, 0]})]
-    >>> [kernels.unpack(t.held).tolist() for t in aligned_tables(both, ["x", "y"], "union")]
-    [[[-1, 1, 0], [1, 1, 0]], [[0, 1, -1], [0, -1, -1]]]
-    >>> [table.columns for table in aligned_tables(both, ["x", "y"], "shared")]
-    [('b',), ('b',)]
-    """
+    """Tables that have the same columns, those that are chosen, in one order."""
     check_choice(columns)
     first = set(tables[0].columns)
     if columns == "same" or all(set(table.columns) == first for table in tables):

@@ -81,25 +81,7 @@ class Stored:
 
 
 def stored(path: Path) -> Stored:
-    """Open the table of a file: of several arrays the one of a preferred name, or the only one.
-
-    Parameters
-    ----------
-    path : .npy, .npz, .h5, .hdf5, or a folder .zarr.
-
-    Raises
-    ------
-    DataError : one line: no such file, damaged, no table of numbers or words, or several.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/a.npy", np.eye(3))
-    ...     held = stored(Path(folder, "a.npy"))
-    ...     held.shape, [part.shape for part in held.rows(2)]
-    ((3, 3), [(2, 3), (1, 3)])
-    """
+    """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
     kinds = {".npy": _npy, ".npz": _npz, ".zarr": _zarr}
     suffix = path.suffix.lower()
     with reading(path, f"cannot be read as {suffix[1:]}"):
@@ -111,13 +93,7 @@ def stored(path: Path) -> Stored:
 
 
 def pick(path: str | Path, names: Sequence[str]) -> str:
-    """Return the name of the table that is meant: one of PREFERRED, or the only one.
-
-    Examples
-    --------
-    >>> pick("a.h5", ["labels", "examples"])
-    'examples'
-    """
+    """Return the name of the table that is meant: one of PREFERRED, or the only one."""
     for name in PREFERRED:
         if name in names:
             return name
@@ -131,13 +107,6 @@ def check_stated(held: Any, size: int) -> None:
     """Refuse, as a ValueError, an array that cannot be in `size` bytes.
 
     An axis of length 0 hides no other: an array of no rows is as wide as it says.
-
-    Examples
-    --------
-    >>> check_stated(np.broadcast_to(np.int8(1), (1 << 20, 1 << 10)), 1000)
-    Traceback (most recent call last):
-        ...
-    ValueError: a table of (1048576, 1024) cannot be in a file of 1,000 bytes
     """
     stated = math.prod(max(n, 1) for n in held.shape) * held.dtype.itemsize
     if stated > max(DENSEST * size, SMALL):
@@ -149,13 +118,7 @@ def check_stated(held: Any, size: int) -> None:
 
 @dataclass(frozen=True)
 class Header:
-    """What the header of an array says: its shape, its type, whether the first axis runs fastest.
-
-    Examples
-    --------
-    >>> Header((2**40, 2**40), np.dtype(np.float64), fortran=False).nbytes == 2**83
-    True
-    """
+    """What the header of an array says: its shape, its type, whether the first axis runs fastest."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -246,19 +209,6 @@ class Npz(Mapping[str, np.ndarray]):
     Parameters
     ----------
     path : of the file.
-
-    Raises
-    ------
-    DataError : one line: the file, or the array that is asked for, cannot be read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.savez(f"{folder}/a.npz", x=np.eye(2), words=["a", "b"])
-    ...     with Npz(f"{folder}/a.npz") as arrays:
-    ...         print(list(arrays), arrays.header("x").shape, arrays["words"].tolist())
-    ['x', 'words'] (2, 2) ['a', 'b']
     """
 
     def __init__(self, path: str | Path):

@@ -130,13 +130,7 @@ class Decider:
         self._cache: dict[int, set[str]] = {}
 
     def decide(self) -> Decision:
-        """Return the coding of all columns that are used.
-
-        Raises
-        ------
-        ColumnsError : columns that cannot be used as they are, all of them, with what to say.
-        DataError : a column that is not there; none is left; 0 means two things.
-        """
+        """Return the coding of all columns that are used."""
         unknown = sorted(self.choices.named() - set(self.names))
         if unknown:
             raise _no_columns(self.what, unknown, self.names)
@@ -661,28 +655,6 @@ def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str,
     noise, nor may a row decide what is missing: one -1 makes every 0 a missing entry. Of columns of
     numbers that are cut those are named, too, that were taken for names of the rows and left out;
     and columns that are called by a word that is an entry, as that name may have been a row.
-
-    Parameters
-    ----------
-    coding : of a table.
-    choices : what its reader was told.
-    gaps : whether rows with gaps get noise.
-
-    Returns
-    -------
-    Of each such column what decides: its "name", its "words", a "category", a "cut" that rows
-    place, whether it is "cut at all", "zero", or whether it is one of "ids".
-
-    Examples
-    --------
-    >>> from hopfed import read_table
-    >>> table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
-    >>> unsettled(table.coding, Choices())
-    {'tree': 'category', 'size': 'words'}
-    >>> said = Choices(words={"ash": -1, "yew": 1, "1": -1, "2": 1})
-    >>> again = read_table({"tree": ["ash", "yew"], "size": [1, 2]}, words=said.words)
-    >>> unsettled(again.coding, said)
-    {}
     """
     found = {}
     for name, code in zip(coding.names, coding.codes, strict=True):

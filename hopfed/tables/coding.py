@@ -110,11 +110,6 @@ class Code:
         """What +1 stands for: a word that the column held, or "> 2.5"; "" of a category or answers.
 
         Their columns are named after the levels.
-
-        Examples
-        --------
-        >>> Code("words", (("no", -1), ("yes", 1))).plus, Code("number", threshold=2.5).plus
-        ('yes', '> 2.5')
         """
         if self.kind == "words":
             return next((word for word, sign in self.words if sign == 1), "+1")
@@ -143,12 +138,6 @@ class Code:
         Parameters
         ----------
         ticked : (width,) whether each of them is there.
-
-        Examples
-        --------
-        >>> code = Code("answers", levels=("bike", "bus"), mark=";")
-        >>> code.joined(np.array([True, True])), code.joined(np.array([False, False]))
-        ('bike;bus', '')
         """
         chosen = zip(self.levels, ticked, strict=True)
         none = next((word for word, sign in self.words if sign < 0), "")
@@ -180,13 +169,7 @@ EMPTY = (("0", -1), ("1", 1))  # words of a column that held none
 
 
 def is_empty(code: Code) -> bool:
-    """Whether a code is that of a column that held no entry; others are so if they were told to be.
-
-    Examples
-    --------
-    >>> is_empty(Code("words", (*EMPTY, ("9", 0)))), is_empty(Code("words", (("no", -1),)))
-    (True, False)
-    """
+    """Whether a code is that of a column that held no entry; others are so if they were told to be."""
     return code.kind == "words" and tuple(pair for pair in code.words if pair[1] != GONE) == EMPTY
 
 
@@ -236,11 +219,6 @@ class Coding:
         ----------
         names : of its columns.
         minus : whether -1 occurs in it, so that 0 is a missing entry.
-
-        Examples
-        --------
-        >>> Coding.of_bits(("a",), minus=True).codes[0].codes(["-1", "0", "1"]).tolist()
-        [-1, 0, 1]
         """
         signs = {"-1": -1, "0": GONE if minus else -1, "1": 1, "false": -1, "true": 1}
         return cls(names, (Code("words", tuple(signs.items())),) * len(names))
@@ -275,12 +253,6 @@ class Coding:
         """Words, in lower case, that are cells in tables without names; none where there are names.
 
         A table that is coded like one with names has a first row of names.
-
-        Examples
-        --------
-        >>> code = Code("words", (("never", -1), ("often", 1)))
-        >>> sorted(Coding(("column 1",), (code,)).entries()), Coding(("tea",), (code,)).entries()
-        (['never', 'often'], frozenset())
         """
         if self.names != tuple(f"column {j}" for j in range(1, len(self.names) + 1)):
             return frozenset()
@@ -293,10 +265,6 @@ class Coding:
         Parameters
         ----------
         source : as of `hopfed.read_table`.
-
-        Raises
-        ------
-        DataError : columns that are not there, or a word that was not there, with their names.
         """
         from hopfed.tables.reading import read_table
 
@@ -319,12 +287,7 @@ class Coding:
 
     @classmethod
     def from_json(cls, text: str) -> Coding:
-        """Return the coding that a JSON text describes.
-
-        Raises
-        ------
-        DataError : the text is no such description.
-        """
+        """Return the coding that a JSON text describes."""
         broken = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
         try:
             held = json.loads(text)

@@ -82,21 +82,7 @@ def _packed(array: Any, name: str) -> PackedBits | MaskedBits:
 
 
 def check_axes(shape: Sequence[int], name: str) -> None:
-    """Refuse an array in memory of more than two axes, which may be the tables of several owners.
-
-    Parameters
-    ----------
-    shape : of the array.
-    name : what to call it in the error.
-
-    Examples
-    --------
-    >>> check_axes((3, 400, 45), "examples")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: examples: a table is (M, N), got (3, 400, 45); give a list of tables \
-for several owners, or flatten each row: x.reshape(len(x), -1)
-    """
+    """Refuse an array in memory of more than two axes, which may be the tables of several owners."""
     if len(shape) > 2:
         raise DataError(
             f"{name}: a table is (M, N), got {tuple(shape)}; give a list of tables for several "
@@ -108,20 +94,6 @@ def of_tensor(array: Any, name: str) -> Any:
     """Return a tensor of PyTorch as one that NumPy can read; other arrays as they are.
 
     Its gradient is left out, and short numbers such as bfloat16 become float32.
-
-    Parameters
-    ----------
-    array : of any library.
-    name : what to call it in an error.
-
-    Raises
-    ------
-    DataError : a sparse or quantized tensor.
-
-    Examples
-    --------
-    >>> of_tensor(np.array([1, -1]), "examples").tolist()
-    [1, -1]
     """
     if not is_torch(array) or not hasattr(array, "layout"):
         return array
@@ -146,18 +118,7 @@ def _missing(rows: MaskedBits) -> str:
 
 
 def not_binary(table: Any, before: int = 0) -> str:
-    """Name the first value of a table that is neither binary nor missing, and what was expected.
-
-    Parameters
-    ----------
-    table : (M, N), in which there is one.
-    before : rows that come before it.
-
-    Examples
-    --------
-    >>> not_binary(np.array([[0, 1], [2, 1]]))
-    'values must be all +-1, all 0/1, or boolean, got 2 at row 2, column 1'
-    """
+    """Name the first value of a table that is neither binary nor missing, and what was expected."""
     row, column = first_bad(table) or (0, 0)
     value = np.ma.getdata(to_host(table))[row, column]
     what = f"{value:g}" if isinstance(value, Real) else shown(repr(value))

@@ -46,24 +46,7 @@ BROKEN = (
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes; a folder, a pipe or a device is refused at once.
-
-    Parameters
-    ----------
-    path : of the file.
-
-    Raises
-    ------
-    DataError : one line: it is not there, not a file, empty, or may not be read.
-
-    Examples
-    --------
-    >>> with opened("lost.npy"):
-    ...     pass
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: lost.npy: no such file
-    """
+    """Open a file for reading bytes; a folder, a pipe or a device is refused at once."""
     try:  # without the flag, opening a pipe would wait for whoever writes to it
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
@@ -89,24 +72,6 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
     """Turn whatever a truncated or malformed file raises into one line that names the file.
 
     Warnings of the libraries about its bytes are not shown: the file is read, or it is refused.
-
-    Parameters
-    ----------
-    path : of the file.
-    what : goes wrong, for the message.
-
-    Raises
-    ------
-    DataError : in place of one of `BROKEN`; errors of hopfed pass as they are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> with reading("a.npy"):
-    ...     np.frombuffer(b"123", dtype=np.int16)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: a.npy: cannot be read: buffer size must be a multiple of element size
     """
     try:
         with warnings.catch_warnings():
@@ -124,16 +89,6 @@ def pieces(made: Iterator[Piece], guard: Callable[[], Any]) -> Iterator[Piece]:
     """Yield what is made of a file piece by piece, each of them made in a context of its own.
 
     What the caller does between two pieces is outside of it: its warnings are shown.
-
-    Parameters
-    ----------
-    made : the pieces.
-    guard : makes a context, such as that of `reading`.
-
-    Examples
-    --------
-    >>> list(pieces(iter("abc"), lambda: reading("a.txt")))
-    ['a', 'b', 'c']
     """
     end = object()
     try:
@@ -150,18 +105,7 @@ def pieces(made: Iterator[Piece], guard: Callable[[], Any]) -> Iterator[Piece]:
 
 
 def size_of(file: BinaryIO) -> int:
-    """Return the size of an open file in bytes.
-
-    Parameters
-    ----------
-    file : on a disk.
-
-    Examples
-    --------
-    >>> with opened(__file__) as file:
-    ...     size_of(file) == len(file.read())
-    True
-    """
+    """Return the size of an open file in bytes."""
     return os.fstat(file.fileno()).st_size
 
 

@@ -38,23 +38,7 @@ KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, 
 
 
 def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -> Source:
-    """Return what can be read of a path, a frame, an array or lists.
-
-    Parameters
-    ----------
-    given : as of `hopfed.read_table`.
-    what : it is called in an error, unless it is a path.
-    words : in lower case, that are cells: a first row of them holds no names.
-
-    Raises
-    ------
-    DataError : of a kind that is not known.
-
-    Examples
-    --------
-    >>> source_of({"a": [1, 0], "b": ["yes", None]}).names
-    ('a', 'b')
-    """
+    """Return what can be read of a path, a frame, an array or lists."""
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given), words)
     if hasattr(given, "collect") and type(given).__name__ == "LazyFrame":
@@ -80,13 +64,7 @@ def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -
 
 
 def ending_of(path: Path) -> tuple[str, str]:
-    """Ending that says what a file is, in lower case, and what follows a colon: name of a sheet.
-
-    Examples
-    --------
-    >>> ending_of(Path("a.csv.gz")), ending_of(Path("book.xlsx:May"))
-    (('.csv', ''), ('.xlsx', 'May'))
-    """
+    """Ending that says what a file is, in lower case, and what follows a colon: name of a sheet."""
     for ending in BOOKS:
         at = path.name.lower().find(f"{ending}:")
         if at > 0 and not path.exists():
@@ -616,25 +594,7 @@ def _rows_of(given: Any, what: str) -> np.ndarray:
 
 
 def read_numbers(path: str | Path, gaps: bool = False) -> np.ndarray:
-    """Read the numbers in a file as they stand, (M, ...), float64 if it is a text.
-
-    Parameters
-    ----------
-    path : .npy, .npz, .h5, .zarr, or a text such as .csv.
-    gaps : whether cells of a text may be missing; they are NaN then.
-
-    Raises
-    ------
-    DataError : the file is missing, empty, of unknown format, or holds a word.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/means.npy", [[0.5, -0.5]])
-    ...     read_numbers(f"{folder}/means.npy").tolist()
-    [[0.5, -0.5]]
-    """
+    """Read the numbers in a file as they stand, (M, ...), float64 if it is a text."""
     path = Path(path)
     if path.suffix.lower() in arrays.ENDINGS:
         return arrays.stored(path).whole(str(path))

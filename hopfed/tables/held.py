@@ -146,13 +146,7 @@ class Held:
         return self._counted()
 
     def commonest(self, most: int = 5) -> str:
-        """Say what it mostly holds.
-
-        Examples
-        --------
-        >>> Held(Counter({"no": 3, "yes": 5, "": 1})).commonest()
-        'yes (5x), no (3x)'
-        """
+        """Say what it mostly holds."""
         held = [(word, n) for word, n in self.words.most_common() if word.strip()]
         said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:most]]
         return ", ".join(said + ["..."] * (self.many or len(held) > most))
@@ -164,18 +158,6 @@ class Held:
         there is nothing, or divide them far worse than another value does: then the value is taken
         that comes nearest to halving the rows. No quantile is the largest number either, unless
         it is the only one.
-
-        Parameters
-        ----------
-        how : "mean", "median", "quantile:Q", or a number.
-
-        Examples
-        --------
-        >>> held = Held(Counter({"1": 2, "2": 1, "9": 1}))
-        >>> held.threshold("median"), held.threshold("mean"), held.threshold("quantile:0.5")
-        (1.5, 3.25, 1.5)
-        >>> Held(Counter({"3": 1, "4": 2, "5": 9})).threshold("median")
-        4.0
         """
         kind, _, share = how.partition(":")
         if kind not in ("median", "mean", "quantile"):
@@ -209,14 +191,7 @@ def _first(places: np.ndarray, which: Sequence[int], words: int) -> list[int]:
 
 
 def unfit(kind: Any) -> str:
-    """Return why columns of a type of Arrow cannot be used; nothing where they can.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> unfit(pa.date32()), unfit(pa.int8())
-    ('holds dates or times', '')
-    """
+    """Return why columns of a type of Arrow cannot be used; nothing where they can."""
     import pyarrow.types as types
 
     kind = getattr(kind, "value_type", kind) if types.is_dictionary(kind) else kind
@@ -232,18 +207,6 @@ def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
     semicolons separate its cells, and nothing says which its decimal sign is, it may be none. A
     column whose points all stand before three digits is not read then: 6.372 beside 346 may be
     more than that, or less.
-
-    Parameters
-    ----------
-    columns : their different words.
-    sure : whether the file has decimal commas.
-
-    Examples
-    --------
-    >>> doubtful([["346", "6.372"], ["346", "1.5"]], sure=True)
-    ['6.372', '']
-    >>> doubtful([["346", "6.372"]], sure=False), doubtful([["346", "6.372"], ["1.5"]], sure=False)
-    (['6.372'], ['', ''])
     """
     found, plain = [], False
     for words in columns:
@@ -258,14 +221,7 @@ def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
 
 
 def why_doubtful(word: str, sure: bool) -> str:
-    """Return why a column with such a number is not read, and how to write it.
-
-    Examples
-    --------
-    >>> why_doubtful("6.372", True)
-    "holds '6.372' in a file with decimal commas: write it as 6372 if the point is one of \
-thousands, as 6.3720 if it is a decimal one"
-    """
+    """Return why a column with such a number is not read, and how to write it."""
     where = "in a file with decimal commas" if sure else "beside whole numbers"
     decimal = "" if word.count(".") > 1 else f", as {word}0 if it is a decimal one"
     plain = word.replace(".", "")

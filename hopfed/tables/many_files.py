@@ -13,37 +13,12 @@ PATTERN = "*?["  # one of these makes a path a pattern
 
 
 def is_many(path: str | Path) -> bool:
-    """Whether a path is one of many files: a folder, such as of zarr, or a pattern.
-
-    Examples
-    --------
-    >>> is_many("data/*.parquet"), is_many("a.csv")
-    (True, False)
-    """
+    """Whether a path is one of many files: a folder, such as of zarr, or a pattern."""
     return any(c in str(path) for c in PATTERN) or Path(path).is_dir()
 
 
 def files_of(path: str | Path) -> list[Path]:
-    """Return the files that a path stands for, sorted by name; of a file itself.
-
-    Parameters
-    ----------
-    path : of a file, of a zarr store, which counts as one, of a folder with all that it holds, or a
-        pattern. Files whose names begin with a dot or an underscore are left out of folders.
-
-    Raises
-    ------
-    DataError : there is no such file, or a link leads out of the folder, to what nobody named.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     for name in ("b.csv", "a.csv", ".hidden"):
-    ...         _ = Path(folder, name).write_text("tea")
-    ...     [file.name for file in files_of(folder)], len(files_of(Path(folder, "*.csv")))
-    (['a.csv', 'b.csv'], 2)
-    """
+    """Return the files that a path stands for, sorted by name; of a file itself."""
     place = Path(path)
     if any(c in str(path) for c in PATTERN) and not place.exists():
         found = sorted(glob(str(path), recursive=True))

@@ -89,14 +89,6 @@ class Choices:
         Parameters
         ----------
         ignore, words, binarize, id : as of this class; a sign of 0 is "missing".
-
-        Examples
-        --------
-        >>> told = {"9": 0, "kg": {"-99": 0}, "tree": "category"}
-        >>> Choices(options=True).give(ignore=["a", "b c"], words=told, binarize="median")
-        "--words 9=missing,kg=-99=missing,tree=category --binarize median --ignore 'a,b c'"
-        >>> Choices().give(words={"1": 1, "9": 0}, binarize={"kg": 1.5}, id="person")
-        "words={'1': 1, '9': 'missing'}, binarize={'kg': 1.5}, id='person'"
         """
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
         out = [shown(name, 200) for name in ignore[:NAMED]]
@@ -140,13 +132,6 @@ class Choices:
         Parameters
         ----------
         names : of the columns.
-
-        Examples
-        --------
-        >>> Choices(ignore=("a,b", "c,d"), options=True).among(["a", "b", "c,d"]).ignore
-        ('a', 'b', 'c,d')
-        >>> Choices(words={"smoker=9": None}, options=True).among(["smoker"]).words
-        {'smoker': {'9': None}}
         """
         if not self.options:
             return self
@@ -181,13 +166,7 @@ class Choices:
         return {*self.ignore, *([self.id] if self.id else []), *own, *self._cuts()} - {""}
 
     def entries(self) -> frozenset[str]:
-        """Return the words, in lower case, that have a given meaning: none of them names a column.
-
-        Examples
-        --------
-        >>> sorted(Choices(words={"Agree": 1, "tree": "category", "tea": {"Never": -1}}).entries())
-        ['agree', 'never']
-        """
+        """Return the words, in lower case, that have a given meaning: none of them names a column."""
         given = dict(self.words or {})
         own = [word for value in given.values() if isinstance(value, Mapping) for word in value]
         plain = [word for word, sign in given.items() if not _is_map(sign)]

@@ -60,10 +60,6 @@ class Packing:
         names. None for as many as there are.
     judge : whether to look at points in numbers, which may be of thousands; where the coding was
         made from these rows that was done.
-
-    Raises
-    ------
-    DataError : it lacks columns, or holds a word that the coding does not know.
     """
 
     def __init__(
@@ -264,23 +260,6 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
 
     Words for no entry are so in every column; those for +1 and -1 in the columns of words. What a
     word stands for already stays so.
-
-    Parameters
-    ----------
-    coding : of archetypes.
-    given : what was told of a table.
-
-    Raises
-    ------
-    ArgumentError : a word is +1 in the coding and was told to be -1, or the other way round.
-
-    Examples
-    --------
-    >>> coding = Coding(("tea",), (Code("words", (("no", -1), ("yes", 1))),))
-    >>> with_words(coding, Choices(words={"9": None, "1": 1})).codes[0].codes(["9", "1"]).tolist()
-    [0, 1]
-    >>> with_words(coding, Choices(words={"9": None}, ignore="tea")) is None
-    True
     """
     given = given.among(coding.names)
     nothing: dict[str, Any] = {"id": None, "ignore": (), "binarize": None, "kinds": {}}

@@ -41,41 +41,14 @@ Bits = PackedBits | MaskedBits
 
 
 def is_partitioned(given: Any) -> bool:
-    """Whether something is a collection of Dask: an array or a frame.
-
-    Examples
-    --------
-    >>> is_partitioned(np.ones((2, 2)))
-    False
-    """
+    """Whether something is a collection of Dask: an array or a frame."""
     return hasattr(given, "__dask_graph__")
 
 
 def read_partitions(
     given: Any, *, choices: Choices | None = None, coding: Coding | None = None
 ) -> Table:
-    """Read a table that is in partitions, on Dask's workers; its bits stay there.
-
-    Parameters
-    ----------
-    given : an array or a frame of Dask, or paths, each of a file, of a folder of files, of a zarr
-        store or a pattern such as "data/*.parquet". All files are one table: each is a partition,
-        as are some 16 million entries of a zarr store, or of the groups of rows of a .parquet file.
-        The workers must be able to read them.
-    choices, coding : as in `hopfed.tables.reading.read_tables`.
-
-    Raises
-    ------
-    DataError : as `hopfed.read_table`; rows are counted within their partition.
-    BackendError : Dask is not installed.
-
-    Examples
-    --------
-    >>> import dask.array
-    >>> table = read_partitions(dask.array.ones((6, 2), chunks=(2, 2)))
-    >>> table.shape, table.rows.sizes
-    ((6, 2), (2, 2, 2))
-    """
+    """Read a table that is in partitions, on Dask's workers; its bits stay there."""
     dask_itself()
     choices = choices or Choices()
     parts = _parts_of(given)

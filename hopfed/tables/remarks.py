@@ -64,16 +64,7 @@ def remarks(
     made_up: bool,
     unsaid: Mapping[str, Sequence[str]],
 ) -> list[str]:
-    """What was chosen for columns and could have been meant otherwise, a line each.
-
-    Parameters
-    ----------
-    columns : that are used.
-    choices : what was told.
-    minus : whether -1 occurs, so that 0 is missing.
-    made_up : whether columns have no names.
-    unsaid : name of a column -> words that are taken for no answer.
-    """
+    """What was chosen for columns and could have been meant otherwise, a line each."""
     lines = []
     made = [c for c in columns if c.code.kind == "category"]
     more = [c for c in made if c.code.width > 1]
@@ -197,11 +188,6 @@ def far_codes(numbers: frozenset[float]) -> list[float]:
     """Return numbers that stand for no answer as a rule, and lie far from all of the others.
 
     A number between a code and the others, near to both, is a step to it: 8 to 7 from 9 to 15.
-
-    Examples
-    --------
-    >>> far_codes(frozenset([18, 54, 90, 999, -99])), far_codes(frozenset([18, 54, 90, 99]))
-    ([-99, 999], [])
     """
     codes = {v for v in numbers if abs(v) in CODES}
     near = numbers - codes
@@ -220,17 +206,6 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies.
 
     Then for neighbouring columns that are levels of one variable, and for skipped questions.
-
-    Parameters
-    ----------
-    rows : (M, N), packed.
-    coding : of their columns.
-
-    Examples
-    --------
-    >>> rows = kernels.pack(np.array([[1, -1, 1, 1], [-1, 1, 1, 1], [1, -1, 1, -1]]))
-    >>> oddities(rows, Coding.of_bits(("a", "b", "c", "d"), minus=True))
-    ["the same in every row, and of no use: 'c'", "equal or opposite in every row: 'a' and 'b'"]
     """
     columns = coding.columns
     sums, seen = column_moments(rows)
@@ -254,21 +229,7 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
 
 
 def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
-    """Return a line for each set of columns that are blank wherever another one holds a value.
-
-    Parameters
-    ----------
-    found : such columns; of several that decide about the same ones the first is told.
-    coding : of all columns.
-
-    Examples
-    --------
-    >>> smokes = np.repeat([1, -1], 50)
-    >>> rows = np.stack([smokes, np.where(smokes > 0, np.tile([1, -1], 50), 0)], axis=1)
-    >>> coding = Coding.of_bits(("smokes", "many"), minus=True)
-    >>> skipped(skips(rows), coding)
-    ["blank wherever 'smokes' is -1: 'many'"]
-    """
+    """Return a line for each set of columns that are blank wherever another one holds a value."""
     of = np.repeat(np.arange(len(coding.codes)), [code.width for code in coding.codes])
     lines: dict[tuple[str, ...], str] = {}
     for skip in found:
@@ -302,18 +263,7 @@ def _blank_rows(rows: Rows) -> tuple[int, int]:
 
 
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
-    """Return columns that are equal up to their sign: each with the first that it equals.
-
-    Parameters
-    ----------
-    rows : (M, N), packed.
-    of : numbers of the columns that are compared.
-
-    Examples
-    --------
-    >>> copies(kernels.pack(np.array([[1, 1, -1], [1, -1, 1]])), np.arange(3))
-    [(1, 2)]
-    """
+    """Return columns that are equal up to their sign: each with the first that it equals."""
     m = rows.shape[0]
     if isinstance(rows, Reread):
         marks = np.abs(rows.totals.marks)[of]
@@ -346,22 +296,6 @@ def repeated(tables: Sequence[Table], names: Sequence[str], most: int = 3) -> li
     together fall on the tables as pairs of cards do, where the tables hold rows of one kind: with
     M_i rows each, both are in one table with probability sum of (M_i / M)^2. Where far more of such
     pairs than that are split between two tables, the tables share rows.
-
-    Parameters
-    ----------
-    tables : with their rows in memory; others are not looked at.
-    names : what to call each of them.
-    most : pairs of tables that a line names.
-
-    Examples
-    --------
-    >>> from hopfed import read_table
-    >>> rows = np.random.default_rng(0).integers(0, 2, (90, 60))
-    >>> tables = [read_table(rows[:60]), read_table(rows[60:]), read_table(rows[30:])]
-    >>> repeated(tables[:2], ["a", "b"])
-    []
-    >>> repeated(tables, ["a", "b", "c"])
-    ['the same rows are in several files, and count twice: 30 of a and c, 30 of b and c']
     """
     if len(tables) < 2 or any(isinstance(table.rows, Reread) for table in tables):
         return []

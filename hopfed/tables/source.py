@@ -120,18 +120,7 @@ class Source:
 
 
 def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return names of columns that all differ, and a line where some were alike or too long.
-
-    Parameters
-    ----------
-    names : as they stand; blank ones are made up.
-    what : the table, for an error.
-
-    Examples
-    --------
-    >>> named(["a ", "", "a"], "a.csv")
-    (('a', 'column 2', 'a (2)'), ["two columns are called 'a': the later one is 'a (2)' here"])
-    """
+    """Return names of columns that all differ, and a line where some were alike or too long."""
     require_memory(NAME * len(names), f"{what}: {len(names):,} columns")
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]

@@ -64,12 +64,7 @@ class Table:
 
     @property
     def held(self) -> PackedBits | MaskedBits:
-        """The rows, where they are in memory.
-
-        Raises
-        ------
-        ArgumentError : they are not: they did not fit, and are read again for sums only.
-        """
+        """The rows, where they are in memory."""
         if isinstance(self.rows, Reread):
             raise ArgumentError("rows", "in memory here: read the table without a limit", "others")
         return self.rows
@@ -86,24 +81,12 @@ class Table:
 
 
 def made_up(n: int) -> tuple[str, ...]:
-    """Return the names of n columns that have none.
-
-    Examples
-    --------
-    >>> made_up(2)
-    ('column 1', 'column 2')
-    """
+    """Return the names of n columns that have none."""
     return tuple(f"column {j}" for j in range(1, n + 1))
 
 
 def is_made_up(columns: Sequence[str]) -> bool:
-    """Whether columns have no names of their own.
-
-    Examples
-    --------
-    >>> is_made_up(["column 1", "column 2"]), is_made_up(["tea"])
-    (True, False)
-    """
+    """Whether columns have no names of their own."""
     return tuple(columns) == made_up(len(columns))
 
 
@@ -111,22 +94,6 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
     """Return tables with their columns in the order of the first table's, found by name.
 
     Columns without names are matched by their place.
-
-    Parameters
-    ----------
-    tables : of several owners.
-    names : what to call each of them in an error.
-
-    Raises
-    ------
-    DataError : columns that one has and another has not, with their names.
-
-    Examples
-    --------
-    >>> from hopfed import read_table
-    >>> tables = [read_table({"a": [0, 1], "b": [1, 1]}), read_table({"b": [1, 0], "a": [0, 0]})]
-    >>> [table.columns for table in matched(tables, ["first", "second"])]
-    [('a', 'b'), ('a', 'b')]
     """
     first, found = tables[0], []
     for table, name in zip(tables, names, strict=True):
@@ -138,22 +105,7 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
 def check_columns(
     columns: Sequence[str], first: Sequence[str], name: str, other: str, way: str = ""
 ) -> None:
-    """Refuse columns that are not those of the first table, in whatever order, and name them.
-
-    Parameters
-    ----------
-    columns, first : names of both tables' columns.
-    name, other : what the tables are called.
-    way : out of it, which ends the line.
-
-    Examples
-    --------
-    >>> check_columns(["b", "a"], ["a", "b"], "b.csv", "a.csv")
-    >>> check_columns(["b", "c"], ["a", "b"], "b.csv", "a.csv")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: b.csv: lacks 'a' of a.csv, and has 'c' beside
-    """
+    """Refuse columns that are not those of the first table, in whatever order, and name them."""
     held, due = set(columns), set(first)
     lacks = [column for column in first if column not in held]
     more = [column for column in columns if column not in due]
@@ -165,18 +117,7 @@ def check_columns(
 
 
 def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
-    """Return which name of a table is nearly one that it lacks, for the end of a line, or nothing.
-
-    Parameters
-    ----------
-    more : names that it has beside those of another table.
-    lacks : names of that one that it lacks.
-
-    Examples
-    --------
-    >>> misspelt(["colour_"], ["colour"])
-    " (if 'colour_' is 'colour', rename it)"
-    """
+    """Return which name of a table is nearly one that it lacks, for the end of a line, or nothing."""
     if max(len(more), len(lacks)) > NEAR:
         return ""
     near = {name: get_close_matches(name, lacks, n=1, cutoff=LIKE) for name in more}
@@ -185,22 +126,7 @@ def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:
-    """Return where the columns of the first table are in another; by name if both have names.
-
-    Parameters
-    ----------
-    columns, first : names of both tables' columns.
-    name, other : what the tables are called.
-
-    Raises
-    ------
-    DataError : columns that one has and the other has not.
-
-    Examples
-    --------
-    >>> places_of(["b", "a"], ["a", "b"], "b.csv", "a.csv")
-    [1, 0]
-    """
+    """Return where the columns of the first table are in another; by name if both have names."""
     if is_made_up(columns) or is_made_up(first):
         if len(columns) != len(first):
             raise DataError(
@@ -214,13 +140,7 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
 
 
 def listed(names: Sequence[object]) -> str:
-    """Return the first names as a text, followed by the number of the others.
-
-    Examples
-    --------
-    >>> listed("abcdefg")
-    "'a', 'b', 'c', 'd', 'e' and 2 more"
-    """
+    """Return the first names as a text, followed by the number of the others."""
     text = ", ".join(f"'{shown(name, 60)}'" for name in names[:SHOWN])
     return text if len(names) <= SHOWN else f"{text} and {len(names) - SHOWN:,} more"
 

@@ -53,26 +53,7 @@ _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
 
 
 def of_text(path: Path, words: Collection[str] = ()) -> Source:
-    """Look at the first lines of a file, and return what reads it.
-
-    Parameters
-    ----------
-    path : of the file; packed ones are unpacked as they are read.
-    words : in lower case, that are cells: a first row of them holds no names.
-
-    Raises
-    ------
-    DataError : one line: no such file, empty, no text, or only names of columns.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "a.csv").write_text("id;kg\\nAnn;1,5\\nBen;2\\n")
-    ...     source = of_text(Path(folder, "a.csv"))
-    ...     [[a.to_pylist() for a in block] for block in source.blocks()]
-    [[['Ann', 'Ben'], ['1.5', '2']]]
-    """
+    """Look at the first lines of a file, and return what reads it."""
     with reading(path, "cannot be read as text"), unpacked(path) as file:
         head, whole = _head(file)
         encoding = _encoding(head, whole)
@@ -176,16 +157,6 @@ def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str
     """Return what separates cells, the cells of the first lines, stripped, and where rows end.
 
     Most rows have as many cells, and few cells hold another separator.
-
-    Parameters
-    ----------
-    lines : of a text.
-    delimiter : that is known.
-
-    Examples
-    --------
-    >>> sniff(["a;b", "1,5;2,5", "0,5;1,5"])[0], sniff(["a  b", "1  2"])[0], sniff(["a", "1"])[0]
-    (';', ' ', ',')
     """
     best: tuple[float, str, list[list[str]], list[int]] = (-1.0, ",", [], [])
     for sign in delimiter or DELIMITERS:
@@ -228,16 +199,6 @@ def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]
 
     Nearly all that such a column holds are numbers, one of them with a comma that separates no
     thousands: a few words among them are for others to name.
-
-    Parameters
-    ----------
-    rows : of cells, stripped.
-    delimiter : between cells; where it is a comma there are none.
-
-    Examples
-    --------
-    >>> sorted(with_commas([["A", "1,5", "1,500"], ["B", "2", "2,250"]], ";"))
-    [1]
     """
     found = []
     for j, column in enumerate(zip(*rows, strict=False) if delimiter != "," else ()):
@@ -271,22 +232,7 @@ class Layout:
 
 
 def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout:
-    """Find titles and names above the cells of a table.
-
-    Parameters
-    ----------
-    rows : the first ones, stripped.
-    words : in lower case, that are no names.
-
-    Examples
-    --------
-    >>> layout([["Survey 2020", ""], ["", ""], ["id", "tea"], ["1", "yes"], ["2", "no"]]).names
-    ('id', 'tea')
-    >>> layout([["yes", "no"], ["no", "no"]]).names is None
-    True
-    >>> layout([["", "tea", ""], ["", "hot", "cold"], ["a", "1", "0"], ["b", "0", "0"]]).names
-    ('', 'tea hot', 'tea cold')
-    """
+    """Find titles and names above the cells of a table."""
     filled = [sum(map(bool, row)) for row in rows]
     widths = Counter(len(row) for row, n in zip(rows, filled, strict=True) if n)
     if not widths:

@@ -55,25 +55,13 @@ EXACT = 2.0**53  # from which several whole numbers are one float
 
 
 def number(word: str) -> float | None:
-    """Return the number that a word is; None if it is none, as NaN.
-
-    Examples
-    --------
-    >>> number(" 1.0"), number("-1e3"), number("1_0"), number("nan")
-    (1.0, -1000.0, None, None)
-    """
+    """Return the number that a word is; None if it is none, as NaN."""
     word = word.strip()
     return float(word) if NUMBER.fullmatch(word) or ENDLESS.fullmatch(word) else None
 
 
 def spelt(cell: Any) -> str:
-    """Return the word that stands for a cell of any kind: of a number in whatever spelling one.
-
-    Examples
-    --------
-    >>> spelt(1.0), spelt(-0.0), spelt(0.25), spelt(1e300), spelt(None), spelt(True)
-    ('1', '0', '0.25', '1e+300', '', 'true')
-    """
+    """Return the word that stands for a cell of any kind: of a number in whatever spelling one."""
     if cell is None or cell != cell:
         return ""
     if isinstance(cell, bool | np.bool_):
@@ -104,23 +92,12 @@ def canonical(word: str) -> str:
     """Return a word as codings know it: a number by its value, others as their token.
 
     Codes of 17 digits and more are names: as numbers many of them would be one.
-
-    Examples
-    --------
-    >>> canonical(" YES"), canonical("1.0"), canonical("si\\u0301")
-    ('yes', '1', 'sí')
     """
     return _canonical(word) if len(word) <= 40 else token(word)
 
 
 def level(word: str) -> str:
-    """Return the category that a word stands for; digits that zeros lead are a name, as of places.
-
-    Examples
-    --------
-    >>> level(" Oak "), level("2.0"), level("01234")
-    ('Oak', '2', '01234')
-    """
+    """Return the category that a word stands for; digits that zeros lead are a name, as of places."""
     word = word.strip()
     if number(word) is not None and not ZEROS.fullmatch(word):
         return canonical(word)
@@ -128,13 +105,7 @@ def level(word: str) -> str:
 
 
 def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
-    """Return categories in order: numbers first, by size.
-
-    Examples
-    --------
-    >>> sorted_levels(["b", "10", "a", "9"])
-    ('9', '10', 'a', 'b')
-    """
+    """Return categories in order: numbers first, by size."""
 
     def place(word: str) -> tuple[bool, float, str]:
         value = number(word)
@@ -147,19 +118,6 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
     """Return the code of each word that a column may hold, those that it holds first.
 
     Owners may differ in their words, if those of each are of one family.
-
-    Parameters
-    ----------
-    parts : words of the column at each owner, without those that say that there is no entry.
-
-    Examples
-    --------
-    >>> meanings([["yes"], ["n"]])
-    {'n': -1, 'yes': 1, 'no': -1, 'y': 1}
-    >>> list(meanings([["1", "0"], ["ja"]]))
-    ['0', '1', 'ja', 'f', 'false', 'nee', 'nein', 'nej', 't', 'true']
-    >>> meanings([["yes", "nein"], ["1", "0"]]) is None  # two families at one owner
-    True
     """
     held = [set(words) for words in parts if words]
     said = set[str]().union(*held)
@@ -176,13 +134,7 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
 
 
 def outsiders(tokens: Collection[str]) -> set[str]:
-    """Return the words that are not of the family of most of them; none if two have as many.
-
-    Examples
-    --------
-    >>> outsiders(["yes", "n", "y", "unsure", "?"]), outsiders(["yes", "true", "perhaps"])
-    ({'unsure'}, set())
-    """
+    """Return the words that are not of the family of most of them; none if two have as many."""
     inside = [{t for t in tokens if t in low or t in high} for low, high in FAMILIES]
     largest = max(inside, key=len)
     alone = all(len(some) < len(largest) or some == largest for some in inside)
@@ -190,31 +142,12 @@ def outsiders(tokens: Collection[str]) -> set[str]:
 
 
 def answers_in(word: str, mark: str) -> set[str]:
-    """Return the answers that a cell holds.
-
-    Examples
-    --------
-    >>> sorted(answers_in("bus; 2.0;", ";")), answers_in("?", ";")
-    (['2', 'bus'], set())
-    """
+    """Return the answers that a cell holds."""
     return {level(p) for p in word.split(mark) if token(p) not in MISSING - MAYBE_LEVEL}
 
 
 def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Return what joins the answers that cells hold, and these; "" where cells hold no several.
-
-    Parameters
-    ----------
-    words : different cells of a column.
-    sure : whether the column is known to hold answers; else they must be fewer than the cells.
-
-    Examples
-    --------
-    >>> several_answers(["bus", "bike", "bus;bike", "bike; train"])
-    (';', ('bike', 'bus', 'train'))
-    >>> several_answers(["Lyon, France", "Bonn, Germany", "Paris, France"])[0]
-    ''
-    """
+    """Return what joins the answers that cells hold, and these; "" where cells hold no several."""
     for mark in JOINING:
         joined = sum(mark in word for word in words)
         parts = set[str]().union(*(answers_in(word, mark) for word in words))
@@ -228,15 +161,7 @@ def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tu
 
 
 def distinct(array: Any) -> tuple[list[str], np.ndarray]:
-    """Return the different words of an array of Arrow, and for each row which it is, -1 for null.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> words, places = distinct(pa.array([1.0, None, 0.5, 1.0]))
-    >>> words, places.tolist()
-    (['1', '0.5'], [0, -1, 1, 0])
-    """
+    """Return the different words of an array of Arrow, and for each row which it is, -1 for null."""
     import pyarrow as pa
 
     short = _single(array)
@@ -306,14 +231,7 @@ def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
 
 @dataclass
 class Cells:
-    """Some cells of a column, an array of Arrow, whose different words are found once and kept.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> Cells(pa.array(["x", "", "x"])).words
-    ['x', '']
-    """
+    """Some cells of a column, an array of Arrow, whose different words are found once and kept."""
 
     array: Any
 
@@ -336,23 +254,7 @@ class Cells:
 
 
 def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
-    """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word.
-
-    Parameters
-    ----------
-    array : of numbers or of text.
-    missing : words, in lower case, that stand for none, beside nan; a number however it is written.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> as_numbers(pa.array([" 1", "?", "+2.5"]), "?").tolist()
-    [1.0, nan, 2.5]
-    >>> as_numbers(pa.array([30.0, -99.0]), ["-99"]).tolist()
-    [30.0, nan]
-    >>> as_numbers(pa.array(["1", "?"])) is None
-    True
-    """
+    """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -76,28 +76,7 @@ PLAIN = Dialect()
 def check_ending(
     option: str, path: str | Path | None, endings: tuple[str, ...] = ENDINGS
 ) -> tuple[str, ...]:
-    """Refuse, before any work, a file of a format that cannot be written.
-
-    Returns
-    -------
-    the endings that name its kind, for `hopfed._lib.outputs.check_outputs`: a run file may take the
-    place of no other file.
-
-    Parameters
-    ----------
-    option : what the caller calls the path.
-    path : of the file; None where none is asked for.
-    endings : of names that are taken.
-
-    Raises
-    ------
-    ArgumentError : another ending, or .parquet without pyarrow.
-
-    Examples
-    --------
-    >>> check_ending("--out", "rows.csv"), check_ending("--out", "rows.h5")
-    (('.csv', '.json', '.parquet', '.h5', '.hdf5'), ('.h5', '.hdf5'))
-    """
+    """Refuse, before any work, a file of a format that cannot be written."""
     if path is None:
         return endings
     check_suffix(option, path, endings)
@@ -116,33 +95,7 @@ def write(
     report: Any = None,
     dialect: Dialect = PLAIN,
 ) -> None:
-    """Write a table to `path`, in the format of its ending.
-
-    Parameters
-    ----------
-    path : of the file.
-    columns : names and values; None is an empty cell.
-    endings : that are taken.
-    run : what an .h5 file holds; the columns as arrays when None.
-    report : what a .json file holds; the rows as a list of objects when None.
-    dialect : how a .csv is to be written.
-
-    Raises
-    ------
-    ArgumentError : another ending.
-    RunFileError : the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write(f"{folder}/a.csv", [("id", ["ann", "=1+1"]), ("share", np.array([0.5, -1.0]))])
-    ...     print(Path(folder, "a.csv").read_text())
-    id,share
-    ann,0.5
-    '=1+1,-1.0
-    <BLANKLINE>
-    """
+    """Write a table to `path`, in the format of its ending."""
     check_ending("path", path, endings)
     ending = Path(path).suffix.lower()
     if ending in RUN:
@@ -163,32 +116,7 @@ def write(
 def writing(
     path: str | Path, dialect: Dialect = PLAIN
 ) -> Iterator[Callable[[Sequence[Column]], None]]:
-    """Write a .csv or a .parquet file some rows at a time, whole or not at all.
-
-    Parameters
-    ----------
-    path : of the file.
-    dialect : how a .csv is to be written.
-
-    Yields
-    ------
-    what takes the next rows: the same columns each time, of the same types.
-
-    Raises
-    ------
-    ArgumentError : another ending.
-    RunFileError : the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with writing(f"{folder}/a.csv") as add:
-    ...         for words in (["yes", "no"], ["no"]):
-    ...             add([("tea", words)])
-    ...     Path(folder, "a.csv").read_text().split()
-    ['tea', 'yes', 'no', 'no']
-    """
+    """Write a .csv or a .parquet file some rows at a time, whole or not at all."""
     check_ending("path", path, STREAMED)
     with replacing(path) as temporary, ExitStack() as stack:
         made: list[Any] = []
@@ -214,17 +142,6 @@ def text_cell(text: str) -> str:
     Where lists are written with semicolons, or tabs, a spreadsheet splits a text there as well:
     what follows one is a cell of its own. So it may be with ends of lines; those with a carriage
     return become line feeds, for `csv` writes a cell with a carriage return without quotes.
-
-    Parameters
-    ----------
-    text : a name or a word.
-
-    Examples
-    --------
-    >>> [text_cell(t) for t in ("=cmd()", "-5", "@home", "tea", "a;=cmd()", "a; b", "+")]
-    ["'=cmd()", '-5', "'@home", 'tea', "a;'=cmd()", 'a; b', '+']
-    >>> text_cell("tea\\r=cmd()")
-    "tea\\n'=cmd()"
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if _is_formula(text):
@@ -329,17 +246,7 @@ def _array(values: Any) -> np.ndarray:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Return names that all differ: the second of two that are alike gets the number 2.
-
-    Parameters
-    ----------
-    names : of columns.
-
-    Examples
-    --------
-    >>> numbered(["share", "tea", "share"])
-    ['share', 'tea', 'share (2)']
-    """
+    """Return names that all differ: the second of two that are alike gets the number 2."""
     taken: set[str] = set()
     last: dict[str, int] = {}  # number that the latest of each name has
     found = []
