@@ -8,7 +8,7 @@ from typing import Any
 
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables.aligning import aligned_tables
-from hopfed.tables.many_files import is_many
+from hopfed.tables.files import is_many
 from hopfed.tables.partitions import is_partitioned, read_partitions
 from hopfed.tables.reading import read_table, read_tables
 from hopfed.tables.table import Table

@@ -12,17 +12,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from hopfed import kernels
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, shown
-from hopfed.kernels import MaskedBits
-from hopfed.kernels.masked import with_gaps
-from hopfed.spectral.reread_rows import Reread
-from hopfed.tables.coding import Code, Coding
+from hopfed.tables.coding import Code
 from hopfed.tables.source import Block, Source
-from hopfed.tables.table import Table, is_made_up, listed, matched
+from hopfed.tables.table import Table, is_made_up, listed, matched, with_columns
 
 COLUMNS = ("same", "union", "shared")
 
@@ -32,35 +26,29 @@ def check_choice(columns: str) -> None:
     require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
 
 
-def chosen(tables: Sequence[Sequence[str]], columns: str) -> tuple[str, ...]:
-    """Names of the columns that are taken, in the order in which they first come."""
-    every = dict.fromkeys(name for names in tables for name in names)
-    if columns == "union":
-        return tuple(every)
-    common = set.intersection(*(set(names) for names in tables))
-    return tuple(name for name in every if name in common)
-
-
 def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     """Sources that have the same columns, those that are chosen."""
     check_choice(columns)
-    held = [set(source.names) for source in sources]
-    alike = all(names == held[0] for names in held)
-    if columns == "same" or alike:
-        if not alike:
-            _check_spelling([s.names for s in sources], [s.what for s in sources])
+    tables, whats = [source.names for source in sources], [source.what for source in sources]
+    alike = all(set(names) == set(tables[0]) for names in tables)
+    if not alike and columns == "same":
+        _check_spelling(tables, whats)
+    if alike or columns == "same":
         return list(sources)
-    _check_named([source.names for source in sources], [source.what for source in sources])
-    names = chosen([source.names for source in sources], columns)
-    if not names:
-        raise DataError(f"{sources[0].what}: no column is in all of the {len(sources)} tables")
+    names = _chosen(tables, whats, columns)
     return [_aligned(source, names) for source in sources]
 
 
-def _check_named(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
+def _chosen(tables: Sequence[Sequence[str]], whats: Sequence[str], columns: str) -> tuple[str, ...]:
+    """Names of the columns that are taken, in the order in which they first come."""
     for names, what in zip(tables, whats, strict=True):
         if is_made_up(names):
             raise DataError(f"{what}: its columns have no names, and others have other columns")
+    holders = Counter(name for names in tables for name in names)
+    kept = tuple(n for n, count in holders.items() if columns == "union" or count == len(tables))
+    if not kept:
+        raise DataError(f"{whats[0]}: no column is in all of the {len(tables)} tables")
+    return kept
 
 
 def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
@@ -102,19 +90,12 @@ def _aligned(source: Source, names: tuple[str, ...]) -> Source:
             gone = pa.nulls(len(block[0]) if block else 0, pa.string())
             yield [gone if j is None else block[j] for j in places]
 
-    return Source(source.what, names, read, source.ids, _noted(source, names))
-
-
-def _noted(source: Source, names: Sequence[str]) -> list[str]:
-    """The notes of a source, and which columns it lacks or loses."""
-    lacks = [name for name in names if name not in source.names]
+    lacks = [name for name in names if name not in place]
     lost = [name for name in source.names if name not in names]
-    notes = list(source.notes)
-    if lacks:
-        notes.append(lacking(source.what, lacks))
+    notes = [*source.notes, *([lacking(source.what, lacks)] if lacks else [])]
     if lost:
         notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
-    return notes
+    return Source(source.what, names, read, source.ids, notes)
 
 
 def lacking(what: str, names: Sequence[str]) -> str:
@@ -123,20 +104,15 @@ def lacking(what: str, names: Sequence[str]) -> str:
 
 
 def aligned_tables(tables: Sequence[Table], names: Sequence[str], columns: str) -> list[Table]:
-    """Tables that have the same columns, those that are chosen, in one order."""
+    """Tables, called `names`, that have the same columns, those that are chosen, in one order."""
     check_choice(columns)
     first = set(tables[0].columns)
     if columns == "same" or all(set(table.columns) == first for table in tables):
         return matched(tables, names)
-    _check_named([table.columns for table in tables], names)
+    held = [table.coding.names for table in tables]
+    kept = _chosen(held, names, columns)
     if columns == "union":
-        check_joined([table.coding.names for table in tables], names)
-    coding = _together(tables, names, columns)
-    return [_with_columns(table, coding) for table in tables]
-
-
-def _together(tables: Sequence[Table], names: Sequence[str], columns: str) -> Coding:
-    """One coding of all tables."""
+        check_joined(held, names)
     codes: dict[str, Code] = {}
     for table, what in zip(tables, names, strict=True):
         for name, code in zip(table.coding.names, table.coding.codes, strict=True):
@@ -145,28 +121,11 @@ def _together(tables: Sequence[Table], names: Sequence[str], columns: str) -> Co
                     f"{what}: column '{name}' has other categories than in another table: read "
                     "the tables together (hopfed recover), or with one coding"
                 )
-    kept = chosen([table.coding.names for table in tables], columns)
-    if not kept:
-        raise DataError(f"{names[0]}: no column is in all of the {len(tables)} tables")
-    return replace(
-        tables[0].coding,
-        names=kept,
-        codes=tuple(codes[name] for name in kept),
-        partial=columns == "union",
-    )
-
-
-def _with_columns(table: Table, coding: Coding) -> Table:
-    """A table with the columns of a coding, entries that it lacks missing."""
-    place = {name: j for j, name in enumerate(table.columns)}
-    order = np.array([place.get(name, -1) for name in coding.columns])
-    rows = table.rows
-    if (order >= 0).all() and isinstance(rows, Reread):
-        return replace(table, rows=rows.columns(order), columns=coding.columns, coding=coding)
-    lines = kernels.transpose(table.held)
-    if (order < 0).any():
-        gaps = with_gaps(lines)
-        empty = replace(gaps.seen, words=0 * gaps.seen.words[:1])
-        lines = kernels.concatenate([gaps, MaskedBits(empty, empty)])
-    rows = kernels.transpose(lines[order])  # -1 is the empty one, which comes last
-    return replace(table, rows=rows, columns=coding.columns, coding=coding)
+    used, partial = tuple(codes[name] for name in kept), columns == "union"
+    coding = replace(tables[0].coding, names=kept, codes=used, partial=partial)
+    found = []
+    for table in tables:
+        place = {name: j for j, name in enumerate(table.columns)}
+        places = [place.get(name, -1) for name in coding.columns]
+        found.append(with_columns(table, places, coding.columns, coding))
+    return found

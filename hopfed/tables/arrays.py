@@ -118,7 +118,7 @@ def check_stated(held: Any, size: int) -> None:
 
 @dataclass(frozen=True)
 class Header:
-    """What the header of an array says: its shape, its type, whether the first axis runs fastest."""
+    """What the header of an array says; in `fortran` order the first axis runs fastest."""
 
     shape: tuple[int, ...]
     dtype: np.dtype

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from hopfed.tables.words import (
     KNOWN,
     MAYBE_LEVEL,
     MISSING,
+    NO_ANSWERS,
     UNSAID,
     canonical,
     level,
@@ -50,8 +52,6 @@ FEW = 10  # different words below which a first column is no list of names unles
 RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
-# Numbers that stand for no answer as a rule.
-NO_ANSWERS = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))
 NAMING = re.compile(
     r"(.*[ ._-])?(id|ids|name|names|key|index|row|rownames?|rowid)|unnamed: 0|__index_level_0__|"
     r"seqn|idno|patid|patnr|__null_dask_index__|column 1|",
@@ -66,24 +66,19 @@ DRESSED = re.compile(
 )
 THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+")
 SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
+KNOWN_SIGNS = {
+    word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
+} | {"-1": -1, "0": -1, "1": 1}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Fault:
-    """What is in the way in a column.
-
-    Attributes
-    ----------
-    name : of the column.
-    why : in words.
-    told : what settles it, as of `Choices.give`.
-    ways : what else may be said, each of it in words.
-    """
+    """What is in the way in a column, what settles it (of `Choices.give`), and other ways."""
 
     name: str
     why: str
     told: dict[str, Any]
-    ways: list[str] = field(default_factory=list)
+    ways: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -126,11 +121,10 @@ class Decider:
         self.named_by: int | None = None
         self._others: Sequence[int] = ()
         self._made_up = is_made_up(names)
-        self._plain = self.choices.words is None  # so that tokens are the same in all columns
         self._cache: dict[int, set[str]] = {}
 
     def decide(self) -> Decision:
-        """Return the coding of all columns that are used."""
+        """Return the coding of all columns that are used, or refuse those that cannot be used."""
         unknown = sorted(self.choices.named() - set(self.names))
         if unknown:
             raise _no_columns(self.what, unknown, self.names)
@@ -141,17 +135,16 @@ class Decider:
             raise DataError(f"{self.what}: no column is left to use{why}")
         self._look_at_zeros(used)
         kinds: dict[Code, Code] = {}  # columns that are coded alike share one
-        codes = [None if c is None else kinds.setdefault(c, c) for c in map(self._code, used)]
+        codes = [kinds.setdefault(c, c) for c in map(self._code, used) if c is not None]
         if self.faults:
             raise self._error(len(used))
         ids = () if place is None else (self.names[place],)
         kept = {*used, place}
         left = tuple(n for j, n in enumerate(self.names) if j not in kept)
-        names = tuple(self.names[j] for j in used)
-        coding = Coding(names, tuple(code for code in codes if code), ids, left)
+        coding = Coding(tuple(self.names[j] for j in used), tuple(codes), ids, left)
         decided = [
             Decided(self.names[j], self.held[j], code, self._entries(j), self._is_free(j))
-            for j, code in zip(used, coding.codes, strict=True)
+            for j, code in zip(used, codes, strict=True)
         ]
         gone = {self.names[j]: sorted(words) for j, words in self.unsaid.items() if j in used}
         self.notes += remarks(decided, self.choices, self.minus, self._made_up, gone)
@@ -163,25 +156,24 @@ class Decider:
         """Words of a column that may be entries."""
         if held is None and j in self._cache:
             return self._cache[j]
-        told = {w for w, s in self.choices.signs(self.names[j]).items() if s == GONE}
-        found = {canonical(w) for w in (held or self.held[j]).words} - told
+        signs = self.choices.signs(self.names[j])
+        found = {canonical(w) for w in (held or self.held[j]).words}
+        found -= {w for w, sign in signs.items() if sign == GONE}
         found = found - MISSING | ({"-"} & found if "+" in found else set())
-        unsaid = found & UNSAID - self.choices.signs(self.names[j]).keys()
-        if unsaid and "present" not in found:
-            rest = found - unsaid
-            numbers = rest and None not in map(number, rest)
-            if rest and (numbers or meanings([rest]) is not None):
-                self.unsaid.setdefault(j, set()).update(unsaid)
-                found = rest
+        unsaid = found & UNSAID - signs.keys()
+        rest = found - unsaid
+        known = None not in map(number, rest) or meanings([rest]) is not None
+        if unsaid and rest and known and "present" not in found:
+            self.unsaid.setdefault(j, set()).update(unsaid)
+            found = rest
         if held is None:
             self._cache[j] = found
         return found
 
     def _meanings(self, j: int, told: Collection[str] = ()) -> dict[str, int] | None:
         """Code of each word that is not told, if those of each source are of one family."""
-        if len(self.parts) == 1:
-            return meanings([self._tokens(j).difference(told)])
-        return meanings(self._tokens(j, part[j]).difference(told) for part in self.parts)
+        held = [None] if len(self.parts) == 1 else [part[j] for part in self.parts]
+        return meanings([self._tokens(j, each).difference(told) for each in held])
 
     def _numbers(self, j: int, held: Held | None = None) -> set[float]:
         """Numbers of a column that are entries, if all of its words are numbers."""
@@ -205,13 +197,13 @@ class Decider:
 
     def _is_used(self, j: int) -> bool:
         """Whether a column is one to compute with; a line says so if it is not."""
-        if self.names[j] in self.choices.ignore or j in self._others:
+        name, held = self.names[j], self.held[j]
+        if name in self.choices.ignore or j in self._others:
             return False
-        if INDEX.fullmatch(self.names[j]) and self._is_free(j):
+        if INDEX.fullmatch(name) and self._is_free(j):
             return False
-        held = self.held[j]
         empty = not self._tokens(j) and not held.many and not held.why
-        if empty and self.names[j].startswith("column ") and not self._made_up:
+        if empty and name.startswith("column ") and not self._made_up:
             self.notes.append(f"left out: '{self._name(j)}', which has no name and no entry")
             return False
         return True
@@ -229,15 +221,13 @@ class Decider:
             columns = [values for values in columns if values <= BINARY | TWO]
             twos = twos or TWO in columns
             signs.append(set[float]().union(*columns) & BINARY)
-        low = set[float]().union(*signs)
-        self.ones = low <= {1.0} and twos
+        self.ones = set[float]().union(*signs) <= {1.0} and twos
         self.minus = any({-1.0, 0.0} <= values for values in signs)
         whole = [] if self._made_up or not self.minus else [self._numbers(j) for j in used]
         plain = sum(values == {0.0, 1.0} for values in whole)
         lower = sum(-1.0 in values and values <= BINARY for values in whole)
         self.mixed = self.minus and RARE * plain > lower
-        if self.mixed:
-            self.minus = False
+        self.minus = self.minus and not self.mixed
         for what, values in zip(self.whats, signs, strict=True):
             if self.minus and 0.0 in values and -1.0 not in values:
                 raise DataError(
@@ -277,7 +267,7 @@ class Decider:
         """Whether the words of a column are names of rows: all differ, and they are no entries."""
         held, first = self.held[j], j == 0
         named = bool(NAMING.fullmatch(self.names[j])) and not self._made_up
-        if held.why or held.rows < 3 or (not held.different and not first and not named):
+        if held.why or held.rows < 3 or not (held.different or first or named):
             return False
         tokens = self._tokens(j)
         told = tokens & self.choices.signs(self.names[j]).keys()
@@ -298,14 +288,15 @@ class Decider:
         mostly = held.many or len(held.words) >= MOSTLY * held.rows
         return mostly and len(held.words) > FEW
 
-    def _may_name(self, j: int) -> bool:
-        """Whether a column may name the rows, as none does that was found or told."""
-        if self.named_by is not None or self._made_up:
-            return False
+    def _naming(self, j: int) -> list[str]:
+        """What to give if a column names the rows, where it may, as none does yet."""
         held = self.held[j]
-        return bool(NAMING.fullmatch(self.names[j])) or (
+        may = bool(NAMING.fullmatch(self.names[j])) or (
             held.different and all(v is None or v.is_integer() for v in map(number, held.words))
         )
+        if self.named_by is not None or self._made_up or not may:
+            return []
+        return [f"if it names the rows: {self.choices.give(id=self.names[j])}"]
 
     # Codes
 
@@ -314,9 +305,8 @@ class Decider:
         held, name = self.held[j], self.names[j]
         if held.why:
             return self._drop(j, held.why)
-        given = self.choices.signs(name)
-        tokens = self._tokens(j)
-        rest = tokens - given.keys()
+        given, tokens = self.choices.signs(name), self._tokens(j)
+        rest, said = tokens - given.keys(), tokens & given.keys()
         gone = {word: GONE for word, sign in given.items() if sign == GONE}
         if self.choices.of(name) == "answers":
             return self._answers(j, given)
@@ -324,10 +314,10 @@ class Decider:
             return self._many_words(j, "more than 1,000")
         if self.choices.of(name):
             return self._category(j, gone)
-        worded = any(number(w) is None and given[w] != GONE for w in tokens & given.keys())
+        worded = any(number(w) is None and given[w] != GONE for w in said)
         if held.many or (rest and self._numbers(j) and not worded):
             return self._number(j, gone)
-        words = dict(given) if tokens & given.keys() else {}
+        words = dict(given) if said else {}
         if not rest:
             return Code("words", tuple({**(words or dict(EMPTY)), **gone}.items()))
         known = self._meanings(j, given)
@@ -348,15 +338,14 @@ class Decider:
                 none = self.minus or (self.mixed and -1.0 in values)
                 low = {"-1": -1, "0": GONE if none else -1, "1": 1}
                 return Code("words", tuple({**low, **self.choices.signs(name), **gone}.items()))
-            zeros = sum(re.fullmatch(r"0\d\d+", word.strip()) is not None for word in held.words)
+            zeros = any(re.fullmatch(r"0\d\d+", word.strip()) for word in held.words)
             if zeros and (how is None or self.choices.cuts_all(name)):
                 return self._category(j, gone, sure=True)  # codes of places and the like
         if how == "levels":
             return self._category(j, gone)
-        for what, commas, part in zip(self.whats, self._doubts, self.parts, strict=True):
-            if commas and commas[j] and part[j].words:
-                sure = bool(self.commas[self.whats.index(what)])
-                return self._drop(j, why_doubtful(commas[j], sure))
+        for doubts, commas, part in zip(self._doubts, self.commas, self.parts, strict=True):
+            if doubts and doubts[j] and part[j].words:
+                return self._drop(j, why_doubtful(doubts[j], bool(commas)))
         endless = {spelt(v) for v in values if math.isinf(v)}
         if endless:
             return self._odd(j, endless, "is no number to use")
@@ -369,15 +358,13 @@ class Decider:
             return Code("words", (*words, *gone.items()))
         return self._uncut(j, values, codes if coded else [])
 
-    @property
+    @cached_property
     def _doubts(self) -> list[list[str]]:
         """Of each source and column a number whose point may stand between thousands."""
-        if not hasattr(self, "_doubted"):
-            self._doubted = [
-                [] if commas is None else doubtful([h.words.keys() for h in held], commas)
-                for held, commas in zip(self.parts, self.commas, strict=True)
-            ]
-        return self._doubted
+        return [
+            [] if commas is None else doubtful([h.words.keys() for h in held], commas)
+            for held, commas in zip(self.parts, self.commas, strict=True)
+        ]
 
     def _category(self, j: int, gone: Mapping[str, int], sure: bool = False) -> Code | None:
         """Code of a column of categories."""
@@ -386,11 +373,9 @@ class Decider:
             return self._many_words(j, "more than 1,000")
         missing = MISSING - MAYBE_LEVEL | gone.keys()
         levels = {level(w) for w in held.words if canonical(w) not in missing}
-        if not sure and not self.choices.of(name) and self.choices.cut(name) != "levels":
-            before = len(self.faults)
-            self._look_for_odd(j, levels, {canonical(w) for w in levels})
-            if len(self.faults) > before:
-                return None
+        sure = sure or bool(self.choices.of(name)) or self.choices.cut(name) == "levels"
+        if not sure and self._is_of_another_kind(j, levels):
+            return None
         if len(levels) > LEVELS:
             return self._many_words(j, str(len(levels)))
         return Code("category", tuple(gone.items()), levels=sorted_levels(levels))
@@ -408,27 +393,26 @@ class Decider:
 
     # Faults
 
-    def _look_for_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
-        """Refuse words that look like entries of another kind than categories."""
-        if self._is_dressed(j, levels) or self._is_coded(j):
-            return
+    def _is_of_another_kind(self, j: int, levels: set[str]) -> bool:
+        """Whether words look like entries of another kind than categories: a fault."""
+        tokens, before = {canonical(word) for word in levels}, len(self.faults)
         numbers = {canonical(word) for word in levels if number(word) is not None}
+        known, strange = tokens & FULL, tokens - KNOWN
+        if self._is_dressed(j, levels) or self._is_coded(j):
+            return True
         if numbers:
             rest = tokens - numbers
             if self._rows_of(j, numbers) < self._rows_of(j, rest):  # as of a row of totals
-                why = f"is a number beside {listed(sorted(rest)[:5])}"
-                self._odd(j, numbers, why, total=True)
+                self._odd(j, numbers, f"is a number beside {listed(sorted(rest)[:5])}", total=True)
             else:
                 self._odd(j, rest, "is not a number")
-            return
-        if all(DATE.fullmatch(word) for word in levels):
+        elif all(map(DATE.fullmatch, levels)):
             self._drop(j, "holds dates")
-            return
-        known, strange = tokens & FULL, tokens - KNOWN
-        rare = self._rows_of(j, tokens & KNOWN) < self._rows_of(j, strange)
-        if known and len(tokens) > 1 and not (rare and len(strange) >= OTHERS):  # SI and NO: places
-            odd = outsiders(tokens) or tokens - FULL or tokens
-            self._odd(j, odd, "stands beside", beside=known)
+        elif known and len(tokens) > 1:
+            rare = self._rows_of(j, tokens & KNOWN) < self._rows_of(j, strange)
+            if not (rare and len(strange) >= OTHERS):  # SI and NO: places
+                self._odd(j, outsiders(tokens) or tokens - FULL or tokens, "stands beside", known)
+        return len(self.faults) > before
 
     def _is_dressed(self, j: int, words: Collection[str]) -> bool:
         """Whether these are numbers that are not written plainly, such as 5 %: a fault."""
@@ -445,124 +429,118 @@ class Decider:
 
     def _is_coded(self, j: int) -> bool:
         """Whether one owner has 1 and 2 where others have words of a known meaning: a fault."""
-        held = [self._tokens(j, part[j]) for part in self.parts]
+        name, held = self.names[j], [self._tokens(j, part[j]) for part in self.parts]
         coded = [bool(tokens) and None not in map(number, tokens) for tokens in held]
         words = [tokens for tokens, is_code in zip(held, coded, strict=True) if not is_code]
         if not any(coded) or not any(words) or meanings(words) is None:
             return False
         at = coded.index(True)
         values = sorted(float(word) for word in held[at])
-        codes = [v for v in values if abs(v) not in NO_ANSWERS]
+        codes = [spelt(v) for v in values if abs(v) not in NO_ANSWERS]
         if len(codes) > 2:
             return False
-        gone = {spelt(v): 0 for v in values if v not in codes}
-        told = [
-            {**dict(zip(map(spelt, codes), signs, strict=False)), **gone}
-            for signs in ((1, -1), (-1, 1))
-        ]
-        others = listed(sorted(set[str]().union(*words)))
-        why = f"holds {listed(list(map(spelt, values)))} in {self.whats[at]} where others hold "
-        ways = [self.choices.give(words={self.names[j]: told[1]})]
-        why = f"{self._called(self.names[j])} {why}{others}"
-        self.faults.append(Fault(self.names[j], why, {"words": {self.names[j]: told[0]}}, ways))
+        gone = {spelt(v): 0 for v in values if abs(v) in NO_ANSWERS}
+        one, other = ({**dict(zip(codes, s, strict=False)), **gone} for s in ((1, -1), (-1, 1)))
+        numbers, others = listed(list(map(spelt, values))), listed(sorted(set().union(*words)))
+        why = f"holds {numbers} in {self.whats[at]} where others hold {others}"
+        self._fault(j, why, {"words": {name: one}}, self.choices.give(words={name: other}))
         return True
 
     def _uncut(self, j: int, values: set[float], codes: Sequence[float]) -> None:
         """Refuse numbers of which nobody said where they are cut."""
-        name, held = self.names[j], self.held[j]
+        name, held, give = self.names[j], self.held[j], self.choices.give
+        told: dict[str, Any] = {"binarize": {name: "median" if self.choices.by_rows else 20.5}}
+        ways = [f"cut them elsewhere: {self.choices.cuts}"] if self._made_up else []
         if codes:
-            told: dict[str, Any] = {"words": {name: {spelt(code): 0 for code in codes}}}
-            ways = [f"if these are numbers: {self.choices.give(binarize={name: 1.5})}"]
-        else:
-            told = {"binarize": {name: "median"} if self.choices.by_rows else {name: 20.5}}
-            ways = [] if not self._made_up else [f"cut them elsewhere: {self.choices.cuts}"]
+            told = {"words": {name: {spelt(code): 0 for code in codes}}}
+            ways = [f"if these are numbers: {give(binarize={name: 1.5})}"]
         if values == BINARY:
-            gone = self.choices.give(words={name: {"0": GONE}})
-            ways.append(f"if 0 means no answer: {gone}")
+            ways.append(f"if 0 means no answer: {give(words={name: {'0': GONE}})}")
         whole = [v for v in map(number, held.words) if v is not None]
         if COUNTS.fullmatch(name) and min(whole, default=0) >= 0 and not codes:
             ways.append(
                 "if it says how often a row occurs: repeat each row so many times, and leave "
-                f"it out: {self.choices.give(ignore=[name])}"
+                f"it out: {give(ignore=[name])}"
             )
-        if self._may_name(j):
-            ways.append(f"if it names the rows: {self.choices.give(id=name)}")
-        total = self._of_totals(j)
-        ways += [total] if total else []
-        why = f"{self._called(name)} holds numbers"
+        ways += self._naming(j)
+        highest = {spelt(max(whole, default=0.0))}  # of a row of totals
+        plain = {v for v in whole if spelt(v) not in highest}
+        if not held.many and (plain <= BINARY or plain <= TWO):
+            ways += self._total(j, highest, "the others")
+        why = "holds numbers"
         if self._made_up and not values <= BINARY:
             odd = next(v for v in sorted(values) if v not in BINARY)
-            row = self._where(j, {spelt(odd)})[1]
-            why = f"{RULE}, got {odd:g} at row {row}, column {j + 1}"
-        self.faults.append(Fault(name, why, told, ways))
+            why = f"{RULE}, got {odd:g} at row {self._where(j, {spelt(odd)})[1]}, column {j + 1}"
+            self.faults.append(Fault(name, why, told, ways))
+            return
+        self._fault(j, why, told, *ways)
 
-    def _of_totals(self, j: int) -> str:
-        """What to do where one row holds the only number that is none of 0 and 1, or 1 and 2."""
-        held = self.held[j]
-        values = {v for v in map(number, held.words) if v is not None}
-        odd = max(values, default=0.0)
-        plain = values - {odd} <= BINARY or values - {odd} <= TWO
-        if held.many or not plain or self._rows_of(j, {spelt(odd)}) > 1:
-            return ""
-        what, row = self._where(j, {spelt(odd)})[:2]
-        return f"if row {row} of {what} sums up the others, remove it"
+    def _total(self, j: int, words: Collection[str], others: str = "others") -> list[str]:
+        """What to do where one row holds words that no other one holds, as a row of totals does."""
+        if self._rows_of(j, words) != 1:
+            return []
+        what, row = self._where(j, words)[:2]
+        of = f" of {what}" if others == "the others" else ""
+        return [f"if row {row}{of} sums up {others}, remove it"]
 
     def _odd(
         self,
         j: int,
         odd: Collection[str],
         why: str,
-        total: bool = False,
         beside: Collection[str] = (),
+        total: bool = False,
     ) -> None:
         """Refuse some words of a column that do not fit to the others."""
-        name = self.names[j]
+        name, give = self.names[j], self.choices.give
         what, row, word = self._where(j, odd)
         if beside:
             why = f"{why} {listed(sorted(set(beside) - {canonical(word)}))}"
-        said = f"row {row}, {self._called(name)}: '{shown(word, 40)}' {why}"
+        said = f"row {row}, {self._called(j)}: '{shown(word, 40)}' {why}"
         if what != self.what:
             said = f"{what}, {said}"
-        gone = {name: dict.fromkeys(self._spelt(j, odd), GONE)}
-        kind = {name: "category"}
+        written = {canonical(w): w.strip() for w in reversed(list(self.held[j].words))}
+        gone = {name: {written[w]: GONE for w in sorted(odd) if w in written}}
+        kind: dict[str, Any] = {name: "category"}
         few = len(odd) <= 3 and self._rows_of(j, odd) <= max(1, RARELY * self.held[j].rows)
-        told, other = ({"words": gone}, kind) if few else ({"words": kind}, gone)
-        lead = "if these are categories: " if few else "if there is no answer: "
-        ways = [lead + self.choices.give(words=other)] if few or len(odd) <= 3 else []
-        if total and self._rows_of(j, odd) == 1:
-            ways.append(f"if row {row} sums up others, remove it")
-        if self._may_name(j):
-            ways.append(f"if it names the rows: {self.choices.give(id=name)}")
-        self.faults.append(Fault(name, said, told, ways))
+        ways = []
+        if few:
+            ways.append(f"if these are categories: {give(words=kind)}")
+        elif len(odd) <= 3:
+            ways.append(f"if there is no answer: {give(words=gone)}")
+        ways += self._total(j, odd) if total else []
+        told = {"words": gone if few else kind}
+        self.faults.append(Fault(name, said, told, [*ways, *self._naming(j)]))
 
     def _many_words(self, j: int, count: str) -> None:
         """Refuse too many categories, which may be names of rows that come more than once."""
         held, name = self.held[j], self.names[j]
         if self._is_dressed(j, {w.strip() for w in held.words if canonical(w) not in MISSING}):
             return
-        why = f"{self._called(name)} holds {count} different words"
+        why = f"holds {count} different words"
         mark, answers = several_answers([word for word in held.words if word.strip()])
         if mark:
             why += f", combinations of {len(answers)} answers with '{mark}' between them"
             few = len(answers) <= LEVELS
-            told = {"words": {name: "answers"}} if few else {"ignore": [name]}
-            self.faults.append(Fault(name, why, told))
+            self._fault(j, why, {"words": {name: "answers"}} if few else {"ignore": [name]})
             return
         named = not held.different and (j == 0 or NAMING.fullmatch(name))
-        more = f", which repeat in its {held.rows:,} rows" if named else ""
-        self._drop(j, f"holds {count} different words{more}")
+        self._drop(j, why + (f", which repeat in its {held.rows:,} rows" if named else ""))
 
     def _drop(self, j: int, why: str) -> None:
         """Refuse a column that can only be left out, or name the rows."""
         held, name = self.held[j], self.names[j]
-        named = self.named_by is None and "lists" not in held.why and not held.numeric
-        may = named and (held.different or j == 0 or NAMING.fullmatch(name))
+        free = self.named_by is None and "lists" not in held.why and not held.numeric
+        may = free and (held.different or j == 0 or NAMING.fullmatch(name))
         ways = [f"if it names the rows: {self.choices.give(id=name)}"] if may else []
-        self.faults.append(Fault(name, f"{self._called(name)} {why}", {"ignore": [name]}, ways))
+        self._fault(j, why, {"ignore": [name]}, *ways)
 
-    def _called(self, name: str) -> str:
+    def _fault(self, j: int, why: str, told: dict[str, Any], *ways: str) -> None:
+        self.faults.append(Fault(self.names[j], f"{self._called(j)} {why}", told, ways))
+
+    def _called(self, j: int) -> str:
         """What a line calls a column."""
-        return name if self._made_up else f"column '{shown(name, 60)}'"
+        return self.names[j] if self._made_up else f"column '{self._name(j)}'"
 
     def _where(self, j: int, odd: Iterable[str]) -> tuple[str, int, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
@@ -573,11 +551,6 @@ class Decider:
                 row, word = min(found)
                 return what, row, word.strip()
         return self.what, 0, next(iter(odd), "")
-
-    def _spelt(self, j: int, odd: Collection[str]) -> list[str]:
-        """Some words of a column as they stand, each once."""
-        found = {canonical(w): w.strip() for w in reversed(list(self.held[j].words))}
-        return [found[word] for word in sorted(odd) if word in found]
 
     def _error(self, used: int) -> ColumnsError:
         """All that is in the way: a line for each column, and one to copy that settles it."""
@@ -610,24 +583,21 @@ class Decider:
         for fault in self.faults:
             ignore += fault.told.get("ignore", ())
             cuts |= fault.told.get("binarize", {})
-            for name, own in fault.told.get("words", {}).items():
-                if isinstance(own, Mapping) and set(own.values()) == {GONE}:
-                    for word in own:
-                        odd.setdefault(word, []).append(name)
-                words[name] = own
+            words |= fault.told.get("words", {})
+        for name, own in words.items():
+            if isinstance(own, Mapping) and set(own.values()) == {GONE}:
+                for word in own:
+                    odd.setdefault(word, []).append(name)
         for word, names in odd.items():
             if len(names) > 1:
                 for name in names:
-                    own = {w: s for w, s in words[name].items() if w != word}
-                    words = {k: v for k, v in words.items() if k != name}
-                    words |= {name: own} if own else {}
+                    words[name] = {w: s for w, s in words[name].items() if w != word}
                 words[word] = GONE
-        hows = set(cuts.values())
-        everywhere = (
-            len(cuts) > 2 and len(hows) == 1 and not isinstance(self.choices.binarize, Mapping)
-        )
-        binarize: Any = next(iter(hows)) if everywhere else cuts
-        told: dict[str, Any] = {"words": words, "binarize": binarize, "ignore": ignore}
+        words = {key: value for key, value in words.items() if value != {}}
+        alike = len(cuts) > 2 and len(set(cuts.values())) == 1
+        if alike and not isinstance(self.choices.binarize, Mapping):
+            cuts = next(iter(cuts.values()))
+        told: dict[str, Any] = {"words": words, "binarize": cuts, "ignore": ignore}
         return {key: value for key, value in told.items() if value}
 
 
@@ -642,19 +612,16 @@ def _no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> Data
     return DataError(f"{what}: there is no column {listed(unknown)}{way}")
 
 
-KNOWN_SIGNS = {
-    word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
-} | {"-1": -1, "0": -1, "1": 1}
-
-
 def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
     """Columns that would be coded in another way if a row held something else, each with a reason.
 
     Noise hides what a row adds to a sum. Where a row also decides how the others are coded, it
     moves their sums too, and no noise that is made for one row hides that. Where rows with gaps get
-    noise, nor may a row decide what is missing: one -1 makes every 0 a missing entry. Of columns of
-    numbers that are cut those are named, too, that were taken for names of the rows and left out;
-    and columns that are called by a word that is an entry, as that name may have been a row.
+    noise (`gaps`), nor may a row decide what is missing: one -1 makes every 0 a missing entry. Of
+    columns of numbers that are cut those are named, too, that were taken for names of the rows and
+    left out; and columns that are called by a word that is an entry, as that name may have been a
+    row. A reason is what decides: its "name", its "words", a "category", a "cut" that rows place,
+    whether it is "cut at all", "zero", or whether it is one of "ids".
     """
     found = {}
     for name, code in zip(coding.names, coding.codes, strict=True):

@@ -18,6 +18,8 @@ from hopfed.tables.words import GONE, MISSING, UNSAID, answers_in, canonical, le
 if TYPE_CHECKING:
     from hopfed.tables.table import Table
 
+__all__ = ["Code", "Coding"]
+
 KINDS = ("words", "number", "category", "answers")
 UNKNOWN = -2  # code of a word that a coding does not know
 VERSION = 1
@@ -169,7 +171,7 @@ EMPTY = (("0", -1), ("1", 1))  # words of a column that held none
 
 
 def is_empty(code: Code) -> bool:
-    """Whether a code is that of a column that held no entry; others are so if they were told to be."""
+    """Whether a code is that of a column that held no entry, or was told to be like it."""
     return code.kind == "words" and tuple(pair for pair in code.words if pair[1] != GONE) == EMPTY
 
 

@@ -12,6 +12,8 @@ from hopfed._lib.settings import require
 from hopfed.errors import shown
 from hopfed.tables.words import GONE, canonical, number
 
+__all__ = ["Choices"]
+
 HOW = "median, mean, a number such as 20.5, quantile:Q, or levels for a column of each"
 COLUMN_OF = ("category", "answers")  # what a column may be said to be one of
 NAMED = 500  # columns that a line names for somebody to repeat
@@ -166,7 +168,7 @@ class Choices:
         return {*self.ignore, *([self.id] if self.id else []), *own, *self._cuts()} - {""}
 
     def entries(self) -> frozenset[str]:
-        """Return the words, in lower case, that have a given meaning: none of them names a column."""
+        """Return the words, in lower case, that have a given meaning: none names a column."""
         given = dict(self.words or {})
         own = [word for value in given.values() if isinstance(value, Mapping) for word in value]
         plain = [word for word, sign in given.items() if not _is_map(sign)]

@@ -21,7 +21,7 @@ from hopfed.tables.coding import Code, Coding
 from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
 from hopfed.tables.table import Table, listed
-from hopfed.tables.words import MISSING, canonical, several_answers, spelt
+from hopfed.tables.words import MISSING, NO_ANSWERS, canonical, several_answers, spelt
 
 if TYPE_CHECKING:
     Rows = PackedBits | MaskedBits | Reread
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
 HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
-CODES = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))
 TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 LEVEL = 1e-6  # chance of a line about tables that share nothing
@@ -189,7 +188,7 @@ def far_codes(numbers: frozenset[float]) -> list[float]:
 
     A number between a code and the others, near to both, is a step to it: 8 to 7 from 9 to 15.
     """
-    codes = {v for v in numbers if abs(v) in CODES}
+    codes = {v for v in numbers if abs(v) in NO_ANSWERS}
     near = numbers - codes
     if not codes or len(near) < 2:
         return []

@@ -12,8 +12,11 @@ from hopfed import kernels
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels.masked import with_gaps
 from hopfed.spectral.reread_rows import Reread
 from hopfed.tables.coding import Coding
+
+__all__ = ["Table"]
 
 SHOWN = 5  # names in a line
 NEAR, LIKE = 20, 0.85  # names that are compared with each other, and how alike two must be
@@ -31,7 +34,7 @@ class Table:
     ----------
     rows : (M, N) of +-1, with gaps or without; rows that do not fit into the memory that was given
         for them are read again whenever they are asked for (`hopfed.spectral.reread_rows.Reread`).
-    columns : N names; `made_up` ones where the source has none.
+    columns : N names; made up where the source has none.
     ids : (M,) names of the rows, None where the source has none, or rows are read again.
     coding : how cells became +-1.
     notes : what was odd, one line each.
@@ -64,7 +67,7 @@ class Table:
 
     @property
     def held(self) -> PackedBits | MaskedBits:
-        """The rows, where they are in memory."""
+        """The rows, where they are in memory; an error where they are read again for sums only."""
         if isinstance(self.rows, Reread):
             raise ArgumentError("rows", "in memory here: read the table without a limit", "others")
         return self.rows
@@ -90,22 +93,19 @@ def is_made_up(columns: Sequence[str]) -> bool:
     return tuple(columns) == made_up(len(columns))
 
 
-def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
-    """Return tables with their columns in the order of the first table's, found by name.
-
-    Columns without names are matched by their place.
-    """
-    first, found = tables[0], []
-    for table, name in zip(tables, names, strict=True):
-        places = places_of(table.columns, first.columns, name, names[0])
-        found.append(_ordered(table, first, np.array(places)))
-    return found
+def listed(names: Sequence[object]) -> str:
+    """Return the first names as a text, followed by the number of the others."""
+    text = ", ".join(f"'{shown(name, 60)}'" for name in names[:SHOWN])
+    return text if len(names) <= SHOWN else f"{text} and {len(names) - SHOWN:,} more"
 
 
 def check_columns(
     columns: Sequence[str], first: Sequence[str], name: str, other: str, way: str = ""
 ) -> None:
-    """Refuse columns that are not those of the first table, in whatever order, and name them."""
+    """Refuse columns that are not those of the first table, in whatever order, and name them.
+
+    `name` and `other` are what the tables are called, and `way`, out of it, ends the line.
+    """
     held, due = set(columns), set(first)
     lacks = [column for column in first if column not in held]
     more = [column for column in columns if column not in due]
@@ -117,7 +117,7 @@ def check_columns(
 
 
 def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
-    """Return which name of a table is nearly one that it lacks, for the end of a line, or nothing."""
+    """Return, for the end of a line, which name of a table is nearly one that it lacks."""
     if max(len(more), len(lacks)) > NEAR:
         return ""
     near = {name: get_close_matches(name, lacks, n=1, cutoff=LIKE) for name in more}
@@ -139,18 +139,34 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
     return [place[column] for column in first]
 
 
-def listed(names: Sequence[object]) -> str:
-    """Return the first names as a text, followed by the number of the others."""
-    text = ", ".join(f"'{shown(name, 60)}'" for name in names[:SHOWN])
-    return text if len(names) <= SHOWN else f"{text} and {len(names) - SHOWN:,} more"
+def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
+    """Return tables with their columns in the order of the first table's, found by name.
+
+    Columns without names are matched by their place. `names` are what the tables are called.
+    """
+    first, found = tables[0], []
+    for table, name in zip(tables, names, strict=True):
+        places = places_of(table.columns, first.columns, name, names[0])
+        moved = places != list(range(len(places)))
+        coding = first.coding if moved else table.coding
+        found.append(with_columns(table, places, first.columns, coding))
+    return found
 
 
-def _ordered(table: Table, first: Table, order: np.ndarray) -> Table:
-    """Return a table with its columns in an order, in which the first one has them."""
-    if (order == np.arange(len(order))).all():
-        return replace(table, columns=first.columns)
-    if isinstance(table.rows, Reread):
-        rows: PackedBits | MaskedBits | Reread = table.rows.columns(order)
+def with_columns(
+    table: Table, places: Sequence[int], columns: tuple[str, ...], coding: Coding
+) -> Table:
+    """Return a table with the columns at some places, -1 for one that is missing in every row."""
+    rows, order = table.rows, np.array(places, int)
+    if len(order) == rows.shape[1] and (order == np.arange(len(order))).all():
+        pass
+    elif isinstance(rows, Reread) and (order >= 0).all():
+        rows = rows.columns(order)
     else:
-        rows = kernels.transpose(kernels.transpose(table.held)[order])
-    return replace(table, rows=rows, columns=first.columns, coding=first.coding)
+        lines = kernels.transpose(table.held)
+        if (order < 0).any():
+            gaps = with_gaps(lines)
+            empty = replace(gaps.seen, words=0 * gaps.seen.words[:1])
+            lines = kernels.concatenate([gaps, MaskedBits(empty, empty)])  # the last one
+        rows = kernels.transpose(lines[order])
+    return replace(table, rows=rows, columns=columns, coding=coding)

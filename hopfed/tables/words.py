@@ -45,6 +45,8 @@ MAYBE_LEVEL = frozenset(("none",))  # beside other categories it is one of them
 SHORT = frozenset(word for family in FAMILIES for side in family for word in side)
 FULL = frozenset(word for word in SHORT if len(word) > 1)
 KNOWN = SHORT | MISSING  # no names of columns
+# Numbers that stand for no answer as a rule.
+NO_ANSWERS = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))
 JOINING = (";", "|", ",", "/")  # what stands between several answers in one cell
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -97,7 +99,7 @@ def canonical(word: str) -> str:
 
 
 def level(word: str) -> str:
-    """Return the category that a word stands for; digits that zeros lead are a name, as of places."""
+    """Return the category that a word stands for; digits that zeros lead are a name, of a place."""
     word = word.strip()
     if number(word) is not None and not ZEROS.fullmatch(word):
         return canonical(word)
@@ -161,7 +163,7 @@ def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tu
 
 
 def distinct(array: Any) -> tuple[list[str], np.ndarray]:
-    """Return the different words of an array of Arrow, and for each row which it is, -1 for null."""
+    """Return the different words of an array, and for each row which it is, -1 for null."""
     import pyarrow as pa
 
     short = _single(array)

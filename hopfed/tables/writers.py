@@ -14,20 +14,18 @@ Elsewhere texts are as they are; nothing there calculates.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hopfed._lib.outputs import RUN, check_suffix, replacing
-from hopfed.errors import ArgumentError, RunFileError
+from hopfed.errors import RunFileError
 from hopfed.runs import Run, plain
 from hopfed.tables.words import plain_values, spelt
 
@@ -76,14 +74,14 @@ PLAIN = Dialect()
 def check_ending(
     option: str, path: str | Path | None, endings: tuple[str, ...] = ENDINGS
 ) -> tuple[str, ...]:
-    """Refuse, before any work, a file of a format that cannot be written."""
+    """Refuse, before any work, a file of a format that cannot be written.
+
+    What is returned are the endings that name its kind: a run file takes the place of no other.
+    """
     if path is None:
         return endings
     check_suffix(option, path, endings)
-    ending = Path(path).suffix.lower()
-    if ending == ".parquet" and find_spec("pyarrow") is None:
-        raise ArgumentError(option, "of another format without pyarrow (pip install pyarrow)", path)
-    return RUN if ending in RUN else endings
+    return RUN if Path(path).suffix.lower() in RUN else endings
 
 
 def write(
@@ -95,28 +93,37 @@ def write(
     report: Any = None,
     dialect: Dialect = PLAIN,
 ) -> None:
-    """Write a table to `path`, in the format of its ending."""
+    """Write a table to `path`, in the format of its ending.
+
+    An .h5 file holds `run`, a .json file `report`, where these are given, and else the columns.
+    """
     check_ending("path", path, endings)
     ending = Path(path).suffix.lower()
     if ending in RUN:
         (run or _run(columns)).save(path)
-        return
-    with replacing(path) as temporary:
-        if ending == ".csv":
-            _csv(temporary, columns, dialect=dialect)
-        elif ending == ".json":
-            made = _records(columns) if report is None else report
-            text = json.dumps(plain(made), allow_nan=False)
+    elif ending == ".json":
+        if report is None:
+            names, values = (
+                numbered([name for name, _ in columns]),
+                [_listed(v) for _, v in columns],
+            )
+            report = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        text = json.dumps(plain(report), allow_nan=False)
+        with replacing(path) as temporary:
             temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
-        else:
-            _parquet(temporary, columns)
+    else:
+        with writing(path, dialect) as add:
+            add(columns)
 
 
 @contextmanager
 def writing(
     path: str | Path, dialect: Dialect = PLAIN
 ) -> Iterator[Callable[[Sequence[Column]], None]]:
-    """Write a .csv or a .parquet file some rows at a time, whole or not at all."""
+    """Write a .csv or a .parquet file some rows at a time, whole or not at all.
+
+    What is yielded takes the next rows: the same columns each time, of the same types.
+    """
     check_ending("path", path, STREAMED)
     with replacing(path) as temporary, ExitStack() as stack:
         made: list[Any] = []
@@ -126,9 +133,12 @@ def writing(
                 _csv(temporary, columns, bool(made), dialect)
                 made.append(None)
                 return
+            import pyarrow as pa
             from pyarrow import parquet
 
-            table = _arrow_table(columns)
+            names = numbered([name for name, _ in columns])
+            arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
+            table = pa.table(dict(zip(names, arrays, strict=True)))
             if not made:
                 made.append(stack.enter_context(parquet.ParquetWriter(temporary, table.schema)))
             made[0].write_table(table)
@@ -203,28 +213,6 @@ def _listed(values: Any) -> list[Any]:
     held = plain_values(values)
     plain = (bool, int, float, str)
     return [v if v is None or isinstance(v, plain) else spelt(v) for v in held]
-
-
-def _records(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    names = numbered([name for name, _ in columns])
-    values = [_listed(v) for _, v in columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
-
-
-def _arrow_table(columns: Sequence[Column]) -> Any:
-    import pyarrow as pa
-
-    names = numbered([name for name, _ in columns])
-    arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
-    return pa.table(dict(zip(names, arrays, strict=True)))
-
-
-def _parquet(path: Path, columns: Sequence[Column]) -> None:
-    from pyarrow import parquet
-
-    buffer = io.BytesIO()
-    parquet.write_table(_arrow_table(columns), buffer)
-    path.write_bytes(buffer.getbuffer())
 
 
 def _run(columns: Sequence[Column]) -> Run:
