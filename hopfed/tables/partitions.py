@@ -115,8 +115,8 @@ def _parts_of_file(path: Path) -> list[_Part]:
 def _opened(given: Any, part: _Part, choices: Choices) -> Source:
     """What reads a partition, whose task Dask has done by now."""
     if part.span and part.plain:
-        found = list(arrays.stored(Path(given)).rows(PART, *part.span))
-        given = np.concatenate(found).reshape(sum(map(len, found)), -1)
+        found = arrays.stored(Path(given), part.span).whole(part.what)
+        given = found.reshape(len(found), -1)
     elif part.span:
         return of_groups(Path(given), range(*part.span), part.what)
     return source_of(given, part.what, choices.entries())
