@@ -100,6 +100,11 @@ class Code:
         return GONE if said in MISSING or unsaid else UNKNOWN
 
     @cached_property
+    def missing(self) -> frozenset[str]:
+        """Words that stand for no entry in a column of numbers."""
+        return MISSING | UNSAID | {word for word, _ in self.words}
+
+    @cached_property
     def _known(self) -> dict[str, int]:
         return dict(self.words)
 

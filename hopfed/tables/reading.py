@@ -14,7 +14,6 @@ from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Gathered, Reread
-from hopfed.tables.aligning import aligned_sources, check_joined, lacking
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choosing import Decider, Decision
 from hopfed.tables.coding import Coding
@@ -26,7 +25,15 @@ from hopfed.tables.packing import Packing, pointed, with_words
 from hopfed.tables.partitions import is_partitioned, read_partitions
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.source import Numbers, Source
-from hopfed.tables.table import Table, is_made_up, matched, places_of
+from hopfed.tables.table import (
+    Table,
+    aligned_sources,
+    check_joined,
+    is_made_up,
+    lacking,
+    matched,
+    places_of,
+)
 from hopfed.tables.words import Cells
 
 __all__ = ["read_table", "read_tables"]
@@ -116,7 +123,7 @@ def read_tables(
     watch : is told the source and what part of it is read, from time to time.
     memory : bytes that the rows of all may take, as of `read_table`.
     least : rows that each must have; two when left out, or one with a `coding`.
-    columns : what becomes of columns that not all have (`hopfed.tables.aligning`).
+    columns : what becomes of columns that not all have (`hopfed.tables.table`).
 
     Examples
     --------

@@ -18,11 +18,10 @@ import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
@@ -53,17 +52,16 @@ _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
 
 
 def of_text(path: Path, words: Collection[str] = ()) -> Source:
-    """Look at the first lines of a file, and return what reads it."""
+    """Look at the first lines of a file, and return what reads it.
+
+    `words`, in lower case, are cells: a first row of them holds no names.
+    """
     with reading(path, "cannot be read as text"), unpacked(path) as file:
         head, whole = _head(file)
         encoding = _encoding(head, whole)
         lines = _lines(head, whole, encoding)
-        if not lines:
-            raise ValueError("the file is empty")
         told = re.fullmatch("sep=(.)", lines[0].strip(), re.IGNORECASE)
-        tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and any(
-            "\t" in line for line in lines
-        )
+        tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and "\t" in "".join(lines)
         delimiter, rows, ends = sniff(lines, told[1] if told else "\t" if tabs else "")
         found = layout(rows, words)
     body = [row for row in rows[found.above :] if any(row)]
@@ -72,24 +70,15 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
     names, notes = named(found.names or [""] * found.width, str(path))
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
-    commas = with_commas(body, delimiter)
-    quote = _quote(lines, delimiter)
-    text = Text(
-        path,
-        encoding,
-        delimiter,
-        quote,
-        width=len(names),
-        skipped=ends[found.above - 1] if found.above else 0,
-        quoted=any(quote in line for line in lines),
-        longest=max(map(len, lines)),
-    )
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    mark = head.startswith(codecs.BOM_UTF8)
+    commas, mark = with_commas(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect("," if delimiter == " " else delimiter, bool(commas), mark, end, encoding)
+    skipped, quote = ends[found.above - 1] if found.above else 0, _quote(lines, delimiter)
+    quoted, longest = any(quote in line for line in lines), max(map(len, lines))
+    text = Text(path, encoding, delimiter, quote, len(names), skipped, quoted, longest)
 
     def read() -> Iterator[Block]:
-        yield from text.blocks(source)
+        return pieces(text.blocks(source), path, "cannot be read as text")
 
     source = Source(str(path), names, read, notes=[*found.notes, *notes], dialect=dialect)
     source.commas = commas
@@ -139,7 +128,7 @@ def _encoding(head: bytes, whole: bool) -> str:
 
 
 def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
-    """Lines of text at the beginning of a file; none if all are blank."""
+    """Lines of text at the beginning of a file."""
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head, final=whole)
     if _STEERING.search(text):
         raise ValueError("it holds bytes that are in no text")
@@ -150,7 +139,9 @@ def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
     if columns > WIDEST:
         raise ValueError(f"{columns:,} columns are more than the {WIDEST:,} that can be read")
     require_memory(NAME * columns, f"{columns:,} columns")
-    return lines if any(line.strip() for line in lines) else []
+    if not any(line.strip() for line in lines):
+        raise ValueError("the file is empty")
+    return lines
 
 
 def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str]], list[int]]:
@@ -213,16 +204,10 @@ def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]
 # Names of columns
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where the cells of a table begin.
+class Layout(NamedTuple):
+    """Where the cells of a table begin: rows above them, titles and names of columns.
 
-    Attributes
-    ----------
-    above : rows above them: titles, and names of columns.
-    names : of the columns; None where there are none.
-    width : number of columns.
-    notes : what was left out, a line each.
+    There are as many names as columns, or None. What was left out is noted, a line each.
     """
 
     above: int
@@ -357,17 +342,11 @@ def most_of(path: Path) -> float:
     return max(UNPACKED * path.stat().st_size, ROOM) if packed else math.inf
 
 
-@dataclass(frozen=True)
-class Text:
-    """A text file of cells, and how it is read.
+class Text(NamedTuple):
+    """A text file of cells, and how it is read; a space stands for any run of white space.
 
-    Attributes
-    ----------
-    path, encoding, delimiter, quote : of the file; a space stands for any run of white space.
-    width : number of cells in a row.
-    skipped : lines above the cells.
-    quoted : whether cells may be in quotes, which hold ends of lines then.
-    longest : characters of the longest line that was looked at.
+    Rows have `width` cells, below `skipped` lines; cells in quotes (`quoted`) may hold ends of
+    lines. The longest line that was looked at has `longest` characters.
     """
 
     path: Path
@@ -386,9 +365,6 @@ class Text:
 
     def blocks(self, source: Source) -> Iterator[Block]:
         """Yield all rows as arrays of text."""
-        return pieces(self._blocks(source), lambda: reading(self.path, "cannot be read as text"))
-
-    def _blocks(self, source: Source) -> Iterator[Block]:
         import pyarrow as pa
 
         rows, blank, fault = 0, [False], [""]
@@ -404,7 +380,11 @@ class Text:
                         yield batch.columns
             except pa.ArrowInvalid as error:
                 if raw.fault is None:
-                    raise ValueError(fault[0] or self._words(str(error))) from None
+                    said = str(error)
+                    said = "a line in it is too long" if "straddl" in said else said
+                    if "invalid UTF8" in said:
+                        said = "it is not UTF-8 text throughout: save it as UTF-8"
+                    raise ValueError(fault[0] or said) from None
             finally:
                 raw.end()
         if raw.fault is not None:
@@ -474,11 +454,6 @@ class Text:
             decoder.decode(b"", final=True)
         if held.strip(b"\r\n"):
             yield _narrow(held) if spaces else held
-
-    def _words(self, said: str) -> str:
-        if "invalid UTF8" in said:
-            return "it is not UTF-8 text throughout: save it as UTF-8"
-        return "a line in it is too long" if "straddl" in said else said
 
 
 class _Bytes:

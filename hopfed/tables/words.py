@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -149,17 +148,17 @@ def answers_in(word: str, mark: str) -> set[str]:
 
 
 def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Return what joins the answers that cells hold, and these; "" where cells hold no several."""
-    for mark in JOINING:
-        joined = sum(mark in word for word in words)
-        parts = set[str]().union(*(answers_in(word, mark) for word in words))
-        if 3 * joined >= len(words) and 1 < len(parts) < len(words):
-            return mark, sorted_levels(parts)
-    counts = Counter({mark: sum(mark in word for word in words) for mark in JOINING})
-    mark, often = counts.most_common(1)[0]
-    if not (sure and often):
-        return "", ()
-    return mark, sorted_levels(set[str]().union(*(answers_in(word, mark) for word in words)))
+    """Return what joins the answers that cells hold, and these; "" where cells hold no several.
+
+    Where it is not `sure` that a column holds answers, they must be fewer than the cells.
+    """
+    often = {mark: sum(mark in word for word in words) for mark in JOINING}
+    parts = {m: set[str]().union(*(answers_in(word, m) for word in words)) for m in JOINING}
+    fit = (m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words))
+    mark = next(
+        fit, max(often, key=lambda mark: often[mark]) if sure and any(often.values()) else ""
+    )
+    return mark, sorted_levels(parts[mark]) if mark else ()
 
 
 def distinct(array: Any) -> tuple[list[str], np.ndarray]:
@@ -169,41 +168,40 @@ def distinct(array: Any) -> tuple[list[str], np.ndarray]:
     short = _single(array)
     if short is not None:
         return short
-    coded = array if pa.types.is_dictionary(array.type) else _hashable(array).dictionary_encode()
+    if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
+        cells = array.to_pylist()
+        array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
+    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     words = [spelt(word) for word in plain_values(coded.dictionary)]
-    places = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    if len(set(words)) < len(words):  # as of a dictionary that came with the array
-        first: dict[str, int] = {}
-        for k, word in enumerate(words):
-            first.setdefault(word, k)
+    places = _indices(coded)
+    first = {word: k for k, word in reversed(list(enumerate(words)))}
+    if len(first) < len(words):  # as of a dictionary that came with the array
         places = np.array([first[word] for word in words] + [-1])[places]
     return words, places
+
+
+def _indices(coded: Any) -> np.ndarray:
+    """For each row of a dictionary of Arrow which word it is, -1 for null."""
+    import pyarrow as pa
+
+    found: np.ndarray = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return found
 
 
 def plain_values(array: Any) -> list[Any]:
     """Values of an array of Arrow as Python has them; a time to the microsecond."""
     import pyarrow as pa
+    import pyarrow.types as types
 
     kind = array.type
-    if pa.types.is_duration(kind) or pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
-        unit = "us" if kind.unit == "ns" else kind.unit
-        zone = {"tz": kind.tz} if pa.types.is_timestamp(kind) else {}
-        make = {"timestamp": pa.timestamp, "duration": pa.duration, "time64": pa.time64}
-        array = array.cast(make[str(kind).partition("[")[0]](unit, **zone), safe=False)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if getattr(kind, "unit", "") == "ns":
+        make = pa.duration if types.is_duration(kind) else pa.time64
+        fine = pa.timestamp("us", kind.tz) if types.is_timestamp(kind) else make("us")
+        array = array.cast(fine, safe=False)
+    if types.is_binary(kind) or types.is_large_binary(kind):
         array = array.cast(pa.string())
     found: list[Any] = array.to_pylist()
     return found
-
-
-def _hashable(array: Any) -> Any:
-    """An array that Arrow can look up: lists and records as texts."""
-    import pyarrow as pa
-
-    if not pa.types.is_nested(array.type):
-        return array
-    cells = array.to_pylist()
-    return pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
 
 
 def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
@@ -217,18 +215,14 @@ def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
     lengths = np.diff(at)
     if lengths.max() > 1 or text is None:
         return None
-    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+    letters = np.full(len(array), 255, np.uint8)  # no letter, as UTF-8 knows no such byte
+    letters[lengths > 0] = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
     found = np.flatnonzero(np.bincount(letters, minlength=256))
-    if found.size and found[-1] > 127:
+    if ((found > 127) & (found < 255)).any():
         return None
     place = np.zeros(256, np.int64)
     place[found] = np.arange(len(found))
-    words = [chr(letter) for letter in found]
-    if len(letters) == len(array):
-        return words, place[letters]
-    places = np.full(len(array), len(found))
-    places[lengths > 0] = place[letters]
-    return [*words, ""], places
+    return ["" if letter == 255 else chr(letter) for letter in found], place[letters]
 
 
 @dataclass
@@ -261,8 +255,7 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
     import pyarrow.compute as pc
 
     if pa.types.is_dictionary(array.type):  # of each word once, however long it is
-        at = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        used, places = np.unique(at, return_inverse=True)
+        used, places = np.unique(_indices(array), return_inverse=True)
         values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
         return None if values is None else values[places]
     if pa.types.is_temporal(array.type) or pa.types.is_nested(array.type):
