@@ -105,7 +105,9 @@ def _pick(path: Path, names: Sequence[str]) -> str:
 # NumPy's own
 
 
-def _array(begin: Callable[[], AbstractContextManager[Any]], length: int, size: int) -> Stored:
+def _array(
+    begin: Callable[[], AbstractContextManager[Any]], length: int, size: int, what: Path | str
+) -> Stored:
     """An array whose header and values come from a stream of some bytes, in a file of `size`."""
     form = np.lib.format
     readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
@@ -155,20 +157,13 @@ def _array(begin: Callable[[], AbstractContextManager[Any]], length: int, size: 
 
     with begin() as file:
         shape, fortran, dtype = header(file)
-    return Stored(shape, dtype, size, read)
+    return Stored(shape, dtype, size, lambda step: pieces(read(step), what))
 
 
 def _npy(path: Path) -> Stored:
     with opened(path) as file:
         size = size_of(file)
-    held = _array(lambda: opened(path), size, size)
-    return _guarded(held, path)
-
-
-def _guarded(held: Stored, what: Path | str) -> Stored:
-    """An array of which errors say where they come from."""
-    read = held.read
-    return Stored(held.shape, held.dtype, held.size, lambda step: pieces(read(step), what))
+    return _array(lambda: opened(path), size, size, path)
 
 
 def _npz(path: Path) -> Stored:
@@ -224,13 +219,12 @@ class Npz(Mapping[str, np.ndarray]):
 
     def stored(self, name: str) -> Stored:
         """Return the array `name`, which is not read yet."""
-        info = self._members[name]
+        info, what = self._members[name], f"{self.path}: {name}"
         most = max(UNPACKED * info.compress_size, ROOM)
-        with reading(f"{self.path}: {name}"):
+        with reading(what):
             if info.file_size > most:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: save it unpacked (.npy)")
-            held = _array(partial(self._archive.open, info), info.file_size, self._size)
-        return _guarded(held, f"{self.path}: {name}")
+            return _array(partial(self._archive.open, info), info.file_size, self._size, what)
 
 
 # HDF5 and Zarr

@@ -22,7 +22,7 @@ from hopfed.tables.examples import RULE
 from hopfed.tables.held import Column, Held, doubtful
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import remarks
-from hopfed.tables.table import is_made_up, listed
+from hopfed.tables.table import SHOWN, columns_error, is_made_up, listed
 from hopfed.tables.words import (
     FAMILIES,
     FULL,
@@ -42,7 +42,6 @@ from hopfed.tables.words import (
     token,
 )
 
-SHOWN = 10  # columns of which an error has a line
 LEVELS = 100  # categories of a column, at most
 OTHERS = 3  # words beside which rarer ones of yes and no are names of something
 RARE = 4  # times as many columns of 0 and 1 as with a -1: these are variables of another kind
@@ -466,25 +465,20 @@ class Decider:
 
     def _error(self, used: int) -> ColumnsError:
         """All that is in the way: a line for each column, and one to copy that settles it."""
-        give, n = self.choices.give, len(self.faults)
-        lines = [f"{self.what}: {n:,} of {len(self.names):,} columns cannot be read as they are:"]
+        give, lines = self.choices.give, []
         for fault in self.faults[:SHOWN]:
             held = fault.column.held.commonest()
             most = f"; commonest {held}" if held else ""
             ways = [give(**fault.told), *(f"{lead}: {give(**way)}" for lead, way in fault.ways)]
             if "ignore" not in fault.told:
                 ways.append(give(ignore=[fault.column.name]))
-            lines.append(f"  {fault.why}{most}; give {'; or '.join(ways)}")
-        if n > SHOWN:
-            lines.append(f"  and {n - SHOWN:,} columns more")
-        if n == 1:
-            lines = [f"{self.what}: {lines[1].strip()}"]
-        told = self._together()
+            lines.append(f"{fault.why}{most}; give {'; or '.join(ways)}")
+        told, names = self._together(), [fault.column.name for fault in self.faults]
+        last = f"to settle all of them: {give(**told)}" if len(names) > 1 else ""
         if len(told.get("ignore", ())) == used:
-            lines[-1] += "; there is no other column"
-        elif n > 1:
-            lines.append(f"to settle all of them: {give(**told)}")
-        return ColumnsError("\n".join(lines), tuple(fault.column.name for fault in self.faults))
+            last = "there is no other column"
+        said = f"{len(names):,} of {len(self.names):,} columns cannot be read as they are"
+        return columns_error(self.what, said, lines, names, last)
 
     def _together(self) -> dict[str, Any]:
         """What settles all faults: one word for many columns, where it is odd in several."""

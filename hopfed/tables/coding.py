@@ -140,12 +140,7 @@ class Code:
         return signs
 
     def joined(self, ticked: np.ndarray) -> str:
-        """Return the cell that holds some of the answers.
-
-        Parameters
-        ----------
-        ticked : (width,) whether each of them is there.
-        """
+        """Return the cell that holds some of the answers: those that are `ticked`, (width,)."""
         chosen = zip(self.levels, ticked, strict=True)
         none = next((word for word, sign in self.words if sign < 0), "")
         return self.mark.join(level for level, held in chosen if held) or none
@@ -222,10 +217,7 @@ class Coding:
     def of_bits(cls, names: tuple[str, ...], minus: bool) -> Coding:
         """Return the coding of an array of truth values, of 0 and 1, or of -1 and 1.
 
-        Parameters
-        ----------
-        names : of its columns.
-        minus : whether -1 occurs in it, so that 0 is a missing entry.
+        Where -1 occurs in it (`minus`), 0 is a missing entry; `names` are those of its columns.
         """
         signs = {"-1": -1, "0": GONE if minus else -1, "1": 1, "false": -1, "true": 1}
         return cls(names, (Code("words", tuple(signs.items())),) * len(names))
@@ -267,12 +259,7 @@ class Coding:
         return frozenset([*words, *(w.lower() for code in self.codes for w in code.levels)])
 
     def apply(self, source: Any) -> Table:
-        """Code another table in the same way; columns are found by name, whatever their order.
-
-        Parameters
-        ----------
-        source : as of `hopfed.read_table`.
-        """
+        """Code another table, a `source` as of `hopfed.read_table`; columns are found by name."""
         from hopfed.tables.reading import read_table
 
         return read_table(source, coding=self)
@@ -312,8 +299,7 @@ class Coding:
 
 def _code(held: dict[str, Any]) -> Code:
     words = tuple((str(word), int(code)) for word, code in held.get("words", ()))
-    levels = _texts(held.get("levels", ()))
-    threshold = float(held.get("threshold", math.nan))
+    levels, threshold = _texts(held.get("levels", ())), float(held.get("threshold", math.nan))
     return Code(str(held["kind"]), words, threshold, levels, str(held.get("mark", "")))
 
 

@@ -61,7 +61,7 @@ def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -
     if hasattr(given, "tocsr"):
         return _of_numbers(given.tocsr(), what)
     if isinstance(given, PackedBits | MaskedBits):
-        return _of_parts(Numbers(given.shape, lambda: iter(()), given), what)
+        return _of_parts(given.shape, lambda: iter(()), what, given)
     held = of_tensor(given, what) if hasattr(given, "shape") else _rows_of(given, what)
     return _of_array(held, what)
 
@@ -475,7 +475,7 @@ def _of_stored(path: Path) -> Source:
         for part in held.rows(max(1, 4 * PART // max(width, 1))):
             yield part.reshape(len(part), width)
 
-    return _of_parts(Numbers((held.shape[0], width), parts), str(path))
+    return _of_parts((held.shape[0], width), parts, str(path))
 
 
 def _of_array(given: Any, what: str) -> Source:
@@ -507,19 +507,23 @@ def _of_numbers(given: Any, what: str) -> Source:
             yield (part if isinstance(part, np.ndarray) else np.asarray(part)).reshape(-1, n)
 
     whole = given.reshape(m, n) if isinstance(given, np.ndarray) else None
-    return _of_parts(Numbers((m, n), parts, whole), what)
+    return _of_parts((m, n), parts, what, whole)
 
 
-def _of_parts(numbers: Numbers, what: str) -> Source:
+def _of_parts(
+    shape: tuple[int, int], parts: Callable[[], Iterator[np.ndarray]], what: str, whole: Any = None
+) -> Source:
+    """Numbers of an array, some rows at a time; all of them where they are in memory."""
+    rows, columns = shape
+
     def blocks() -> Iterator[Block]:
-        for part in numbers.parts():
-            yield [as_arrow(part[:, j]) for j in range(part.shape[1])]
+        for part in parts():
+            yield [as_arrow(part[:, j]) for j in range(columns)]
 
-    rows, columns = numbers.shape
     if not rows:
         raise DataError(f"{what}: there are no rows in it, of {columns:,} column(s)")
     require_memory(NAME // 4 * columns, f"{what}: names of {columns:,} columns")
-    return Source(what, made_up(columns), blocks, numbers=numbers)
+    return Source(what, made_up(columns), blocks, numbers=Numbers(shape, parts, whole))
 
 
 def _rows_of(given: Any, what: str) -> np.ndarray:

@@ -129,12 +129,8 @@ class Choices:
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.
 
-        A column whose name has a comma is meant by its whole name. COLUMN=WORD is a word of that
-        column alone.
-
-        Parameters
-        ----------
-        names : of the columns.
+        A column whose name has a comma is meant by its whole name, one of `names`. COLUMN=WORD is a
+        word of that column alone.
         """
         if not self.options:
             return self

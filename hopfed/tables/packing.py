@@ -18,12 +18,11 @@ from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.held import MOST, doubtful
 from hopfed.tables.options import Choices
 from hopfed.tables.source import Source
-from hopfed.tables.table import is_made_up, listed, misspelt
+from hopfed.tables.table import SHOWN, columns_error, is_made_up, listed, misspelt
 from hopfed.tables.words import GONE, Cells, as_numbers, canonical, meanings, number, outsiders
 
 ROOM = 1 << 29  # bytes that names of rows may take in any case
 SPREAD = 64  # bytes for each letter of them that they may take beyond
-SHOWN = 10  # columns of which an error has a line
 WORDS = 5  # words of a column that it names
 
 
@@ -188,13 +187,11 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
 
 def _unknown_words(what: str, columns: list[Unknown]) -> ColumnsError:
     """Return the error about all columns that hold words that a coding does not know."""
-    lines = [f"{what}: {len(columns):,} column(s) hold words that are not known:"]
+    lines = []
     for each in columns[:SHOWN]:
         word, *others = (f"'{shown(word, 40)}'" for word in each.words)
         more = f" (and {', '.join(others)})" if others else ""
-        lines.append(f"  row {each.row}, column '{shown(each.name, 60)}': {word}{more} {each.why}")
-    if len(columns) > SHOWN:
-        lines.append(f"  and {len(columns) - SHOWN:,} columns more")
+        lines.append(f"row {each.row}, column '{shown(each.name, 60)}': {word}{more} {each.why}")
     words = list(dict.fromkeys(word for each in columns for word in each.words))
     signed = all(each.signed for each in columns)
     ways = _meant({canonical(word) for word in words}) if signed else []
@@ -205,10 +202,9 @@ def _unknown_words(what: str, columns: list[Unknown]) -> ColumnsError:
     said = " or ".join(Choices(options=True).give(words=signs) for signs in ways)
     some = dict(list(ways[0].items())[: None if line.startswith("say") else 1])
     more = " and so on" if len(some) < len(ways[0]) else ""
-    lines.append(f"{line}: {said} ({Choices().give(words=some)}{more})")
-    if len(columns) == 1:
-        lines = [f"{what}: {lines[1].strip()}; {lines[2]}"]
-    return ColumnsError("\n".join(lines), tuple(each.name for each in columns))
+    last = f"{line}: {said} ({Choices().give(words=some)}{more})"
+    said = f"{len(columns):,} column(s) hold words that are not known"
+    return columns_error(what, said, lines, [each.name for each in columns], last)
 
 
 def _meant(words: set[str]) -> list[dict[str, int]]:

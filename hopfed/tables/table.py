@@ -19,7 +19,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, DataError, shown
+from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.masked import with_gaps
 from hopfed.spectral.reread_rows import Reread
@@ -29,7 +29,8 @@ from hopfed.tables.source import Block, Source
 __all__ = ["Table"]
 
 COLUMNS = ("same", "union", "shared")
-SHOWN = 5  # names in a line
+NAMES = 5  # in a line
+SHOWN = 10  # columns of which an error has a line
 NEAR, LIKE = 20, 0.85  # names that are compared with each other, and how alike two must be
 WAY = (
     "; columns that not all have are taken as missing by --columns union (columns='union'), and "
@@ -106,8 +107,19 @@ def is_made_up(columns: Sequence[str]) -> bool:
 
 def listed(names: Sequence[object]) -> str:
     """Return the first names as a text, followed by the number of the others."""
-    text = ", ".join(f"'{shown(name, 60)}'" for name in names[:SHOWN])
-    return text if len(names) <= SHOWN else f"{text} and {len(names) - SHOWN:,} more"
+    text = ", ".join(f"'{shown(name, 60)}'" for name in names[:NAMES])
+    return text if len(names) <= NAMES else f"{text} and {len(names) - NAMES:,} more"
+
+
+def columns_error(
+    what: str, said: str, lines: Sequence[str], names: Sequence[str], last: str
+) -> ColumnsError:
+    """Return an error about columns: a line for each of the first, and one at the end."""
+    if len(names) == 1:
+        return ColumnsError("; ".join(filter(None, [f"{what}: {lines[0]}", last])), tuple(names))
+    more = [f"  and {len(names) - SHOWN:,} columns more"] if len(names) > SHOWN else []
+    told = [f"{what}: {said}:", *(f"  {line}" for line in lines), *more, last]
+    return ColumnsError("\n".join(told), tuple(names))
 
 
 def check_columns(
