@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager, nullcontext
 from glob import glob
 from itertools import takewhile
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from hopfed.errors import DataError, HopfedError, shown
 
@@ -92,7 +92,7 @@ def pieces(
     What the caller does between two pieces is outside of it: its warnings are shown.
     """
     end = object()
-    with closing(made) if hasattr(made, "close") else nullcontext():  # of a generator
+    with closing(cast(Any, made)) if hasattr(made, "close") else nullcontext():  # a generator
         while True:
             with reading(path, what):
                 piece = next(made, end)

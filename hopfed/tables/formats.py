@@ -21,7 +21,7 @@ from hopfed.tables import arrays
 from hopfed.tables.examples import of_tensor
 from hopfed.tables.files import UNPACKED, files_of, opened, pieces, reading, size_of
 from hopfed.tables.source import NAME, Block, Numbers, Source, named
-from hopfed.tables.table import made_up
+from hopfed.tables.table import made_up, ordered
 from hopfed.tables.text import LINES, PACKED, layout, most_of, of_text, unpacked
 from hopfed.tables.words import MISSING, distinct, number, spelt, token
 from hopfed.tables.writers import Dialect
@@ -365,9 +365,7 @@ def _of_folder(path: Path) -> Source:
 
     def read() -> Iterator[Block]:
         for source in sources:
-            places = [source.names.index(name) for name in first.names]
-            for block in source.blocks():
-                yield [block[j] for j in places]
+            yield from ordered(source, first.names)()
 
     notes = list(dict.fromkeys(line for source in sources for line in source.notes))
     return Source(str(path), first.names, read, notes=notes)

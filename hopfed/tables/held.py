@@ -210,11 +210,12 @@ class Column:
         found = found - MISSING | ({"-"} & found if "+" in found else set())
         unsaid = found & UNSAID - self.given.keys()
         rest = found - unsaid
-        known = None not in map(number, rest) or meanings([rest]) is not None
-        if unsaid and rest and known and "present" not in found:
-            self.unsaid |= unsaid
-            return rest
-        return found
+        if not unsaid or not rest or "present" in found:
+            return found
+        if None in map(number, rest) and meanings([rest]) is None:
+            return found
+        self.unsaid |= unsaid
+        return rest
 
     def numbers_of(self, tokens: set[str]) -> set[float]:
         """The words that were not given as numbers, if all of them are."""

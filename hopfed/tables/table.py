@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -213,7 +213,15 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     if alike or columns == "same":
         return list(sources)
     names = _chosen(tables, whats, columns)
-    return [_aligned(source, names) for source in sources]
+    found = []
+    for source in sources:
+        lacks = [name for name in names if name not in source.names]
+        lost = [name for name in source.names if name not in names]
+        notes = [*source.notes, *([lacking(source.what, lacks)] if lacks else [])]
+        if lost:
+            notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
+        found.append(Source(source.what, names, ordered(source, names), source.ids, notes))
+    return found
 
 
 def _chosen(tables: Sequence[Sequence[str]], whats: Sequence[str], columns: str) -> tuple[str, ...]:
@@ -255,8 +263,8 @@ def _check_spelling(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> No
             )
 
 
-def _aligned(source: Source, names: tuple[str, ...]) -> Source:
-    """A source with these columns, cells that it lacks missing."""
+def ordered(source: Source, names: Sequence[str]) -> Callable[[], Iterator[Block]]:
+    """What begins to read the columns of these names, cells that a source lacks missing."""
     place = {name: j for j, name in enumerate(source.names)}
     places = [place.get(name) for name in names]
 
@@ -267,12 +275,7 @@ def _aligned(source: Source, names: tuple[str, ...]) -> Source:
             gone = pa.nulls(len(block[0]) if block else 0, pa.string())
             yield [gone if j is None else block[j] for j in places]
 
-    lacks = [name for name in names if name not in place]
-    lost = [name for name in source.names if name not in names]
-    notes = [*source.notes, *([lacking(source.what, lacks)] if lacks else [])]
-    if lost:
-        notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
-    return Source(source.what, names, read, source.ids, notes)
+    return read
 
 
 def lacking(what: str, names: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ import numpy as np
 from hopfed._lib.outputs import RUN, check_suffix, replacing
 from hopfed.errors import RunFileError
 from hopfed.runs import Run, plain
-from hopfed.tables.words import plain_values, spelt
+from hopfed.tables.words import NUMBER, plain_values, spelt
 
 ENDINGS = (".csv", ".json", ".parquet", *RUN)
 STREAMED = (".csv", ".parquet")  # that are written some rows at a time
@@ -43,7 +43,6 @@ _NO_WIDTH = (
 _FORMULA = re.compile(rf"[\s\x00-\x1f{_NO_WIDTH}]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _SPLIT = re.compile(r"([;\t\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
 _SIGNS = re.compile(r"[\s+-]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ def text_cell(text: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    if _SIGNS.fullmatch(text) or _NUMBER.fullmatch(text.strip()):
+    if _SIGNS.fullmatch(text) or NUMBER.fullmatch(text.strip()):
         return False
     return bool(_FORMULA.match(text))
 
