@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import to_host
+from hopfed._lib.guarded_reading import in_child_process
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
@@ -334,11 +335,18 @@ def _of_arrow(path: Path, kind: str, size: int, groups: list[int] | None = None)
                 batch.validate(full=True)  # what it calls text is, and nothing leads out of it
                 yield batch
 
-    with opened(path) as raw:
-        schema, count, _ = begun(raw)
+    def stated() -> Iterator[Any]:
+        with opened(path) as raw:
+            yield begun(raw)[:2]
+
+    def safely(work: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """The reader of ORC crashes on some damaged files, so it reads in a child process."""
+        return in_child_process(work, most) if kind == "orc" else work()
+
+    [(schema, count)] = safely(stated)
     _require_room(path, count * len(schema), size)
     what = f"cannot be read as {path.suffix[1:]}"
-    return _of_batches(schema, lambda: pieces(batches(), path, what), str(path))
+    return _of_batches(schema, lambda: pieces(safely(batches), path, what), str(path))
 
 
 def _is_text(kind: Any) -> bool:

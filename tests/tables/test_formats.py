@@ -8,6 +8,7 @@ import lzma
 import struct
 import sys
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -170,6 +171,17 @@ def test_a_damaged_dictionary_of_spss_is_refused(tmp_path, sought, written, said
     path.write_bytes(data.replace(old, struct.pack(f"<{len(written)}i", *written), 1))
     with pytest.raises(DataError, match=f"cannot be read as sav: .*{said}"):
         hopfed.read_table(path)
+
+
+def test_a_damaged_file_of_orc_ends_no_program(tmp_path):
+    """Its reader crashed, and the program with it; with other releases the byte may be harmless."""
+    path = tmp_path / "a.orc"
+    MADE["a.orc"](path)
+    data = bytearray(path.read_bytes())
+    data[359] = 123
+    path.write_bytes(data)
+    with suppress(DataError):
+        hopfed.read_table(path, ignore="kg")
 
 
 def test_a_sheet_is_named_behind_a_colon(tmp_path):
