@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+
+PLACE = "a number, or infinite"
+FITS = "of shapes that broadcast"
 
 
 def real(
@@ -27,7 +34,7 @@ def real(
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise ArgumentError(name, rule, repr(value)) from None
-    good = np.isfinite(array)
+    good = np.isfinite(array) if rule != PLACE else ~np.isnan(array)
     if holds is not None:
         # A comparison with NaN is already False; only the warning has to be kept quiet.
         with np.errstate(invalid="ignore"):
@@ -35,6 +42,11 @@ def real(
     if not good.all():
         raise ArgumentError(name, rule, array[~good].flat[0])
     return array
+
+
+def place(name: str, value: ArrayLike) -> np.ndarray:
+    """Float64 array of numbers; infinite ones are the ends of the line."""
+    return real(name, value, PLACE)
 
 
 def positive(name: str, value: ArrayLike) -> np.ndarray:
@@ -84,7 +96,31 @@ def together(**arguments: ArrayLike) -> None:
         np.broadcast_shapes(*shapes)
     except ValueError:
         got = ", ".join(map(str, shapes))
-        raise ArgumentError(", ".join(arguments), "of shapes that broadcast", got) from None
+        raise ArgumentError(", ".join(arguments), FITS, got) from None
+
+
+def guard(module: str) -> None:
+    """Make the public functions of a module name arguments whose shapes do not fit, in one line."""
+    names = vars(sys.modules[module])
+    for name, thing in list(names.items()):
+        own = inspect.isfunction(thing) and thing.__module__ == module
+        if own and not name.startswith("_"):
+            names[name] = _guarded(thing)
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def guarded(*args: Any, **more: Any) -> Any:
+        try:
+            return function(*args, **more)
+        except ValueError as error:
+            if "broadcast" not in str(error):
+                raise
+            given = inspect.signature(function).bind(*args, **more).arguments
+            together(**{k: v for k, v in given.items() if isinstance(v, list | tuple | np.ndarray)})
+            raise
+
+    return guarded
 
 
 def scalar(name: str, value: ArrayLike, check: Callable[[str, ArrayLike], np.ndarray]) -> float:

@@ -386,3 +386,6 @@ def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) 
 def _is_sign(entries: np.ndarray) -> np.ndarray:
     found: np.ndarray = np.abs(entries) == 1
     return found
+
+
+_check.guard(__name__)

@@ -120,14 +120,6 @@ def test_classes_that_hardly_differ_have_a_large_error_or_none_is_stated():
     assert np.isnan(assignment.estimated_errors(uneven, 1000)).all()
 
 
-def test_samples_for_error_is_the_inverse():
-    classes = beta(8, 1, 2, 40, [0.6, 0.4], 0.5)
-    M = assignment.samples_for_error(classes, 0.001)
-    for k in range(2):
-        rms = np.sqrt(np.mean(assignment.mean_errors(classes, M[k])[k] ** 2))
-        assert rms == pytest.approx(0.001, rel=1e-4)
-
-
 def test_a_mean_of_one_is_refused():
     with pytest.raises(ArgumentError, match=r"means must be inside of \(-1, 1\)"):
         assignment.assign(Classes([[1.0, 0.0], [0.0, 0.0]], [0.5, 0.5]))

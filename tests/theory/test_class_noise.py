@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import class_noise, graded
 from hopfed.theory.graded import Classes
 
@@ -89,19 +88,3 @@ def test_a_class_without_rows_changes_nothing():
     np.testing.assert_allclose(b.outliers, [*a.outliers, a.edge], rtol=1e-8)
     np.testing.assert_allclose(b.overlaps[:2, :2], a.overlaps, atol=1e-6)
     assert b.rank == a.rank == 2
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_samples_to_count_are_the_fewest(count):
-    classes = Classes(healthy_and_sick(40), [0.95, 0.05])
-    M = class_noise.samples_to_count(classes, count)
-    assert class_noise.predict(classes, M).rank >= count
-    assert M == 1 or class_noise.predict(classes, M - 1).rank < count
-
-
-def test_no_more_can_be_counted_than_there_are():
-    classes = Classes(healthy_and_sick(40), [0.95, 0.05])
-    with pytest.raises(ArgumentError, match="count must be at most 2, got 3"):
-        class_noise.samples_to_count(classes, 3)
-    same = Classes([[0.5] * 9, [0.5] * 9], [0.5, 0.5])
-    assert class_noise.samples_to_count(same, 2) == np.inf

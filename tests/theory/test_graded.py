@@ -99,58 +99,6 @@ def test_predictions_match_simulation():
     assert np.abs(np.mean(scores, axis=0)).max() < 0.01
 
 
-@given(
-    share=st.floats(0.05, 0.9),
-    rest=st.floats(0.1, 1.0),
-    cosine=st.floats(-0.95, 0.95),
-    excess=st.floats(1.2, 1e3),
-)
-def test_the_least_distance_puts_the_pair_on_the_threshold(share, rest, cosine, excess):
-    """The smaller eigenvalue of the 2 x 2 matrix of mean and difference is sqrt(N / M)."""
-    N, M, other = 100, 400, rest * (1 - share)
-    g = np.sqrt(N / M)
-    common = excess * g / (1 - cosine**2)  # strong enough that some distance is enough
-    found = graded.least_distance(share, other, N, M, common, cosine)
-    weight = share * other / (share + other)
-    a, b = np.sqrt(common), np.sqrt(weight) * found
-    matrix = np.array([[a * a, a * b * cosine], [a * b * cosine, b * b]])
-    assert np.linalg.eigvalsh(matrix)[0] == pytest.approx(g, rel=1e-7)
-    assert graded.least_distance(share, other, N, M, 0.99 * common / excess, cosine) == (
-        np.inf if cosine else graded.least_distance(share, other, N, M)
-    )
-
-
-def test_the_least_distance_of_two_classes_is_that_of_their_population():
-    rng = np.random.default_rng(3)
-    N, M, shares = 60, 200, np.array([0.7, 0.3])
-    base, step = rng.uniform(-0.5, 0.5, N), 0.3 * rng.choice([-1, 1], N)
-    sizes = np.linspace(0.05, 1, 400)
-    margins, over = [], []
-    for size in sizes:
-        two = Classes(np.array([base, base + size * step]), shares)
-        mean, gap = shares @ two.signals, two.signals[1] - two.signals[0]
-        cosine = mean @ gap / np.linalg.norm(mean) / np.linalg.norm(gap)
-        least = graded.least_distance(0.3, 0.7, N, M, mean @ mean, cosine)
-        margins.append(graded.predict_white(two, M).margins[1])
-        over.append(two.distances[0, 1] / least)
-    np.testing.assert_array_equal(np.array(margins) > 1, np.array(over) > 1)
-    assert min(margins) < 1 < max(margins)
-
-
-@given(
-    share=st.floats(0.01, 0.5),
-    distance=st.floats(0.1, 20),
-    N=st.integers(5, 5000),
-    cosine=st.floats(-0.9, 0.9),
-)
-def test_samples_to_resolve_inverts_the_least_distance(share, distance, N, cosine):
-    M = graded.samples_to_resolve(share, 1 - share, distance, N, cosine)
-    # M need not be whole: scale the distance to the next whole number.
-    whole = np.ceil(M)
-    back = graded.least_distance(share, 1 - share, N, whole, cosine=cosine)
-    assert back == pytest.approx(distance * (M / whole) ** 0.25, rel=1e-9)
-
-
 def test_minimal_samples_are_where_the_margin_is_one():
     classes = mixture(5)
     for k, M in enumerate(graded.minimal_samples(classes)):

@@ -78,20 +78,6 @@ def test_moments(beta):
     np.testing.assert_allclose(tw.moments(beta), MOMENTS[beta], rtol=1e-12)
 
 
-@given(s=st.floats(-5, 14), beta=betas, nodes=st.sampled_from([56, 72]))
-def test_interpolant_equals_the_determinant(s, beta, nodes):
-    assert tw.cdf(s, beta) == pytest.approx(tw.fredholm_cdf(s, beta, nodes), rel=1e-10, abs=1e-13)
-    assert tw.sf(s, beta) == pytest.approx(tw.fredholm_sf(s, beta, nodes), rel=1e-9, abs=ABSOLUTE)
-    assert tw.pdf(s, beta) == pytest.approx(tw.fredholm_pdf(s, beta, nodes), rel=1e-8, abs=1e-13)
-
-
-@given(s=st.floats(-8, 10))
-def test_determinant_does_not_depend_on_the_nodes(s):
-    np.testing.assert_allclose(
-        tw.fredholm_cdf(s, 1, 50), tw.fredholm_cdf(s, 1, 90), rtol=0, atol=1e-13
-    )
-
-
 @pytest.mark.parametrize("x", [16.0, 20.0, 24.0])
 def test_left_tail_has_the_known_expansion(x):
     # Baik, Buckingham, DiFranco, Comm. Math. Phys. 280 (2008) 463, with zeta'(-1) in the constant;

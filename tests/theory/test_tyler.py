@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 from hopfed.theory import marchenko_pastur
-from hopfed.theory.tyler import oracle_shrinkage, tyler
+from hopfed.theory.tyler import noise_threshold, oracle_shrinkage, tyler
 
 
 def heavy(rng, M, N, freedom=1.5):
@@ -67,6 +67,14 @@ def test_heavy_tails_do_not_reach_the_spectrum():
     assert np.abs(distance).max() < 0.015
     sample = np.linalg.eigvalsh(x.T @ x / M)
     assert sample[-1] / np.median(sample) > 10 * spectrum[-1] / np.median(spectrum)
+
+
+def test_the_level_of_noise_holds_whatever_the_tails():
+    """At the level of white noise a fifth of these draws alarm at 5%."""
+    rng, level = np.random.default_rng(6), noise_threshold(15, 40, 0.05)
+    tops = [np.linalg.eigvalsh(tyler(heavy(rng, 40, 15)).matrix)[-1] for _ in range(300)]
+    assert 0.015 < np.mean(np.array(tops) > level) < 0.11  # .05 +- .026, and the error of 300 draws
+    assert noise_threshold(15, 40, 0.01) > level
 
 
 def test_consistent_where_samples_abound():
