@@ -23,13 +23,7 @@ def real(
     rule: str = "a finite number",
     holds: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Return `value` as float64, or raise ArgumentError with the first element that breaks `rule`.
-
-    Examples
-    --------
-    >>> real("shift", [1, 2])
-    array([1., 2.])
-    """
+    """Float64 array of `value`; ArgumentError names the first element that breaks `rule`."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -82,15 +76,7 @@ def count(name: str, value: ArrayLike) -> np.ndarray:
 
 
 def together(**arguments: ArrayLike) -> None:
-    """Refuse arguments whose shapes do not broadcast against each other.
-
-    Examples
-    --------
-    >>> together(x=[1, 2], q=[1, 2, 3])
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: x, q must be of shapes that broadcast, got (2,), (3,)
-    """
+    """Refuse arguments whose shapes do not broadcast against each other."""
     shapes = [np.shape(value) for value in arguments.values()]
     try:
         np.broadcast_shapes(*shapes)

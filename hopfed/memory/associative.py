@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
 from hopfed.memory import couplings, dynamics, energies, graded
 from hopfed.memory.couplings import Couplings
@@ -357,7 +358,8 @@ class AssociativeMemory:
         """
         from hopfed.memory import storage
 
-        storage.save(self, path)
+        check_run("path", path)
+        storage.as_run(self).save(path)
 
     @cached_property
     def coupling_factor(self) -> tuple[np.ndarray, float]:
@@ -449,7 +451,7 @@ class AssociativeMemory:
         real = xp.astype(states, xp.float32)
         if isinstance(self.rule, Dense | Exponential):
             xi, mass = like(self.patterns.astype(np.float32), states), like(self.weights, states)
-            h = energies.fields(real, energies.overlap_sums(real, xi), xi, self.rule, mass)[0]
+            h = energies.fields(real, energies.overlap_sums(real, xi), xi, self.rule, mass)
         else:
             W = like(self.coupling_factor[0], states)
             h = xp.matmul(xp.matmul(real, W), W.T)

@@ -24,13 +24,12 @@ from hopfed.kernels.philox import key, philox4x32, thresholds
 from hopfed.memory.cues import as_array
 from hopfed.memory.energies import fields, overlap_sums
 from hopfed.memory.rules import Exponential, Layered, Overlapping
-from hopfed.memory.sweeps import dense_sweep, layers_step, layers_sweep, turned_by
+from hopfed.memory.sweeps import layers_step, layers_sweep
 
 Outcome = tuple[Array, np.ndarray, np.ndarray]
 
 COLDEST = 1e-30  # temperature; below it, its inverse would not fit single precision, it counts as 0
 NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
-EPS = float(np.finfo(np.float32).eps)
 PIECE = 1 << 22  # fields made at a time
 
 
@@ -206,8 +205,9 @@ def overlapping(
     order: str, held: np.ndarray | None,
 ) -> Outcome:  # fmt: skip
     """Relax on an energy of pattern overlaps: the dense or the exponential one."""
-    if on_device(states):
-        return _away(states, patterns, weights, rule, times, order, held)
+    if on_device(states):  # the compiled loops run on the host
+        host = overlapping(to_host(states), patterns, weights, rule, times, order, held)
+        return like(host[0], states), *host[1:]
     settings = _settings(patterns, weights, rule) | {"held": held}
     if order == "serial":
         noise: dict[str, Any] = {
@@ -223,7 +223,7 @@ def overlapping(
     def heated(now: np.ndarray) -> np.ndarray:
         for update, T in enumerate(times.temperatures[: times.hot].tolist()):
             real = now.astype(np.float32)
-            h = fields(real, overlap_sums(real, xi), xi, rule, weights)[0]
+            h = fields(real, overlap_sums(real, xi), xi, rule, weights)
             new = _signs(h / T >= _limits(now, times.first + update, times.seed))
             now = new if held is None else np.where(held, now, new)
         return now
@@ -240,38 +240,6 @@ def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Overlapping) -> d
         "parameter": energy[1],
         "weights": weights,
     }
-
-
-def _away(
-    states: Array, patterns: np.ndarray, weights: np.ndarray, rule: Overlapping, times: Schedule,
-    order: str, held: np.ndarray | None,
-) -> Outcome:  # fmt: skip
-    """Relax as in `overlapping`, away from the host."""
-    xp, mass = namespace(states), like(weights, states)
-    single, double = (like(patterns.astype(d), states) for d in (np.float32, np.float64))
-    kept = None if held is None else like(held, states)
-
-    def sweep(now: Array, update: int, T: float) -> Array:
-        limits = _limits(now, times.first + update, times.seed) if T else None
-        return dense_sweep(now, double, rule, mass, temperature=T, limits=limits, held=kept)
-
-    def step(now: Array, update: int, T: float) -> Array:
-        real = xp.astype(now, xp.float32)
-        h, size = fields(real, overlap_sums(real, single), single, rule, mass)
-        if T:
-            return _signs(h / T >= _limits(now, times.first + update, times.seed))
-        new, bound = turned_by(h, now), NEAR * EPS * len(patterns) ** 0.5 * size
-        new = xp.astype(new, xp.int8)
-        (rows,) = np.nonzero(to_host(xp.any(xp.abs(h) <= bound[:, None], axis=1)))
-        if len(rows):  # signs that float32 leaves open
-            settings = _settings(patterns, weights, rule)
-            exact = kernels.dense_step(to_host(now)[rows], **settings, updates=1).state
-            new[like(rows, states), :] = like(exact, states)
-        return new
-
-    if order == "serial":
-        return repeated(states, sweep, times)
-    return repeated(states, step, times, held)
 
 
 def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None = None) -> Outcome:

@@ -68,14 +68,9 @@ def _series(a: Array, n: int, first: int) -> Array:
     return total * a if (n - first) % 2 else total
 
 
-def fields(
-    states: Array, a: Array, patterns: Array, rule: Overlapping, weights: Array
-) -> tuple[Array, Array]:
-    """Return fields (S, N) in float32, and (S,) the size of what they are sums of."""
+def fields(states: Array, a: Array, patterns: Array, rule: Overlapping, weights: Array) -> Array:
+    """Return fields (S, N) in float32 of float32 states with overlap sums `a` (S, K)."""
     xp = namespace(states, patterns)
     B, own = table(a, rule, patterns.shape[1], weights)
-    h, size = xp.matmul(xp.astype(B, xp.float32), patterns), xp.sqrt(xp.sum(B * B, axis=1))
-    if not isinstance(own, float):
-        h += xp.astype(own, xp.float32) * states
-        size = size + xp.abs(own[:, 0])
-    return h, size
+    h = xp.matmul(xp.astype(B, xp.float32), patterns)
+    return h if isinstance(own, float) else h + xp.astype(own, xp.float32) * states

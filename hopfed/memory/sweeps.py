@@ -1,99 +1,21 @@
 """Updates for which there is no kernel, on arrays of any library; slow where sites come in turn.
 
-Layers of any coupling matrix, layers that hold what was observed, and the serial order of the dense
-and the exponential rule away from the host. Every function takes states and returns new ones.
-Draws are given as limits, those of the heat bath (`hopfed.memory.dynamics`).
+Layers of any coupling matrix, layers that hold what was observed, and couplings in float64. Every
+function takes states and returns new ones. Draws are given as limits, those of the heat bath.
 """
 
 from __future__ import annotations
 
-from math import fsum
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
-from hopfed.memory.energies import log_sum_exp
-from hopfed.memory.rules import Dense, Layered, Overlapping
-
-CLOSE = 1e-11  # of the size of a sum: nearer to 0 its sign is settled on the host, exactly
-
-
-def dense_sweep(
-    states: Array,
-    patterns: Array,
-    rule: Overlapping,
-    weights: Array,
-    *,
-    temperature: float = 0.0,
-    limits: Array = None,
-    held: Array = None,
-) -> Array:
-    """Visit all sites once, by the fields of the dense or the exponential rule."""
-    xp = namespace(states)
-    new, s = xp.asarray(states, copy=True), xp.astype(states, xp.float64)
-    a = xp.matmul(s, patterns.T)
-    for i in range(states.shape[1]):
-        x, spin = patterns[:, i], s[:, i]
-        c = a - spin[:, None] * x
-        if temperature:
-            h = _field(c, x, rule, weights, states.shape[1]) / temperature - limits[:, i]
-        else:
-            h = _cold_field(c, x, rule, weights)
-        turned = turned_by(h, spin)
-        if held is not None:
-            turned = xp.where(held[:, i], spin, turned)
-        a = c + turned[:, None] * x
-        new[:, i] = xp.astype(turned, new.dtype)
-    return new
-
-
-def _field(c: Array, x: Array, rule: Overlapping, weights: Array, n_sites: int) -> Array:
-    """Fields (S,) of a site from overlap sums c (S, K) without it, and its entries x (K,)."""
-    xp = namespace(c)
-    if isinstance(rule, Dense):
-        terms = (c + x) ** rule.n - (c - x) ** rule.n
-        return xp.sum(terms * weights, axis=1) * (n_sites / (2 * rule.n) / n_sites**rule.n)
-    logs = rule.beta * c + xp.log(weights)
-    up, down = (log_sum_exp(logs + sign * rule.beta * x) for sign in (1, -1))
-    return (up - down) / (2 * rule.beta)
-
-
-def _cold_field(c: Array, x: Array, rule: Overlapping, weights: Array) -> Array:
-    """Numbers (S,) of the signs of the fields; patterns of equal overlap cancel exactly."""
-    xp = namespace(c)
-    if isinstance(rule, Dense):  # whole numbers
-        return xp.sum(((c + x) ** rule.n - (c - x) ** rule.n) * weights, axis=1)
-    terms = xp.exp(rule.beta * (c - xp.max(c, axis=1)[:, None])) * weights
-    total = xp.sum(terms * x, axis=1)
-    near = xp.abs(total) <= CLOSE * xp.sum(terms, axis=1)
-    if not bool(xp.any(near)):
-        return total
-    found, (rows,) = to_host(total).copy(), np.nonzero(to_host(near))
-    sums, row, mass = to_host(c), to_host(x), to_host(weights)
-    for s in rows:
-        found[s] = _exact(sums[s], row * mass, rule.beta)
-    return like(found, c)
-
-
-def _exact(c: np.ndarray, signed: np.ndarray, beta: float) -> float:
-    """``sum_mu signed_mu exp(beta c_mu)``, divided by its largest term that does not cancel."""
-    levels, where = np.unique(c, return_inverse=True)
-    sums = np.array([fsum(signed[where == j]) for j in range(len(levels))])
-    left = sums != 0
-    if not left.any():
-        return 0.0
-    return fsum(sums[left] * np.exp(beta * (levels[left] - levels[left].max())))
+from hopfed.memory.rules import Layered
 
 
 def turned_by(h: Array, spins: Array, tie: float = 0.0) -> Array:
-    """Signs of the fields `h`; where they are at most `tie` in size, the spins as they are.
-
-    Examples
-    --------
-    >>> turned_by(np.array([0.5, 0.0, -0.5]), np.array([-1, -1, 1])).tolist()
-    [1.0, -1.0, -1.0]
-    """
+    """Signs of the fields `h`; where they are at most `tie` in size, the spins as they are."""
     xp = namespace(h)
     return xp.where(xp.abs(h) <= tie, xp.astype(spins, h.dtype), xp.sign(h))
 

@@ -10,7 +10,6 @@ from memory.oracle import RING, corrupted, couplings, descend, random_signs, ste
 from scipy.linalg import hadamard
 
 import hopfed
-from hopfed import kernels
 from hopfed.errors import ArgumentError
 from hopfed.kernels import reference
 from hopfed.memory.associative import AssociativeMemory
@@ -275,16 +274,6 @@ def test_a_device_recalls_what_the_host_does(order, rule):
     np.testing.assert_array_equal(there, memory.recall(asked, order=order).states)
 
 
-@compiler
-def test_graded_patterns_are_completed_from_cues_on_a_device():
-    from emulator.device import Emulated
-
-    memory = AssociativeMemory.store(np.random.default_rng(1).uniform(-1, 1, (3, 20)))
-    cues = random_signs((4, 20), 2) * (random_signs((4, 20), 3) > 0)
-    there = memory.recall(Emulated().xp.asarray(cues))
-    np.testing.assert_array_equal(there.states.get(), memory.recall(cues).states)
-
-
 @pytest.mark.parametrize("order", ["serial", "synchronous"])
 @pytest.mark.parametrize("beta", [0.3, 1.0, 2.0])
 def test_patterns_of_equal_overlap_cancel_exactly(beta, order):
@@ -380,24 +369,6 @@ def test_only_numbers_name_patterns_to_be_removed():
     assert len(memory.remove([])) == 3
 
 
-def test_states_of_another_width_have_no_energy():
-    memory = AssociativeMemory.store(random_signs((3, 8), 1))
-    with pytest.raises(ArgumentError, match="states must be of 8 sites"):
-        memory.energy(np.ones((1, 7), np.int8))
-
-
 def test_a_misspelt_rule_is_put_right():
     with pytest.raises(ArgumentError, match="did you mean hebb"):
         AssociativeMemory.store(random_signs((3, 8), 1), "hebbs")
-
-
-def test_the_kernel_takes_whole_numbers_for_hebbs_rule():
-    """Then its float32 fields are exact, and ties fall as in whole numbers."""
-    xi = random_signs((30, 3000), 1)
-    W, scale = AssociativeMemory.store(xi).coupling_factor
-    np.testing.assert_array_equal(W, xi.T)
-    assert scale == 1 / 3000
-    cues = corrupted(xi, 0.45, 2)
-    found = AssociativeMemory.store(xi).recall(cues).states
-    exact = kernels.descend(cues, xi.T.astype(np.float32)).state
-    np.testing.assert_array_equal(found, exact)

@@ -3,11 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import concentration, marchenko_pastur
-
-sizes = st.integers(1, 10**7)
-proxies = st.floats(1e-6, 0.25)
 
 
 @given(r=st.floats(0.01, 1), K=st.integers(1, 6), N=st.integers(8, 64), seed=st.integers(0, 2**32))
@@ -58,24 +54,3 @@ def test_bulk_band_holds_the_edges(N, M, variance):
     )
     expected = np.sqrt((np.log(20) + np.log(N)) / M) + np.log(N) ** 2 / N ** (2 / 3)
     assert width == pytest.approx(expected, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        (lambda: concentration.bernstein_tail(0.0, 10, 10), "deviation"),
-        (lambda: concentration.bernstein_tail(0.1, 10, 10, 0.3), "variance"),
-        (lambda: concentration.bernstein_deviation(1.0, 10, 10), "level"),
-        (lambda: concentration.paper_tail(0.1, 10, 10, constant=0.0), "constant"),
-        (lambda: concentration.variance_proxy(0.0, 10), "r"),
-        (lambda: concentration.variance_proxy(0.5, 10, [1.5]), "exposures"),
-        (lambda: concentration.bulk_band(10, 0), "M"),
-        (lambda: concentration.bulk_band(10, 10, delta=0.0), "delta"),
-        (lambda: concentration.bulk_band(10, 10, variance=0.0), "variance"),
-        (lambda: concentration.bulk_band(10, 10, constants=(-1.0, 1.0)), "constants"),
-    ],
-)
-def test_bad_arguments_are_named(call, argument):
-    with pytest.raises(ArgumentError) as raised:
-        call()
-    assert raised.value.argument == argument

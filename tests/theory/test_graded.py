@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import class_noise, graded, spikes
 from hopfed.theory.graded import Classes
 
@@ -32,23 +31,6 @@ def test_the_whitened_population_is_one_plus_the_signal(seed, K):
     np.testing.assert_allclose(values[:K] - 1, classes.strengths, atol=1e-11 * values[0])
     np.testing.assert_allclose(values[K:], 1, atol=1e-11 * values[0])
     np.testing.assert_allclose(classes.shares @ classes.profile, 1, rtol=1e-12)
-
-
-def test_distances_are_those_of_the_signals():
-    classes = mixture(1)
-    gaps = classes.signals[:, None] - classes.signals
-    np.testing.assert_allclose(classes.distances, np.linalg.norm(gaps, axis=2), atol=1e-9)
-
-
-def test_a_column_of_weight_two_is_two_columns():
-    one = mixture(2, N=10)
-    twice = Classes(np.repeat(one.means, 2, axis=1), one.shares, np.repeat(one.observed, 2))
-    heavy = Classes(one.means, one.shares, one.observed, weights=2.0)
-    assert heavy.N == twice.N == 20
-    for predict in (graded.predict_white, class_noise.predict):
-        a, b = predict(heavy, 30), predict(twice, 30)
-        for name in ("edge", "strengths", "margins", "outliers", "alignments", "overlaps"):
-            np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("predict", [graded.predict_white, class_noise.predict])
@@ -97,31 +79,3 @@ def test_predictions_match_simulation():
         error = gap.std(axis=0, ddof=1) / np.sqrt(draws)
         assert (np.abs(gap.mean(axis=0)) < 4 * error).all()
     assert np.abs(np.mean(scores, axis=0)).max() < 0.01
-
-
-def test_minimal_samples_are_where_the_margin_is_one():
-    classes = mixture(5)
-    for k, M in enumerate(graded.minimal_samples(classes)):
-        assert graded.predict_white(classes, M).margins[k] == pytest.approx(1, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (([[0.5, 1.5]], [1.0]), r"means must be numbers in \[-1, 1\], got 1.5"),
-        (([0.5], [1.0]), r"means must be a \(K, N\) array"),
-        (([[0.5]], [0.9]), "shares must be 1 shares, one a class, of sum 1"),
-        (([[0.5]], [1.0], 0.0), r"observed must be a number in \(0, 1\], got 0.0"),
-        (([[0.5]], [1.0], [0.5, 0.5]), "observed must be one number or 1"),
-        (([[0.5, 1.0]], [1.0]), "means must be noisy in every column, got none in column 1"),
-        (([[0.5]], [1.0], 1.0, -1.0), "weights must be a finite number above 0"),
-    ],
-)
-def test_bad_populations_are_refused(arguments, words):
-    with pytest.raises(ArgumentError, match=words):
-        Classes(*arguments)
-
-
-def test_a_pair_cannot_have_more_than_all_rows():
-    with pytest.raises(ArgumentError, match="other must be at most 1 - share"):
-        graded.contrast(0.6, 0.5, 1.0)

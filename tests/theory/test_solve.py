@@ -28,18 +28,6 @@ def test_small_roots_keep_their_relative_accuracy(roots, power):
     assert len(calls) < 400
 
 
-@given(root=st.floats(-100, 100), width=st.floats(1e-6, 1e6), skew=st.floats(0.01, 0.99))
-def test_roots_of_either_sign(root, width, skew):
-    low, high = np.array([root - skew * width]), np.array([root + (1 - skew) * width])
-    found = _solve.increasing_root(lambda x: np.expm1((x - root) / width), low, high)
-    assert found[0] == pytest.approx(root, abs=4e-16 * (abs(root) + width))
-
-
-def test_empty_and_closed_brackets():
-    assert _solve.increasing_root(lambda x: x, np.empty(0), np.empty(0)).size == 0
-    assert _solve.increasing_root(lambda x: x, np.array([3.0]), np.array([3.0]))[0] == 3.0
-
-
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=10))
 def test_maxima_with_a_plateau_behind(places):
     places = np.array(places)
