@@ -30,8 +30,8 @@ def test_a_layered_memory_takes_a_mixture_apart():
 @pytest.mark.parametrize("coupling", ["linear", "quadratic"])
 @pytest.mark.parametrize("order", ["serial", "synchronous"])
 def test_layers_of_any_couplings_equal_a_plain_loop_to_the_bit(order, coupling):
-    xi = random_signs((5, 60), 1)
-    cues = np.concatenate([corrupted(xi, 0.25, 2), random_signs((6, 60), 3)])
+    xi = random_signs((5, 36), 1)
+    cues = np.concatenate([corrupted(xi[:3], 0.25, 2), random_signs((3, 36), 3)])
     rule = Layered(3, coupling=coupling, g=RING)
     memory, J = AssociativeMemory.store(xi, rule), couplings(xi, Projector())
     seen = np.random.default_rng(4).random(cues.shape) < 0.3
@@ -40,7 +40,7 @@ def test_layers_of_any_couplings_equal_a_plain_loop_to_the_bit(order, coupling):
         if held is not None:
             filled = np.where(np.where(held, cues, 0) @ J >= 0, 1, -1)
             start = np.where(held, cues, filled)
-        for updates in (1, 2, 5):
+        for updates in (1, 4):
             found = memory.recall(cues, observed=held, updates=updates, order=order)
             wanted = layers(start, J, np.array(RING), coupling, order, updates, held)
             np.testing.assert_array_equal(found.states, wanted)

@@ -61,23 +61,6 @@ def test_edge_solves_el_karouis_equations(population, q):
     assert edge.scale**3 == pytest.approx((1 + q * (w @ ratio**3)) / c**3, rel=1e-8)
 
 
-@given(population=populations(), q=aspects, radius=radii, factor=st.floats(0.1, 10))
-def test_edges_scale_with_the_noise(population, q, radius, factor):
-    scaled = Population(population.eigenvalues * factor, population.weights)
-    base, big = (
-        covariance.upper_edge(population, q, radius),
-        covariance.upper_edge(scaled, q, radius * factor),
-    )
-    assert big.location == pytest.approx(factor * base.location, rel=1e-10)
-    assert big.scale == pytest.approx(factor * base.scale, rel=1e-8)
-    np.testing.assert_allclose(
-        covariance.support(scaled, q, radius * factor),
-        factor * covariance.support(population, q, radius),
-        rtol=1e-8,
-        atol=1e-8 * factor,
-    )
-
-
 def sample_spectrum(rng, population, N, M, radius=0.0):
     t = np.repeat(population.eigenvalues, N // population.eigenvalues.size)
     X = rng.standard_normal((M, N)) * np.sqrt(t)

@@ -20,18 +20,6 @@ CASES = [
 NODES = np.polynomial.legendre.leggauss(200)
 
 
-@pytest.mark.parametrize("q", [1e-3, 0.3, 0.95, 0.99999, 1.0, 1.05, 4.0])
-def test_flat_spectrum_is_the_classical_law(q):
-    x = np.linspace(*marchenko_pastur.edges(q, 2.0), 1001)[1:-1]
-    flat = Population.flat(2.0)
-    np.testing.assert_allclose(
-        density.density(x, flat, q), marchenko_pastur.pdf(x, q, 2.0), rtol=1e-10
-    )
-    np.testing.assert_allclose(
-        density.cdf(x, flat, q), marchenko_pastur.cdf(x, q, 2.0), rtol=0, atol=1e-12
-    )
-
-
 @pytest.mark.parametrize(("population", "q", "radius"), CASES)
 def test_cdf_is_the_integral_of_the_density(population, q, radius):
     ends = covariance.support(population, q, radius)

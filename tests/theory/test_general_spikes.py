@@ -4,31 +4,12 @@ from helpers import rest_slow
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.theory import covariance, general_spikes, spikes
+from hopfed.theory import covariance, general_spikes
 from hopfed.theory.covariance import Population
 
 populations = st.lists(st.floats(0.1, 10), min_size=1, max_size=5, unique=True).map(Population)
 aspects = st.floats(0.01, 20)
 radii = st.just(0.0) | st.floats(1e-2, 5)
-
-
-@given(
-    q=st.floats(1e-3, 1e3),
-    ratio=st.floats(0.001, 12).map(lambda e: 10.0**e),
-    variance=st.floats(1e-3, 1e3),
-)
-def test_flat_spectrum_is_the_classical_law(q, ratio, variance):
-    flat = Population.flat(variance)
-    kappa = ratio * np.sqrt(q)
-    ell = variance * (1 + kappa)
-    eigenvalue = spikes.outlier(kappa, q, variance)
-    assert general_spikes.outlier(ell, flat, q) == pytest.approx(eigenvalue, rel=1e-11)
-    assert general_spikes.overlap(ell, flat, q) == pytest.approx(
-        spikes.overlap(kappa, q), rel=1e-8, abs=1e-10
-    )
-    assert general_spikes.threshold(flat, q) == pytest.approx(
-        variance * (1 + np.sqrt(q)), rel=1e-12
-    )
 
 
 @given(population=populations, q=aspects, radius=radii, ratio=st.floats(0.01, 0.999))

@@ -94,22 +94,3 @@ def test_thermal_reference_values():
     np.testing.assert_allclose(
         storage_thermal.retrieval_temperature(list(LINE)), list(LINE.values()), atol=6e-7
     )
-
-
-@given(fraction=st.floats(0.05, 0.97), T=st.floats(0.05, 0.9))
-def test_thermal_state_solves_the_equations(fraction, T):
-    alpha = fraction * storage_thermal.thermal_capacity(T)
-    m = storage_thermal.thermal_magnetisation(alpha, T)
-    assert m > 0
-    # Iterate the three equations from the state: it must stay.
-    z = np.linspace(-9, 9, 4001)
-    weight = np.exp(-(z**2) / 2)
-    weight /= weight.sum()
-    q = m**2
-    for _ in range(4000):
-        noise = np.sqrt(alpha * q) / (1 - (1 - q) / T)
-        value = np.tanh((m + noise * z) / T) @ weight, np.tanh((m + noise * z) / T) ** 2 @ weight
-        if abs(value[1] - q) < 1e-14:
-            break
-        q = 0.5 * (q + value[1])
-    assert value[0] == pytest.approx(m, abs=1e-8)
