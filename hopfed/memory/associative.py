@@ -379,9 +379,9 @@ class AssociativeMemory:
         W, _ = self.coupling_factor
         if self.couplings is None and self.factor is None and (self.weights == 1).all():
             return 0.0
-        norm = None
+        norm = float(np.linalg.norm(W))
         if self.couplings is not None:  # no eigenvalue of the rows is above 1
-            norm = float(np.sqrt(self.couplings.gain / self.coupling_factor[1]))
+            norm = min(norm, float(np.sqrt(self.couplings.gain / self.coupling_factor[1])))
         return dynamics.rounding(W, np.float32, norm)
 
     @property

@@ -120,7 +120,7 @@ def finer(
 ) -> Outcome:
     """Go on in float64, with W (N, R) float64, where float32 took small fields for none."""
     states, used, settled = found
-    tie = rounding(W, np.float64)
+    tie = rounding(W, np.float64, float(np.linalg.norm(W)))
     factor, own = like(W, states), like((W * W).sum(axis=1), states)
     xp, moving, step = namespace(states), settled.copy(), max(1, PIECE // states.shape[1])
     for at in range(0, len(states), step):
@@ -143,9 +143,8 @@ def finer(
     return states, used, settled
 
 
-def rounding(W: np.ndarray, kind: Any, norm: float | None = None) -> float:
+def rounding(W: np.ndarray, kind: Any, norm: float) -> float:
     """Size of the rounding of a field ``W_i . W^T s`` of spins; `norm` is a bound on that of W."""
-    norm = float(np.linalg.norm(W)) if norm is None else norm
     longest = float(np.sqrt(np.einsum("nr,nr->n", W, W).max(initial=0)))
     return NEAR * float(np.finfo(kind).eps) * longest * norm * len(W) ** 0.5
 
