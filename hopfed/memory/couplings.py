@@ -35,13 +35,6 @@ class Couplings:
     ridge, gain : see the module.
     lower : (K, R), ``lower lower^T = X X^T + ridge``; lower triangular if R = K.
     rows : (R, N), ``lower rows = X``.
-
-    Examples
-    --------
-    >>> xi = np.array([[1.0, 1, 1, 1], [1, 1, 1, -1]])
-    >>> projector = build(xi / 2, time=np.inf)
-    >>> (xi @ projector.dense()).round(9).tolist() == xi.tolist()
-    True
     """
 
     X: np.ndarray = field(repr=False)

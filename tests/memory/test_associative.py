@@ -150,7 +150,7 @@ def test_rest_states_of_a_projector_near_its_end_are_those_of_float64():
 def test_a_pattern_and_its_negative_cancel_in_an_odd_power_and_that_is_said():
     xi = random_signs((3, 20), 1)
     both = np.concatenate([xi, -xi[:1]])
-    assert "1 pairs" in AssociativeMemory.store(both, Dense(3)).advice[0]
+    assert "pairs: 1" in AssociativeMemory.store(both, Dense(3)).advice[0]
     for memory in (AssociativeMemory.store(both, Dense(4)), AssociativeMemory.store(xi, Dense(3))):
         assert memory.advice == ()
 
