@@ -209,13 +209,16 @@ def store_command(
     run.save(out_file)
     size = out_file.stat().st_size
     if as_json:
-        print(json.dumps({**run.summary, "settings": run.config["settings"], "bytes": size}))
+        more = {"settings": run.config["settings"], "bytes": size, "advice": list(memory.advice)}
+        print(json.dumps(run.summary | more))
         return
     what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
     if memory.factor is not None:
         what = f"an operator of {memory.factor.shape[1]} components"
     out.print(f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}", markup=False)
     out.print(f"wrote {out_file} ({human_bytes(size)})", markup=False)
+    for line in memory.advice:
+        out.print(line, markup=False)
 
 
 def _rule(name: str, settings: tuple[str, ...]) -> Any:

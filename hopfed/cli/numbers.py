@@ -68,13 +68,16 @@ class Number(_Parsed):
 
 
 class Numbers(_Parsed):
-    """One finite number or several separated by commas: float64 (n,)."""
+    """One number or several separated by commas, finite unless `infinite`: float64 (n,)."""
 
     name = "numbers"
 
+    def __init__(self, infinite: bool = False):
+        self.kind = Number(infinite)
+
     def parse(self, text: str) -> np.ndarray:
         """Return the numbers."""
-        return np.array([FINITE.parse(part.strip()) for part in text.split(",")])
+        return np.array([self.kind.parse(part.strip()) for part in text.split(",")])
 
 
 class Size(_Parsed):

@@ -38,6 +38,7 @@ M: Option = ("--M", WHOLE, None, "Examples.")
 SEED: Option = ("--seed", WHOLE, 0, "Of the simulation.")
 VARIANCE: Option = ("--variance", FINITE, 1.0, "Noise variance.")
 LEVELS: Option = ("--p", MANY, None, "Levels at which to give quantiles.")
+DRAWS = 1_000  # of a spectrum: the errors of its means are a thirtieth of the deviations
 POWER: Option = ("--power", FINITE, 0.9, "Of the test.")
 ALPHA: Option = ("--alpha", FINITE, FALSE_ALARM, "False-alarm rate.")
 
@@ -255,9 +256,15 @@ def bounds_command(
     N,
     M,
     ("--eigenvalue", MANY, None, "Measured eigenvalues to turn into strengths."),
+    ALPHA,
+    SEED,
 )
 def spike_command(**options: Any) -> None:
     """Where an archetype's eigenvalue lands, how its eigenvector aligns, and the inverse.
+
+    The first tables are the laws of large matrices, by which an archetype below the threshold is
+    not there. With the size, another says what matrices of it show of all strengths together, at,
+    below and above the threshold: mean, deviation, and the power of the test at --alpha.
 
     Example: hopfed theory spike --kappa 0.5,1,2 --q 0.5
     """
@@ -276,10 +283,45 @@ def spike_command(**options: Any) -> None:
             sd = spikes.outlier_sd(kappa, q, options["M"], variance, exposure=share)
             found["eigenvalue_sd"] = sd
         tables["spikes"] = found
+        N, M = _size(options)
+        if N and len(kappa) < min(N, M):
+            tables["at_this_size"] = _exact(kappa, N, M, variance, options)
     if options["eigenvalue"] is not None:
         strength = spikes.strength(options["eigenvalue"], q, variance)
         tables["inverse"] = {"eigenvalue": options["eigenvalue"], "kappa": strength}
     show(tables, options, "spike", q=q, variance=variance, kappa=kappa)
+
+
+def _size(options: Mapping[str, Any]) -> tuple[int, int]:
+    """(N, M), one of them from the other and --q; zeros where there is none."""
+    N, M, q = options["N"], options["M"], options["q"]
+    if q is not None and (N or M):
+        N, M = N or round(q * M), M or round(N / q)
+    return (N, M) if N and M else (0, 0)
+
+
+def _exact(
+    kappa: np.ndarray, N: int, M: int, variance: float, options: Mapping[str, Any]
+) -> Columns:
+    """What exact draws of Gaussian noise show of these spikes together, the strongest first."""
+    from hopfed._lib.random import check_seed
+    from hopfed.theory import spiked
+
+    order = np.argsort(-kappa, kind="stable")
+    strengths, shares = kappa[order], options["exposure"]
+    found = spiked.predict(
+        strengths, N, M, variance, options["alpha"],
+        None if shares is None else np.broadcast_to(shares, kappa.shape)[order],
+        DRAWS, check_seed(options["seed"]),
+    )  # fmt: skip
+    return {
+        "kappa": strengths,
+        "eigenvalue": found.eigenvalue,
+        "eigenvalue_sd": found.eigenvalue_sd,
+        "overlap": found.overlap.diagonal(),
+        "overlap_sd": found.overlap_sd.diagonal(),
+        "power": found.power,
+    }
 
 
 def _spike_arguments(options: Mapping[str, Any]) -> tuple[float, float, np.ndarray | None]:
@@ -352,7 +394,12 @@ def phase_command(
 
 @prediction(
     "capacity",
-    ("--t", MANY, "0,0.1,0.5,1,2,5,10", "Dreaming times; 0 is Hebb's rule."),
+    (
+        "--t",
+        Numbers(infinite=True),
+        "0,0.1,0.5,1,2,5,10,inf",
+        "Dreaming times; 0 is Hebb's rule, inf the projector.",
+    ),
     ("--alpha", MANY, None, "Loads at which to give the magnetisation."),
     ("--temperature", MANY, None, "Temperatures at which to give Hebb's capacity."),
     ("--simulate", WHOLE, None, "Also simulate a memory of this many sites."),
@@ -372,8 +419,9 @@ def capacity_command(
     if simulate is not None and not 100 <= simulate <= 20_000:
         raise ArgumentError("--simulate", "between 100 and 20000 sites", simulate)
     capacity = storage.capacity(t)
-    if (t > 20).any():
-        raise ArgumentError("--t", "at most 20; the projector's capacity, its limit, is 1", t.max())
+    between = (t > 20) & np.isfinite(t)
+    if between.any():
+        raise ArgumentError("--t", "at most 20, or inf for the projector", t[between].max())
     last = storage.critical_magnetisation(t)
     tables: dict[str, Columns] = {"capacity": {"t": t, "capacity": capacity, "magnetisation": last}}
     if alpha is not None:
@@ -399,6 +447,8 @@ def _simulated(t: np.ndarray, N: int, seed: int) -> list[tuple[float, float, flo
         for time in t.tolist():
             for share in (0.4, 0.7, 0.9, 1.1, 1.3):
                 load = share * float(storage.capacity(time))
+                if load >= 1 and time == np.inf:
+                    continue  # no projector of as many patterns as sites
                 rng = stream(seed, "storage", str(time), str(share))
                 run = storage.simulate_storage(rng, N, load, time)
                 points.append((time, run.load, run.mean, run.standard_error))

@@ -194,7 +194,7 @@ def test_a_simulation_is_named_by_its_seed(tables):
         ("plan --r 0.3 --N 100 --alpha 0", "--alpha must be a number in (0, 1)"),
         ("plan --r 0.3 --N 100 --exposure 0", "exposure must be a number in (0, 1]"),
         ("plan --r 0.3 --N 100 --stronger -1", "stronger must be a whole number"),
-        ("capacity --t -1", "t must be a finite number of at least 0"),
+        ("capacity --t -1", "t must be a number of at least 0, or inf"),
         ("capacity --t 30", "--t must be at most 20"),
         ("capacity --alpha -1", "alpha must be a finite number of at least 0"),
         ("capacity --temperature 1", "temperature must be a number in [0.01, 1)"),
