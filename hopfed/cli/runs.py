@@ -622,7 +622,7 @@ def report_command(
     from hopfed._lib.outputs import replacing
     from hopfed.report.page import page
     from hopfed.report.tables import load_complete
-    from hopfed.tables.many_files import files_of
+    from hopfed.tables.files import files_of
 
     row_files = tuple(file for given in row_files for file in files_of(given))
     if out_file is None:

@@ -211,7 +211,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
 
 def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Path, ...]:
     """Refuse an output that cannot be written, or would be an input; return all of the files."""
-    from hopfed.tables.many_files import files_of
+    from hopfed.tables.files import files_of
     from hopfed.tables.writers import check_ending
 
     every = tuple(file for given in files for file in files_of(given))

@@ -289,7 +289,7 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
 
 def _check_single(files: tuple[Path, ...]) -> None:
     """Refuse folders and patterns: their files may be owners, or parts of one table."""
-    from hopfed.tables.many_files import is_many
+    from hopfed.tables.files import is_many
 
     for path in files:
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
