@@ -221,7 +221,6 @@ def _arrays(config: Config, played: Played) -> Arrays:
         name: np.asarray(said.get(name, np.nan), dtype=float)
         for name in ("n_detected", "quality", "examples", "misfit")
     }
-    numbers["shown"] = np.asarray(said.get("shown", np.nan), dtype=float)
     numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in ("unconfirmed", "unsupported")}
     cut = {int(c): (was, now) for c, was, now in said.get("claims", ()) if now < was}
     numbers |= {
@@ -282,12 +281,6 @@ def remarks(arrays: Arrays) -> list[str]:
         lines.append(f"{doubtful} archetypes are withheld: too few clients support them ({names})")
     if few:
         lines.append(f"{few} archetypes are withheld: too few examples support them")
-    shown = float(arrays.get("shown", np.nan))
-    if not np.isnan(shown):
-        lines.append(
-            "the search is bounded: without the clients that show most, "
-            f"{int(shown)} of {int(arrays['n_detected'])} directions are left"
-        )
     found = int(arrays["archetypes/number"]) + doubtful + few
     lines += [
         f"client {c} supports {int(supports[c])} of the {found} archetypes found"

@@ -41,9 +41,9 @@ from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.client import checked, pack_patterns
 from hopfed.hopfield.encoding import MOST_EXAMPLES, lower, symmetric
+from hopfed.hopfield.liars.agreement import agreed
 from hopfed.hopfield.liars.claims import median_bound, suspects, wary
 from hopfed.hopfield.liars.impossible_messages import semidefinite
-from hopfed.hopfield.liars.leave_one_out import agreed, needed
 from hopfed.hopfield.memory.blending import Counted
 from hopfed.hopfield.memory.channel_fit import misfit, typical
 from hopfed.hopfield.memory.support import dual_directions
@@ -201,16 +201,15 @@ class PrivateFederation:
         total = state.get("sums", np.zeros(N * (N - 1) // 2))
         total = np.sum([total, *(r.counts for r in heard.values())], axis=0)
         state = {"mass": np.array(mass), "releases": np.array(releases), "sums": total}
-        found, need = None, np.zeros(0, dtype=bool)
+        found = None
         if releases:
-            found, need = self._recovered(state, heard, context.derive("recover"))
+            found = self._recovered(state, heard, context.derive("recover"))
         patterns, quality = np.zeros((0, N), np.int8), 0.0
         enough = shown = np.zeros(0, dtype=bool)
         alone = np.zeros((len(heard), 0))
         if found is not None:
             quality, enough = found.quality, found.exposures * mass >= self.support
             alone, shown = self._shown(found.patterns, list(heard.values()))
-            shown &= need
             patterns = found.patterns[enough & shown]
         state["memory/patterns"] = patterns
         down = {"patterns": pack_patterns(patterns), "quality": np.asarray(quality, np.float32)}
@@ -271,10 +270,8 @@ class PrivateFederation:
         chosen = 4 / np.pi * np.sqrt(N / 2)
         return alone, excess > max(self.level, chosen) * np.sqrt(spread[kept, 0].sum(axis=0))
 
-    def _recovered(
-        self, state: State, heard: Mapping[int, _Release], seed: int
-    ) -> tuple[Archetypes, np.ndarray]:
-        """Archetypes of the releases so far, and which (K,) clients cannot be explained without."""
+    def _recovered(self, state: State, heard: Mapping[int, _Release], seed: int) -> Archetypes:
+        """Archetypes of the releases so far."""
         N, mass = self.n_sites, float(state["mass"])
         noise = float(state["releases"]) * self.mechanism.variance
         pooled = PrivateOperator(N, mass, mass, symmetric(state["sums"], N, mass), noise=noise)
@@ -283,16 +280,15 @@ class PrivateFederation:
         among = list(parts.values()) if liars else []
         found = recover_private(pooled, seed=seed, alpha=self.alpha, parts=among)
         if not liars:
-            return found, np.ones(len(found), dtype=bool)
+            return found
 
-        def without(out: Sequence[int]) -> Archetypes:
-            others = [part for c, part in parts.items() if c not in out]
-            rest: PrivateOperator = sum(others[1:], others[0])
-            return recover_private(rest, seed=seed, alpha=self.alpha, parts=others)
+        def alone(clients: Sequence[int]) -> Archetypes:
+            some = [parts[c] for c in clients]
+            rest: PrivateOperator = sum(some[1:], some[0])
+            return recover_private(rest, seed=seed, alpha=self.alpha, parts=some)
 
         counted = Counted(*private_spectrum(pooled, self.alpha), {})
-        found = agreed(found, counted, parts, liars, self.level, without)
-        return found, needed(found.patterns, counted, parts, liars, self.level)
+        return agreed(found, counted, parts, liars, self.level, alone)
 
     def _operator(self, release: _Release) -> PrivateOperator:
         """Return a release as an operator."""

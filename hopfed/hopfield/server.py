@@ -23,10 +23,10 @@ from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.client import pack_patterns
 from hopfed.hopfield.grouped import clients_as_groups, joined, projected
+from hopfed.hopfield.liars.agreement import agreed
 from hopfed.hopfield.liars.claims import bounded
-from hopfed.hopfield.liars.leave_one_out import LEFT_OUT, agreed, needed, searched
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
-from hopfed.hopfield.memory.channel_fit import misfits, typical
+from hopfed.hopfield.memory.channel_fit import misfits, shares, typical
 from hopfed.hopfield.memory.corrected import corrected
 from hopfed.hopfield.memory.evidence import Evidence
 from hopfed.hopfield.memory.remembered import Remembered
@@ -152,20 +152,16 @@ def remember(
     """Factor the spectrum, and bring the remembered archetypes up to date."""
     memory, rank = _memory(method, state), counted.rank
     seed = context.derive("factorize")
-    liars = method.suspects(len(operators_of(state)))
-    heard = operators_of(state) if liars else {}
-    operators = {c: method.encoding.decode(m) for c, m in heard.items()}
-    shown, most = searched(counted, operators, _weights(state), liars)
-    search = replace(method.search or Search(), most=most * EFFORT)
-    method = replace(method, search=search)
     found = _factored(method, memory, counted, groups, seed)
-    if liars and method.robust.kind == "mean":
+    if (liars := method.suspects(len(operators_of(state)))) and method.robust.kind == "mean":
+        heard = operators_of(state)
+        operators = {c: method.encoding.decode(m) for c, m in heard.items()}
 
-        def without(out: Sequence[int]) -> Archetypes:
-            others = {c: op for c, op in operators.items() if c not in out}
-            return _factored(method, memory, *_alone(method, state, others), seed)
+        def alone(clients: Sequence[int]) -> Archetypes:
+            part = {c: operators[c] for c in clients}
+            return _factored(method, memory, *_alone(method, state, part), seed)
 
-        found = agreed(found, counted, operators, liars, method.level, without, LEFT_OUT * most)
+        found = agreed(found, counted, operators, liars, method.level, alone)
     matches, sure = found.matches, found.expected_overlaps
     if method.memory == "separate":
         memory = memory.renew(found.patterns, sure, matches)
@@ -185,8 +181,6 @@ def remember(
     if not method.votes:
         state = closed(method, state, memory)
     metrics = {"archetypes": len(memory), "explained": found.explained, "misfit": typical(fit)}
-    if most < np.inf:
-        metrics["shown"] = shown
     return state, metrics | withheld(method, memory) | spoken
 
 
@@ -197,12 +191,16 @@ def _factored(
     groups: Groups | None,
     seed: int,
 ) -> Archetypes:
+    search = method.search
+    if method.liars > 0:  # one that lies can bring many directions
+        most = EFFORT * max(counted.rank.n_detected, 1)
+        search = replace(search or Search(), most=most)
     return factorize(
         counted.spectrum,
         counted.rank,
         groups=groups,
         method=method.factoriser,
-        search=method.search,
+        search=search,
         known=memory.patterns,
         sure=memory.sure,
         seed=seed,
@@ -263,16 +261,16 @@ def _confirmed(
 
     own = np.ones(len(memory), dtype=bool)
     memory = righted(memory, own)
+    quality = float(state.get("quality", 1.0))
     if liars:
-        named = dict(zip(heard, operators, strict=True))
-        own = needed(memory.patterns, counted, named, liars, method.level)
+        each_held = [op.n_examples * shares(op, memory.patterns) for op in operators]
+        own = np.sort(each_held, axis=0)[:-liars].sum(axis=0) >= FEWEST * quality**2
     # Beside what nobody needs, an archetype may have no direction of its own.
     noise = [counted.variances.get(c, counted.rank.variance) for c in heard]
     careful = method.liars > 0
     support = Support.of(operators, memory.patterns[own], each, noise, careful)
     shown, held = own.copy(), np.zeros(len(memory))
     shown[own] = support.scores() > method.level
-    quality = float(state.get("quality", 1.0))
     held[own] = support.behind(quality)
     if liars:
         others = support.behind(quality, liars) >= FEWEST

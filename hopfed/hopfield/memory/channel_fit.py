@@ -90,10 +90,7 @@ def misfit(
     >>> found[0] < 1 < found[1]
     True
     """
-    chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
-    basis = np.zeros((operator.n_sites, len(chosen)))
-    basis[chosen, np.arange(len(chosen))] = 1.0
-    C = np.asarray(operator.matmat(basis), np.float64)[chosen]
+    chosen, C = _looked_at(operator)
     xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
     weights = _weights(C, xi)
     left = (C - (xi.T * weights) @ xi) ** 2 / ((1 - np.minimum(C**2, 1 - 1 / M)) / M + variance)
@@ -106,6 +103,20 @@ def misfit(
         far = (m - expected) ** 2 * M / (1 - np.minimum(m**2, 1 - 1 / M))
         ratios.append(far.mean() / _most(N))
     return float(max(ratios))
+
+
+def shares(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
+    """Weights (K,) by which patterns (K, N) together explain an operator best, none below 0."""
+    chosen, C = _looked_at(operator)
+    return _weights(C, patterns[:, chosen].astype(np.float64))
+
+
+def _looked_at(operator: HebbianOperator) -> tuple[np.ndarray, np.ndarray]:
+    """Columns that are looked at, and the second moment of these."""
+    chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
+    basis = np.zeros((operator.n_sites, len(chosen)))
+    basis[chosen, np.arange(len(chosen))] = 1.0
+    return chosen, np.asarray(operator.matmat(basis), np.float64)[chosen]
 
 
 def _most(number: float) -> float:
