@@ -39,28 +39,6 @@ def usable(
     First those messages are left out that fail alone, which halving finds, unless all do. If the
     others still fail together, one is left out without which they succeed. Where there is none,
     the error is our own.
-
-    Parameters
-    ----------
-    answer : step of the server, a function of the messages without side effects.
-    messages : by client.
-
-    Returns
-    -------
-    The messages answered, the answer, and by client what went wrong with the others.
-
-    Raises
-    ------
-    Exception : what `answer` raises, if neither choice of senders makes it succeed.
-
-    Examples
-    --------
-    >>> def mean(messages):
-    ...     total = sum(1 / int(m["x"]) for m in messages.values())
-    ...     return {"mean": total / len(messages)}, {}, {}
-    >>> heard, (state, _, _), culprits = usable(mean, {c: {"x": c - 1} for c in range(4)})
-    >>> list(heard), round(state["mean"], 3), culprits
-    ([0, 2, 3], 0.167, {1: ZeroDivisionError('division by zero')})
     """
     first = _attempt(answer, messages)
     if not isinstance(first, Exception):

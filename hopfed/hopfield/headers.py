@@ -47,13 +47,7 @@ KINDS: dict[str, Spec] = {
 
 @dataclass(frozen=True)
 class Headers:
-    """The question for digests of the names of columns, as the method of a federation of its own.
-
-    Examples
-    --------
-    >>> Headers().exchanges
-    1
-    """
+    """The question for digests of the names of columns, as the method of a federation of its own."""
 
     exchanges = 1
 
@@ -90,18 +84,7 @@ class Introduced:
 
 
 def digest_of(names: Sequence[str], run: str) -> np.ndarray:
-    """SHA-256 of names in their order, (32,) uint8.
-
-    Parameters
-    ----------
-    run : name of the federation.
-
-    Examples
-    --------
-    >>> one, other = digest_of(["a", "bc"], "run"), digest_of(["ab", "c"], "run")
-    >>> one.shape, (one == other).all().item()
-    ((32,), False)
-    """
+    """SHA-256 of names in their order, (32,) uint8."""
     found = hashlib.sha256()
     for word in (run, *names):
         letters = word.encode("utf-8", "surrogatepass")
@@ -110,34 +93,14 @@ def digest_of(names: Sequence[str], run: str) -> np.ndarray:
 
 
 def told_names(names: Sequence[str]) -> Message:
-    """Names as a message.
-
-    Examples
-    --------
-    >>> told_names(["tea", "ä"])["lengths"].tolist()
-    [3, 2]
-    """
+    """Names as a message."""
     words = [name.encode("utf-8", "surrogatepass") for name in names]
     lengths = np.array([len(word) for word in words], np.uint16)
     return {"lengths": lengths, "letters": np.frombuffer(b"".join(words), np.uint8)}
 
 
 def read_names(told: Message, most: int = MOST) -> tuple[str, ...]:
-    """Undo `told_names`, whatever was sent.
-
-    Parameters
-    ----------
-    most : names that there may be.
-
-    Raises
-    ------
-    DataError : no names, too many, or one that occurs twice.
-
-    Examples
-    --------
-    >>> read_names(told_names(["tea", "ä"]))
-    ('tea', 'ä')
-    """
+    """Undo `told_names`, whatever was sent."""
     wrong = malformed(told, KINDS["names"])
     lengths = told["lengths"].astype(np.int64) if wrong is None else np.zeros(0, np.int64)
     if wrong is None and len(lengths) > most:
@@ -160,12 +123,7 @@ def read_names(told: Message, most: int = MOST) -> tuple[str, ...]:
 
 
 def kind_of(told: Message) -> str:
-    """Say which of KINDS a message is; "" of an empty one.
-
-    Raises
-    ------
-    DataError : it is none of them.
-    """
+    """Say which of KINDS a message is; "" of an empty one."""
     if not told:
         return ""
     for kind, spec in KINDS.items():
@@ -182,35 +140,7 @@ def kind_of(told: Message) -> str:
 def places_of(
     own: Sequence[str], width: int, told: Message, run: str, gaps: bool = False
 ) -> np.ndarray | None:
-    """Where the columns of a federation are among one's own; None where both are in one order.
-
-    Parameters
-    ----------
-    own : names of one's columns; none where they have none.
-    width : number of them.
-    told : what the server says of its columns.
-    run : name of the federation.
-    gaps : whether columns of the federation may be absent, a third of them at most, where it told
-        their names.
-
-    Returns
-    -------
-    (N,) numbers of columns of one's own, -1 for those that are absent.
-
-    Raises
-    ------
-    OtherColumnsError : they are others.
-    DataError : the server says nothing that can be read.
-
-    Examples
-    --------
-    >>> places_of(["b", "a"], 2, told_names(["a", "b"]), "run")
-    array([1, 0])
-    >>> places_of(["b", "c"], 2, told_names(["a", "b"]), "run")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.OtherColumnsError: my table lacks 'a' of the federation, and has 'c' beside
-    """
+    """Where the columns of a federation are among one's own; None where both are in one order."""
     kind = kind_of(told)
     if kind == "names":
         return _by_names(own, width, read_names(told, 2 * width), gaps)
@@ -289,25 +219,6 @@ def settled(
     Names in sorted order fit all whose names are the same, in whatever order, also those who come
     later. The order of files fits those who have the same names in that order, and all who have
     none: it is taken only where these are more than may lie, since it keeps other orders out.
-
-    Parameters
-    ----------
-    heard : what clients answered to `Headers`; no digests of those without names.
-    fewest : clients that have to fit; 0 for more than half of those heard.
-    suspects : clients that may lie: so many of those without names do not count.
-    last : whether nobody else will be heard. Where too few fit, all without names count then.
-
-    Examples
-    --------
-    >>> def said(names):
-    ...     return Introduced(tuple(names), "run").client_step({}, {}, None)[1]
-    >>> found = settled({0: said("ab"), 1: said("ba"), 2: said("ac")})
-    >>> found.kind, found.kept
-    ('sorted', (0, 1))
-    >>> settled({0: said("ab"), 1: said("ab"), 2: said("")}).kind, settled({0: said("")}).kind
-    ('ordered', '')
-    >>> settled({0: said("ab"), 1: said("ab"), 2: said("")}, suspects=1).kind
-    'sorted'
     """
     told = {c: (bytes(m["sorted"]), bytes(m["ordered"])) for c, m in heard.items()}
     named = {c: pair for c, pair in told.items() if pair[0]}

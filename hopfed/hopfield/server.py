@@ -326,12 +326,7 @@ def client_weights(
 
 
 def broadcast(method: HopfieldSettings, state: State, silent: bool = False) -> Message:
-    """What the server says it remembers, as bits: archetypes confirmed by enough examples.
-
-    Parameters
-    ----------
-    silent : whether some examples have not voted, or not yet: they may stand behind a pattern, too.
-    """
+    """What the server says it remembers, as bits: archetypes confirmed by enough examples."""
     memory = _memory(method, state)
     told = told_of(method, memory, _behind(memory, silent))
     quality = np.asarray(state.get("quality", 1.0), dtype=np.float32)

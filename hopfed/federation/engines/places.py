@@ -42,15 +42,6 @@ class HeldStates:
     Parameters
     ----------
     most : bytes to hold.
-
-    Examples
-    --------
-    >>> held = HeldStates(most=10**6)
-    >>> there = held.put("worker 1", 3, {"w": np.zeros(10_000)})
-    >>> held.take("worker 2", there) is None, len(held.take("worker 1", there)["w"])
-    (True, 10000)
-    >>> held.take("worker 1", there) is None
-    True
     """
 
     def __init__(self, most: int = MOST):
@@ -91,20 +82,7 @@ class HeldStates:
 
 
 class Places:
-    """Who has the last state of which client, as seen by whoever drives a federation.
-
-    Examples
-    --------
-    >>> from hopfed.federation.contract import Context
-    >>> state = {"w": np.zeros(10_000)}
-    >>> places = Places()
-    >>> places.note("worker 1", HeldStates().put("worker 1", 0, state))
-    >>> call = Call(state, {}, Context(seed=0, round=1, exchange=0, client=0))
-    >>> places.of([call], {"worker 1": 1})
-    'worker 1'
-    >>> places.of([call], {"worker 1": 0}) is None
-    True
-    """
+    """Who has the last state of which client, as seen by whoever drives a federation."""
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[str, There]] = {}

@@ -16,17 +16,6 @@ class Sparing:
     ----------
     say : is told them.
     most : lines, with the one that says that no more follow.
-
-    Examples
-    --------
-    >>> sparing = Sparing(print, most=3)
-    >>> for t in range(5):
-    ...     sparing(f"round {t}: not answered: no rows", "no rows")
-    round 0: not answered: no rows
-    >>> for t in range(5):
-    ...     sparing(f"round {t}")
-    round 0
-    that was line 3 of what the server made this client say: no more follow
     """
 
     say: Callable[[str], object]

@@ -77,12 +77,7 @@ class Node:
             return write_reply(Reply(fault=Fault.RAISED, reason=reason))
 
     def answer(self, data: bytes) -> Reply:
-        """Answer a question.
-
-        Raises
-        ------
-        RunFileError : what `watch` keeps for the owner cannot be written; nothing else is raised.
-        """
+        """Answer a question."""
         try:
             request = read_request(data)
         except Exception as error:  # whatever was sent

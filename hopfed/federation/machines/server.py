@@ -203,12 +203,7 @@ class Server:
         return sorted(self._streams)
 
     def wait(self, minimum: int, seconds: float) -> None:
-        """Wait until `minimum` clients are there.
-
-        Raises
-        ------
-        HopfedError : they are not, after that time.
-        """
+        """Wait until `minimum` clients are there."""
         deadline = time.monotonic() + seconds
         while len(there := self.online()) < minimum:
             if time.monotonic() > deadline:

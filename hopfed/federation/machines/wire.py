@@ -176,14 +176,7 @@ def _typed(record: Mapping[str, Any], name: str, kind: Any, most: int | None = N
 
 
 def parts(message: bytes) -> Iterator[bytes]:
-    """A message as the parts of a stream: its length, then pieces of it.
-
-    Examples
-    --------
-    >>> gathered = Gathered(limit=10)
-    >>> [gathered.add(part) for part in parts(b"abc")]
-    [None, b'abc']
-    """
+    """A message as the parts of a stream: its length, then pieces of it."""
     yield len(message).to_bytes(8, "little")
     for start in range(0, len(message), PART):
         yield message[start : start + PART]
@@ -203,12 +196,7 @@ class Gathered:
     _held: bytearray = field(default_factory=bytearray, repr=False)
 
     def add(self, part: bytes) -> bytes | None:
-        """Take a part; the message, where it is whole.
-
-        Raises
-        ------
-        DataError : it is longer than it may be, or than it was said to be.
-        """
+        """Take a part; the message, where it is whole."""
         if self._length < 0:
             self._length = int.from_bytes(part, "little") if len(part) == 8 else -1
             if not 0 < self._length <= self.limit:

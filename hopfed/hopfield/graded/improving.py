@@ -35,17 +35,7 @@ Step = tuple[UnderWay, Fit, Message]
 def hear_sums(
     method: GradedSettings, memory: Memory, now: UnderWay, messages: Messages, last: bool
 ) -> tuple[Memory, UnderWay, bool]:
-    """Take a step of expectation maximisation; after those of a trial, judge it.
-
-    Parameters
-    ----------
-    last : whether nothing can be asked in this round any more.
-    method, memory, now, messages : as they are.
-
-    Returns
-    -------
-    what is remembered, what is under way, and whether these steps are over.
-    """
+    """Take a step of expectation maximisation; after those of a trial, judge it."""
     sums = now.collect(messages, method)
     prior, total, _ = pooled(memory, now.parent, sums, now.clients, now.prior)
     fit = Fit(now.asked, sums, prior, prior.evidence(now.asked, sums))
@@ -63,13 +53,7 @@ def hear_sums(
 def _judged(
     method: GradedSettings, memory: Memory, now: UnderWay, step: Step, last: bool
 ) -> tuple[Memory, UnderWay, bool]:
-    """Say whether a trial goes on, failed, or replaces the fit.
-
-    Parameters
-    ----------
-    step : what comes after it, what it found, and what each client said of that.
-    method, memory, now, last : as in `hear_sums`.
-    """
+    """Say whether a trial goes on, failed, or replaces the fit."""
     following, fit, parts = step
     gained = _gained(method, memory, now, fit)
     more = gained - now.margin  # than after the step before

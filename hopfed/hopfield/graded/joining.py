@@ -29,11 +29,6 @@ def proposals(memory: Memory, now: UnderWay, support: float) -> list[tuple[np.nd
     """Joins worth a trial, each as the numbers (K,) that classes get, and what sums say it gains.
 
     All at once that the sums are for; failing that, the one that they are most for.
-
-    Parameters
-    ----------
-    support : rows below which a class is left alone: it will be dropped.
-    memory, now : as they are.
     """
     fit = now.best
     prior, total, _ = pooled(memory, now.fit_parent, fit.sums, now.clients, now.prior)
@@ -54,12 +49,7 @@ def proposals(memory: Memory, now: UnderWay, support: float) -> list[tuple[np.nd
 
 
 def _chain(prior: Prior, sums: ClassSums, doubt: float) -> list[tuple[np.ndarray, float]]:
-    """The best join, the best two, and so on, as long as the sums are for them.
-
-    Parameters
-    ----------
-    doubt : nats by which the sums may be against the first.
-    """
+    """The best join, the best two, and so on, as long as the sums are for them."""
     into, found = np.arange(sums.counts.shape[1]), list[tuple[np.ndarray, float]]()
     while (K := sums.counts.shape[1]) > 1:
         classes = Mixture(np.zeros((K, 0)), np.ones((1, K)) / K)
@@ -115,11 +105,6 @@ def unsure(fit: Fit, total: ClassSums) -> float:
     """Nats, at most, by which sums make too much of all joins together.
 
     It is the entropy of the classes of all rows: what their likelihood holds beside the sums.
-
-    Parameters
-    ----------
-    fit : of the rows of a round.
-    total : sums over these and what is remembered.
     """
     entropy = fit.sums.log_likelihood - _sure(fit.classes, fit.sums)
     return max(entropy, 0.0) * _times(total, fit.sums)

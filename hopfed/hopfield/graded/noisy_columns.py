@@ -29,13 +29,6 @@ class Present:
     Attributes
     ----------
     columns : (L, N) whether each owner has each.
-
-    Examples
-    --------
-    >>> seen = np.array([[5, 0, 3, 2], [1, 0, 2, 2]])
-    >>> said = [{"seen": seen, "signed": seen}, {"seen": seen + 1, "signed": seen}]
-    >>> Present.of(said).columns.astype(int).tolist()
-    [[1, 0, 1, 1], [1, 1, 1, 1]]
     """
 
     columns: np.ndarray
@@ -62,16 +55,7 @@ class Present:
     def filled(
         self, name: str, each: np.ndarray, counts: np.ndarray, weights: np.ndarray, cut: int
     ) -> np.ndarray:
-        """What owners said, and for what they lack what others said, class by class.
-
-        Parameters
-        ----------
-        name : "signed" or "seen", whose arrays are (L, K, N), or "pairs" of one class, (L, P).
-        each : the arrays of all owners, over their rows.
-        counts : (L, K), or (L,) of one class: parts of their rows in each class.
-        weights : (L,) of the owners.
-        cut : owners that may lie, of whom as many at either end do not stand for others.
-        """
+        """What owners said, and for what they lack what others said, class by class."""
         if self.all:
             return each
         has = self.pairs if name == "pairs" else self.columns[:, None]
@@ -81,12 +65,7 @@ class Present:
         return np.asarray(np.where(has, each, rows * rates))
 
     def noise(self, rows: np.ndarray, weights: np.ndarray) -> float:
-        """Variance of a pooled sum whose noise is 1 at each owner, the mean over columns.
-
-        Parameters
-        ----------
-        rows, weights : (L,) of the owners: what they say is divided by the former, and weighed.
-        """
+        """Variance of a pooled sum whose noise is 1 at each owner, the mean over columns."""
         each = (weights / rows) ** 2
         if self.all:
             return float(each.sum())
@@ -104,15 +83,6 @@ class Present:
         the other pairs. A pair counts for nothing where half of the owners who have both columns
         may lie. Of three owners or fewer even one is believed: where each of three lacks another
         third of the columns, one alone has most pairs.
-
-        Parameters
-        ----------
-        weights : (L,) of the owners.
-        cut : owners that may lie.
-
-        Returns
-        -------
-        (N, N), for pairs: what is on the diagonal means nothing.
         """
         held, number = self._both(weights), self._both(np.ones(len(weights)))
         most = np.median(held[np.triu_indices(len(held), 1)])
@@ -122,17 +92,7 @@ class Present:
     def thinner(
         self, rows: np.ndarray, weights: np.ndarray, believed: np.ndarray
     ) -> tuple[float, float]:
-        """How much more products of two columns vary than if all owners had all, by noise and rows.
-
-        Parameters
-        ----------
-        rows, weights : as for `noise`.
-        believed : (N, N) how much counts what is said of them.
-
-        Returns
-        -------
-        Factors of the two variances: of the column whose pairs have the most.
-        """
+        """How much more products of two columns vary than if all owners had all, by noise and rows."""
         if self.all:
             return 1.0, 1.0
         held, each, whole = self._both(weights), (weights / rows) ** 2, weights.sum()

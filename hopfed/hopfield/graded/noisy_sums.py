@@ -126,16 +126,7 @@ class Residuals:
     def of(
         cls, one: NoisySums, pairs: np.ndarray, noise: float, thin: float = 1.0, most: int = 1
     ) -> list[Residuals]:
-        """Look at one class: the direction along which it varies most, then others above the edge.
-
-        Parameters
-        ----------
-        one : its sums.
-        pairs : (N (N - 1) / 2,) its products of two columns.
-        noise : standard deviation of the noise on these.
-        thin : how much more they vary by rows, where not all owners have both columns.
-        most : directions at most.
-        """
+        """Look at one class: the direction along which it varies most, then others above the edge."""
         N, n = one.signed.shape[1], float(one.rows[0])
         i, j = np.triu_indices(N, 1)
         mean = one.signed[0] / n  # over all rows: to divide by those that have it adds noise

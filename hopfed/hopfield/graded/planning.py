@@ -22,11 +22,6 @@ def planned(method: GradedSettings, memory: Memory, now: UnderWay, left: int) ->
     2. A look, where exchanges are left for it and a trial: products, then sides.
     3. A join that the sums are not for, but by less than a fit may gain.
     4. Further steps of the fit, until they change nothing.
-
-    Parameters
-    ----------
-    left : exchanges of the round.
-    method, memory, now : as they are; `now` holds a fit, and no trial.
     """
     if left == 0:
         return replace(now, quiet=True)

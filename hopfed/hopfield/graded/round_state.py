@@ -114,13 +114,7 @@ class UnderWay:
         return replace(self.asking(classes, parent), trial=trial, steps=0, margin=-np.inf)
 
     def only(self, heard: np.ndarray, method: GradedSettings) -> UnderWay:
-        """Take out who fell silent: nothing that it said counts, as if it had not been there.
-
-        Parameters
-        ----------
-        heard : the clients that answered, one at least.
-        method : how answers are brought together.
-        """
+        """Take out who fell silent: nothing that it said counts, as if it had not been there."""
         at = np.flatnonzero(np.isin(self.clients, heard))
         if len(at) == len(self.clients) or len(at) == 0:
             return self

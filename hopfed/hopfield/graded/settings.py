@@ -34,12 +34,6 @@ class GradedSettings:
     Raises
     ------
     ArgumentError : a setting outside of its range.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.batches import Elsewhere
-    >>> GradedSettings(Elsewhere(), 100, steps=1, looks=1, products=2).exchanges
-    5
     """
 
     source: Source

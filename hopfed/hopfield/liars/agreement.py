@@ -30,16 +30,7 @@ def agreed(
     level: float,
     factored: Callable[[Sequence[int]], Archetypes],
 ) -> Archetypes:
-    """Return `found`, or archetypes that explain all clients but some better than noise does.
-
-    Parameters
-    ----------
-    found, counted : archetypes and spectrum of all clients.
-    operators : of the clients.
-    liars : clients that may lie together.
-    level : standard deviations by which other archetypes must be better.
-    factored : archetypes of some clients.
-    """
+    """Return `found`, or archetypes that explain all clients but some better than noise does."""
     clients, K = list(operators), counted.rank.n_detected
     kept = len(clients) - liars
     if liars == 0 or kept < 2 or K == 0:

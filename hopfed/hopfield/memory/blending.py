@@ -133,11 +133,6 @@ class Blended:
         The clients' own operators tell how noisy each of them is. Where that is unequal the count
         is made again under its law, of the vectors at hand: one common variance lets a noisy
         client's examples pass for archetypes.
-
-        Parameters
-        ----------
-        most : eigenvectors to begin with; more are computed if there is signal in all of them.
-            Of a noisy client's examples a common variance may count hundreds.
         """
         found: list[RankEstimate] = []
 
@@ -189,12 +184,6 @@ def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
     """``v_k^T C v_k`` for the columns of `vectors`, (K,).
 
     Factors leave out noise; what their trace lacks is spread over all directions.
-
-    Examples
-    --------
-    >>> op = FactorOperator.from_examples(np.array([[1, 1], [1, -1], [1, 1]]))
-    >>> along(op, np.array([[1.0], [1.0]]) / np.sqrt(2)).round(3).tolist()
-    [1.333]
     """
     missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
     return (vectors * operator.matmat(vectors)).sum(axis=0) + missing
@@ -208,14 +197,7 @@ def _cut(spectrum: Spectrum, k: int) -> Spectrum:
 def with_spikes(
     operator: HebbianOperator, patterns: np.ndarray, strength: float
 ) -> HebbianOperator:
-    """Return the operator whose ``C`` is larger by ``strength * sum_k xi_k xi_k^T``.
-
-    Examples
-    --------
-    >>> op = FactorOperator.from_examples(np.array([[1, -1], [1, 1]]))
-    >>> with_spikes(op, np.array([[1, 1]]), 0.5).matmat(np.eye(2)).tolist()
-    [[1.5, 0.5], [0.5, 1.5]]
-    """
+    """Return the operator whose ``C`` is larger by ``strength * sum_k xi_k xi_k^T``."""
     mass = operator.mass * strength
     xi = patterns.astype(np.float64)
     if isinstance(operator, DenseOperator):

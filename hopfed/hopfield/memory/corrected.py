@@ -26,22 +26,7 @@ def corrected(
     liars: int,
     level: float,
 ) -> np.ndarray:
-    """Turn those sites of the patterns, int8 (K, N), that the operators contradict.
-
-    Parameters
-    ----------
-    operators, weights : of the clients, and their weight per example.
-    liars : clients left out at either end, at every site of every pattern.
-    level : standard deviations that are a contradiction.
-
-    Examples
-    --------
-    >>> from hopfed.spectral.operators import DenseOperator
-    >>> true, lie = np.ones((1, 4)), np.array([[1, 1, 1, -1]])
-    >>> three = [DenseOperator.from_examples(np.repeat(x, 50, axis=0)) for x in (true, lie, true)]
-    >>> corrected(lie.astype(np.int8), three, [1.0] * 3, liars=1, level=3.0).tolist()
-    [[1, 1, 1, 1]]
-    """
+    """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
     L, cut = len(operators), min(liars, (len(operators) - 1) // 2)
     if cut <= 0 or len(patterns) == 0:
         return patterns

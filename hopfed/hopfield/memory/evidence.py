@@ -91,13 +91,7 @@ class Evidence:
         return Evidence(self.encoding, pooled, sums, *atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
-        """Law of the noise, from what each client's trace holds along the leading eigenvectors.
-
-        Parameters
-        ----------
-        captured : client -> (K,) ``v_k^T C_c v_k``; clients it leaves out are taken for the mean
-            of the others. None when not known.
-        """
+        """Law of the noise, from what each client's trace holds along the leading eigenvectors."""
         total = self.counts.sum()
         gains = self.weights * total / float(self.counts @ self.weights)
         known = None

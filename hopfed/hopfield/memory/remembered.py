@@ -114,14 +114,7 @@ class Remembered:
         return np.where(self.voters > 0, self.voters, self.held)
 
     def renew(self, patterns: np.ndarray, sure: np.ndarray, matches: np.ndarray) -> Remembered:
-        """Take over what became of the patterns in the evidence, where that is surer.
-
-        Parameters
-        ----------
-        patterns, sure : (C, N) and (C,), found in the evidence.
-        matches : (K,) row there of what each remembered pattern has become, -1 for none. Of
-            several that have become one the surest stays, with the votes of all.
-        """
+        """Take over what became of the patterns in the evidence, where that is surer."""
         memory, keep = self, np.ones(len(self), dtype=bool)
         renewed: dict[int, int] = {}  # row -> the pattern that it renews
         for k in np.argsort(-self.sure, kind="stable"):
@@ -140,10 +133,6 @@ class Remembered:
 
         The signs of few votes are not quite as good as the normal law has it, and two are no better
         than one: they tie. A site on which the votes are even keeps its sign.
-
-        Parameters
-        ----------
-        quality : r of the examples.
         """
         sums, voters = self.votes + votes.sums, self.voters + votes.voters
         squares = self.squares + votes.squares
@@ -203,12 +192,6 @@ def _turned(pattern: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 
 def _worth(sure: np.ndarray) -> np.ndarray:
-    """Overlap that evidence must promise to take the place of votes that promise `sure`.
-
-    Examples
-    --------
-    >>> _worth(expected_overlap(np.array([0.5]))) == expected_overlap(np.array([2 / 3]))
-    array([ True])
-    """
+    """Overlap that evidence must promise to take the place of votes that promise `sure`."""
     ratio = WORTH * erfinv(np.minimum(sure, 1 - 1e-15)) ** 2  # gamma / (1 - gamma) / 2
     return np.asarray(erf(np.sqrt(ratio)))

@@ -19,13 +19,7 @@ from hopfed.spectral.operators import HebbianOperator
 
 
 def dual_directions(patterns: np.ndarray) -> np.ndarray:
-    """Unit vectors (N, K), each the part of a pattern that is orthogonal to all the others.
-
-    Examples
-    --------
-    >>> dual_directions(np.array([[1, 1, 1, 1], [1, 1, 1, -1]])).T.round(2).tolist()
-    [[0.29, 0.29, 0.29, 0.87], [0.29, 0.29, 0.29, -0.87]]
-    """
+    """Unit vectors (N, K), each the part of a pattern that is orthogonal to all the others."""
     # The pseudo-inverse by way of the K x K overlaps: patterns have many more sites than there are.
     xi = patterns.astype(np.float64)
     dual = xi.T @ pinvh(xi @ xi.T) if len(xi) else xi.T
@@ -37,11 +31,6 @@ def random_groups(clients: int, groups: int, secret: int, t: int) -> list[np.nda
 
     Under a `secret` that only the server has: a client that knew its group, or those of others,
     could choose whom to lie with.
-
-    Examples
-    --------
-    >>> [len(g) for g in random_groups(5, 3, secret=7, t=0)]
-    [2, 2, 1]
     """
     order = stream(int(secret), "groups of clients", t).permutation(clients)
     return np.array_split(order, min(groups, clients))
@@ -79,12 +68,7 @@ class Support:
         variances: Sequence[float],
         careful: bool = False,
     ) -> Support:
-        """Measure the support that `operators`, one for each client, give to `patterns` (K, N).
-
-        Parameters
-        ----------
-        careful : measure `rest`, too.
-        """
+        """Measure the support that `operators`, one for each client, give to `patterns` (K, N)."""
         d = dual_directions(patterns)
         held, noise = np.zeros((len(operators), len(patterns))), np.asarray(variances, float)
         for c, op in enumerate(operators):
@@ -117,10 +101,6 @@ class Support:
         An archetype that only so many clients show, or that so many made up, has no score left.
         What a client holds along a pattern is compared with what it holds along any direction:
         data that are not archetypes and noise hold something everywhere.
-
-        Parameters
-        ----------
-        liars : number of clients left out, for every pattern those that say most for it.
         """
         noise = self.rest[:, None]
         mass = (self.weights * self.examples)[:, None]
@@ -151,11 +131,6 @@ class Support:
         """Weighted examples (K,) of each pattern, but those of its strongest supporters.
 
         A share w of examples of quality r adds ``w r^2 (xi . d)^2`` to what an operator holds.
-
-        Parameters
-        ----------
-        quality : r.
-        liars : number of clients left out, for every pattern those with the most.
         """
         share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
         each = np.clip(share, 0.0, 1.0) * (self.weights * self.examples)[:, None]
@@ -165,10 +140,6 @@ class Support:
         """Share of the `groups` of clients, index arrays, that support each pattern: (K,).
 
         An archetype shows wherever it is exposed; a spike that a few clients put in, in few.
-
-        Parameters
-        ----------
-        level : standard score from which a group supports a pattern.
         """
         return np.mean([self.scores(np.asarray(g)) > level for g in groups], axis=0)
 

@@ -48,30 +48,7 @@ class Votes:
         shape: tuple[int, int],
         liars: int = 0,
     ) -> Votes:
-        """Add up what clients say, each example having one vote.
-
-        Parameters
-        ----------
-        messages : client -> its `votes` (K, N) and `voters` (K,). A sum larger than its number of
-            voters is cut to it, voters beyond the client's `examples` are scaled to them, and one
-            who claims fewer than none is not heard.
-        weights : client -> weight per example.
-        shape : (K, N).
-        liars : clients left out at either end, at every site of every pattern; what the others
-            say counts for all.
-
-        Examples
-        --------
-        >>> said = {"votes": np.array([[9, -2]]), "voters": np.array([3])}
-        >>> Votes.gather({0: said}, {0: 0.5}, {0: 4}, (1, 2)).sums.tolist()
-        [[1.5, -1.0]]
-        >>> Votes.gather({0: said}, {0: 0.5}, {0: 2}, (1, 2)).voters.tolist()
-        [1.0]
-        >>> lie = {"votes": np.array([[-3, 3]]), "voters": np.array([3])}
-        >>> everyone = dict.fromkeys(range(3), 1.0), dict.fromkeys(range(3), 4)
-        >>> Votes.gather({0: said, 1: lie, 2: said}, *everyone, (1, 2), liars=1).sums.tolist()
-        [[9.0, -6.0]]
-        """
+        """Add up what clients say, each example having one vote."""
         total, spoken = cls.none(*shape), []
         for c, message in messages.items():
             voters = message["voters"].astype(np.float64)
@@ -118,16 +95,6 @@ def told_apart(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
     An example is nearer to a given other pattern with the probability ``erfc(x / 2) / 2`` for
     either sign, x the overlap with its own in units of ``1 / sqrt(N)``; K times that bounds the
     share that goes astray.
-
-    Parameters
-    ----------
-    sure : (K,) overlap of each pattern with its archetype.
-    quality : r.
-
-    Examples
-    --------
-    >>> told_apart(np.array([1.0, 0.5]), 0.2, 400)
-    array([ True, False])
     """
     x = quality * sure * np.sqrt(n_sites)
     return np.asarray(len(sure) * erfc(x / 2) <= ASTRAY)

@@ -65,11 +65,6 @@ class Terms:
     rounds : number of parts that the rows are dealt out over.
     units : of the budget, which questions about classes may spend one after the other; 0 spends all
         of it on one operator.
-
-    Examples
-    --------
-    >>> Terms(1, 1e-5, 2) == Terms(1.0, 1e-5, 2), Terms(1.0, 1e-5, 2) == Terms(1 - 1e-9, 1e-5, 2)
-    (True, False)
     """
 
     epsilon: float
@@ -147,12 +142,7 @@ class Ledger:
         require_no_lost_link(self.folder)
 
     def terms(self, rows: Rows) -> Terms | None:
-        """Terms on which these rows (M, N) were released, as this data set; None if they were not.
-
-        Raises
-        ------
-        LocalError : a ledger or a secret that is not whole.
-        """
+        """Terms on which these rows (M, N) were released, as this data set; None if they were not."""
         if not self._ledger.exists():
             return None
         secret, held = self._read()
@@ -160,17 +150,7 @@ class Ledger:
         return next((r.terms for r in held if r.same_rows(marks)), None)
 
     def check(self, rows: Rows) -> None:
-        """Fail, before a server is asked anything, where these rows cannot be released.
-
-        Parameters
-        ----------
-        rows : (M, N) the data set.
-
-        Raises
-        ------
-        DataError : some of the rows were released in another data set. The message counts them and
-            is for the owner alone; what `charge` says may be told to a server.
-        """
+        """Fail, before a server is asked anything, where these rows cannot be released."""
         shared = self._released(rows, elsewhere=True)
         if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
@@ -189,22 +169,6 @@ class Ledger:
         """Spend the budget of a data set, or find that the same was asked before.
 
         What it answers may be sent: the ledger is on the disk by then.
-
-        Parameters
-        ----------
-        rows : (M, N) the data set, in any order.
-        terms : of the release.
-
-        Returns
-        -------
-        rows, secret : the rows in the order in which they are dealt out, the same each time; the
-            secret of their noise, for `hopfed.hopfield.noisy.PrivateFederation`.
-
-        Raises
-        ------
-        DataError : released on other terms, or in part.
-        LocalError : a ledger or a secret that is not whole.
-        RunFileError : a file cannot be written; nothing may be sent.
         """
         held: list[Released]
         with self._locked():
@@ -235,17 +199,6 @@ class Ledger:
 
         It is on the disk when this returns. The same question costs nothing again: its answer is
         the same, bit by bit.
-
-        Parameters
-        ----------
-        rows, terms : as they were charged.
-        batch : of the rows.
-        question : its name; what the answer depends on, beside the rows.
-        units : that it costs.
-
-        Raises
-        ------
-        DataError : these rows were not charged on these terms, or less is left.
         """
         with self._locked():
             secret, held = self._read()
@@ -269,16 +222,7 @@ class Ledger:
             self._write(secret, held)
 
     def key(self, purpose: bytes) -> bytes:
-        """Return 32 bytes for a purpose, the same each time, which only the secret gives.
-
-        Parameters
-        ----------
-        purpose : what they are for; other purposes have other keys.
-
-        Raises
-        ------
-        LocalError : a ledger or a secret that is not whole.
-        """
+        """Return 32 bytes for a purpose, the same each time, which only the secret gives."""
         with self._locked():
             return keyed(self._read()[0], b"key for " + purpose, 32)
 

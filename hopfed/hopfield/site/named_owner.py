@@ -48,15 +48,6 @@ class NamedOwner:
     names : of the columns of the file; none where they have none.
     filed : (n,) where each column of the file is among those of the rows; None where both are in
         one order.
-
-    Examples
-    --------
-    >>> from hopfed.tables.examples import as_examples
-    >>> from hopfed.hopfield.headers import told_names
-    >>> rows = as_examples(np.array([[0, 1], [1, 1], [1, 0]]))
-    >>> named = NamedOwner(Owner(rows, secret=7), ("b", "a"))
-    >>> named.places(told_names(["a", "b"]), "run")
-    array([1, 0])
     """
 
     owner: Owner
@@ -65,18 +56,7 @@ class NamedOwner:
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def places(self, told: Message, run: str, gaps: bool = False) -> np.ndarray | None:
-        """Where the columns of a federation are among the rows'; None where in the same order.
-
-        Parameters
-        ----------
-        told : what the server says of them.
-        run : name of the federation.
-        gaps : whether some may be absent; their place is -1.
-
-        Raises
-        ------
-        OtherColumnsError : they are others.
-        """
+        """Where the columns of a federation are among the rows'; None where in the same order."""
         found = self._places_in_file(told, run, gaps)
         if self.filed is None:
             return found
@@ -89,10 +69,6 @@ class NamedOwner:
         """Columns of a federation in the order of the file, (N,), and what they are called.
 
         Those that the file lacks come last.
-
-        Parameters
-        ----------
-        told, run : as for `places`.
         """
         places = self._places_in_file(told, run, gaps=True)
         known = read_names(told) if kind_of(told) == "names" else None
@@ -104,13 +80,7 @@ class NamedOwner:
         return order, (*self.names, *lacking)
 
     def adapt(self, method: Method | Headers, told: Message, run: str) -> Any:
-        """Put the rows into a method, as `Owner.adapt` does, with the columns that it is about.
-
-        Parameters
-        ----------
-        method : of the federation, or `Headers`.
-        told, run : as for `places`.
-        """
+        """Put the rows into a method, as `Owner.adapt` does, with the columns that it is about."""
         if isinstance(method, Headers):
             return Introduced(self.names, run)
         places = self.places(told, run, self._may_lack(method))
@@ -216,16 +186,6 @@ def as_recorded(
 
     Rows that had noise with their columns as a file has them, before this rule was made, stay so,
     unless more of them had noise in sorted order: what had noise must be found again.
-
-    Parameters
-    ----------
-    rows : as they lie in the file.
-    names : of their columns, also such as were made up; none leave the rows as they are.
-    ledger : of the owner.
-
-    Returns
-    -------
-    rows, filed : the rows; where each column of the file is among theirs, None where it stays.
     """
     order = np.array(sorted(range(len(names)), key=lambda j: names[j]), dtype=np.intp)
     if (order == np.arange(len(order))).all():
@@ -240,14 +200,6 @@ def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | 
     """Rows (M, n) with their columns at these places (N,): column j is ``places[j]`` of the rows.
 
     Where a place is -1 the column is missing in all rows.
-
-    Examples
-    --------
-    >>> rows = kernels.pack(np.array([[1, -1, -1], [1, 1, -1]]))
-    >>> kernels.unpack(laid_out(rows, np.array([2, 0, 1]))).tolist()
-    [[-1, 1, -1], [-1, 1, 1]]
-    >>> kernels.unpack(laid_out(rows, np.array([2, -1, 1]))).tolist()
-    [[-1, 0, -1], [-1, 0, 1]]
     """
     lines = kernels.transpose(rows)
     if (places < 0).any():
@@ -261,20 +213,7 @@ def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | 
 def pairs_laid_out(
     pairs: np.ndarray, places: np.ndarray, at: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
 ) -> np.ndarray:
-    """Numbers of pairs of columns, with the columns at these places; 0 where one is absent.
-
-    Parameters
-    ----------
-    pairs : (..., n (n - 1) / 2).
-    places : (N,) numbers of the n columns.
-    at : where the pair of a smaller and a larger number of n columns is, `below` or `above`.
-
-    Examples
-    --------
-    >>> lower = np.array([10, 20, 21])  # of columns 1 and 0, 2 and 0, 2 and 1
-    >>> pairs_laid_out(lower, np.array([2, 0, 1]), below).tolist()
-    [20, 21, 10]
-    """
+    """Numbers of pairs of columns, with the columns at these places; 0 where one is absent."""
     n = int(places.max()) + 1
     N = len(places)
     found = np.zeros((*pairs.shape[:-1], N * (N - 1) // 2), pairs.dtype)
@@ -289,24 +228,12 @@ def pairs_laid_out(
 
 
 def below(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:  # noqa: ARG001
-    """Places of pairs of columns, the smaller first, in a lower triangle of n, row by row.
-
-    Examples
-    --------
-    >>> below(np.array([0, 1]), np.array([2, 2]), 3).tolist()
-    [1, 2]
-    """
+    """Places of pairs of columns, the smaller first, in a lower triangle of n, row by row."""
     found: np.ndarray = large.astype(np.int64) * (large - 1) // 2 + small
     return found
 
 
 def above(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:
-    """Places of pairs of columns, the smaller first, in an upper triangle of n, row by row.
-
-    Examples
-    --------
-    >>> above(np.array([0, 1]), np.array([2, 2]), 3).tolist()
-    [1, 2]
-    """
+    """Places of pairs of columns, the smaller first, in an upper triangle of n, row by row."""
     found: np.ndarray = small.astype(np.int64) * (2 * n - small - 1) // 2 + large - small - 1
     return found
