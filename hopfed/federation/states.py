@@ -91,7 +91,7 @@ class StateMap(Mapping[int, State]):
         return StateMap(self.held | fresh.held, self.store)
 
     def with_those_of(self, other: StateMap, client: int) -> StateMap:
-        """Return a map with the state that `client` has in `other`, or without one if it has none."""
+        """Return a map with the state of `client` in `other`, or without one if it has none."""
         held = {c: state for c, state in self.held.items() if c != client}
         if client in other.held:
             held[client] = other.held[client]
