@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import inf
 
 from hopfed.archetypes.factorize import METHODS
-from hopfed.federation.allowed import Allowed, made, one_of, real, whole
+from hopfed.federation.recipes import Allowed, made, one_of, real, whole
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.graded.client import CLASSES

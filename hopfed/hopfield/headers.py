@@ -47,7 +47,7 @@ KINDS: dict[str, Spec] = {
 
 @dataclass(frozen=True)
 class Headers:
-    """The question for digests of the names of columns, as the method of a federation of its own."""
+    """The question for digests of the names of columns, as a method of its own."""
 
     exchanges = 1
 

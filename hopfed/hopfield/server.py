@@ -5,6 +5,8 @@
 2. Projections up: joint diagonalisation, search and exposure fit find the archetypes; what is new
    is remembered, and what is remembered less surely than it now shows is renewed. Archetypes down.
 3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
+
+Groups of the clients' rows, whose differences say which archetypes a sum is made of.
 """
 
 from __future__ import annotations
@@ -22,18 +24,66 @@ from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.client import pack_patterns
-from hopfed.hopfield.grouped import clients_as_groups, joined, projected
 from hopfed.hopfield.liars.agreement import agreed
 from hopfed.hopfield.liars.claims import bounded
+from hopfed.hopfield.liars.impossible_messages import unfolded
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
 from hopfed.hopfield.memory.channel_fit import misfits, shares, typical
-from hopfed.hopfield.memory.corrected import corrected
 from hopfed.hopfield.memory.evidence import Evidence
-from hopfed.hopfield.memory.remembered import Remembered
-from hopfed.hopfield.memory.support import Support, random_groups
-from hopfed.hopfield.memory.voting import Votes, told_apart
+from hopfed.hopfield.memory.remembered import Remembered, Votes, told_apart
+from hopfed.hopfield.memory.support import Support, corrected, random_groups
 from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.spectral.operators import HebbianOperator
+
+
+def clients_as_groups(
+    operators: Mapping[int, HebbianOperator], weights: Mapping[int, float], counted: Counted
+) -> Groups | None:
+    """Take each client's operator, along the counted eigenvectors, for a group of its own.
+
+    The sum alone does not always say which patterns it is made of. Where a client that lies adds
+    the product of three archetypes, as often as each of them occurs, it is also the sum of four
+    other patterns, each of which agrees by half with each of these four. The operators of the
+    other clients are not made of those.
+    """
+    V = counted.spectrum.vectors[:, : counted.rank.n_detected]
+    if not operators or V.shape[1] == 0:
+        return None
+    common, eye = counted.rank.variance, np.eye(V.shape[1])
+    sums, counts = [], []
+    for c, operator in operators.items():
+        excess = counted.variances.get(c, common) - common
+        mass = weights[c] * operator.n_examples
+        sums.append(mass * (V.T @ operator.matmat(V) - excess * eye))
+        counts.append(mass)
+    return Groups(np.stack(sums), np.array(counts))
+
+
+def joined(one: Groups | None, other: Groups | None) -> Groups | None:
+    """Put the groups of both together."""
+    if one is None or other is None:
+        return other if one is None else one
+    return Groups(
+        np.concatenate([one.sums, other.sums]), np.concatenate([one.counts, other.counts])
+    )
+
+
+def projected(
+    messages: Mapping[int, Message], weights: Mapping[int, float], counted: Counted
+) -> Groups:
+    """Group projections of all clients, each brought to the common noise variance."""
+    common = counted.rank.variance
+    eye = np.eye(counted.rank.n_detected)
+    sums, counts = [], []
+    for c, message in messages.items():
+        full = unfolded(message["groups"])
+        sizes = message["sizes"].astype(np.float64)
+        excess = counted.variances.get(c, common) - common
+        full -= sizes[:, None, None] * excess * eye
+        sums.append(full * weights[c])
+        counts.append(sizes * weights[c])
+    return Groups(np.concatenate(sums), np.concatenate(counts))
+
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 LIGHTEST = 1e-9  # weight below which a client says nothing

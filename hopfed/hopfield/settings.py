@@ -56,7 +56,7 @@ class HopfieldSettings:
         as secure aggregation must, and the search works alone.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
         vote is dropped. Votes count where examples can be told apart
-        (`hopfed.hopfield.memory.voting`).
+        (`hopfed.hopfield.memory.remembered`).
     robust : aggregate that bears lying clients.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no
         more (`hopfed.hopfield.liars.claims`). Clients that do hold more are cut, too; inf believes

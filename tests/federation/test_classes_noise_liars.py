@@ -10,9 +10,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.graded.noisy import PARTS, exact_sums
-from hopfed.hopfield.graded.noisy_columns import Present
-from hopfed.hopfield.graded.noisy_look import Look
-from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
+from hopfed.hopfield.graded.noisy_sums import Look, NoisySums, Present, Residuals
 from hopfed.hopfield.graded.private import first_question
 from hopfed.tables.examples import as_examples
 

@@ -12,7 +12,6 @@ from named_owners import NAMES, ORDER, Together, node, put
 from hopfed.cli.machines import serve_columns
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError
 from hopfed.experiments import serve
-from hopfed.federation.allowed import Allowed
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.machines.node import KeptStates, Node
@@ -21,6 +20,7 @@ from hopfed.federation.machines.wire import (
     read_request,
     write_request,
 )
+from hopfed.federation.recipes import Allowed
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.graded import GradedFederation

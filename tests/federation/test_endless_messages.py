@@ -11,7 +11,7 @@ from hopfed._lib.settings import to_plain
 from hopfed.cli.machines.join import _finish
 from hopfed.errors import DataError
 from hopfed.experiments import serve
-from hopfed.federation.machines.limited_log import MOST, Sparing
+from hopfed.federation.machines.node import MOST, Sparing
 from hopfed.federation.recipes import describe
 from hopfed.hopfield import told as told_of
 from hopfed.hopfield.batches import Elsewhere

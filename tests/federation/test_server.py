@@ -107,9 +107,7 @@ def answers(engine, clients=(0, 1, 2)):
 
 @pytest.fixture(autouse=True)
 def described(monkeypatch):
-    monkeypatch.setattr(
-        "hopfed.federation.machines.requests.describe", lambda _: ('["list", []]', {})
-    )
+    monkeypatch.setattr("hopfed.federation.machines.wire.describe", lambda _: ('["list", []]', {}))
     monkeypatch.setattr("hopfed.federation.machines.node.rebuild", lambda *_: Answer())
 
 

@@ -25,14 +25,16 @@ from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.machines.keys import CLIENT
 from hopfed.federation.machines.private import check_private
-from hopfed.federation.machines.requests import client_of, outcome_of, requests_of
 from hopfed.federation.machines.wire import (
     LIMIT,
     PART,
     Gathered,
     Reply,
+    client_of,
+    outcome_of,
     parts,
     read_reply,
+    requests_of,
     write_request,
 )
 from hopfed.federation.messages import Message

@@ -18,7 +18,7 @@ SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
 
 
 def asked(down: Message) -> str:
-    """What a message asks for: "products", along its directions, "sides" of them, or else "sums"."""
+    """What a message asks for: "products" along directions, "sides" of them, or else "sums"."""
     if "directions" in down:
         return "products"
     return "sides" if "halves" in down else "sums"

@@ -1,10 +1,121 @@
-"""Sums over classes with noise of known size, and what can be read from them in spite of it."""
+"""Sums over classes with noise of known size, and what can be read from them in spite of it.
+
+Which columns owners have, in answers with noise; others stand in for one that lacks some.
+
+An owner that lacks a column says exactly 0 of it, for every class: noise on a column that it has
+does so once in millions of answers. In the pooled sums its rows of a class are given the rates
+that the other owners have there. So its rows do not look like a class of their own; but what is
+known of the column has the noise of fewer rows, and what is known of two columns that of the
+owners who have both.
+
+A look for classes among noisy sums: which are one, which are two, and who says so.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from hopfed.federation.messages import Message
+from hopfed.hopfield.graded.noisy import PARTS
+from hopfed.hopfield.graded.robust import trimmed
+from hopfed.hopfield.headers import ABSENT
+
+FEW = 1e-3  # smallest part of an owner's rows that a class is taken to have
+BELIEVED = 3  # of so many owners, or fewer, one alone is believed about two columns
+
+
+@dataclass(frozen=True)
+class Present:
+    """The columns that owners have.
+
+    Attributes
+    ----------
+    columns : (L, N) whether each owner has each.
+    """
+
+    columns: np.ndarray
+
+    @classmethod
+    def of(cls, said: Sequence[Message]) -> Present:
+        """Read it off what owners said; who lacks more than may be lacked has said 0 of some."""
+        has = np.array([((m["seen"] != 0) | (m["signed"] != 0)).any(axis=0) for m in said])
+        lacks = (~has).sum(axis=1)
+        has[lacks > has.shape[1] // ABSENT] = True
+        return cls(has)
+
+    @property
+    def all(self) -> bool:
+        """Whether every owner has every column."""
+        return bool(self.columns.all())
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """(L, N (N - 1) / 2) whether each owner has both columns."""
+        i, j = np.triu_indices(self.columns.shape[1], 1)
+        return np.asarray(self.columns[:, i] & self.columns[:, j])
+
+    def filled(
+        self, name: str, each: np.ndarray, counts: np.ndarray, weights: np.ndarray, cut: int
+    ) -> np.ndarray:
+        """What owners said, and for what they lack what others said, class by class."""
+        if self.all:
+            return each
+        has = self.pairs if name == "pairs" else self.columns[:, None]
+        rows = np.maximum(counts, FEW)[..., None]
+        own = weights.reshape(-1, *[1] * (each.ndim - 1))
+        rates = np.clip(trimmed(each / rows, has * own * rows, cut), -1.0, 1.0)
+        return np.asarray(np.where(has, each, rows * rates))
+
+    def noise(self, rows: np.ndarray, weights: np.ndarray) -> float:
+        """Variance of a pooled sum whose noise is 1 at each owner, the mean over columns."""
+        each = (weights / rows) ** 2
+        if self.all:
+            return float(each.sum())
+        held = weights @ self.columns
+        # A column that few rows alone have is not to hide the others.
+        behind = np.maximum(held, np.median(weights))
+        found = (each @ self.columns * (weights.sum() / behind) ** 2)[held > 0]
+        return float(found.mean())
+
+    def believed(self, weights: np.ndarray, cut: int) -> np.ndarray:
+        """How much counts what owners say of each pair of columns, from 0 to 1.
+
+        In proportion to the weight of the owners who have both columns, up to the weight that is
+        behind most pairs: what few rows say has so much noise that it would hide what is known of
+        the other pairs. A pair counts for nothing where half of the owners who have both columns
+        may lie. Of three owners or fewer even one is believed: where each of three lacks another
+        third of the columns, one alone has most pairs.
+        """
+        held, number = self._both(weights), self._both(np.ones(len(weights)))
+        most = np.median(held[np.triu_indices(len(held), 1)])
+        part = np.minimum(held / max(float(most), float(np.median(weights))), 1.0)
+        return np.where(number > (2 * cut if len(weights) > BELIEVED else 0), part, 0.0)
+
+    def thinner(
+        self, rows: np.ndarray, weights: np.ndarray, believed: np.ndarray
+    ) -> tuple[float, float]:
+        """How much more products of columns vary than if all owners had all, by noise and rows."""
+        if self.all:
+            return 1.0, 1.0
+        held, each, whole = self._both(weights), (weights / rows) ** 2, weights.sum()
+        scale = (believed * whole / np.maximum(held, weights.min())) ** 2
+        by_noise, by_rows = scale * self._both(each) / each.sum(), scale * held / whole
+        return _largest(by_noise), _largest(by_rows)
+
+    def _both(self, each: np.ndarray) -> np.ndarray:
+        """(N, N) sums of something of each owner (L,) over those that have both columns."""
+        has = self.columns.astype(float)
+        return np.asarray((has * each[:, None]).T @ has)
+
+
+def _largest(variances: np.ndarray) -> float:
+    """Mean over the pairs of a column, of the column where it is largest."""
+    np.fill_diagonal(variances, 0.0)
+    return float(variances.sum(axis=1).max() / (len(variances) - 1))
+
 
 NEAREST = 0.98  # to +-1 that a mean is taken for
 RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
@@ -126,7 +237,7 @@ class Residuals:
     def of(
         cls, one: NoisySums, pairs: np.ndarray, noise: float, thin: float = 1.0, most: int = 1
     ) -> list[Residuals]:
-        """Look at one class: the direction along which it varies most, then others above the edge."""
+        """Look at one class: the direction in which it varies most, then others above the edge."""
         N, n = one.signed.shape[1], float(one.rows[0])
         i, j = np.triu_indices(N, 1)
         mean = one.signed[0] / n  # over all rows: to divide by those that have it adds noise
@@ -146,3 +257,113 @@ class Residuals:
             for top, along in zip(tops.tolist(), vectors.T[::-1], strict=False)
         ]
         return found[:1] + [one for one in found[1:] if one.ratio > 1]
+
+
+CONFIRMED = 0.5  # of what all owners show along a direction, that the others of them show
+DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
+MOST_ROWS = 3.0  # times the median that the rows of an owner count for
+
+
+@dataclass(frozen=True)
+class Look:
+    """Classes, with the products of their columns.
+
+    Attributes
+    ----------
+    sums, pairs : of all owners, (K, N (N - 1) / 2) the latter.
+    parent : (K,) which remembered class each is.
+    unit : noise of `pairs` over that of the signed sums.
+    groups : for each class those that were asked about and are in it.
+    said : what each owner answered about these.
+    cut : owners who may lie together.
+    thin : how much more products vary by rows where owners lack columns.
+    """
+
+    sums: NoisySums
+    pairs: np.ndarray
+    parent: np.ndarray
+    unit: float
+    groups: Sequence[np.ndarray]
+    said: Sequence[Message]
+    cut: int
+    thin: float = 1.0
+
+    def one(self, *classes: int) -> Look:
+        """Some classes, taken for one; of the largest of them in what is remembered."""
+        k = list(classes)
+        sums = self.sums.select(np.array(k[:1]))
+        for other in k[1:]:
+            sums = sums + self.sums.select(np.array([other]))
+        return replace(
+            self,
+            sums=sums,
+            pairs=self.pairs[k].sum(axis=0)[None],
+            parent=self.parent[[max(k, key=lambda c: float(self.sums.counts[c]))]],
+            groups=[np.concatenate([self.groups[c] for c in k])],
+        )
+
+    def residuals(self) -> Residuals:
+        """How a single class varies; it is one where only its strongest supporters show two.
+
+        Entries that are trimmed leave a liar a little of each. Along one direction that adds up
+        over all pairs of columns, and there it is seen; what all others show comes behind it.
+        """
+        noise = self.unit * float(np.sqrt(self.sums.noise[0]))
+        found = Residuals.of(self.sums, self.pairs[0], noise, self.thin, DIRECTIONS)
+        if found[0].ratio <= 1 or self.cut == 0:
+            return found[0]
+        confirmed = (one for one in found if self.confirmed(one))
+        return next(confirmed, replace(found[0], ratio=0.0))
+
+    def confirmed(self, found: Residuals) -> bool:
+        """Whether others than its strongest supporters show a direction of a single class."""
+        shown, rows = np.array([self.shown(message, found) for message in self.said]).T
+        rows = np.minimum(rows, MOST_ROWS * np.median(rows))
+        # As many of the weakest as of the strongest: neither a claim nor a denial of one decides.
+        kept = np.argsort(shown, kind="stable")[self.cut : len(shown) - self.cut]
+        others = float((shown[kept] * rows[kept]).sum() / rows[kept].sum())
+        return others >= CONFIRMED * found.top
+
+    def shown(self, message: Message, found: Residuals) -> tuple[float, float]:
+        """What one owner's rows of a single class show along a direction, and their number."""
+        group, v = self.groups[0], found.along
+        counts, signed, pairs = (
+            message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
+        )
+        i, j = np.triu_indices(len(v), 1)
+        n = max(float(counts), 1.0)
+        mean = np.clip(signed / n, -1.0, 1.0)
+        centre = (v @ mean) ** 2 - (v**2) @ mean**2
+        has = (message["seen"] != 0).any(axis=0)  # of the direction the rest is not its own
+        own = 1.0 if has.all() else max(float(v[has] @ v[has]), 0.5)
+        return float(2 * (v[i] * v[j]) @ pairs / n - centre) / own**2, n
+
+    def joined(self) -> Look:
+        """Join each class with the one most alike where both together are no two.
+
+        Of two fits of one class to halves of its rows, each may differ from the other by more than
+        noise; together they vary by no more than a class does.
+        """
+        look, tried = self, set[tuple[int, ...]]()
+        while len(look.parent) > 1:
+            for a, b in look.sums.nearest():
+                both = look.one(a, b)
+                name = tuple(sorted(both.groups[0].tolist()))
+                if name in tried or both.residuals().ratio > 1:
+                    tried.add(name)
+                    continue
+                look = both.followed_by(look, np.delete(np.arange(len(look.parent)), [a, b]))
+                break
+            else:
+                break
+        return look
+
+    def followed_by(self, other: Look, rest: np.ndarray) -> Look:
+        """Put some classes of another look behind these."""
+        return replace(
+            self,
+            sums=self.sums.followed_by(other.sums.select(rest)),
+            pairs=np.concatenate([self.pairs, other.pairs[rest]]),
+            parent=np.concatenate([self.parent, other.parent[rest]]),
+            groups=[*self.groups, *(other.groups[k] for k in rest)],
+        )

@@ -44,7 +44,7 @@ def trimmed(values: np.ndarray, weights: np.ndarray, cut: int) -> np.ndarray:
 
 
 def capped(weights: np.ndarray, claim: float) -> np.ndarray:
-    """Weights (L, ...) none of which is more than `claim` times the lower median of those above 0."""
+    """Weights (L, ...), each at most `claim` times the lower median of those above 0."""
     w = np.sort(np.where(weights > 0, weights, np.inf), axis=0)
     heard = (weights > 0).sum(axis=0)
     at = np.maximum(heard - 1, 0) // 2

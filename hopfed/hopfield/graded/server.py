@@ -30,11 +30,11 @@ from hopfed.hopfield.graded.improving import (
     hear_sides,
     hear_sums,
     latest,
+    planned,
     towards,
+    unsure,
 )
-from hopfed.hopfield.graded.joining import unsure
 from hopfed.hopfield.graded.memory import STRANGER, Memory, pooled
-from hopfed.hopfield.graded.planning import planned
 from hopfed.hopfield.graded.robust import clients_left_out, pooled_sums
 from hopfed.hopfield.graded.round_state import UnderWay
 from hopfed.hopfield.graded.settings import GradedSettings

@@ -29,7 +29,7 @@ EXACT = 2**24  # whole numbers of single precision
 
 
 def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str | None:
-    """Say why no rows have the operator of a `message` of the right form; None if some may have it."""
+    """Say why no rows have the operator of a `message`; None if some may have it."""
     if encoding.form == "factors":
         most = min(encoding.width, int(message["examples"])) if check else encoding.width
         if len(message["values"]) > most:

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from hopfed.archetypes.selection import SAME
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.memory.remembered import WORTH, Remembered
-from hopfed.hopfield.memory.voting import Votes
+from hopfed.hopfield.memory.remembered import WORTH, Remembered, Votes
 from hopfed.theory.resolution import expected_overlap
 
 N = 64
