@@ -39,6 +39,7 @@ from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.flat import unflatten
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.private import PrivateClasses
@@ -238,7 +239,7 @@ def _classes(config: Config, played: Played) -> Arrays:
     if not config.graded:
         packed = played.state.down[EVERYONE]["patterns"]
         return {"patterns": unpack_patterns(packed, config.columns)}
-    memory = Memory.unflatten(below(played.state.server, "memory"))
+    memory = unflatten(Memory, below(played.state.server, "memory"))
     means = np.full((config.most, config.columns), np.nan, np.float32)
     shares = np.full(config.most, np.nan)
     means[: memory.size], shares[: memory.size] = memory.means, memory.shares

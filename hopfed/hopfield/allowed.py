@@ -104,7 +104,6 @@ ALLOWED = Allowed(
             "n_sites": SITES,
             "form": one_of(*FORMS),
             "width": whole(1, 2**24),
-            "seed": whole(0),
         },
         Robust: {"kind": one_of(*KINDS), "share": SHARE},
         Smoothing: {"ema": SHARE, "limit": real(0, inf), "momentum": SHARE, "modulated": TRUTH},

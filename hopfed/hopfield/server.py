@@ -24,6 +24,7 @@ from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.client import pack_patterns
+from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.liars.agreement import agreed
 from hopfed.hopfield.liars.claims import bounded
 from hopfed.hopfield.liars.impossible_messages import unfolded
@@ -124,7 +125,7 @@ def hear_operators(
     }
     if method.joint:
         basis = counted.spectrum.vectors.astype(np.float32)
-        state |= {f"counted/{k}": v for k, v in counted.flatten().items()}
+        state |= flatten(None, counted=counted)
         return state, {EVERYONE: {"basis": basis}}, metrics
     groups = clients_as_groups(operators, weights, counted) if method.liars > 0 else None
     state, found = remember(method, state, counted, groups, context)
@@ -135,7 +136,7 @@ def hear_projections(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], context: Context
 ) -> Answer:
     """Factor the evidence into archetypes with the clients' projections."""
-    counted = Counted.unflatten(below(state, "counted"), method.n_sites)
+    counted = unflatten(Counted, below(state, "counted"))
     weights, claims, groups = _weights(state), _claims(state), None
     if messages and counted.rank.n_detected:
         believed = {c: weights[c] * claims[c][1] / claims[c][0] for c in messages}
@@ -227,7 +228,7 @@ def remember(
         state = state | {"quality": np.array(_quality(method, state, counted))}
     fit = misfits(method.encoding, operators_of(state), memory.patterns)
     memory, spoken = _confirmed(method, state, memory, counted, context.round)
-    state = state | {f"memory/{k}": v for k, v in memory.flatten().items()}
+    state = state | flatten(None, memory=memory)
     if not method.votes:
         state = closed(method, state, memory)
     metrics = {"archetypes": len(memory), "explained": found.explained, "misfit": typical(fit)}
@@ -388,7 +389,7 @@ def closed(method: HopfieldSettings, state: State, memory: Remembered) -> State:
     """Drop what only the exchanges of one round need, and evidence of which nothing is carried."""
     passing = ("evidence",) if method.discount == 0 else ()
     state = _without(state, "heard", "weights", "claims", "counted", "memory", *passing)
-    return state | {f"memory/{k}": v for k, v in memory.flatten().items()}
+    return state | flatten(None, memory=memory)
 
 
 def _evidence(method: HopfieldSettings, state: State) -> Evidence:
@@ -397,7 +398,7 @@ def _evidence(method: HopfieldSettings, state: State) -> Evidence:
 
 def _memory(method: HopfieldSettings, state: State) -> Remembered:
     arrays = below(state, "memory")
-    return Remembered.unflatten(arrays) if arrays else Remembered.nothing(method.n_sites)
+    return unflatten(Remembered, arrays) if arrays else Remembered.nothing(method.n_sites)
 
 
 def _weights(state: State) -> dict[int, float]:
@@ -422,7 +423,7 @@ def expected_projections(
     heard = operators_of(state).get(-1 if client is None else client)
     if heard is None or not method.encoding.exact:
         return None
-    vectors = state["counted/vectors"]
+    vectors = state["counted/spectrum/vectors"]
     projected: np.ndarray = vectors.T @ method.encoding.decode(heard).matmat(vectors)
     return projected * claim_of(state, client)
 

@@ -18,6 +18,7 @@ from hopfed.federation.messages import below
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.graded import GradedFederation, client
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.server import broadcast
@@ -32,7 +33,7 @@ def played(source, rounds=None, clients=4, **settings):
         assert not result.faults.words()
         state = result.state
         arrays = {k.removeprefix("memory/"): v for k, v in state.server.items()}
-        found.append((Memory.unflatten(arrays), result.server_metrics))
+        found.append((unflatten(Memory, arrays), result.server_metrics))
     return found
 
 
@@ -274,7 +275,7 @@ def test_a_class_that_is_remembered_twice_becomes_one_again():
     source = planted(3, 60, np.full((2, 3), 1 / 3))
     method = GradedFederation(source, 60)
     state = play_round(method, None, 0, seed=0, clients=4, engine=LocalEngine()).state
-    memory = Memory.unflatten(below(state.server, "memory"))
+    memory = unflatten(Memory, below(state.server, "memory"))
     assert memory.size == 3
     twice = memory.select(np.array([0, 1, 2, 2]))
     numbers, half = np.array([*memory.numbers, memory.used]), np.array([1, 1, 0.5, 0.5])
@@ -282,11 +283,11 @@ def test_a_class_that_is_remembered_twice_becomes_one_again():
     twice = dataclasses.replace(
         twice, numbers=numbers, used=memory.used + 1, counts=twice.counts * half, **halves
     )
-    server = {**state.server, **{f"memory/{k}": v for k, v in twice.flatten().items()}}
+    server = {**state.server, **{f"memory/{k}": v for k, v in flatten(twice).items()}}
     state = dataclasses.replace(state, server=server, down=state.down.replaced(broadcast(twice)))
     played = play_round(method, state, 1, seed=0, clients=4, engine=LocalEngine())
     assert played.server_metrics["joined"] == 1
-    after = Memory.unflatten(below(played.state.server, "memory"))
+    after = unflatten(Memory, below(played.state.server, "memory"))
     assert (after.numbers == memory.numbers).all()
     assert error(after.means, source.T) < 0.08
 

@@ -14,6 +14,7 @@ from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.memory.remembered import Remembered
 from hopfed.hopfield.plasticity.rules import Fixed, Smoothing, Structure
 from hopfed.hopfield.schedules import NoveltyRamp, Sequential
@@ -198,11 +199,12 @@ def test_a_pattern_that_no_example_resembles_is_dropped():
     method = HopfieldFederation(source, Encoding(N))
     first = play(method, 1)[0]
     server = dict(first.state.server)
-    memory = Remembered.unflatten(
-        {k.removeprefix("memory/"): v for k, v in server.items() if k.startswith("memory/")}
+    memory = unflatten(
+        Remembered,
+        {k.removeprefix("memory/"): v for k, v in server.items() if k.startswith("memory/")},
     )
     false = rademacher(1, N, np.random.default_rng(77))
-    server |= {f"memory/{k}": v for k, v in memory.learn(false, np.ones(1), 0).flatten().items()}
+    server |= {f"memory/{k}": v for k, v in flatten(memory.learn(false, np.ones(1), 0)).items()}
     server["memory/rounds"] = server["memory/rounds"] + 1
     state = replace(first.state, server=server)
     second = play(method, 1, state=state, start=1)[0]

@@ -7,8 +7,7 @@ exponent is the one under which the rows of this round are likeliest, class by c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,15 +50,6 @@ class Memory:
         """Return the memory before the first round: a single class of which nothing is known."""
         table, row, nobody = np.zeros((1, n_sites)), np.zeros(1, np.int64), np.zeros(0, np.int64)
         return cls(table, table, table, nobody, np.zeros((0, 1)), row, row, row, np.array(1))
-
-    @classmethod
-    def unflatten(cls, arrays: Mapping[str, np.ndarray]) -> Memory:
-        """Rebuild the memory from its arrays, by name."""
-        return cls(**{f.name: arrays[f.name] for f in fields(cls)})
-
-    def flatten(self) -> dict[str, np.ndarray]:
-        """Return its arrays by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def size(self) -> int:

@@ -34,6 +34,7 @@ from hopfed._lib.settings import check_types, require
 from hopfed.errors import DataError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, Spec, below
+from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.graded.memory import STRANGER, Memory
 from hopfed.hopfield.graded.noisy import NUMBERS, PARTS, UNITS, ClassNoise
 from hopfed.hopfield.graded.noisy_sums import Look, NoisySums, Present
@@ -53,7 +54,7 @@ def hear(
     method: PrivateClasses, state: State, messages: Mapping[int, Message], context: Context
 ) -> Answer:
     """Answer the clients, in any exchange of a round."""
-    exchange, memory = context.exchange, Memory.unflatten(below(state, "memory"))
+    exchange, memory = context.exchange, unflatten(Memory, below(state, "memory"))
     noise, now, metrics = state["noise"], dict(below(state, "now")), Metrics()
     held = _remembered(memory, noise).times(method.discount)
     if exchange == 0:
@@ -72,11 +73,21 @@ def hear(
         quiet = not messages or bool(now["quiet"])
         told = {n: now[f"asked/{n}"].astype(np.float32) for n in ("means", "shares")}
         metrics["classes"] = len(now["asked/means"])
-        return _state(memory, noise, now), {EVERYONE: {} if quiet else told}, metrics
+        return (
+            flatten(None, memory=memory, noise=noise, now=now),
+            {EVERYONE: {} if quiet else told},
+            metrics,
+        )
     if "best/counts" in now:
-        memory, noise = _closed(memory, _sums(now, "best"), now["best/parent"], held)
+        memory, noise = _closed(
+            memory, unflatten(NoisySums, below(now, "best")), now["best/parent"], held
+        )
     told = {"means": memory.means.astype(np.float32), "shares": memory.shares.astype(np.float32)}
-    return _state(memory, noise, {}), {EVERYONE: told}, metrics | {"classes": memory.size}
+    return (
+        flatten(None, memory=memory, noise=noise, now={}),
+        {EVERYONE: told},
+        metrics | {"classes": memory.size},
+    )
 
 
 def pooled(method: PrivateClasses, messages: Mapping[int, Message]) -> NoisySums:
@@ -161,7 +172,7 @@ def _searched(method: PrivateClasses, now: Message, look: Look, exchange: int) -
     chosen = np.array([k for k in order[:room] if ratios[k] > 1], dtype=int)
     alike = len(parent) == before_join
     if exchange == 0 or not alike:
-        now = {**now, **_named("best", sums), "best/parent": parent}
+        now = {**now, **flatten(None, best=sums), "best/parent": parent}
     stay, T, p = np.setdiff1d(np.arange(len(found)), chosen), sums.means(), sums.shares()
     halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
     means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
@@ -181,8 +192,8 @@ def _fitted(
     """Take a step of the fit; after the last one of a look, see which classes are there."""
     steps, parent = int(now["asked/steps"]) + 1, now["asked/parent"]
     # The first step after a search is thrown away: its classes were guesses.
-    total = _sums(now, "total") + sums if steps > 2 else sums
-    now = {**now, **_named("total", total), "asked/steps": np.array(steps)}
+    total = unflatten(NoisySums, below(now, "total")) + sums if steps > 2 else sums
+    now = {**now, **flatten(None, total=total), "asked/steps": np.array(steps)}
     fresh = total.times(1 / max(steps - 1, 1))
     whole = fresh + before(held, parent)
     over = method.round_steps[exchange + 1 : exchange + 2] != ("sums",)
@@ -190,7 +201,7 @@ def _fitted(
         kept = whole.supported(method.support)
         whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
         now |= _asking(whole.means(), whole.shares(), parent)
-        return {**now, **_named("best", fresh), "best/parent": parent}
+        return {**now, **flatten(None, best=fresh), "best/parent": parent}
     now |= {"asked/means": whole.means(), "asked/shares": whole.shares()}
     return now
 
@@ -236,21 +247,7 @@ def _known(held: NoisySums) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _asking(means: np.ndarray, shares: np.ndarray, parent: np.ndarray) -> Message:
-    named = {"means": means, "shares": shares, "parent": parent, "steps": np.array(0)}
-    return {f"asked/{name}": array for name, array in named.items()}
-
-
-def _named(front: str, sums: NoisySums) -> Message:
-    return {f"{front}/{name}": np.asarray(array) for name, array in vars(sums).items()}
-
-
-def _sums(now: Message, front: str) -> NoisySums:
-    return NoisySums(*(now[f"{front}/{n}"] for n in ("counts", "signed", "seen", "noise")))
-
-
-def _state(memory: Memory, noise: np.ndarray, now: Message) -> State:
-    state = {f"memory/{k}": v for k, v in memory.flatten().items()}
-    return {**state, "noise": noise} | {f"now/{k}": v for k, v in now.items()}
+    return flatten(None, asked={"means": means, "shares": shares, "parent": parent, "steps": 0})
 
 
 @dataclass(frozen=True)
@@ -340,8 +337,7 @@ class PrivateClasses:
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """State of the server before the first round."""
-        start = {f"memory/{k}": v for k, v in Memory.start(self.n_sites).flatten().items()}
-        return {**start, "noise": np.array(0.0)}
+        return flatten(None, memory=Memory.start(self.n_sites), noise=0.0)
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer; an honest one is refused once in 10^9 answers."""

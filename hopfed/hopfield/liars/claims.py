@@ -20,7 +20,7 @@ from hopfed.federation.messages import Message
 MOST_LIARS = 0.4999  # share of the clients
 Wary = TypeVar("Wary", bound=Any)  # a method with a setting `liars`
 
-SUMS = ("counts", "sketch", "columns")  # arrays of a message that grow with the examples
+SUMS = ("counts", "columns")  # arrays of a message that grow with the examples
 
 
 def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:

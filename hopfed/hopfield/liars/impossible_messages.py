@@ -20,7 +20,6 @@ from scipy.linalg import lapack
 from hopfed._lib.arrays import blas_threads
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import Encoding, symmetric
-from hopfed.spectral.sketch import SketchOperator
 
 ROUNDING = 1e-4  # of sums in single precision, relative to the largest that rows can give
 NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it
@@ -46,10 +45,6 @@ def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str
         return "columns are not of the parity of examples"
     if encoding.exact:
         return _counts_complaint(encoding.n_sites, message, M)
-    if encoding.form == "sketch":
-        Y, N = message["sketch"].astype(np.float64), encoding.n_sites
-        sketch = SketchOperator(N, M, M, Y, float(N) * M, encoding.seed)
-        return None if sketch.possible() is sketch else "sketch is not that of any examples"
     values = np.maximum(message["values"].astype(np.float64), 0.0)
     diagonal = values @ message["vectors"].astype(np.float64) ** 2
     if diagonal.max(initial=0.0) > 1 + 10 * ROUNDING:

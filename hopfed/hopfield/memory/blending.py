@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.federation.contract import State
-from hopfed.federation.messages import Message
 from hopfed.hopfield.memory.evidence import Evidence
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
@@ -59,31 +57,6 @@ class Counted:
         vectors = np.zeros((n_sites, 0))
         spectrum = Spectrum(none, vectors, none, n_sites, 1.0, False, "none", 0, "converged")
         return cls(spectrum, RankEstimate(0, np.nan, 1.0, none, none, "no evidence"), {})
-
-    def flatten(self) -> State:
-        """Return its arrays by name, which the server keeps from one exchange to the next."""
-        spectrum, rank = self.spectrum, self.rank
-        numbers = rank.n_detected, rank.threshold, rank.variance
-        return {
-            "values": spectrum.values,
-            "vectors": spectrum.vectors,
-            "residuals": spectrum.residuals,
-            "strengths": rank.strengths,
-            "overlaps": rank.overlaps,
-            "variances": np.array([[c, v] for c, v in self.variances.items()]),
-            "scalars": np.array([*numbers, spectrum.n_examples, spectrum.complete]),
-        }
-
-    @classmethod
-    def unflatten(cls, arrays: Message, n_sites: int) -> Counted:
-        """Rebuild it from its arrays."""
-        a = arrays
-        n_detected, threshold, variance, examples, whole = a["scalars"].tolist()
-        shown = a["strengths"], a["overlaps"]
-        rank = RankEstimate(int(n_detected), threshold, variance, *shown, "Tracy-Widom", True)
-        pairs = a["values"], a["vectors"], a["residuals"]
-        spectrum = Spectrum(*pairs, n_sites, examples, bool(whole), "kept", 1, "converged")
-        return cls(spectrum, rank, {int(c): v for c, v in a["variances"].reshape(-1, 2)})
 
 
 @dataclass(frozen=True)

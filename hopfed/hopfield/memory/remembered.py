@@ -19,7 +19,7 @@ chance and their sums confirm whatever the pattern was before. Such votes do not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import erf, erfc, erfinv
@@ -27,6 +27,7 @@ from scipy.special import erf, erfc, erfinv
 from hopfed.archetypes.selection import SAME
 from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.messages import Message
+from hopfed.hopfield.flat import flatten
 from hopfed.theory.resolution import expected_overlap
 
 ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another pattern
@@ -153,18 +154,9 @@ class Remembered:
         patterns, votes = np.zeros((0, n_sites), np.int8), np.zeros((0, n_sites))
         return cls(patterns, votes, none, none, none, never, never, never, none)
 
-    @classmethod
-    def unflatten(cls, arrays: Mapping[str, np.ndarray]) -> Remembered:
-        """Rebuild the memory from its named arrays."""
-        return cls(**{f.name: np.asarray(arrays[f.name]) for f in fields(cls)})
-
-    def flatten(self) -> dict[str, np.ndarray]:
-        """Return the memory as named arrays."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
     def select(self, rows: np.ndarray) -> Remembered:
         """Keep the patterns that `rows`, indices or bool (K,), names."""
-        return Remembered(**{name: array[rows] for name, array in self.flatten().items()})
+        return Remembered(**{name: array[rows] for name, array in flatten(self).items()})
 
     def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
         """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
@@ -188,7 +180,7 @@ class Remembered:
             np.zeros(K, np.int64),
             np.zeros(K),
         )
-        mine, theirs = self.flatten(), new.flatten()
+        mine, theirs = flatten(self), flatten(new)
         return Remembered(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
 
     def confirm(self, supported: np.ndarray, t: int) -> Remembered:
@@ -261,7 +253,7 @@ class Remembered:
 
     def _joined(self, i: int, j: int) -> Remembered:
         """Give pattern i what j knows of the same archetype; j stays."""
-        new = {name: array.copy() for name, array in self.flatten().items()}
+        new = {name: array.copy() for name, array in flatten(self).items()}
         sign = _sign(self.patterns[i], self.patterns[j])
         new["votes"][i] += sign * self.votes[j]
         for name in ("voters", "squares"):

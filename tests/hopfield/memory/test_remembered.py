@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from hopfed.archetypes.selection import SAME
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.memory.remembered import WORTH, Remembered, Votes
 from hopfed.theory.resolution import expected_overlap
 
@@ -36,7 +37,7 @@ def votes(sums, voters):
 
 def same(a, b):
     """Whether two memories are equal to the bit, names and dtypes included."""
-    left, right = a.flatten(), b.flatten()
+    left, right = flatten(a), flatten(b)
     assert left.keys() == right.keys()
     for name in left:
         assert left[name].dtype == right[name].dtype
@@ -57,8 +58,8 @@ def memories(draw):
 
 @given(memories())
 def test_it_survives_being_flattened(known):
-    assert same(Remembered.unflatten(known.flatten()), known)
-    assert all(isinstance(v, np.ndarray) for v in known.flatten().values())
+    assert same(unflatten(Remembered, flatten(known)), known)
+    assert all(isinstance(v, np.ndarray) for v in flatten(known).values())
 
 
 @given(memories(), st.integers(0, 30))
