@@ -85,20 +85,6 @@ def test_classes_are_found_as_well_as_in_one_pooled_table(tmp_path):
         assert error(means, T) < most
 
 
-def test_classes_are_found_beside_noise(tmp_path):
-    T, _, x = classes(3, 39, 6000, 1, missing=0.2)
-    means = found(tmp_path, without_thirds(x, seed=1), 39, epsilon=8.0)
-    assert len(means) == 3
-    assert error(means, T) < 0.12
-
-
-@pytest.mark.parametrize("liars", [0.0, 0.1])
-def test_nor_does_noise_make_owners_classes(tmp_path, liars):
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random((6000, 39)) < rng.random(39), 1, -1).astype(np.int8)
-    assert len(found(tmp_path, without_thirds(x), 39, epsilon=8.0, liars=liars)) == 1
-
-
 def test_noise_is_the_same_whatever_columns_a_server_has_beside(tmp_path):
     site = node(tmp_path, signs(400), names(40), 4.0)
     told = [told_names(names(40)), told_names(names(50)), told_names(("tea", *names(40)))]
@@ -116,24 +102,6 @@ def test_noise_is_the_same_whatever_columns_a_server_has_beside(tmp_path):
         inside = np.isin(i, np.r_[own]) & np.isin(j, np.r_[own])
         np.testing.assert_array_equal(reply.up["pairs"][:, inside], replies[0].up["pairs"])
         assert not reply.up["pairs"][:, ~inside].any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("size", "shape", "missing"), [((5, 120, 3000), (1, 1), 0.0), ((4, 90, 900), (1, 4), 0.2)]
-)
-def test_more_classes_are_found_in_more_looks(tmp_path, size, shape, missing):
-    T, _, x = classes(*size, 0, shape=shape, missing=missing)
-    pieces = list(without_thirds(x))
-    means = found(tmp_path, pieces, size[1], looks=4)
-    assert len(means) == size[0]
-    assert error(means, T) < 1.2 * error(pooled(pieces), T)
-
-
-def test_owners_of_independent_columns_are_no_classes(tmp_path):
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random((1500, 60)) < rng.random(60), 1, -1).astype(np.int8)
-    assert len(found(tmp_path, without_thirds(x), 60)) == 1
 
 
 def test_a_column_that_one_owner_alone_has_is_not_believed_unless_everybody_is(tmp_path):

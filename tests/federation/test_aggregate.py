@@ -8,7 +8,6 @@ from hypothesis.extra.numpy import arrays
 
 from hopfed.errors import ArgumentError
 from hopfed.federation.aggregate import mean_tree, median, trimmed_mean, weighted_mean
-from hopfed.spectral.operators import FactorOperator, pool
 
 numbers = st.floats(-1e6, 1e6, width=32)
 stacks = st.integers(1, 6).flatmap(lambda n: arrays(np.float64, (n, 3), elements=numbers))
@@ -75,21 +74,6 @@ def test_trees_keep_names_kinds_and_counters(asarray):
     np.testing.assert_allclose(np.asarray(mean["w"]), 1.75)
     assert mean["steps"].dtype == parts[0]["steps"].dtype
     assert int(mean["steps"]) == 4
-
-
-def test_gradients_pass_through_the_mean():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    x = torch.ones(2, requires_grad=True)
-    weighted_mean([x, 2 * x], [1, 1]).sum().backward()
-    np.testing.assert_allclose(x.grad, 1.5)
-
-
-def test_the_mean_of_operators_is_the_mean_of_their_matrices():
-    rng = np.random.default_rng(0)
-    ops = [FactorOperator.from_examples(np.sign(rng.standard_normal((m, 5)))) for m in (4, 9)]
-    matrices = [op.matmat(np.eye(5)) for op in ops]
-    pooled = pool(ops).matmat(np.eye(5))
-    np.testing.assert_allclose(pooled, weighted_mean(matrices, [4, 9]), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,6 @@ from hopfed.experiments import serve
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.machines.node import KeptStates, Node
-from hopfed.federation.machines.wire import (
-    Request,
-    read_request,
-    write_request,
-)
 from hopfed.federation.recipes import Allowed
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.batches import Batches, Elsewhere
@@ -29,10 +24,7 @@ from hopfed.hopfield.headers import (
     Headers,
     Introduced,
     digest_of,
-    heard_of,
-    kind_of,
     places_of,
-    read_names,
     settled,
     told_names,
 )
@@ -176,14 +168,6 @@ def test_what_says_nothing_of_columns_is_one_line(tmp_path, told):
     refused(put(node(tmp_path, signs(), NAMES), method(), told), "a malformed message from the")
 
 
-def test_names_of_any_letters_arrive_as_they_are():
-    names = ("", "ä\n\x1b[2J", "x" * 200, "\U0001f98a" * 200)[1:]
-    assert read_names(told_names(names)) == names
-    assert kind_of({}) == ""
-    with pytest.raises(DataError, match="of 2 at most"):
-        read_names(told_names(names), most=2)
-
-
 def test_a_digest_is_of_names_in_their_order_and_of_one_federation():
     assert bytes(digest_of("ab", "run")) != bytes(digest_of("ba", "run"))
     assert bytes(digest_of("ab", "run")) != bytes(digest_of("ab", "another"))
@@ -203,39 +187,6 @@ def test_what_most_clients_have_counts():
     liar = {0: said("xyz")} | dict.fromkeys(range(1, 6), abc) | dict.fromkeys(range(6, 10), none)
     assert (settled(liar).kind, settled(liar).kept) == ("ordered", tuple(range(1, 10)))
     assert settled({0: none, 1: none}).kind == ""
-
-
-def test_an_answer_about_names_that_is_none_counts_for_nothing():
-    good = said("abc")
-    assert heard_of(good).keys() == good.keys()
-    assert heard_of(said(""))["sorted"].size == 0
-    for bad in (
-        {},
-        {"sorted": good["sorted"]},
-        {**good, "sorted": good["sorted"][:5], "ordered": good["ordered"][:5]},
-        {**good, "ordered": np.zeros(0, np.uint8)},
-        {**good, "more": np.zeros(1)},
-        {name: np.full(32, 300, np.uint16) for name in good},
-        None,
-    ):
-        assert heard_of(bad) is None
-
-
-def test_a_client_tells_digests(tmp_path):
-    site = node(tmp_path, signs(), NAMES)
-    reply = put(site, Headers(), {})
-    assert {name: array.shape for name, array in reply.up.items()} == {
-        "ordered": (32,),
-        "sorted": (32,),
-    }
-    assert bytes(reply.up["sorted"]) == bytes(digest_of(sorted(NAMES), "run"))
-
-
-def test_requests_without_names_are_what_they_were():
-    asked = Request("run", Context(0, 0, 0, 0), b"", "{}", {}, {})
-    assert read_request(write_request(asked)).columns == {}
-    named = replace(asked, columns=told_names("ab"))
-    assert read_names(read_request(write_request(named)).columns) == ("a", "b")
 
 
 def test_a_file_of_names(tmp_path):
@@ -325,19 +276,6 @@ def older(folder, rows):
     return Node(KeptStates(folder / "states"), adapt, trusted=Allowed(known), private=True)
 
 
-def test_clients_without_names_and_older_ones_go_by_place_with_those_in_that_order(tmp_path):
-    x = parts()
-    sites = {
-        0: node(tmp_path / "0", x[0], NAMES),
-        1: older(tmp_path / "1", x[1]),
-        2: node(tmp_path / "2", x[2], ()),
-    }
-    world = Together(sites)
-    found, _ = world.play(CONFIG)
-    np.testing.assert_array_equal(found, in_order(x, CONFIG))
-    assert world.lines == ["columns go by their place: those of client 1, 2 have no names"]
-
-
 def test_where_columns_are_sorted_whoever_goes_by_place_is_not_heard(tmp_path):
     x = parts()
     sites = {c: node(tmp_path / f"{c}", x[c], NAMES[::-1] if c else NAMES) for c in range(2)}
@@ -345,15 +283,6 @@ def test_where_columns_are_sorted_whoever_goes_by_place_is_not_heard(tmp_path):
     _, arrays = Together(sites).play(CONFIG)
     assert (arrays["faults/code"] != 0).tolist() == [False, False, True]
     assert b"goes by place" in arrays["faults/reason"][2]
-
-
-def test_where_nobody_has_names_nothing_is_said_of_columns(tmp_path):
-    x = parts()
-    world = Together({c: node(tmp_path / f"{c}", x[c], ()) for c in range(3)})
-    found, _ = world.play(CONFIG)
-    np.testing.assert_array_equal(found, in_order(x, CONFIG))
-    assert world.lines == []
-    assert world.columns == {}
 
 
 def test_a_table_with_numbers_to_cut_gives_its_names_without_that_of_the_rows(tmp_path):
