@@ -78,8 +78,8 @@ class Config(Settings):
     names: Annotated[Words, "of these columns, which clients are told; none if not known"] = ()
     order: Annotated[
         str,
-        "how columns are matched where no names are known: by place if empty, or sorted or ordered "
-        "and the digest of the names that most clients have (`hopfed.hopfield.headers`)",
+        "how columns are matched where no names are known: by place if empty, or sorted and the "
+        "digest of the names that most clients have (`hopfed.hopfield.headers`)",
     ] = ""
     clients: Annotated[int, within(f"[1, {MOST_CLIENTS}]")] = 3
     rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "to which clients deal their rows"] = 1
@@ -118,8 +118,8 @@ class Config(Settings):
         require(fits, "minimum", f"1 to the {self.clients} clients", self.minimum)
         held = len(self.names) in (0, self.columns) and len(set(self.names)) == len(self.names)
         require(held, "names", f"{self.columns} names that differ", f"{len(self.names)}")
-        plain = re.fullmatch("((sorted|ordered) [0-9a-f]{64})?", self.order)
-        require(plain is not None, "order", "sorted or ordered, and a digest", self.order)
+        plain = re.fullmatch("(sorted [0-9a-f]{64})?", self.order)
+        require(plain is not None, "order", "sorted, and a digest", self.order)
         rule = f"1 to the {self.rounds} rounds"
         require(self.persistence <= self.rounds, "persistence", rule, self.persistence)
         self.make()

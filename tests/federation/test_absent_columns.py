@@ -29,7 +29,7 @@ from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import places_of, told_names
 from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.named_owner import NamedOwner, above, below, laid_out, pairs_laid_out
+from hopfed.hopfield.site.named_owner import NamedOwner, laid_out, pairs_laid_out
 from hopfed.hopfield.site.owner import Owner
 from hopfed.recovery.recover import run_recovery
 from hopfed.tables.coding import Code, Coding
@@ -158,8 +158,8 @@ def test_pairs_of_columns_are_put_in_order():
     due = np.where((places < 0)[:, None] | (places < 0), 0, whole[np.ix_(places, places)])
     lower, upper = np.tril_indices(5, -1), np.triu_indices(5, 1)
     np.testing.assert_array_equal(
-        pairs_laid_out(whole[lower], places, below), due[np.tril_indices(6, -1)]
+        pairs_laid_out(whole[lower], places, False), due[np.tril_indices(6, -1)]
     )
     np.testing.assert_array_equal(
-        pairs_laid_out(whole[upper], places, above), due[np.triu_indices(6, 1)]
+        pairs_laid_out(whole[upper], places, True), due[np.triu_indices(6, 1)]
     )

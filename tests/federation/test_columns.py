@@ -34,13 +34,15 @@ from hopfed.tables.examples import as_examples
 
 
 def said(names, run="run"):
-    return Introduced(tuple(names), run).client_step({}, {}, Context(0, 0, 0, 0))[1]
+    return bytes(
+        Introduced(tuple(names), run).client_step({}, {}, Context(0, 0, 0, 0))[1]["sorted"]
+    )
 
 
 def told_of(kind, names=NAMES, run="run"):
     if kind == "names":
         return told_names(names)
-    return {kind: digest_of(sorted(names) if kind == "sorted" else names, run)}
+    return {kind: digest_of(sorted(names), run)}
 
 
 GRADED = GradedFederation(Elsewhere(), N, looks=1, products=2)
@@ -117,7 +119,7 @@ def test_other_columns_are_refused_and_their_names_stay(tmp_path):
     site = node(tmp_path, signs(), names)
     words = []
     site.watch = lambda request, reply: words.append(reply.reason)
-    for told in (told_of("names"), told_of("sorted"), told_of("ordered")):
+    for told in (told_of("names"), told_of("sorted")):
         reply = put(site, method(), told)
         refused(reply, "its columns are not those of the federation")
         assert "secret" not in reply.reason
@@ -135,7 +137,6 @@ def test_a_question_about_other_columns_is_not_answered_from_what_was_said_befor
 
 def test_tables_without_names_go_by_place():
     assert places_of((), 3, told_names("abc"), "run") is None
-    assert places_of((), 3, told_of("ordered", "abc"), "run") is None
     assert places_of("abc", 3, {}, "run") is None
     with pytest.raises(OtherColumnsError, match="my table has none"):
         places_of((), 3, told_of("sorted", "abc"), "run")
@@ -158,8 +159,8 @@ def test_tables_without_names_go_by_place():
         {"lengths": np.ones(10**6, np.uint16), "letters": np.full(10**6, 97, np.uint8)},
         {"lengths": np.full(2, 2**62, np.uint64), "letters": np.full(2, 97, np.uint8)},
         {"sorted": np.zeros(31, np.uint8)},
-        {"sorted": np.zeros(32, np.uint8), "ordered": np.zeros(32, np.uint8)},
-        {"ordered": np.zeros((32, 1), np.uint8)},
+        {"sorted": np.zeros(32, np.uint8), "letters": np.zeros(32, np.uint8)},
+        {"sorted": np.zeros((32, 1), np.uint8)},
         {"anything": np.zeros(1)},
     ],
     ids=lambda told: " ".join(f"{k}{v.shape}{v.dtype}" for k, v in told.items()),
@@ -178,15 +179,11 @@ def test_a_digest_is_of_names_in_their_order_and_of_one_federation():
 def test_what_most_clients_have_counts():
     abc, bac, other, none = (said(names) for names in ("abc", "bac", "abd", ""))
     found = settled({0: other, 1: abc, 2: bac})
-    assert (found.kind, found.digest, found.kept) == ("sorted", bytes(abc["sorted"]), (1, 2))
+    assert (found.digest, found.kept) == (abc, (1, 2))
     assert settled({0: abc, 1: other}) is None
-    assert settled({0: abc, 1: abc, 2: none}).kind == "ordered"
-    assert settled({0: abc, 1: bac, 2: none}).kept == (0, 1)  # of those with names more fit
-    one_of_ten = {0: none} | {c: (abc, bac, said("cab"))[c % 3] for c in range(1, 10)}
-    assert settled(one_of_ten).kept == tuple(range(1, 10))
-    liar = {0: said("xyz")} | dict.fromkeys(range(1, 6), abc) | dict.fromkeys(range(6, 10), none)
-    assert (settled(liar).kind, settled(liar).kept) == ("ordered", tuple(range(1, 10)))
-    assert settled({0: none, 1: none}).kind == ""
+    assert settled({0: abc, 1: bac, 2: none}).kept == (0, 1)
+    liar = {0: said("xyz")} | dict.fromkeys(range(1, 4), abc) | dict.fromkeys(range(4, 10), none)
+    assert settled(liar).digest == b""
 
 
 def test_a_file_of_names(tmp_path):

@@ -9,7 +9,6 @@ computed from rows whose columns are in the server's order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -171,9 +170,9 @@ class InOrder:
         if self.places is None or array.ndim == 0:
             return array
         if isinstance(self.noisy, PrivateFederation):  # its one array is the lower triangle
-            return pairs_laid_out(array, self.places, below)
+            return pairs_laid_out(array, self.places, upper=False)
         if name == "pairs":
-            return pairs_laid_out(array, self.places, above)
+            return pairs_laid_out(array, self.places, upper=True)
         if name not in ("signed", "seen"):
             return array
         return np.where(self.places < 0, 0, array[:, self.places]).astype(array.dtype)
@@ -182,10 +181,10 @@ class InOrder:
 def as_recorded(
     rows: PackedBits | MaskedBits, names: tuple[str, ...], ledger: Ledger
 ) -> tuple[PackedBits | MaskedBits, np.ndarray | None]:
-    """Rows with their columns as the ledger of an owner knows them: sorted by name.
+    """Rows with their columns as the ledger knows them, sorted by name, also by one made up.
 
-    Rows that had noise with their columns as a file has them, before this rule was made, stay so,
-    unless more of them had noise in sorted order: what had noise must be found again.
+    And where each column of the file is among theirs, None where all stay: as they do where more of
+    the rows had noise so, before columns were sorted.
     """
     order = np.array(sorted(range(len(names)), key=lambda j: names[j]), dtype=np.intp)
     if (order == np.arange(len(order))).all():
@@ -210,30 +209,14 @@ def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | 
     return found
 
 
-def pairs_laid_out(
-    pairs: np.ndarray, places: np.ndarray, at: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
-) -> np.ndarray:
-    """Numbers of pairs of columns, with the columns at these places; 0 where one is absent."""
-    n = int(places.max()) + 1
-    N = len(places)
-    found = np.zeros((*pairs.shape[:-1], N * (N - 1) // 2), pairs.dtype)
-    for j in range(1, N):  # a row at a time: all numbers of places at once would be 64 bits each
-        others = np.flatnonzero(places[:j] >= 0)
-        if places[j] < 0 or not len(others):
-            continue
-        a, b = places[others], np.full(len(others), places[j])
-        small, large = np.minimum(a, b), np.maximum(a, b)
-        found[..., at(others, np.full(len(others), j), N)] = pairs[..., at(small, large, n)]
-    return found
+def pairs_laid_out(pairs: np.ndarray, places: np.ndarray, upper: bool) -> np.ndarray:
+    """Numbers of pairs of columns, (..., n (n - 1) / 2), with the columns at these places (N,).
 
-
-def below(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:  # noqa: ARG001
-    """Places of pairs of columns, the smaller first, in a lower triangle of n, row by row."""
-    found: np.ndarray = large.astype(np.int64) * (large - 1) // 2 + small
-    return found
-
-
-def above(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:
-    """Places of pairs of columns, the smaller first, in an upper triangle of n, row by row."""
-    found: np.ndarray = small.astype(np.int64) * (2 * n - small - 1) // 2 + large - small - 1
-    return found
+    They lie in an upper or a lower triangle, row by row; 0 where one of the two is absent.
+    """
+    n, N = int(places.max()) + 1, len(places)
+    square = np.zeros((*pairs.shape[:-1], n + 1, n + 1), pairs.dtype)  # the last for the absent
+    i, j = np.triu_indices(n, 1) if upper else np.tril_indices(n, -1)
+    square[..., i, j] = square[..., j, i] = pairs
+    i, j = np.triu_indices(N, 1) if upper else np.tril_indices(N, -1)
+    return square[..., places[i], places[j]]
