@@ -4,7 +4,7 @@ What a server says of its columns travels beside every question, as a message of
 
 - nothing: columns are matched by their place, as those without names are;
 - *names*: their names in order, where whoever serves told them (`hopfed serve --columns FILE`); in
-  a federation of classes, whose rows may have gaps, an owner may lack a third of them;
+  a federation of classes with exact sums an owner may lack a third of them;
 - *sorted*: a digest of their names, sorted; every owner sorts its columns by name.
 
 An owner answers only where its own names are these, and tells nobody its names. Where no names were

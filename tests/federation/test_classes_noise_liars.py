@@ -1,4 +1,4 @@
-"""An owner that lies about classes with noise, also where owners lack columns."""
+"""An owner that lies about classes with noise."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.graded.noisy import PARTS
-from hopfed.hopfield.graded.noisy_sums import Present
 from hopfed.tables.examples import as_examples
 
 N, OWNERS, ROWS = 24, 10, 1500
@@ -21,35 +20,18 @@ OWN = np.sign(np.random.default_rng(9).standard_normal(N))
 LEFT, RIGHT = np.triu_indices(N, 1)
 
 
-RARE = np.arange(N - N // 3, N)
+class Lying(LocalEngine):
+    """The first owner changes what it says."""
 
-
-class Lacking(LocalEngine):
-    """All owners but the first say 0 of a third of the columns; the first may lie.
-
-    With `shared`, so many owners have the columns of the last third, and the others all lack these.
-    """
-
-    def __init__(self, seed, lie, shared=0):
+    def __init__(self, lie):
         super().__init__()
-        rng = np.random.default_rng(seed)
-        self.lacks = [[], *(rng.permutation(N)[: N // 3] for _ in range(OWNERS - 1))]
-        if shared:
-            self.lacks = [[]] * shared + [RARE] * (OWNERS - shared)
         self.lie = lie
 
     def step(self, method, calls):
         outcomes = super().step(method, calls)
         for call, outcome in zip(calls, outcomes, strict=True):
-            gone, told = self.lacks[call.context.client], outcome.message
-            if not told:
-                continue
-            for name in ("signed", "seen"):
-                told[name][:, gone] = 0
-            if "pairs" in told:
-                told["pairs"][:, np.isin(LEFT, gone) | np.isin(RIGHT, gone)] = 0
-            if call.context.client == 0:
-                self.lie(told)
+            if outcome.message and call.context.client == 0:
+                self.lie(outcome.message)
         return outcomes
 
 
@@ -72,15 +54,14 @@ def own_pairs(told):
         )
 
 
-def found(seed, lie=honest, small=1.0, shared=0):
+def found(seed, lie=honest, small=1.0):
     """Means of the classes, as they are and as they are found."""
     T, _, x = classes(3, N, OWNERS * ROWS, seed, missing=0.2)
     parts = np.array_split(x, OWNERS)
     parts[0] = parts[0][: int(small * ROWS)]
     rows = tuple(as_examples(part, gaps=True) for part in parts)
     method = serve.Config(columns=N, clients=OWNERS, graded=True, epsilon=4.0).make(Batches(rows))
-    engine = Lacking(seed, lie, shared)
-    played = play_round(method, None, 0, seed=0, clients=OWNERS, engine=engine)
+    played = play_round(method, None, 0, seed=0, clients=OWNERS, engine=Lying(lie))
     return T, played.state.server["memory/means"]
 
 
@@ -94,22 +75,6 @@ def test_one_of_ten_does_not_keep_classes_from_being_found(seed, lie, small):
     T, means = found(seed, lie, small)
     assert len(means) == 3
     assert error(means, T) < 0.12
-
-
-def test_two_columns_that_only_those_have_who_may_lie_are_not_believed():
-    has = np.ones((10, 6), bool)
-    has[1:, 0] = False
-    rows = np.full(10, 1000.0)
-    believed = Present(has).believed(rows, 1)
-    assert not believed[0, 1:].any()
-    assert (believed[1:, 1:] == 1).all()
-    assert Present(has).believed(rows, 0)[0, 1] == pytest.approx(0.1)
-    rows[0] = 2.0
-    assert 0 < Present(has).believed(rows, 0)[0, 1] < 1e-3
-    has[1], rows[0] = True, 1000.0
-    assert not Present(has).believed(rows, 1)[0, 1:].any()  # one of two may lie
-    has[2] = True
-    assert Present(has).believed(rows, 1)[0, 1] > 0
 
 
 class Pairs(LocalEngine):

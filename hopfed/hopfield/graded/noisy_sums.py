@@ -1,13 +1,5 @@
 """Sums over classes with noise of known size, and what can be read from them in spite of it.
 
-Which columns owners have, in answers with noise; others stand in for one that lacks some.
-
-An owner that lacks a column says exactly 0 of it, for every class: noise on a column that it has
-does so once in millions of answers. In the pooled sums its rows of a class are given the rates
-that the other owners have there. So its rows do not look like a class of their own; but what is
-known of the column has the noise of fewer rows, and what is known of two columns that of the
-owners who have both.
-
 A look for classes among noisy sums: which are one, which are two, and who says so.
 """
 
@@ -20,102 +12,6 @@ import numpy as np
 
 from hopfed.federation.messages import Message
 from hopfed.hopfield.graded.noisy import PARTS
-from hopfed.hopfield.graded.robust import trimmed
-from hopfed.hopfield.headers import ABSENT
-
-FEW = 1e-3  # smallest part of an owner's rows that a class is taken to have
-BELIEVED = 3  # of so many owners, or fewer, one alone is believed about two columns
-
-
-@dataclass(frozen=True)
-class Present:
-    """The columns that owners have.
-
-    Attributes
-    ----------
-    columns : (L, N) whether each owner has each.
-    """
-
-    columns: np.ndarray
-
-    @classmethod
-    def of(cls, said: Sequence[Message]) -> Present:
-        """Read it off what owners said; who lacks more than may be lacked has said 0 of some."""
-        has = np.array([((m["seen"] != 0) | (m["signed"] != 0)).any(axis=0) for m in said])
-        lacks = (~has).sum(axis=1)
-        has[lacks > has.shape[1] // ABSENT] = True
-        return cls(has)
-
-    @property
-    def all(self) -> bool:
-        """Whether every owner has every column."""
-        return bool(self.columns.all())
-
-    @property
-    def pairs(self) -> np.ndarray:
-        """(L, N (N - 1) / 2) whether each owner has both columns."""
-        i, j = np.triu_indices(self.columns.shape[1], 1)
-        return np.asarray(self.columns[:, i] & self.columns[:, j])
-
-    def filled(
-        self, name: str, each: np.ndarray, counts: np.ndarray, weights: np.ndarray, cut: int
-    ) -> np.ndarray:
-        """What owners said, and for what they lack what others said, class by class."""
-        if self.all:
-            return each
-        has = self.pairs if name == "pairs" else self.columns[:, None]
-        rows = np.maximum(counts, FEW)[..., None]
-        own = weights.reshape(-1, *[1] * (each.ndim - 1))
-        rates = np.clip(trimmed(each / rows, has * own * rows, cut), -1.0, 1.0)
-        return np.asarray(np.where(has, each, rows * rates))
-
-    def noise(self, rows: np.ndarray, weights: np.ndarray) -> float:
-        """Variance of a pooled sum whose noise is 1 at each owner, the mean over columns."""
-        each = (weights / rows) ** 2
-        if self.all:
-            return float(each.sum())
-        held = weights @ self.columns
-        # A column that few rows alone have is not to hide the others.
-        behind = np.maximum(held, np.median(weights))
-        found = (each @ self.columns * (weights.sum() / behind) ** 2)[held > 0]
-        return float(found.mean())
-
-    def believed(self, weights: np.ndarray, cut: int) -> np.ndarray:
-        """How much counts what owners say of each pair of columns, from 0 to 1.
-
-        In proportion to the weight of the owners who have both columns, up to the weight that is
-        behind most pairs: what few rows say has so much noise that it would hide what is known of
-        the other pairs. A pair counts for nothing where half of the owners who have both columns
-        may lie. Of three owners or fewer even one is believed: where each of three lacks another
-        third of the columns, one alone has most pairs.
-        """
-        held, number = self._both(weights), self._both(np.ones(len(weights)))
-        most = np.median(held[np.triu_indices(len(held), 1)])
-        part = np.minimum(held / max(float(most), float(np.median(weights))), 1.0)
-        return np.where(number > (2 * cut if len(weights) > BELIEVED else 0), part, 0.0)
-
-    def thinner(
-        self, rows: np.ndarray, weights: np.ndarray, believed: np.ndarray
-    ) -> tuple[float, float]:
-        """How much more products of columns vary than if all owners had all, by noise and rows."""
-        if self.all:
-            return 1.0, 1.0
-        held, each, whole = self._both(weights), (weights / rows) ** 2, weights.sum()
-        scale = (believed * whole / np.maximum(held, weights.min())) ** 2
-        by_noise, by_rows = scale * self._both(each) / each.sum(), scale * held / whole
-        return _largest(by_noise), _largest(by_rows)
-
-    def _both(self, each: np.ndarray) -> np.ndarray:
-        """(N, N) sums of something of each owner (L,) over those that have both columns."""
-        has = self.columns.astype(float)
-        return np.asarray((has * each[:, None]).T @ has)
-
-
-def _largest(variances: np.ndarray) -> float:
-    """Mean over the pairs of a column, of the column where it is largest."""
-    np.fill_diagonal(variances, 0.0)
-    return float(variances.sum(axis=1).max() / (len(variances) - 1))
-
 
 NEAREST = 0.98  # to +-1 that a mean is taken for
 RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
@@ -234,9 +130,7 @@ class Residuals:
     along: np.ndarray
 
     @classmethod
-    def of(
-        cls, one: NoisySums, pairs: np.ndarray, noise: float, thin: float = 1.0, most: int = 1
-    ) -> list[Residuals]:
+    def of(cls, one: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Residuals]:
         """Look at one class: the direction in which it varies most, then others above the edge."""
         N, n = one.signed.shape[1], float(one.rows[0])
         i, j = np.triu_indices(N, 1)
@@ -247,10 +141,7 @@ class Residuals:
         values, vectors = np.linalg.eigh(C)
         part = float(np.clip(one.seen[0].mean() / n, RAREST, 1.0))
         of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * one.noise[0])) / n
-        few = n / thin
-        edge = (
-            part * 2 * np.sqrt(N / few) + N / few + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
-        )
+        edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
         tops = np.maximum(values[::-1][:most], 0.0)
         found = [
             cls(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)
@@ -276,7 +167,6 @@ class Look:
     groups : for each class those that were asked about and are in it.
     said : what each owner answered about these.
     cut : owners who may lie together.
-    thin : how much more products vary by rows where owners lack columns.
     """
 
     sums: NoisySums
@@ -286,7 +176,6 @@ class Look:
     groups: Sequence[np.ndarray]
     said: Sequence[Message]
     cut: int
-    thin: float = 1.0
 
     def one(self, *classes: int) -> Look:
         """Some classes, taken for one; of the largest of them in what is remembered."""
@@ -309,7 +198,7 @@ class Look:
         over all pairs of columns, and there it is seen; what all others show comes behind it.
         """
         noise = self.unit * float(np.sqrt(self.sums.noise[0]))
-        found = Residuals.of(self.sums, self.pairs[0], noise, self.thin, DIRECTIONS)
+        found = Residuals.of(self.sums, self.pairs[0], noise, DIRECTIONS)
         if found[0].ratio <= 1 or self.cut == 0:
             return found[0]
         confirmed = (one for one in found if self.confirmed(one))
@@ -334,9 +223,7 @@ class Look:
         n = max(float(counts), 1.0)
         mean = np.clip(signed / n, -1.0, 1.0)
         centre = (v @ mean) ** 2 - (v**2) @ mean**2
-        has = (message["seen"] != 0).any(axis=0)  # of the direction the rest is not its own
-        own = 1.0 if has.all() else max(float(v[has] @ v[has]), 0.5)
-        return float(2 * (v[i] * v[j]) @ pairs / n - centre) / own**2, n
+        return float(2 * (v[i] * v[j]) @ pairs / n - centre), n
 
     def joined(self) -> Look:
         """Join each class with the one most alike where both together are no two.

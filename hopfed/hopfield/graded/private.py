@@ -37,7 +37,7 @@ from hopfed.federation.messages import Message, Spec, below
 from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.graded.memory import STRANGER, Memory
 from hopfed.hopfield.graded.noisy import NUMBERS, PARTS, UNITS, ClassNoise
-from hopfed.hopfield.graded.noisy_sums import Look, NoisySums, Present
+from hopfed.hopfield.graded.noisy_sums import Look, NoisySums
 from hopfed.hopfield.graded.robust import clients_left_out, trimmed
 from hopfed.hopfield.liars.claims import median_bound, wary
 from hopfed.hopfield.robust import loss
@@ -94,14 +94,11 @@ def pooled(method: PrivateClasses, messages: Mapping[int, Message]) -> NoisySums
     """Sums of all owners, each within its bound."""
     said = list(messages.values())
     rows, weights, cut = _bounds(method, messages)
-    present = Present.of(said)
     # An owner's mean has the noise of its sums over its rows.
-    noise = present.noise(rows, weights) * loss(cut / len(rows))
+    noise = float(((weights / rows) ** 2).sum()) * loss(cut / len(rows))
     variance = np.full(len(said[0]["counts"]), noise * method.noise.scale("signed") ** 2)
-    counts, signed, seen = (
-        _pooled(said, n, rows, weights, cut, present) for n in ("counts", "signed", "seen")
-    )
-    return NoisySums(counts, signed, seen, variance)
+    sums = (_pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen"))
+    return NoisySums(*sums, variance)
 
 
 def look_at(
@@ -109,30 +106,12 @@ def look_at(
 ) -> Look:
     """What a look for classes goes by, from answers with products of columns."""
     said = list(messages.values())
-    rows, weights, cut = _bounds(method, messages)
-    one_by_one = [
-        [{n: m[n][k] for n in ("pairs", "counts")} for m in said] for k in range(len(parent))
-    ]
-    present = Present.of(said)
-    pairs = np.array([_pooled(each, "pairs", rows, weights, cut, present) for each in one_by_one])
+    bounds = _bounds(method, messages)
+    each = [[{"pairs": m["pairs"][k]} for m in said] for k in range(len(parent))]
+    pairs = np.array([_pooled(one, "pairs", *bounds) for one in each])
     unit = method.noise.scale("pairs") / method.noise.scale("signed")
-    believed = present.believed(weights, cut)
-    by_noise, by_rows = present.thinner(rows, weights, believed)
-    if not present.all:
-        pairs = _believed(pairs, believed, sums)
-        unit *= float(
-            np.sqrt(by_noise * (weights**2 / rows**2).sum() / present.noise(rows, weights))
-        )
     groups = [np.array([k]) for k in range(len(parent))]
-    return Look(sums, pairs, parent, unit, groups, said, cut, by_rows)
-
-
-def _believed(pairs: np.ndarray, believed: np.ndarray, sums: NoisySums) -> np.ndarray:
-    """Let pairs of columns of which little is known vary together no more than classes say."""
-    i, j = np.triu_indices(sums.signed.shape[1], 1)
-    means = sums.signed / sums.rows[:, None]
-    alone = sums.rows[:, None] * means[:, i] * means[:, j]
-    return np.asarray(alone + believed[i, j] * (pairs - alone))
+    return Look(sums, pairs, parent, unit, groups, said, bounds[2])
 
 
 def _bounds(
@@ -145,19 +124,10 @@ def _bounds(
 
 
 def _pooled(
-    said: Sequence[Message],
-    name: str,
-    rows: np.ndarray,
-    weights: np.ndarray,
-    cut: int,
-    present: Present,
+    said: Sequence[Message], name: str, rows: np.ndarray, weights: np.ndarray, cut: int
 ) -> np.ndarray:
     each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
-    found = np.array(each)
-    if name != "counts":
-        parts = [m["counts"] / (PARTS * r) for m, r in zip(said, rows, strict=True)]
-        found = present.filled(name, found, np.array(parts), weights, cut)
-    return np.asarray(weights.sum() * trimmed(found, weights, cut))
+    return np.asarray(weights.sum() * trimmed(np.array(each), weights, cut))
 
 
 def _searched(method: PrivateClasses, now: Message, look: Look, exchange: int) -> Message:

@@ -82,7 +82,10 @@ class NamedOwner:
         """Put the rows into a method, as `Owner.adapt` does, with the columns that it is about."""
         if isinstance(method, Headers):
             return Introduced(self.names, run)
-        places = self.places(told, run, self._may_lack(method))
+        # About exact classes columns may be absent. Who is asked what its options rule out would
+        # else tell by the reason of its refusal whether all of its names are among others.
+        gaps = isinstance(method, GradedFederation) and self.owner.epsilon is None
+        places = self.places(told, run, gaps)
         if places is None:
             return self.owner.adapt(method)
         by_name = kind_of(told) in ("names", "sorted")
@@ -93,19 +96,6 @@ class NamedOwner:
             return InOrder(self.owner.adapt(own), by_name, method, places)
         self.owner.require_no_budget()
         return InOrder(replace(self.owner, rows=self._laid_out(places)).adapt(method), by_name)
-
-    def _may_lack(self, method: Method) -> bool:
-        """Whether columns may be absent: about classes that the owner answers, and not else.
-
-        Who is asked what its options rule out would otherwise tell by the reason of its refusal
-        whether all of its names are among others, and go on.
-        """
-        epsilon = self.owner.epsilon
-        if isinstance(method, GradedFederation):
-            return epsilon is None
-        if not isinstance(method, PrivateClasses) or epsilon is None:
-            return False
-        return method.epsilon <= epsilon and method.delta <= self.owner.delta
 
     def _laid_out(self, places: np.ndarray) -> PackedBits | MaskedBits:
         """Rows with their columns at these places; kept, for each question is about the same."""
@@ -162,8 +152,7 @@ class InOrder:
         means, places = down["means"], self.places
         if places is None or means.shape[1:] != (len(places),):
             raise DataError("a malformed message from the server: means of other columns")
-        own = np.flatnonzero(places >= 0)
-        return {**down, "means": means[:, own[np.argsort(places[own])]]}
+        return {**down, "means": means[:, np.argsort(places)]}
 
     def _in_order(self, name: str, array: np.ndarray) -> np.ndarray:
         """Return an array of the answer, of the columns as the server knows them."""
@@ -175,7 +164,7 @@ class InOrder:
             return pairs_laid_out(array, self.places, upper=True)
         if name not in ("signed", "seen"):
             return array
-        return np.where(self.places < 0, 0, array[:, self.places]).astype(array.dtype)
+        return array[:, self.places]
 
 
 def as_recorded(
@@ -210,13 +199,12 @@ def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | 
 
 
 def pairs_laid_out(pairs: np.ndarray, places: np.ndarray, upper: bool) -> np.ndarray:
-    """Numbers of pairs of columns, (..., n (n - 1) / 2), with the columns at these places (N,).
+    """Numbers of pairs of columns, (..., N (N - 1) / 2), with the columns at these places (N,).
 
-    They lie in an upper or a lower triangle, row by row; 0 where one of the two is absent.
+    They lie in an upper or a lower triangle, row by row.
     """
-    n, N = int(places.max()) + 1, len(places)
-    square = np.zeros((*pairs.shape[:-1], n + 1, n + 1), pairs.dtype)  # the last for the absent
-    i, j = np.triu_indices(n, 1) if upper else np.tril_indices(n, -1)
-    square[..., i, j] = square[..., j, i] = pairs
+    N = len(places)
     i, j = np.triu_indices(N, 1) if upper else np.tril_indices(N, -1)
+    square = np.zeros((*pairs.shape[:-1], N, N), pairs.dtype)
+    square[..., i, j] = square[..., j, i] = pairs
     return square[..., places[i], places[j]]
