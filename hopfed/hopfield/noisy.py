@@ -35,7 +35,6 @@ from functools import cached_property
 
 import numpy as np
 
-from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
@@ -47,7 +46,7 @@ from hopfed.hopfield.liars.impossible_messages import semidefinite
 from hopfed.hopfield.memory.blending import Counted
 from hopfed.hopfield.memory.channel_fit import misfit, typical
 from hopfed.hopfield.memory.support import dual_directions
-from hopfed.hopfield.settings import Source
+from hopfed.hopfield.settings import Served, Source
 from hopfed.kernels import PackedBits
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.privacy.mechanism import PrivateOperator
@@ -67,7 +66,7 @@ class _Release:
 
 
 @dataclass(frozen=True)
-class PrivateFederation:
+class PrivateFederation(Served):
     """The private federation on the common contract.
 
     Attributes
@@ -111,28 +110,15 @@ class PrivateFederation:
     secret: int = 0
 
     exchanges = 1
-    fresh = True
 
     def __post_init__(self) -> None:
-        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
-        require(0 <= self.support < np.inf, "support", "a finite number", self.support)
-        require(self.claim >= 1, "claim", "at least 1", self.claim)
-        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
-        require(self.secret >= 0, "secret", "a number of at least 0", "a negative one")
+        self._check_ranges()
         self.mechanism  # noqa: B018  (checks the rest)
 
     @cached_property
     def mechanism(self) -> DiscreteGaussian:
         """What adds the noise."""
         return DiscreteGaussian(self.n_sites, self.epsilon, self.delta)
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
-        return {}
-
-    def server_start(self, seed: int) -> State:  # noqa: ARG002
-        """State of the server before the first round."""
-        return {}
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """Form of a client's answer; an honest one is refused once in 10^9 releases."""

@@ -54,7 +54,7 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
         ('"search": null', '"search": ["list", []]', "search"),
         ('"n_sites": 40', '"n_sites": 40.0', "n_sites"),
         ('"form": "counts"', '"form": "rows"', "form"),
-        ('"seed": 0', '"seed": true', "seed"),
+        ('"width": 64', '"width": true', "width"),
         ('"ema": 1.0', '"ema": ["number", "x"]', "x"),
     ],
 )

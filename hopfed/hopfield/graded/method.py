@@ -42,12 +42,6 @@ class GradedFederation(GradedSettings):
     (3, (3, 60))
     """
 
-    fresh = True  # repeated sums would count their rows twice
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client, which remembers nothing."""
-        return {}
-
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """State of the server before the first round."""
         return flatten(None, memory=Memory.start(self.n_sites))

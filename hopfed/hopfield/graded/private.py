@@ -41,7 +41,7 @@ from hopfed.hopfield.graded.noisy_sums import Look, NoisySums
 from hopfed.hopfield.graded.robust import clients_left_out, trimmed
 from hopfed.hopfield.liars.claims import median_bound, wary
 from hopfed.hopfield.robust import loss
-from hopfed.hopfield.settings import Source
+from hopfed.hopfield.settings import Served, Source
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables.examples import as_examples
 
@@ -221,7 +221,7 @@ def _asking(means: np.ndarray, shares: np.ndarray, parent: np.ndarray) -> Messag
 
 
 @dataclass(frozen=True)
-class PrivateClasses:
+class PrivateClasses(Served):
     """The private federation of graded classes on the common contract.
 
     Attributes
@@ -268,15 +268,9 @@ class PrivateClasses:
     support: float = 50.0
     secret: int = field(default=0, repr=False)
 
-    fresh = True  # repeated sums would count their rows twice
-
     def __post_init__(self) -> None:
         check_types(replace(self, secret=0) if self.secret else self)  # a word names no secret
-        require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
-        require(self.claim >= 1, "claim", "at least 1", self.claim)
-        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
-        require(0 <= self.support < np.inf, "support", "a finite number", self.support)
-        require(self.secret >= 0, "secret", "a number of at least 0", "a negative one")
+        self._check_ranges()
         for name in ("looks", "steps", "most"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         self.noise  # noqa: B018  (checks the rest)
@@ -300,10 +294,6 @@ class PrivateClasses:
     def units(self) -> int:
         """Units of the budget that a round may spend."""
         return sum(UNITS[step] for step in self.round_steps)
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client, which remembers nothing."""
-        return {}
 
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """State of the server before the first round."""
