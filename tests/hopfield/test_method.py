@@ -252,3 +252,23 @@ def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
 def test_bad_settings(settings, message):
     with pytest.raises(ArgumentError, match=message):
         replace(HopfieldFederation(stream(), Encoding(N)), **settings)
+
+
+N, L = 150, 3
+
+
+N, L = 150, 3
+
+
+def test_bytes_up_and_down_are_those_of_the_messages():
+    source = stream()
+    method = HopfieldFederation(source, Encoding(N))
+    first, second = play(method, 2)
+    K, groups = 3, method.groups
+    counts = 2 * N * (N - 1) // 2 + 8 + 4 * N + 8
+    projections = groups * (4 * K * (K + 1) // 2 + 4)
+    votes = 4 * K * N + 4 * K
+    np.testing.assert_array_equal(first.traffic.up, counts + projections + votes)
+    told = K * (-(-N // 8) + 4) + 4
+    np.testing.assert_array_equal(first.traffic.down, 4 * N * K + told)
+    np.testing.assert_array_equal(second.traffic.down, 4 * N * K + 2 * told)

@@ -144,3 +144,12 @@ def test_a_bad_setting_is_named_in_one_line(build, message):
         build()
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_sequential_has_plateaus_and_linear_passages():
+    rows = Sequential(overlap=0.5, floor=0.1).mixture(3, 60, 0)
+    top = np.isclose(rows.max(axis=1), 0.8)
+    assert top.sum() == 60 - 2 * 10  # two borders, over half a stage of 20 rounds each
+    assert top[:15].all()
+    np.testing.assert_allclose(np.diff(rows[15:25, 1]), 0.07, atol=1e-12)
+    np.testing.assert_allclose(rows[15:25, :2].sum(axis=1), 0.9, atol=1e-12)

@@ -154,3 +154,49 @@ def test_bad_input_is_named_in_one_line(build, message):
         build()
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_every_client_has_its_own_quality():
+    data = federation(sizes=2_000, qualities=(0.9, 0.0))
+    for c, r in enumerate(data.qualities):
+        agree = (data.examples(0, c) * XI[data.labels(0, c)]).mean()
+        assert abs(agree - r) < 5 * np.sqrt((1 - r**2) / (2_000 * N))
+
+
+def test_labels_are_those_of_the_examples():
+    clean = federation(sizes=50, qualities=1.0)
+    for t, c in np.ndindex(T, L):
+        np.testing.assert_array_equal(clean.examples(t, c), XI[clean.labels(t, c)])
+    noisy = federation(sizes=50, qualities=0.3)
+    np.testing.assert_array_equal(noisy.labels(1, 1), clean.labels(1, 1))
+
+
+K, N, T, L = 4, 30, 3, 2
+
+
+K, N, T, L = 4, 30, 3, 2
+
+
+K, N, T, L = 4, 30, 3, 2
+
+
+K, N, T, L = 4, 30, 3, 2
+
+
+def test_exposures_are_those_of_the_draw_and_near_the_mixture():
+    sizes = np.array([[10, 30], [0, 5], [0, 0]])
+    data = federation(sizes=sizes)
+    counts = np.array(
+        [[np.bincount(data.labels(t, c), minlength=K) for c in range(L)] for t in range(T)]
+    )
+    np.testing.assert_array_equal(counts.sum(axis=2), sizes)
+    mean = (counts[0] / sizes[0][:, None]).mean(axis=0)
+    np.testing.assert_allclose(data.exposures(0), mean, rtol=1e-12)
+    np.testing.assert_allclose(data.pooled_exposures(0), counts[0].sum(axis=0) / 40, rtol=1e-12)
+    np.testing.assert_allclose(data.exposures(1), counts[1, 1] / 5, rtol=1e-12)
+    np.testing.assert_array_equal(data.exposures(2), 0)
+    np.testing.assert_array_equal(data.pooled_exposures(2), 0)
+    assert data.examples(2, 0).shape == (0, N)
+
+    many = federation(sizes=50_000)
+    np.testing.assert_allclose(many.exposures(1), many.mixtures[1].mean(axis=0), atol=0.01)
