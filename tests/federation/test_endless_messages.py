@@ -43,26 +43,6 @@ def test_a_last_word_without_end_fills_neither_memory_nor_disk(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "patterns",
-    [
-        np.zeros((1, 0, 8_000_000), np.uint8),
-        np.zeros((2, 4), np.uint8),
-        np.zeros((2, 6), np.uint8),
-        np.zeros((2, 5), np.int64),
-        np.zeros(5, np.uint8),
-        np.uint8(0),
-    ],
-)
-def test_a_last_word_of_another_form_is_none(tmp_path, patterns):
-    """It was filled up to the number of columns along another axis: 64 bytes filled a disk."""
-    with pytest.raises(DataError, match="malformed"):
-        _finish({"patterns": np.asarray(patterns)}, 40, tmp_path / "o.npy")
-    assert not list(tmp_path.iterdir())
-    _finish({"patterns": np.zeros((2, 5), np.uint8)}, 40, tmp_path / "o.npy")
-    assert np.load(tmp_path / "o.npy").shape == (2, 40)
-
-
 def test_rounds_without_end_are_refused_before_anyone_is_waited_for(tmp_path, hopfed):
     path = tmp_path / "run.h5"
     config = to_plain(serve.Config(columns=20)) | {"rounds": 10**12}
