@@ -156,7 +156,7 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
     n, kind = config.scenarios[scenario]
     lie: dict[str, Any] = {"attackers": n, "amplitude": config.amplitude, "kind": kind}
-    return Spiked(source, Encoding(config.N, seed=seed), seed=seed, **lie, **settings)
+    return Spiked(source, Encoding(config.N), seed=seed, **lie, **settings)
 
 
 def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:
