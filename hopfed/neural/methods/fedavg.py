@@ -42,6 +42,11 @@ class FedAvg(NeuralMethod):
     source: ClassVar[str] = "McMahan et al., AISTATS 2017"
     same_model: ClassVar[bool] = True
     shared: ClassVar[bool] = True
+    opens: ClassVar[str | None] = ""
+
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """Every client classifies with the global model."""
+        return True
 
     def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The global model."""
@@ -124,6 +129,10 @@ class FedAvgPlus(FedAvg):
         """FLOPs of fine-tuning."""
         job = self._tuning(self.initial(client), client)
         return self.tune * self.training_flops(job, self.phases()[0])
+
+    def scoring_flops(self, client: int, known: bool, heard: bool) -> float:  # noqa: ARG002
+        """FLOPs of fine-tuning where the client did not take part, which is scored too."""
+        return 0.0 if heard else self.reading_flops(client)
 
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The global model, fine-tuned."""
@@ -245,6 +254,8 @@ class FedRep(FedAvg):
     source: ClassVar[str] = "Collins et al., ICML 2021"
     rules: ClassVar[Mapping[str, Rule]] = {"head": "at least 0"}
     shared: ClassVar[bool] = False
+    opens: ClassVar[str | None] = "features."
+    trains_first: ClassVar[bool] = True
 
     def phases(self) -> tuple[Phase, ...]:
         """The head, then the body."""

@@ -180,6 +180,10 @@ class Hebbian(ClosedForm):
             got = ", ".join(str(getattr(self, name)) for name in wrong)
             raise ArgumentError(wrong[0], f"{rule} {where}", got)
 
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """A read-out follows from the sums of all."""
+        return True
+
     def server_start(self, seed: int) -> State:
         """Nothing; but data of another kind, and patches too large for them, are refused here."""
         del seed
