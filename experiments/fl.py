@@ -236,8 +236,9 @@ def score(
 ) -> Arrays:
     """Accuracies (clients,) of a method in the state after round `t`; NaN if none are due.
 
-    `heard` are the clients that took part in the round. A client that is `scored` and has no accuracy has a network that is not finite. What scores cost
-    alone is apart: `scoring/bytes` of messages down, `scoring/flops` of training.
+    `heard` are the clients that took part in the round. One that is `scored` and has no accuracy
+    has a network that is not finite. What scores cost alone is apart: `scoring/bytes` of messages
+    down, `scoring/flops` of training.
     """
     who = _scored(config, t, state)
     scored = np.isin(np.arange(config.clients), who)
@@ -458,7 +459,10 @@ def troubles(arrays: Arrays, i: int, lr: float) -> list[str]:
         if not len(who):
             continue
         first = bad.argmax(axis=0)
-        since = ", ".join(f"{c} (since round {first[c] + 1})" for c in who)
+        since = ", ".join(
+            f"{', '.join(str(c) for c in who if first[c] == t)} (since round {t + 1})"
+            for t in sorted(set(first[who].tolist()))
+        )
         what = "updates discarded" if kind else "networks not finite, without accuracy"
         why = f" {kind}: {reasons[first[who[0]], who[0]].decode()}" if kind else ""
         rate = "" if kind not in ("", "not finite") else f"; lr = {lr:g} is likely too high"

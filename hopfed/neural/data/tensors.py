@@ -165,8 +165,7 @@ def to_tensors(
         rule = f"one number, or one for each of the {channels} channels"
         require({len(m) for m in both} <= {1, channels}, "scaling", rule, scaling)
     columns = [
-        torch.tensor(np.broadcast_to(m, channels), dtype=torch.float32, device=place)
-        for m in both
+        torch.tensor(np.broadcast_to(m, channels), dtype=torch.float32, device=place) for m in both
     ]
     return Tensors(inputs, labels, *(c[:, None, None] for c in columns))
 

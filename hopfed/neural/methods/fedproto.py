@@ -78,8 +78,8 @@ class FedProto(Classwise):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
     A client's prototypes are the mean features of its classes. The server's prototype C of a class
-    is the mean over the clients that hold the class. A class that nobody sent this round keeps its last
-    prototype; a class that nobody ever sent has no penalty. The squared distance is divided by the
+    is the mean over the clients that hold the class. A class that nobody sent this round keeps its
+    last prototype; a class that nobody ever sent has no penalty. The squared distance is divided by the
     feature length d, as in that program, so that `lam` has the same effect for wide and narrow
     features. All clients must have the same d.
 

@@ -56,7 +56,8 @@ def shares(
 ) -> np.ndarray:
     """Share of each client's parts classified correctly, (clients, parts); NaN for empty ones.
 
-    A network that is not finite has no share: NaN. Clients that share one classifier object are scored together, in full batches.
+    A network that is not finite has no share: NaN. Clients that share one classifier object are
+    scored together, in full batches.
 
     Parameters
     ----------
