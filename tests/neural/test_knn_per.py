@@ -16,7 +16,6 @@ from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.memory.embedding import Extractor  # noqa: E402
 from hopfed.neural.memory.neighbours import SmallStoreWarning  # noqa: E402
-from hopfed.neural.memory.store import Store  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg, FedAvgPrior  # noqa: E402
 from hopfed.neural.methods.knn_per import KNNPer  # noqa: E402
 from hopfed.neural.training.evaluation import accuracies  # noqa: E402
@@ -98,20 +97,6 @@ def test_lambda_is_chosen_on_validation_examples_alone(down, monkeypatch):
     grid = np.array([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
     tied = grid[np.isclose(right, max(right))]
     assert chosen.weight == tied[(len(tied) - 1) // 2]
-
-
-def test_a_store_asked_for_its_own_points_would_be_trusted_too_much(down):
-    method = made(tune="leave-one-out", k=1)
-    store = method.remember(down, 0)
-    keys, labels = store.columns["key"], store.columns["label"]
-    memory = method.memory(store, 0)
-    assert (memory(keys).argmax(axis=1) == labels).all()
-    alone = (memory(keys, own=np.arange(len(keys))).argmax(axis=1) == labels).mean()
-    assert alone < 1
-    assert 0 <= method.classifier({}, down, 0).weight <= 1
-    one = store.columns["key"][:1], store.columns["label"][:1]
-    single = Store().add({"key": one[0], "label": one[1]})
-    assert method.mixed(single, down, 0).weight == 0.5
 
 
 def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
@@ -220,12 +205,9 @@ def test_a_client_that_never_took_part_has_a_personal_model():
 
 
 @pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("index", ["exact", "ivf"])
-def test_every_store_helps_where_labels_are_unequal(down, store, index):
-    if store != "neighbours" and index != "exact":
-        return
+def test_every_store_helps_where_labels_are_unequal(down, store):
     task = made().loaded
-    methods = made(FedAvg), made(store=store, index=index, lam=0.7, capacity=0.5)
+    methods = made(FedAvg), made(store=store, lam=0.7, capacity=0.5)
     scores = [
         accuracies([m.classifier({}, down, c) for c in range(4)], task.tensors, [task.split.test])
         for m in methods
@@ -279,15 +261,9 @@ def test_pooled_labels_are_divided_out():
         ({"capacity": 9.0, "spread": 0.1}, "spread must be a share such that"),
         ({"rule": "lifo"}, "rule must be one of concatenate"),
         ({"rule": "concatenate", "capacity": 0.5}, "capacity must be 1 with the rule conc"),
-        ({"index": "tree"}, "index must be exact or ivf"),
         ({"kernel": "box"}, "kernel must be one of paper, program"),
         ({"mixing": "sum"}, "mixing must be one of probabilities, logits"),
         ({"store": "trees"}, "store must be one of neighbours"),
-        ({"tune": "test"}, "tune must be one of validation, posterior, leave-one-out"),
-        (
-            {"tune": "leave-one-out", "store": "prototypes"},
-            "tune must be validation or posterior with proto",
-        ),
         ({"steps": -1}, "steps must be at least 0"),
     ],
 )

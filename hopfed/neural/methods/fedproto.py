@@ -79,9 +79,9 @@ class FedProto(Classwise):
 
     A client's prototypes are the mean features of its classes. The server's prototype C of a class
     is the mean over the clients that hold the class. A class that nobody sent this round keeps its
-    last prototype; a class that nobody ever sent has no penalty. The squared distance is divided by the
-    feature length d, as in that program, so that `lam` has the same effect for wide and narrow
-    features. All clients must have the same d.
+    last prototype; a class that nobody ever sent has no penalty. The squared distance is divided by
+    the feature length d, as in the authors' program, so that `lam` has the same effect for wide and
+    narrow features. All clients must have the same d.
 
     Attributes
     ----------
