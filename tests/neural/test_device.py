@@ -24,7 +24,7 @@ from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
 # Networks of the methods that the fast tests play; all others, and these with LeNet, are slow.
-FAST = {"fedavg": "lenet"} | dict.fromkeys(("fedproto", "knn-per", "sohip", "fedh2l"), "mlp:16")
+FAST = {"fedavg": "lenet"} | dict.fromkeys(("fedproto", "apfl", "sohip", "fedh2l"), "mlp:16")
 
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
 

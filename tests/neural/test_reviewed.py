@@ -93,6 +93,16 @@ def test_a_network_that_is_not_finite_has_no_accuracy(hopfed, tmp_path):
     assert err.endswith("lr = 1e+20 is likely too high\n")
 
 
+def test_a_sweep_chooses_no_rate_at_which_networks_are_lost(hopfed, tmp_path):
+    small = ("method=standalone", "clients=2", "rounds=1", "models=mlp:8", "examples=100")
+    sets = [word for setting in small for word in ("--set", setting)]
+    grid = ("--grid", "lr=0.05,1e20", "--choose", "validation", "--out", tmp_path / "swept")
+    with pytest.warns(fl.TroubleWarning, match="networks not finite"):
+        status, text, _ = hopfed("sweep", "fl", *sets, *grid)
+    assert status == 0
+    assert "chosen: --set lr=0.05" in text
+
+
 def test_a_round_in_which_a_network_is_lost_is_not_chosen():
     arrays = {
         "validation": np.array([[[0.1, 0.1], [0.9, np.nan]]]),
