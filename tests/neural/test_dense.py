@@ -64,31 +64,6 @@ def test_one_step_is_attention():
     torch.testing.assert_close(found, wanted)
 
 
-def test_what_sohip_recalls_by_the_sample_is_this_memory():
-    """A step of this module on directions; on signs, the synchronous update of NumPy's memory."""
-    from torch.nn.functional import normalize
-
-    from hopfed.neural.memory.recall import Form, Remembering
-    from hopfed.neural.models.base import Model
-
-    m, beta = 40, 8.0
-    model = Model(torch.nn.Flatten(), torch.nn.Linear(6, 2), 6)
-    net = Remembering(model, Form("sample", 5, m, beta, ablation="c"), "linear", seed=0)
-    z = torch.randn(9, 6, generator=torch.Generator().manual_seed(1))
-    features, _, states = net(z, torch.zeros(5, m))
-    directions = normalize(states["long_term"], dim=1)
-    values = net.decoder(states["long_term"])
-    module = DenseMemory(directions, Exponential(beta), values)
-    recalled = module(normalize(net.encoder(z) - states["centre"], dim=1))
-    torch.testing.assert_close(features, z + recalled)
-    xi, cues = signs((5, m), 1), signs((30, m), 2)
-    keys, codes = (torch.from_numpy(x.astype(np.float64)) for x in (xi, cues))
-    new = torch.where(net.address(codes, keys) @ keys >= 0, 1, -1)
-    memory = AssociativeMemory.store(xi, Exponential(beta / m))  # cosines are overlaps over m
-    wanted = memory.recall(cues, updates=1, order="synchronous").states
-    np.testing.assert_array_equal(new.numpy(), wanted)
-
-
 @pytest.mark.parametrize(
     ("bad", "argument"),
     [

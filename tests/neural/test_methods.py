@@ -246,13 +246,6 @@ def test_without_its_term_a_method_is_the_plainer_one_to_the_bit(name, options, 
             torch.testing.assert_close(ours[n], t, rtol=0, atol=0, msg=n)
 
 
-def test_fedavg_of_one_client_is_its_own_training_to_the_bit():
-    one = {"clients": 1, "partition": "iid"}
-    alone = play(make("standalone", **one)).state.clients[0]
-    for n, array in play(make(**one)).state.down[EVERYONE].items():
-        np.testing.assert_array_equal(array, alone[n])
-
-
 @pytest.mark.parametrize(
     ("name", "options", "epochs", "passes"),
     [
