@@ -196,7 +196,7 @@ def _matched(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def _megabytes(arrays: Arrays) -> np.ndarray:
     """MB both ways of a node up to each round, in the first seed."""
-    both = arrays["traffic/up"] + arrays["traffic/down"]
+    both = arrays["traffic/up"] + arrays["traffic/down"] + arrays["scoring/bytes"]
     return np.asarray(both[0].mean(axis=1).cumsum() / 1e6)
 
 

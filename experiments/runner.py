@@ -1,7 +1,8 @@
-"""Run an experiment over its seeds, in this process or in several, with the same results.
+"""Run an experiment over its seeds, in this process or in several.
 
 Every seed draws from its own named streams and is computed with one BLAS thread. So its results are
-the same, bit for bit, in any process, in any order, and after an interruption. Whatever computes,
+the same, bit for bit, in any process of one machine, in any order, and after an interruption; where
+the clients of a round are divided among processes, up to the order of sums. Whatever computes,
 units (seeds, or rounds of them) are handed out and committed by one loop, `feed`.
 """
 
@@ -73,7 +74,8 @@ def execute(
         "dask" gives seeds, or the clients of a round where there are fewer seeds than `workers`, as
         tasks to the Dask cluster in use, or to `workers` processes here; "flower" runs clients as
         nodes of Flower in this process; an engine object stays open.
-    workers : number of processes. The results depend neither on it nor on the engine.
+    workers : number of processes. Results of "local" do not depend on it. Another engine has the
+        same up to the order of sums, where clients are trained together or elsewhere.
     memory : bytes of the clients' states to keep in memory; the others are in files.
     at_once : write the run file after every round, at any cost.
     report : called after every seed, or every round of a federation.
@@ -186,6 +188,7 @@ def begun(
             rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
             raise ArgumentError("device", rule, device)
         more["device"] = device
+    alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
     ledger = Ledger(
         name,
         to_plain(config) | more,
@@ -193,7 +196,7 @@ def begun(
         by_round=by_round,
         rounds=getattr(config, "played", getattr(config, "rounds", None)) if by_round else 1,
         joined=getattr(config, "joined", None),
-        callbacks=callbacks,
+        callbacks=[*alarm, *callbacks],
         path=out,
         memory=memory,
     )

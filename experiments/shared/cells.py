@@ -99,6 +99,7 @@ class Bench(fl.Shared):
     def validate(self) -> None:
         """Refuse sections and rows that do not exist, or not without their reference."""
         require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
+        require(self.score == "all", "score", "all in a comparison", self.score)
         fits = self.domains or self.choose != "acc"
         require(fits, "choose", "validation or last without domains", self.choose)
         unknown = [s for s in self.sections if s not in self.SECTIONS]
@@ -223,7 +224,7 @@ def _scored(
     if method != trained:
         more = [method.reading_flops(c) for c in range(bench.clients)]
         arrays["client/flops"] = arrays["client/flops"] + more  # NaN where one did not take part
-    arrays |= fl.score(cell.config, method, inner, after)
+    arrays |= fl.score(cell.config, method, inner, after, fl.heard_in(arrays))
     if bench.choose == "acc":
         arrays["validation"] = arrays["domains/validation"]
     readings = readings_of(bench)
@@ -277,7 +278,7 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
         test = a["test"].mean(axis=2)
         scored = np.flatnonzero(~np.isnan(test[0]))
         early = scored[np.searchsorted(scored, min(bench.early - 1, scored[-1]))]
-        up, down, flops = (fl.spent(a, n) for n in ("traffic/up", "traffic/down", "client/flops"))
+        up, down, flops, _ = fl.costs(a)
         found[key] = {
             "test": chosen.mean(axis=1),
             "weighted": fl.by_size(chosen, a),

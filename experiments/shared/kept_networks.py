@@ -43,10 +43,10 @@ def keep(
     ------
     RunFileError : the folder cannot be written.
     """
-    validation = arrays["validation"]
-    if np.isnan(validation).all():
+    score = arrays["validation"][arrays["scored"]]
+    if not len(score) or np.isnan(score).any():  # a network that is not finite is not kept
         return
-    score, folder = float(np.nan_to_num(validation).mean()), Path(config.keep) / f"seed-{seed}"
+    score, folder = float(score.mean()), Path(config.keep) / f"seed-{seed}"
     try:
         folder = followed(config.keep) / folder.name
         held = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else None

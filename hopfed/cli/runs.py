@@ -134,8 +134,8 @@ def carry_out(
     dask: str | None = None,
     callbacks: Sequence[Any] = (),
     **_: Any,
-) -> None:
-    """Run `experiment` with a progress bar, and print its summary."""
+) -> Run:
+    """Run `experiment` with a progress bar, print its summary, and return the run."""
     from hopfed.experiments.runner import execute
     from hopfed.federation.states import BUDGET
 
@@ -162,11 +162,12 @@ def carry_out(
     seconds += time.perf_counter()
     if as_json:
         print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
-        return
+        return run
     print_summary(run)
     saved = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
     seeds = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
     out.print(f"\n{_clients_of(config)}{seeds} in {seconds:.1f} s; {saved}")
+    return run
 
 
 def _name(experiment: Any) -> str:

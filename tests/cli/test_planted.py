@@ -5,7 +5,6 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -118,27 +117,3 @@ def test_compiled_losses_are_kept_at_home(tmp_path, monkeypatch):
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
     assert folder == tmp_path / "home" / "compiled"
     assert folder.stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.parametrize("folder", ["wandb", ".wandb"])
-@pytest.mark.parametrize("name", ["base_url", "api_key", "Base_URL ", "x_extra"])
-def test_nobody_elses_file_says_who_gets_the_key_of_wandb(tmp_path, monkeypatch, folder, name):
-    from hopfed.errors import HopfedError
-    from hopfed.experiments.shared.callbacks import WandB
-
-    run = SimpleNamespace(define_metric=lambda *_, **__: None)
-    begun = []
-    stand_in = SimpleNamespace(init=lambda **_: begun.append(1) or run)
-    monkeypatch.setitem(sys.modules, "wandb", stand_in)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WANDB_DIR", raising=False)
-    WandB("p")
-    (tmp_path / folder).mkdir()
-    file = tmp_path / folder / "settings"
-    file.write_text("[default]\n# mine\nentity = me\nproject: p\n")
-    WandB("p")
-    assert len(begun) == 2
-    file.write_text(f"[default]\n{name} = http://127.0.0.1:1\n")
-    with pytest.raises(HopfedError, match="may name entity and project only"):
-        WandB("p")
-    assert len(begun) == 2

@@ -12,7 +12,7 @@ import pytest
 
 from hopfed._lib.other_accounts import check_own
 from hopfed._lib.outputs import check_folder, check_writable, replacing
-from hopfed.errors import ArgumentError, HopfedError, RunFileError
+from hopfed.errors import ArgumentError, RunFileError
 from hopfed.federation import states
 from hopfed.federation.states import StateMap, StateStore
 
@@ -137,7 +137,6 @@ FEDERATION = ("--clients", 2, "--rounds", 1, "--models", "mlp:4")
         ("certs", "shared/link", "--clients", 1),
         ("certs", "shared/link/new", "--clients", 1),
         ("fl", "run", "fedavg", *FEDERATION, "--keep", "shared/link"),
-        ("fl", "run", "fedavg", *FEDERATION, "--tensorboard", "shared/link/new"),
         ("run", "fl", "--preset", "quick", "--set", "models=mlp:4", "--set", "keep=shared/link"),
     ],
 )
@@ -158,20 +157,14 @@ def test_no_command_writes_where_a_link_of_others_leads(
 
 def test_links_that_come_during_a_run_are_not_followed(tmp_path, home, theirs, monkeypatch):
     pytest.importorskip("torch")
-    from hopfed.experiments.shared import callbacks, kept_networks
+    from hopfed.experiments.shared import kept_networks
 
     folder = shared(tmp_path)
-    made = []
-    monkeypatch.setattr(callbacks, "_summary_writer", lambda: made.append)
-    board = callbacks.TensorBoard(folder)
-    theirs(linked(folder / "seed-0", home))
-    with pytest.raises(HopfedError, match=f"tensorboard: .*{LINK}"):
-        board(0, 0, {})
-    assert not made
     theirs(linked(folder / "link", home))
     config = SimpleNamespace(keep=str(folder / "link"), method="fedavg")
+    arrays = {"validation": np.ones(2), "scored": np.ones(2, bool)}
     with pytest.raises(RunFileError, match=LINK):
-        kept_networks.keep(config, 0, 0, {"validation": np.ones(2)}, None, None)
+        kept_networks.keep(config, 0, 0, arrays, None, None)
     assert [p.name for p in home.iterdir()] == ["rows.csv"]
 
 
