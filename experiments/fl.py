@@ -153,11 +153,7 @@ COMPARED = {
 
 
 def code_of(config: Any) -> tuple[str, ...]:
-    """Names of code outside of hopfed in the settings of any experiment.
-
-    These are a method as ``module:Class``, and models as ``module:Net``, ``FILE.py:Net`` or
-    ``hf:FOLDER``.
-    """
+    """Names of code outside of hopfed in the settings of any experiment, as ``module:Class``."""
     method = str(getattr(config, "method", ""))
     models = [name for name in getattr(config, "models", ()) if ":" in name]
     code: tuple[str, ...] = (method,) if ":" in method else ()
@@ -170,7 +166,7 @@ def code_of(config: Any) -> tuple[str, ...]:
 
 def measure_round(
     seed: int, config: Config, t: int, state: FederationState | None, engine: Engine
-) -> tuple[Arrays, FederationState | None]:
+) -> tuple[Arrays, FederationState]:
     """Play one round, and score every client."""
     method = config.make(seed)
     arrays, after = train_round(config, method, t, state, engine)
@@ -179,23 +175,16 @@ def measure_round(
         from hopfed.experiments.shared.kept_networks import keep
 
         keep(config, seed, t, arrays, method, after)
-    return arrays, None if t + 1 == config.rounds else after
+    return arrays, after
 
 
 def train_round(
     config: Config, method: Any, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState]:
     """Play round `t` of a method; return what it cost each client, and the state after it."""
-    played = play_round(
-        method,
-        state,
-        t,
-        seed=method.task.seed,
-        clients=config.seen,
-        engine=engine,
-        participation=config.participation(),
-        minimum=config.minimum,
-    )
+    how = {"participation": config.participation(), "minimum": config.minimum}
+    seed, clients = method.task.seed, config.seen
+    played = play_round(method, state, t, seed=seed, clients=clients, engine=engine, **how)
     arrays = {n: _padded(n, a, config) for n, a in played.arrays().items()}
     for name in ("loss", "flops"):
         arrays.setdefault(f"client/{name}", np.full(config.clients, np.nan))
@@ -262,10 +251,9 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
         }
     classifiers = [classifier_of(method, state, c) for c in range(len(task.split))]
     found = domains(classifiers, task.tensors, task.split)
-    scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
     held = domains(classifiers, task.tensors, task.split, "validation").acc
-    scores["domains/validation"] = held
-    return {"domains/accuracy": found.accuracy} | scores
+    scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
+    return {"domains/accuracy": found.accuracy} | scores | {"domains/validation": held}
 
 
 def classifier_of(method: Any, state: FederationState, c: int) -> Any:
@@ -277,25 +265,19 @@ def classifier_of(method: Any, state: FederationState, c: int) -> Any:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and the cost up to that round."""
-    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
-
     best, chosen = chosen_round(arrays)
     test, seeds = arrays["test"], np.arange(len(best))
     scored = ~np.isnan(test).all(axis=2)
     up, down, flops = (spent(arrays, n) for n in ("traffic/up", "traffic/down", "client/flops"))
-    summary = {
-        "test": mean_and_sd(chosen.mean(axis=1)),
-        "weighted": mean_and_sd(by_size(chosen, arrays)),
-        "decile": mean_and_sd(bottom_decile(chosen)),
-        "quantile": mean_and_sd(low_quantile(chosen)),
-        "spread": mean_and_sd(chosen.std(axis=1)),
-        "validation": mean_and_sd(np.nan_to_num(arrays["validation"][seeds, best]).mean(axis=1)),
-        "round": mean_and_sd(best + 1.0),
-        "last": mean_and_sd(test[:, -1].mean(axis=1)),
-        "megabytes_up": mean_and_sd(up[seeds, best] / 1e6),
-        "megabytes_down": mean_and_sd(down[seeds, best] / 1e6),
-        "gigaflops": mean_and_sd(flops[seeds, best] / 1e9),
+    measured = scores_over_clients(chosen, arrays) | {
+        "validation": np.nan_to_num(arrays["validation"][seeds, best]).mean(axis=1),
+        "round": best + 1.0,
+        "last": test[:, -1].mean(axis=1),
+        "megabytes_up": up[seeds, best] / 1e6,
+        "megabytes_down": down[seeds, best] / 1e6,
+        "gigaflops": flops[seeds, best] / 1e9,
     }
+    summary = {name: mean_and_sd(values) for name, values in measured.items()}
     if config.target:
         reached = np.where(scored, np.nan_to_num(test).mean(axis=2), 0) >= config.target
         if reached.any(axis=1).all():
@@ -317,10 +299,18 @@ def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
     return best, arrays["test"][np.arange(len(best)), best]
 
 
-def by_size(accuracy: np.ndarray, arrays: Arrays) -> np.ndarray:
-    """Mean (seeds,) of the clients' accuracy (seeds, clients), weighted by their test examples."""
-    weights = arrays["sizes"][:, 0, :, 2].astype(float)
-    return np.asarray((accuracy * weights).sum(axis=1) / weights.sum(axis=1))
+def scores_over_clients(accuracy: np.ndarray, arrays: Arrays) -> dict[str, np.ndarray]:
+    """Numbers (seeds,) of the clients' accuracy (seeds, clients): means, worst tenth, deviation."""
+    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
+
+    weights = arrays["sizes"][:, 0, :, 2].astype(float)  # test examples
+    return {
+        "test": accuracy.mean(axis=1),
+        "weighted": np.asarray((accuracy * weights).sum(axis=1) / weights.sum(axis=1)),
+        "decile": bottom_decile(accuracy),
+        "quantile": low_quantile(accuracy),
+        "spread": accuracy.std(axis=1),
+    }
 
 
 def spent(arrays: Arrays, name: str) -> np.ndarray:
@@ -332,11 +322,9 @@ def with_options(config: Config, settings: list[str]) -> Config:
     """Return `config` changed by ``key=value`` settings, its own or those of its method."""
     from hopfed.neural.methods import method
 
-    named = [
-        s.partition("=")[2].strip() for s in settings if s.partition("=")[0].strip() == "method"
-    ]
-    if named:  # whose own settings are then to be known
-        config = replace(config, method=named[-1])
+    for setting in settings:
+        if setting.partition("=")[0].strip() == "method":  # whose settings are then to be known
+            config = replace(config, method=setting.partition("=")[2].strip())
     mine = {f.name for f in fields(Config)} - {"options"}
     own = {f.name for f in fields(method(config.method))} - {"task", "training"}
     ours: list[str] = []

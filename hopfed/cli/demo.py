@@ -32,7 +32,7 @@ def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
     """
     from hopfed._lib.random import check_seed
     from hopfed.cli.tables.recover import print_recovery
-    from hopfed.experiments.shared.demo import letters_over_clients
+    from hopfed.experiments.shared.letters import letters_over_clients
 
     check_seed(seed)
     check_outputs(("--figure", figure, FIGURE))

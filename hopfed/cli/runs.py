@@ -132,7 +132,6 @@ def carry_out(
     first: int = 0,
     device: str = "cpu",
     dask: str | None = None,
-    callbacks: Sequence[Any] = (),
     **_: Any,
 ) -> None:
     """Run `experiment` with a progress bar, and print its summary."""
@@ -157,7 +156,6 @@ def carry_out(
             report=report,
             first=first,
             device=device,
-            callbacks=callbacks,
         )
     seconds += time.perf_counter()
     if as_json:
