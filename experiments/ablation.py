@@ -20,7 +20,7 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search, search_candidates
-from hopfed.archetypes.joint_diagonalization import (  # fmt: skip
+from hopfed.archetypes.joint_diagonalization import (
     JointDiagonalization,
     group_projections,
     joint_candidates,

@@ -18,7 +18,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
-from hopfed.experiments.shared.noise import (  # fmt: skip
+from hopfed.experiments.shared.noise import (
     Autoregressive,
     Blocks,
     Family,

@@ -19,7 +19,7 @@ import numpy as np
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.participation import (  # fmt: skip
+from hopfed.experiments.participation import (
     FOUND,
     Labelled,
     agreement,

@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from hopfed.experiments.settings import Words
-from hopfed.experiments.shared.cells import (  # fmt: skip
+from hopfed.experiments.shared.cells import (
     TABLE,
     Bench,
     Cell,

@@ -8,21 +8,15 @@ from pathlib import Path
 import click
 
 from hopfed.cli.device import device_option
-from hopfed.cli.numbers import WHOLE, Whole
-from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
+from hopfed.cli.numbers import WHOLE, within
+from hopfed.cli.outputs import FIGURE, check_outputs, file_option, overwrite_option
 from hopfed.cli.printing import err, out, shown
 
 
 @click.command("demo")
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of all draws.")
-@click.option("--size", type=Whole(40, 96), default=48, show_default=True, help="Pixels.")
-@click.option(
-    "--figure",
-    type=click.Path(path_type=Path),
-    default=Path("demo.png"),
-    show_default=True,
-    help="File of the picture: .png, .pdf or .svg.",
-)
+@click.option("--size", type=within(40, 96), default=48, show_default=True, help="Pixels.")
+@file_option("--figure", "File of the picture: .png, .pdf or .svg.", default=Path("demo.png"))
 @overwrite_option
 @device_option("it is computed")
 def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
