@@ -70,31 +70,6 @@ def test_sections_where_there_are_none(hopfed, longer, tmp_path, options, words)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_same_run_draws_the_same_svg(hopfed, run_file, tmp_path):
-    pictures = []
-    for name in ("a.svg", "b.svg"):
-        hopfed("figure", run_file, "--out", tmp_path / name)
-        text = (tmp_path / name).read_text()
-        pictures.append([line for line in text.splitlines() if "dc:date" not in line])
-    assert pictures[0] == pictures[1]
-
-
-@pytest.mark.parametrize(
-    ("out", "words"),
-    [
-        ("figure.txt", "a .png, .pdf or .svg file"),
-        ("figure", "a .png, .pdf or .svg file"),
-        ("absent/figure.png", "in a folder that exists"),
-    ],
-)
-def test_where_it_cannot_go(hopfed, run_file, tmp_path, out, words):
-    status, text, errors = hopfed("figure", run_file, "--out", tmp_path / out)
-    assert (status, text) == (2, "")
-    assert words in errors
-    assert errors.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_cannot_be_drawn(hopfed, run_file, tmp_path):
     out = tmp_path / "figure.png"
     half, strange = tmp_path / "half.h5", tmp_path / "strange.h5"

@@ -1,7 +1,6 @@
 """`hopfed run`, `list`, `show` and `compare` as a user runs them."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -174,23 +173,6 @@ def test_files_that_are_none_of_ours(hopfed, run_file, tmp_path):
     text = tmp_path / "text.h5"
     text.write_text("no HDF5")
     refused(hopfed("show", text), "not a readable run file")
-
-
-def test_kill_and_resume_on_the_command_line(hopfed, tmp_path):
-    """The real command, killed once in the middle; see test_execute_killed for the others."""
-    out, whole = tmp_path / "killed.h5", tmp_path / "whole.h5"
-    settings = ("--set", "N=200", "--set", "M=400,800", "--seeds", "30")
-    command = [sys.executable, "-c", "from hopfed.cli import main; main()", "run", "bbp"]
-    process = subprocess.Popen([*command, *settings, "--out", str(out)], stdout=subprocess.DEVNULL)
-    while not out.exists() or Run.load(out).committed < 3:
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert 3 <= Run.load(out).committed < 30
-    assert hopfed("run", "bbp", "--out", out, "--resume")[0] == 0
-    assert hopfed("run", "bbp", *settings, "--out", whole)[0] == 0
-    assert out.read_bytes() == whole.read_bytes()
 
 
 def test_ctrl_c_keeps_what_is_committed(tmp_path):

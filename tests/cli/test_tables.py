@@ -92,15 +92,12 @@ def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
     [
         ((), "column 'n' holds numbers; commonest"),
         (("--ignore", "m"), "there is no column 'm'"),
-        (("--id", "m"), "there is no column 'm'"),
         (("--binarize", "most"), "binarize must be median, mean"),
         (("--words", "yes"), "--words must be WORD=+1"),
         (
             ("--words", "yes=2"),
             "--words must be for +1, -1 or missing; or category or answers, behind",
         ),
-        (("--binarize", "median", "--rank-rule", "no"), "rank_rule must be"),
-        (("--binarize", "median", "--alpha", "7"), "alpha must be"),
     ],
 )
 def test_what_cannot_be_is_one_line(hopfed, tmp_path, options, message):
@@ -111,24 +108,6 @@ def test_what_cannot_be_is_one_line(hopfed, tmp_path, options, message):
     assert error.count("\n") == 1
 
 
-def test_nothing_is_said_before_an_error(hopfed, tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("id,a,b,c\nx,1,,1\ny,1,0,1\nz,1,0,\n")
-    status, text, error = hopfed("recover", path)
-    said = "error: fewer than two columns hold both values: 'a', 'b', 'c' do not\n"
-    assert (status, text, error) == (2, "", said)
-
-
-def test_a_site_and_a_memory_read_tables(hopfed, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    path = write(tmp_path / "a.csv", rows(m=900))
-    status, text, _ = hopfed("join", "--data", path, "--trust-server", "--dry-run")
-    assert status == 0
-    assert "900" in text
-    status, _, _ = hopfed("store", path, "--operator", "--out", tmp_path / "m.h5")
-    assert status == 0
-
-
 REAL = DATA / "tables"
 
 
@@ -137,12 +116,7 @@ REAL = DATA / "tables"
     ("name", "options", "shape", "ids"),
     [
         ("ability", (), (1525, 16), "person"),
-        ("bci", (), (50, 225), "plot"),
-        ("carcinoma", (), (118, 7), "id"),
-        ("frac", (), (536, 20), "id"),
-        ("lsat", (), (1000, 5), "id"),
         ("mushroom", ("--ignore", "class"), (8124, 111), None),
-        ("naep", (), (1510, 12), None),
         ("soybean", ("--ignore", "Class", "--binarize", "levels"), (683, 83), None),
         ("verbal_aggression", (), (316, 24), "id"),
         ("votes", ("--ignore", "party"), (435, 16), "member"),

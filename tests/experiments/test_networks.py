@@ -106,22 +106,6 @@ def test_gains_are_paired_seed_by_seed_and_tabled(run, arrays):
     assert all(len(row) == len(t.columns) + 1 for t in made for row in t.rows)
 
 
-def test_an_interrupted_comparison_ends_in_the_same_bytes(tmp_path):
-    class Stop(BaseException):
-        pass
-
-    def stop(done, planned):
-        if done == 4:  # amid the rounds of the shared training
-            raise Stop
-
-    config = Toy(sections=(TABLE,), seeds=1)
-    execute(MODULE, config, out=tmp_path / "a.h5")
-    with pytest.raises(Stop):
-        execute(MODULE, config, out=tmp_path / "b.h5", report=stop, at_once=True)
-    execute(MODULE, config, out=tmp_path / "b.h5", resume=True)
-    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
-
-
 @pytest.mark.parametrize(
     ("rows", "sections"),
     [
@@ -155,23 +139,6 @@ def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     kept = {key for key, a in cells if a.get("plane", np.zeros(1)).any()}
     assert kept == set(config.PICTURED)
     assert all(axes.has_data() for axes in drawer(name, whole=True)(run).axes if axes.axison)
-
-
-def test_the_deciding_experiment_has_the_laxer_protocol():
-    sohip = find("sohip")
-    config = replace(
-        preset(sohip, "deciding"), **TINY, data="digits", partition="classes:4",
-        models=("mlp:16",), sections=(TABLE, "initialisation"), rows=("standalone", "sohip"),
-    )  # fmt: skip
-    run = execute(sohip, config)
-    for key, a in _cells.by_cell(
-        config, {n: v for n, v in run.arrays.items() if n != "seeds"}
-    ).items():
-        assert run.summary[f"{key}/best_test"][0] == a["test"][0].mean(axis=1).max()
-    table, swept, lax, gains = tables_of(run)
-    assert _cells.LAX in table.columns
-    assert (lax.title, gains.title[:16]) == (f"initialisation: {_cells.LAX}", "initialisation: ")
-    assert swept.columns == ("he", "own")
 
 
 def test_domains_and_the_round_with_the_best_accuracy_on_all():
