@@ -30,20 +30,12 @@ def play_variants(
     clients: int = 0,
     **federation: Any,
 ) -> tuple[Arrays, Arrays]:
-    """Play a round of every variant; each continues from its own part of the state.
+    """Play a round of every variant; return its arrays and the state after it.
 
-    Parameters
-    ----------
-    variants : name -> method; arrays and states carry the name as a prefix.
-    archetypes : (K, N), the truth, used only to score the patterns that the server remembers.
-    at : what `measure_round` is given.
-    mixtures : keep the shares of the archetypes in what each server holds as well.
-    clients : those of the settings where 0.
-    federation : other arguments of `play_round`.
-
-    Returns
-    -------
-    arrays of the round, and the state after it.
+    Each continues from its own part of the state; arrays and states carry the variant's name as a
+    prefix. Archetypes (K, N) are the truth, used only to score the patterns that servers remember.
+    `at` is what `measure_round` is given; `mixtures` keeps the shares of the archetypes in what a
+    server holds as well; clients are those of the settings where 0. The rest is for `play_round`.
     """
     seed, config, t, state, engine = at
     federation |= {"seed": seed, "clients": clients or config.clients, "engine": engine}
