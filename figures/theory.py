@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures.kinds import Panel, against, over, page
+from hopfed.figures.kinds import Panel, against, page
 from hopfed.figures.style import styled
 from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
@@ -70,10 +70,14 @@ def bounds(
     left = _curves(title, {n: (samples, y) for n, y in curves.items()}, log="xy", xlabel="M")
     lower, upper = concentration.bulk_band(N, samples, level, 1 - r**2, band)
     ends = marchenko_pastur.edges(N / samples, 1 - r**2)
-    held = {"band (39)": ((lower + upper) / 2, (upper - lower) / 2)}
-    edges = {"lower edge": ends[0], "upper edge": ends[1]}
-    words = {"log": "x", "xlabel": "M", "ylim": (0, None)}
-    return page([left, over("eigenvalue of N J", samples.tolist(), held, edges, **words)])
+
+    def draw(axes: Axes, _: Any) -> None:
+        axes.fill_between(samples, lower, upper, color="C0", alpha=0.25, lw=0, label="band (39)")
+        for end, label in zip(ends, ("edges", None), strict=True):
+            axes.plot(samples, end, color="C0", label=label)
+
+    words = {"xscale": "log", "xlabel": "M", "ylim": (0, None)}
+    return page([left, Panel(draw, "eigenvalue of N J", words)])
 
 
 @styled()
@@ -88,7 +92,8 @@ def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
         ("overlap", lambda k: spikes.overlap(k, q)),
     ):
         curve = np.asarray(law(strength))
-        lines = {"law": (strength, curve), r"$\kappa = \sqrt{q}$": ([start] * 2, [0, curve.max()])}
+        ends = [curve.min(), curve.max()]
+        lines = {"law": (strength, curve), r"$\kappa = \sqrt{q}$": ([start] * 2, ends)}
         given = {} if kappa is None else {"given": (kappa, law(kappa))}
         words = {"diagonal": False, "lines": lines, "xlabel": r"strength $\kappa$"}
         made.append(against(name, given, **words))
