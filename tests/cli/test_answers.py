@@ -3,6 +3,7 @@
 import csv
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from sklearn.metrics import adjusted_rand_score
 
 import hopfed as package
 from hopfed.archetypes.completion import filled
+from hopfed.archetypes.storage import holding
+from hopfed.hopfield.channel import small_sample
+from hopfed.runs import Run
 from hopfed.tables import writers
 
 CLUBS = ("chess", "=tennis", "choir", "garden", "band", "radio", "film", "judo", "yoga", "ski")
@@ -320,3 +324,19 @@ def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):
     assert status == 0, errors
     assert "filled 1 of 4,800 cells" in out
     assert read(tmp_path / "full.csv")[0] == head[8:]
+
+
+@pytest.mark.parametrize("kind", ["sorted", "ordered", ""])
+def test_the_order_of_columns_without_names_is_said(tmp_path, hopfed, kind):
+    """Of a federation, whose names the server was not told."""
+    found, lines = package.recover(small_sample()[1]), {
+        "sorted": "column 1 and so on follow the sorted names of the owners' columns, cap",
+        "ordered": "column 1 and so on follow the columns of the owners",
+    }  # fmt: skip
+    served = Run("serve", {"order": f"{kind} 79a0" * bool(kind)}, {}, {})
+    holding(served, replace(found, columns=None)).save(tmp_path / "served.h5")
+    out = tmp_path / "found.csv"
+    status, said, errors = hopfed("export", tmp_path / "served.h5", "--out", out)
+    assert status == 0, errors
+    assert lines.get(kind, "") in said
+    assert ("column 1" in said) == bool(kind)

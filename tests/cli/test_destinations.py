@@ -105,55 +105,38 @@ def test_every_command_that_writes_takes_overwrite():
         assert ("overwrite" in taken) == writes, name
 
 
-@pytest.mark.parametrize(
-    ("arguments", "made"),
-    [
-        ("recover a.npy --out found.csv --figure found.png", ["found.csv", "found.png"]),
-        ("export found.h5 --out means.csv", ["means.csv"]),
-        ("assign found.h5 a.csv --out rows.csv", ["rows.csv"]),
-        ("complete found.h5 a.csv --out full.csv", ["full.csv"]),
-        ("report found.h5", ["found.html"]),
-        ("figure found.h5", ["found.png"]),
-        ("store a.npy --out memory.h5", ["memory.h5"]),
-        ("recall memory.h5 cues.npy --out states.npy", ["states.npy"]),
-        ("theory mp --figure mp.svg", ["mp.svg"]),
-        ("run bbp --preset quick --set N=40 --set M=40 --seeds 1 --out bbp.h5", ["bbp.h5"]),
-        ("certs keys --clients 2", ["keys/ca.pem", "keys/client-1.key"]),
-    ],
-)
-def test_a_command_runs_twice_with_overwrite(hopfed, folder, arguments, made):
-    assert hopfed(*["recover", "a.npy", "--out", "found.h5"])[0] == 0
+TWICE = [
+    ("recover a.npy --out found.h5 --figure found.svg", ["found.h5", "found.svg"]),
+    ("export found.h5 --out means.csv", ["means.csv"]),
+    ("assign found.h5 a.csv --out rows.csv", ["rows.csv"]),
+    ("complete found.h5 a.csv --out full.csv", ["full.csv"]),
+    ("report found.h5", ["found.html"]),
+    ("figure found.h5", ["found.png"]),
+    ("store a.npy --out memory.h5", ["memory.h5"]),
+    ("recall memory.h5 cues.npy --out states.npy", ["states.npy"]),
+    ("theory mp --figure mp.svg", ["mp.svg"]),
+    ("run bbp --preset quick --set N=40 --set M=40 --seeds 1 --out bbp.h5", ["bbp.h5"]),
+    ("certs keys --clients 2", ["keys/ca.pem", "keys/client-1.key"]),
+]
+
+
+def test_commands_run_twice_with_overwrite(hopfed, folder):
+    pytest.importorskip("cryptography", reason="cryptography is not installed")
     np.save(folder / "cues.npy", np.load(folder / "a.npy")[:4])
-    if "memory.h5" in arguments and arguments.startswith("recall"):
-        assert hopfed(*["store", "a.npy", "--out", "memory.h5"])[0] == 0
-    if arguments.startswith("certs"):
-        pytest.importorskip("cryptography", reason="cryptography is not installed")
-    assert hopfed(*arguments.split())[0] == 0
-    held = {name: (folder / name).stat().st_ino for name in made}
-    status, _, err = hopfed(*arguments.split())
-    assert status == 2
-    assert "--overwrite replaces" in err
-    assert {name: (folder / name).stat().st_ino for name in made} == held
-    assert hopfed(*arguments.split(), "--overwrite")[0] == 0
-    assert all((folder / name).stat().st_ino != held[name] for name in made)
+    for arguments, made in TWICE:
+        assert hopfed(*arguments.split())[0] == 0, arguments
+        held = {name: (folder / name).stat().st_ino for name in made}
+        status, _, err = hopfed(*arguments.split())
+        assert (status, "--overwrite replaces" in err) == (2, True), arguments
+        assert {name: (folder / name).stat().st_ino for name in made} == held
+        assert hopfed(*arguments.split(), "--overwrite")[0] == 0, arguments
+        assert all((folder / name).stat().st_ino != held[name] for name in made), arguments
     assert not [name for name in os.listdir(folder) if name.endswith(".old")]
 
 
 def test_a_sweep_goes_on_or_begins_anew(hopfed, folder):
-    words = [
-        "sweep",
-        "bbp",
-        "--preset",
-        "quick",
-        "--set",
-        "M=40",
-        "--grid",
-        "N=30,40",
-        "--seeds",
-        "1",
-        "--out",
-        "swept",
-    ]
+    quick = ("--preset", "quick", "--set", "M=40", "--seeds", "1")
+    words = ("sweep", "bbp", *quick, "--grid", "N=30,40", "--out", "swept")
     assert hopfed(*words)[0] == 0
     held = (folder / "swept" / "N=30.h5").stat().st_ino
     assert hopfed(*words)[0] == 0

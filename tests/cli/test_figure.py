@@ -56,20 +56,6 @@ def test_the_report_shows_the_whole_picture(hopfed, longer, tmp_path):
     assert b64decode(picture).decode().count("M = 200") == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--sections", "k"), "runs of 'bbp' have no sections"),
-        (("--sections", "k", "--whole"), "--sections must be with one RUN, and without --whole"),
-    ],
-)
-def test_sections_where_there_are_none(hopfed, longer, tmp_path, options, words):
-    status, _, errors = hopfed("figure", longer, "--out", tmp_path / "figure.png", *options)
-    assert status == 2
-    assert words in errors
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_cannot_be_drawn(hopfed, run_file, tmp_path):
     out = tmp_path / "figure.png"
     half, strange = tmp_path / "half.h5", tmp_path / "strange.h5"
@@ -91,6 +77,8 @@ def test_several_runs_that_cannot_be_drawn_together(hopfed, run_file, tmp_path):
     strange = tmp_path / "strange.h5"
     Run("dance", {}, {"x": np.ones(2)}, {}).save(strange)
     for files, words in (
+        ((run_file, "--sections", "k"), "runs of 'bbp' have no sections"),
+        ((run_file, "--sections", "k", "--whole"), "with one RUN, and without --whole"),
         ((run_file, strange), "runs of one kind, to be drawn together, got bbp, dance"),
         ((run_file, run_file), "no figure for several runs of 'bbp'"),
         ((), "RUN..."),

@@ -12,7 +12,6 @@ import pytest
 
 from hopfed.errors import DataError, RunFileError
 from hopfed.experiments.shared.kept_networks import read
-from hopfed.federation.packing import pack, unpack
 from hopfed.runs import Run
 
 EVIL = "open('ran', 'w').close()\nfrom torch import nn\nclass Net(nn.Module): pass\n"
@@ -202,11 +201,3 @@ def test_a_folder_of_kept_memories_that_says_other_things_is_one_line(kept):
         left = {key: value for key, value in whole.items() if key != name}
         (folder / "model.json").write_text(json.dumps(left))
         predict("lacks what" if name == "examples" else f"'{name}' is missing")
-
-
-def test_a_memory_of_words_is_one_line(kept):
-    folder, predict = kept
-    held = unpack(np.frombuffer((folder / "server.memory").read_bytes(), np.uint8))
-    for array in (np.array(["x"] * 3), np.ones(3, ">f4")):
-        (folder / "server.memory").write_bytes(pack(dict.fromkeys(held, array)).tobytes())
-        predict("not what knn-per remembers")

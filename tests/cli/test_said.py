@@ -60,18 +60,6 @@ def test_a_dry_run_says_first_what_matters(hopfed, tmp_path, monkeypatch):
     assert not (tmp_path / "home").exists()
 
 
-def test_what_is_odd_in_one_file_is_said_of_it(tmp_path, hopfed):
-    rng = np.random.default_rng(0)
-    for name in ("a", "b"):
-        rows = rng.integers(0, 2, (20, 4)).tolist()
-        lines = [",".join(map(str, row)) for row in rows] + ([",,,"] if name == "b" else [])
-        (tmp_path / f"{name}.csv").write_text("q,r,s,t\n" + "\n".join(lines) + "\n")
-    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
-    _, _, errors = hopfed("recover", a, b)
-    assert f"{b}: without any entry: 1 row(s), the first of them row 21" in errors
-    assert str(a) not in errors
-
-
 def test_a_long_setting_is_shown_by_its_beginning(hopfed, tmp_path):
     path, run = tmp_path / "wide.csv", tmp_path / "run.h5"
     rng = np.random.default_rng(1)

@@ -2,14 +2,9 @@
 
 import json
 
-import h5py
 import numpy as np
 import pytest
 from helpers import DATA
-
-from hopfed.archetypes.loading import load
-from hopfed.runs import Run
-from hopfed.tables.coding import Coding
 
 NAMES = [f"q{j}" for j in range(30)]
 
@@ -28,30 +23,6 @@ def write(path, x, order=None, extra=()):
         lines.append(",".join([f"{path.stem}{k}", *cells, *(cell(k) for _, cell in extra)]))
     path.write_text("\n".join(lines))
     return path
-
-
-def test_names_are_in_every_output(hopfed, tmp_path):
-    constant = ("always", lambda k: "yes")
-    path = write(tmp_path / "a.csv", rows(), extra=[constant, ("party", lambda k: "xyz"[k % 3])])
-    run = tmp_path / "run.h5"
-    status, text, error = hopfed("recover", path, "--ignore", "party", "--out", run)
-    assert status == 0
-    assert error.splitlines() == [
-        "column 'id' names the rows",
-        "the same in every row, and of no use: 'always'",
-    ]
-    assert "q" in text.split("classes")[0] or "columns above" in text
-    assert "1 column(s) hold a single value: always" in text
-    held = Run.load(run)
-    assert load(run).columns == (*NAMES, "always")
-    coding = Coding.from_json(held.config["coding"])
-    assert (coding.ids, coding.ignored) == (("id",), ("party",))
-    with h5py.File(run) as file:
-        assert file["columns/names"].shape == (31,)
-    _, text, _ = hopfed("recover", path, "--ignore", "party", "--json")
-    report = json.loads(text)
-    assert report["columns"] == [*NAMES, "always"]
-    assert report["constant_columns"] == ["always"]
 
 
 def test_owners_are_matched_by_name(hopfed, tmp_path):

@@ -4,7 +4,6 @@ No file that is written goes where such a link leads, and states are kept in no 
 """
 
 import os
-import stat
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 from hopfed._lib.other_accounts import check_own
 from hopfed._lib.outputs import check_folder, check_writable, replacing
 from hopfed.errors import ArgumentError, RunFileError
-from hopfed.federation import states
 from hopfed.federation.states import StateMap, StateStore
 
 LINK = "a link of somebody else"
@@ -225,34 +223,3 @@ def test_a_link_that_comes_in_the_place_of_states_leads_nowhere(tmp_path):
         store.keep(some())
     store.close()
     assert (mine / "00000001.state").read_text() == "mine"
-
-
-def test_a_link_that_comes_in_the_place_of_a_state_is_replaced(tmp_path, home, monkeypatch):
-    store, path = StateStore(tmp_path / "states", budget=0), tmp_path / "states" / "00000001.state"
-
-    def late(arrays):
-        linked(path, home / "rows.csv")
-        return pieces(arrays)
-
-    pieces = states.chunks
-    monkeypatch.setattr(states, "chunks", late)
-    held = some()
-    store.keep(held)
-    assert (home / "rows.csv").read_text() == "precious"
-    assert stat.S_IMODE(path.lstat().st_mode) == 0o600
-    assert stat.S_ISREG(path.lstat().st_mode)
-    assert not held[0]["w"].any()
-
-
-@pytest.mark.parametrize("kind", ["a folder for all", "a link"])
-def test_a_run_does_not_begin_beside_states_of_others(hopfed, tmp_path, home, kind):
-    folder = tmp_path / "run.h5.states"
-    if kind == "a link":
-        folder.symlink_to(home)
-    else:
-        shared(tmp_path).rename(folder)
-    command = ("run", "mp", "--preset", "quick", "--set", "seeds=1")
-    status, _, words = hopfed(*command, "--out", tmp_path / "run.h5")
-    assert (status, words.count("\n")) == (2, 1)
-    assert "run.h5.states" in words
-    assert not (tmp_path / "run.h5").exists()

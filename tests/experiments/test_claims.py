@@ -165,15 +165,6 @@ def test_theory_agrees_with_the_draws():
     assert noise["agree_whitened"][0] > 0.7
 
 
-def test_a_promise_below_the_power_by_two_errors_is_not_kept():
-    plan = find("plan")
-    config = plan.Config(N=(100,), K=(1,), qualities=(0.4,), seeds=100)
-    shown = np.ones((100, 1, 3))
-    shown[:17, 0, 1] = 0  # .83, and two errors of .03 below .9 are .84
-    arrays = {"shown": shown, "sizes": np.ones((100, 1, 3)), "powers": shown}
-    assert plan.summarise(config, arrays)["kept"] == "seen 1 of 1; all 0 of 1; resolved 1 of 1"
-
-
 def test_an_archetype_in_the_directions_of_heavier_ones_is_not_foreseen():
     exposure = find("exposure")
     xi = rademacher(3, 400, np.random.default_rng(0))

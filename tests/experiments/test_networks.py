@@ -210,16 +210,6 @@ def test_a_stream_ends_where_its_store_says_and_features_lie_in_a_plane():
     assert set(np.sort(plane[..., 2][plane[..., 2] > 0]) - 1) >= set(labels)
 
 
-def test_the_cost_of_noise_is_predicted():
-    oneshot = find("oneshot")
-    small = {"clients": 3, "examples": 400, "models": ("mlp",), "rounds": 1, "early": 1, "seeds": 1}
-    rows = {"rows": ("hebbian alone", "hebbian", "hebbian global")}
-    found = execute(oneshot, oneshot.Config(**small, **rows, sections=("privacy",))).summary
-    for e in ("100", "1"):
-        predicted = found[f"privacy/predicted for all/{e}/test"][0]
-        assert predicted == pytest.approx(found[f"privacy/hebbian global/{e}/test"][0], abs=0.15)
-
-
 # Networks that are kept, and rounds as a table
 
 

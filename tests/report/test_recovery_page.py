@@ -11,7 +11,6 @@ import pytest
 
 from hopfed import load
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.report import rows as rows_of_page
 from hopfed.runs import Run
 
 HOSTILE = "chess</script><script>alert(1)</script>\"'\x1b[31m\u202e<img src=x onerror=alert(1)>"
@@ -231,15 +230,6 @@ def test_gaps_are_counted_and_filled(people, reported):
     said = re.search(r"([\d,]+) of 9,600 entries are missing.*?([\d.]+)% of them are", shown.text)
     assert int(said[1].replace(",", "")) == len(sure)
     assert float(said[2]) / 100 == pytest.approx(sure.mean(), abs=6e-4)
-
-
-def test_rows_beyond_the_limit_are_counted_but_not_listed(symmetric, reported, monkeypatch):
-    rows, run = symmetric
-    monkeypatch.setattr(rows_of_page, "MOST", 70)
-    shown = harmless(reported(run, rows))
-    assert len(shown.table("id", "archetype")) == 70
-    assert "The first 70 of 500 rows are here" in shown.text
-    assert sum(int(line[1]) for line in shown.table("archetype", "rows")) == 500
 
 
 def test_names_of_strangers_are_text(people, reported):
