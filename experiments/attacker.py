@@ -98,7 +98,8 @@ def _method(
     qualities = np.where(np.arange(config.clients) < good, config.quality, config.noise[scenario])
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
-    how = {"rule": rule(name), "smoothing": Smoothing(ema=config.ema), "memory": config.memory}
+    how: dict[str, Any] = {"rule": rule(name), "memory": config.memory}
+    how["smoothing"] = Smoothing(ema=config.ema)
     return HopfieldFederation(source, Encoding(config.N), discount=0.0, votes=False, **how)
 
 

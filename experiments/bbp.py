@@ -122,9 +122,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary |= {
             f"r2_lowest{suffix}": with_spread(partial(lowest, axes=0), n),
             f"r2_pooled{suffix}": with_spread(partial(lowest, axes=(0, 2)), n),
-            f"gap{suffix}": with_spread(lambda i, gaps=gaps: float(np.median(gaps[i])), n),
+            f"gap{suffix}": with_spread(partial(_median, gaps), n),
         }
     return summary | _weak(config, arrays)
+
+
+def _median(values: np.ndarray, seeds: np.ndarray) -> float:
+    return float(np.median(values[seeds]))
 
 
 def _weak(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -142,8 +142,9 @@ def _relaxed(
     config: Config, xi: np.ndarray, cues: np.ndarray, rule: Layered, T: np.ndarray, noise: int
 ) -> tuple[float, float]:
     """`score` of the layers after noise of temperatures T, of mixtures of as many patterns."""
-    memory, how = AssociativeMemory.store(xi, rule), {"updates": config.updates, "seed": noise}
-    return score(memory.recall(cues, temperature=T, **how).states, xi[: rule.layers])
+    memory = AssociativeMemory.store(xi, rule)
+    found = memory.recall(cues, temperature=T, updates=config.updates, seed=noise)
+    return score(found.states, xi[: rule.layers])
 
 
 def _cooled(config: Config, seed: int, rule: Layered, K: int, T: float) -> tuple[float, float]:

@@ -120,7 +120,12 @@ def _source(config: Config, xi: np.ndarray, schedule: str, r: float, seed: int) 
 def _method(config: Config, source: ArchetypeStream, name: str) -> HopfieldFederation:
     rule, memory = VARIANTS[name]
     apart = memory == "separate"
-    how = {"rule": rule, "memory": memory, "discount": 0.5 if apart else 0.0, "votes": apart}
+    how: dict[str, Any] = {
+        "rule": rule,
+        "memory": memory,
+        "discount": 0.5 if apart else 0.0,
+        "votes": apart,
+    }
     smoothing = Smoothing(ema=1.0 if isinstance(rule, Fixed) else config.ema)
     return HopfieldFederation(source, Encoding(config.N), smoothing=smoothing, **how)
 

@@ -182,7 +182,7 @@ def train_round(
     config: Config, method: Any, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState]:
     """Play round `t` of a method; return what it cost each client, and the state after it."""
-    how = {"participation": config.participation(), "minimum": config.minimum}
+    how: dict[str, Any] = {"participation": config.participation(), "minimum": config.minimum}
     seed, clients = method.task.seed, config.seen
     played = play_round(method, state, t, seed=seed, clients=clients, engine=engine, **how)
     arrays = {n: _padded(n, a, config) for n, a in played.arrays().items()}

@@ -125,7 +125,7 @@ def _cell(
 ) -> dict[str, Any]:
     K, N, M = len(xi), config.N, config.n_examples
     spectrum, rank = private_spectrum(released, config.alpha)
-    search = {"method": "layered", "search": PRIVATE_SEARCH, "seed": seed}
+    search: dict[str, Any] = {"method": "layered", "search": PRIVATE_SEARCH, "seed": seed}
     patterns = factorize(spectrum, rank, **search).patterns
     found = retrieval(patterns, xi)
     leading = eigenpairs(released, K).vectors

@@ -99,8 +99,9 @@ def _examined(
 ) -> tuple[np.ndarray, list[float]]:
     """Scores (scores, methods) of one table, and bytes over raw bits of one owner and several."""
     columns, sent = [], []
+    methods: tuple[Any, ...] = (1, config.owners, *config.methods)
     search = {"seed": seed, "most": config.most, "patience": config.patience}
-    for method in (1, config.owners, *config.methods):
+    for method in methods:
         began = time.perf_counter()
         if isinstance(method, int):
             model, ratio = _recovered(rows, method, seed)

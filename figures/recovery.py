@@ -47,7 +47,7 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     if named:
         archetypes.heat_map(bottom, run)
     elif rows:
-        tiles(bottom, patterns[:SHOWN], shape, 10, named=True)  # type: ignore[arg-type]
+        tiles(bottom, patterns[:SHOWN], shape, 10, named=True)
     return figure
 
 

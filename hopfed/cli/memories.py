@@ -308,8 +308,8 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
     run = _as_run(stored, asked, found, settings, config | {k: str(v) for k, v in options.items()})
     names = replace(held, ids=given.ids)
-    said = {"ids": names.ids, "patterns": held.ids}
-    said = {name: list(ids) for name, ids in said.items() if ids is not None}
+    both = {"ids": names.ids, "patterns": held.ids}
+    said = {name: list(ids) for name, ids in both.items() if ids is not None}
     run = replace(run, arrays=run.arrays | names.arrays(), summary=run.summary | said)
     _write(run, options, names)
     if options["as_json"]:
