@@ -398,7 +398,7 @@ class AssociativeMemory:
             lost = len({*map(bytes, xi)} & {*map(bytes, -xi)}) // 2
             if lost:
                 said.append(
-                    "In an odd power a pattern and its negative cancel, and neither is kept (pairs: "
+                    "In an odd power a pattern and its negative cancel: neither is kept (pairs: "
                     f"{lost:,}). Store one of each, or take an even power."
                 )
         return tuple(said)
