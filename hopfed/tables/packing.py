@@ -72,9 +72,9 @@ class Packing:
 
     def packed(self, cells: list[Cells]) -> PackedBits | MaskedBits:
         """Pack the rows of a block."""
-        for j, words in self._points.items():
+        for place, words in self._points.items():
             if len(words) <= MOST:
-                words.update(cells[j].words)
+                words.update(cells[place].words)
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
         unknown: list[Unknown] = []

@@ -75,7 +75,9 @@ def _parts_of(given: Any) -> list[_Part]:
     if is_partitioned(given):
         return _parts_of_collection(given)
     paths = [given] if isinstance(given, str | os.PathLike) else list(given)
-    return [part for path in paths for file in files_of(path) for part in _parts_of_file(file)]
+    return [
+        part for path in paths for file in files_of(Path(path)) for part in _parts_of_file(file)
+    ]
 
 
 def _parts_of_collection(given: Any) -> list[_Part]:
