@@ -91,9 +91,11 @@ def predict(
     ([2.2], True)
     """
     rng, mixture = np.random.default_rng([seed, N, M]), exposures is not None
-    if mixture:
+    if exposures is not None:
         shares = np.atleast_1d(_check.fraction("exposures", exposures))
         _check.together(kappa=np.atleast_1d(kappa), exposures=shares)
+        if shares.sum() > 1 + 1e-9:
+            raise ArgumentError("exposures", "shares that sum to at most 1", shares.sum())
         rows = rng.multinomial(M, [*shares, max(1 - shares.sum(), 0)], size)[:, :-1]
         kappa = np.atleast_1d(kappa) * rows / (M * shares)
     values, overlaps = draws(kappa, N, M, size, rng, fixed=mixture)
@@ -193,7 +195,7 @@ def _with_spikes(
         top = rng.standard_normal((K, K)) / np.sqrt(beta) + np.diag(np.sqrt(m * strengths))
         if beta > 1:  # of one spike: the other parts of its entry
             rest = np.sqrt(rest**2 + rng.chisquare(beta - 1) / beta)
-        block = np.linalg.qr(np.concatenate([top, rest]), mode="r")
+        block[:] = np.linalg.qr(np.concatenate([top, rest])).R
     else:
         block = block * np.sqrt(1 + strengths)
     for j in range(K):

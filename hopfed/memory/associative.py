@@ -398,8 +398,8 @@ class AssociativeMemory:
             lost = len({*map(bytes, xi)} & {*map(bytes, -xi)}) // 2
             if lost:
                 said.append(
-                    "In an odd power a pattern and its negative cancel: neither is kept (pairs: "
-                    f"{lost:,}). Store one of each, or take an even power."
+                    "In an odd power a pattern and its negative cancel, and neither is kept "
+                    f"(pairs: {lost:,}). Store one of each, or take an even power."
                 )
         return tuple(said)
 

@@ -42,7 +42,7 @@ def test_a_synchronous_step_is_the_sign_of_the_field_in_whole_numbers(energy, pa
         else:
             terms = np.exp(parameter * (a - a.max()))[:, None] * xi
             h = np.array([math.fsum(column) for column in terms.T])
-        np.testing.assert_array_equal(new, np.where(h >= 0, 1, -1))
+        np.testing.assert_array_equal(new, np.where(h == 0, s, np.where(h > 0, 1, -1)))
 
 
 def test_synchronous_updates_stop_where_a_state_stays_and_hold_sites():

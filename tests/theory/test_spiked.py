@@ -78,7 +78,7 @@ def test_a_mixture_adds_the_spread_of_its_shares():
 @pytest.mark.parametrize(
     ("bad", "argument"),
     [({"kappa": -1.0}, "kappa"), ({"kappa": np.ones((2, 2))}, "kappa"), ({"N": 1}, "N and M"),
-     ({"false_alarm": 2.0}, "false_alarm"), ({"exposures": [0.5, 0.2]}, "kappa, exposures")],
+     ({"false_alarm": 2.0}, "false_alarm"), ({"exposures": [0.5, 0.6]}, "exposures")],
 )  # fmt: skip
 def test_bad_arguments_name_themselves(bad, argument):
     with pytest.raises(ArgumentError) as error:
