@@ -165,10 +165,7 @@ QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)
 
 
 def code_of(config: Any) -> tuple[str, ...]:
-    """Names of code outside of hopfed in the settings of any experiment.
-
-    These are a method as ``module:Class``, and models as ``module:Net`` or ``FILE.py:Net``.
-    """
+    """Names of code outside of hopfed in the settings of any experiment, as ``module:Class``."""
     method = str(getattr(config, "method", ""))
     models = [name for name in getattr(config, "models", ()) if ":" in name]
     code: tuple[str, ...] = (method,) if ":" in method else ()
@@ -181,7 +178,7 @@ def code_of(config: Any) -> tuple[str, ...]:
 
 def measure_round(
     seed: int, config: Config, t: int, state: FederationState | None, engine: Engine
-) -> tuple[Arrays, FederationState | None]:
+) -> tuple[Arrays, FederationState]:
     """Play one round, and score every client."""
     method = config.make(seed)
     arrays, after = train_round(config, method, t, state, engine)
@@ -190,7 +187,7 @@ def measure_round(
         from hopfed.experiments.shared.kept_networks import keep
 
         keep(config, seed, t, arrays, method, after)
-    return arrays, None if t + 1 == config.rounds else after
+    return arrays, after
 
 
 def train_round(
@@ -325,10 +322,9 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
         }
     classifiers = [classifier_of(method, state, c) for c in range(len(task.split))]
     found = domains(classifiers, task.tensors, task.split)
-    scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
     held = domains(classifiers, task.tensors, task.split, "validation").acc
-    scores["domains/validation"] = held
-    return {"domains/accuracy": found.accuracy} | scores
+    scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
+    return {"domains/accuracy": found.accuracy} | scores | {"domains/validation": held}
 
 
 def classifier_of(method: Any, state: FederationState, c: int) -> Any:
@@ -340,27 +336,20 @@ def classifier_of(method: Any, state: FederationState, c: int) -> Any:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and the cost up to that round."""
-    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
-
     best, chosen = chosen_round(arrays)
-    seeds, test = np.arange(len(best)), over_clients(arrays, "test")
+    test, seeds = over_clients(arrays, "test"), np.arange(len(best))
     up, down, flops, scoring = costs(arrays)
-    each = [_whole(row) for row in chosen]
-    summary = {
-        "test": mean_and_sd(test[seeds, best]),
-        "weighted": mean_and_sd(by_size(chosen, arrays)),
-        "decile": mean_and_sd(np.array([bottom_decile(row) for row in each])),
-        "quantile": mean_and_sd(np.array([low_quantile(row) for row in each])),
-        "spread": mean_and_sd(np.array([row.std() for row in each])),
-        "validation": mean_and_sd(over_clients(arrays, "validation")[seeds, best]),
-        "round": mean_and_sd(best + 1.0),
-        "last": mean_and_sd(test[:, -1]),
-        "megabytes_up": mean_and_sd(up[seeds, best] / 1e6),
-        "megabytes_down": mean_and_sd(down[seeds, best] / 1e6),
-        "gigaflops": mean_and_sd(flops[seeds, best] / 1e9),
+    measured = scores_over_clients(chosen, arrays) | {
+        "validation": over_clients(arrays, "validation")[seeds, best],
+        "round": best + 1.0,
+        "last": test[:, -1],
+        "megabytes_up": up[seeds, best] / 1e6,
+        "megabytes_down": down[seeds, best] / 1e6,
+        "gigaflops": flops[seeds, best] / 1e9,
     }
     if scoring.any():
-        summary["gigaflops_scoring"] = mean_and_sd(scoring[seeds, best] / 1e9)
+        measured["gigaflops_scoring"] = scoring[seeds, best] / 1e9
+    summary = {name: mean_and_sd(values) for name, values in measured.items()}
     if config.target:
         reached = np.nan_to_num(test) >= config.target
         if reached.any(axis=1).all():
@@ -412,11 +401,21 @@ def _whole(accuracy: np.ndarray) -> np.ndarray:
     return held if len(held) else np.full(1, np.nan)
 
 
-def by_size(accuracy: np.ndarray, arrays: Arrays) -> np.ndarray:
-    """Mean (seeds,) of the clients' accuracy (seeds, clients), weighted by their test examples."""
-    weights = arrays["sizes"][:, 0, :, 2] * ~np.isnan(accuracy)
+def scores_over_clients(accuracy: np.ndarray, arrays: Arrays) -> dict[str, np.ndarray]:
+    """Numbers (seeds,) of the clients' accuracy (seeds, clients): means, worst tenth, deviation."""
+    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
+
+    weights = arrays["sizes"][:, 0, :, 2] * ~np.isnan(accuracy)  # test examples
+    each = [_whole(row) for row in accuracy]
     with np.errstate(invalid="ignore"):
-        return np.asarray((np.nan_to_num(accuracy) * weights).sum(axis=1) / weights.sum(axis=1))
+        weighted = (np.nan_to_num(accuracy) * weights).sum(axis=1) / weights.sum(axis=1)
+    return {
+        "test": np.array([row.mean() for row in each]),
+        "weighted": weighted,
+        "decile": np.array([bottom_decile(row) for row in each]),
+        "quantile": np.array([low_quantile(row) for row in each]),
+        "spread": np.array([row.std() for row in each]),
+    }
 
 
 def spent(arrays: Arrays, name: str) -> np.ndarray:
@@ -502,11 +501,9 @@ def with_options(config: Config, settings: list[str]) -> Config:
     """Return `config` changed by ``key=value`` settings, its own or those of its method."""
     from hopfed.neural.methods import method
 
-    named = [
-        s.partition("=")[2].strip() for s in settings if s.partition("=")[0].strip() == "method"
-    ]
-    if named:  # whose own settings are then to be known
-        config = replace(config, method=named[-1])
+    for setting in settings:
+        if setting.partition("=")[0].strip() == "method":  # whose settings are then to be known
+            config = replace(config, method=setting.partition("=")[2].strip())
     mine = {f.name for f in fields(Config)} - {"options"}
     own = {f.name for f in fields(method(config.method))} - {"task", "training"}
     ours: list[str] = []

@@ -37,18 +37,6 @@ def test_workers_import_nothing_from_the_current_folder(tmp_path, engine):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["multiprocessing.py", "run.h5"]
 
 
-def test_no_typesetter_is_started_for_a_figure():
-    import matplotlib
-    from matplotlib.text import Text
-
-    from hopfed.figures import theory
-
-    with matplotlib.rc_context({"text.usetex": True}):  # as a matplotlibrc in the folder may say
-        figure = theory.tw(1)
-        figure.draw_without_rendering()
-    assert not any(text.get_usetex() for text in figure.findobj(Text))
-
-
 class Planted:
     """Runs when it is unpickled."""
 
@@ -88,22 +76,6 @@ def test_modules_in_the_folder_are_not_those_that_they_are_called(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "RAN").exists()
-
-
-def test_workers_of_dask_import_from_a_folder_of_their_own(tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
-    from hopfed._lib.cluster import cluster
-
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / "dask-scratch-space").mkdir(mode=0o777)
-    with cluster("local", 1) as client:
-        (folder,) = client.run(lambda dask_worker: dask_worker.local_directory).values()
-        held = client.cluster.scheduler.local_directory
-        assert distributed.default_client() is client
-    for path in map(Path, (folder, held)):
-        below = path.relative_to(tmp_path).parts[0]
-        assert below.startswith("hopfed-dask-")
-    assert [p.name for p in tmp_path.iterdir()] == ["dask-scratch-space"]
 
 
 def test_compiled_losses_are_kept_at_home(tmp_path, monkeypatch):
