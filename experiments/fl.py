@@ -361,7 +361,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             }
     lines = [
         f"seed {i + 1} of {len(best)}: {line}" if len(best) > 1 else line
-        for i in seeds
+        for i in range(len(best))
         for line in troubles(arrays, i, config.lr)
     ]
     return summary | ({"trouble": "; ".join(lines)} if lines else {})
