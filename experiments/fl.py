@@ -67,9 +67,9 @@ class Shared(Settings):
     precision: str = "float32"
     compile: str = ""
     every: Annotated[int, at_least(1), "rounds between two evaluations"] = 1
-    score: Annotated[str, among(("all", "part")), "all clients, or those that took part so far"] = (
-        "all"
-    )
+    scoring: Annotated[
+        str, among(("all", "part")), "all clients, or those that took part so far"
+    ] = "all"
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class Config(Shared):
         least = 1 <= self.minimum <= self.seen
         require(least, "minimum", "1 to clients, of those that take part", self.minimum)
         self.participation()
-        whole = self.score == "all" or not self.domains
-        require(whole, "score", "all where every domain is scored", self.score)
+        whole = self.scoring == "all" or not self.domains
+        require(whole, "scoring", "all where every domain is scored", self.scoring)
 
     @property
     def seen(self) -> int:
@@ -255,7 +255,7 @@ def _scored(config: Config, t: int, state: FederationState) -> list[int]:
     """Clients that are scored after round `t`."""
     if t + 1 != config.rounds and (t + 1) % config.every:
         return []
-    return [c for c in range(config.clients) if config.score == "all" or c in state.clients]
+    return [c for c in range(config.clients) if config.scoring == "all" or c in state.clients]
 
 
 def _fetched(config: Config, method: Any, t: int, state: FederationState) -> np.ndarray:
@@ -361,7 +361,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             }
     lines = [
         f"seed {i + 1} of {len(best)}: {line}" if len(best) > 1 else line
-        for i in seeds
+        for i in range(len(best))
         for line in troubles(arrays, i, config.lr)
     ]
     return summary | ({"trouble": "; ".join(lines)} if lines else {})

@@ -99,7 +99,7 @@ class Bench(fl.Shared):
     def validate(self) -> None:
         """Refuse sections and rows that do not exist, or not without their reference."""
         require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
-        require(self.score == "all", "score", "all in a comparison", self.score)
+        require(self.scoring == "all", "scoring", "all in a comparison", self.scoring)
         fits = self.domains or self.choose != "acc"
         require(fits, "choose", "validation or last without domains", self.choose)
         unknown = [s for s in self.sections if s not in self.SECTIONS]

@@ -38,10 +38,10 @@ def keep(
     config: Any, seed: int, t: int, arrays: Arrays, method: Any, state: FederationState
 ) -> None:
     """Keep the networks of round `t`, from 0, if its validation accuracy is the best yet."""
-    score = arrays["validation"][arrays["scored"]]
-    if not len(score) or np.isnan(score).any():  # a network that is not finite is not kept
+    held_out = arrays["validation"][arrays["scored"]]
+    if not len(held_out) or np.isnan(held_out).any():  # a network that is not finite is not kept
         return
-    score, folder = float(score.mean()), Path(config.keep) / f"seed-{seed}"
+    score, folder = float(held_out.mean()), Path(config.keep) / f"seed-{seed}"
     try:
         folder = followed(config.keep) / folder.name
         held = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else None

@@ -268,7 +268,7 @@ def test_the_first_and_the_scored_model_are_downloads():
     seldom = execute(fl, config(rate=0.5, rounds=3, scaling="none", every=3)).arrays
     np.testing.assert_array_equal(seldom["traffic/down"][0], whole * asked)
     assert seldom["scoring/bytes"][0].sum(axis=1).tolist() == [0, 0, 4 * whole]
-    part = execute(fl, config(rate=0.25, rounds=2, scaling="none", score="part")).arrays
+    part = execute(fl, config(rate=0.25, rounds=2, scaling="none", scoring="part")).arrays
     assert part["scored"][0].sum(axis=1).tolist() == [1, 2]
     assert np.isnan(part["test"][0]).sum(axis=1).tolist() == [3, 2]
     head = nbytes({"w": np.zeros((10, 9), np.float32)})

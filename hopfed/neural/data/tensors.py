@@ -157,11 +157,11 @@ def to_tensors(
     labels = torch.from_numpy(np.array(dataset.labels)).to(place)
     if not dataset.is_images:
         return Tensors(inputs, labels)
-    channels = dataset.shape[0]
+    channels, both = dataset.shape[0], (np.zeros(1), np.ones(1))
     if scaling == "train":
         both = moments(dataset.inputs, partition.train[: seen or len(partition)])
-    else:
-        both = check_scaling(scaling) or ((0.0,), (1.0,))
+    elif given := check_scaling(scaling):
+        both = np.array(given[0]), np.array(given[1])
         rule = f"one number, or one for each of the {channels} channels"
         require({len(m) for m in both} <= {1, channels}, "scaling", rule, scaling)
     columns = [
