@@ -190,22 +190,27 @@ def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
     [[1.0, -1.0]]
     """
-    p = check_packed("p", p)
+    return unpack_planes(check_packed("p", p), None, dtype)
+
+
+def unpack_planes(p: PackedBits, seen: PackedBits | None, dtype: DTypeLike) -> np.ndarray:
+    """Return the entries of `p`, 0 where `seen` has none."""
     dtype = np.dtype(dtype)
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
-    from hopfed.kernels.cpu.bits import unpack_rows
+    from hopfed.kernels.cpu.products import unpack_rows
 
     m, n = p.shape
     native = dtype if dtype in (np.int8, np.float32, np.float64) else np.dtype(np.int8)
     out = np.empty((m, n), native)
-
-    def task(span: tuple[int, int]) -> None:
-        rows = slice(*span)
-        unpack_rows(p.words[rows], out[rows])
-
-    for_each(task, spans(m, max(1, CHUNK // max(n, 1))))
+    each = spans(m, max(1, CHUNK // max(n, 1)))
+    for_each(lambda rows: unpack_rows(*planes(p, seen), rows[0], 0, out[slice(*rows)]), each)
     return out.astype(dtype, copy=False)
+
+
+def planes(p: PackedBits, seen: PackedBits | None) -> tuple[np.ndarray, np.ndarray]:
+    """Words as the compiled loops take them: the second are of no rows where all is seen."""
+    return p.words, np.zeros((0, 0), np.uint64) if seen is None else seen.words
 
 
 @overload

@@ -1,4 +1,4 @@
-"""Compiled loops over packed words: packing, unpacking, transposition, column counts."""
+"""Compiled loops over packed words: packing, transposition, column counts."""
 
 from __future__ import annotations
 
@@ -77,21 +77,6 @@ def pack_rows(x: np.ndarray, words: np.ndarray) -> int:
         return _pack_each(x, x.view(np.uint64), words.view(np.uint8))
     eights = np.ascontiguousarray(x[:, : x.shape[1] // 8 * 8]).view(np.uint64)
     return _pack_each(x, eights, words.view(np.uint8))
-
-
-@kernel
-def unpack_rows(words, out):
-    """Write the +-1 of `words` into the rows of `out` (int8 or floating)."""
-    m, n = out.shape
-    for i in range(m):
-        row = out[i]
-        for w in range(n // 64):
-            word = words[i, w]
-            block = row[64 * w : 64 * w + 64]
-            for j in range(64):
-                block[j] = 2 * np.int8((word >> np.uint64(j)) & np.uint64(1)) - 1
-        for j in range(n // 64 * 64, n):
-            row[j] = 2 * np.int8((words[i, j // 64] >> np.uint64(j % 64)) & np.uint64(1)) - 1
 
 
 @inner

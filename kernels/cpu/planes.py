@@ -1,4 +1,4 @@
-"""Compiled loops over two planes of bits: packing entries some of which are missing, and back.
+"""Compiled loops over two planes of bits: packing entries some of which are missing.
 
 An entry is a byte: -1, 0, 1 or MISSING. Its lowest bit tells that it is -1 or 1, its highest that
 it is -1 or missing, and those between are those of -1 or all 0.
@@ -67,21 +67,3 @@ def pack_planes(x: np.ndarray, zeros_count: bool, signs: np.ndarray, seen: np.nd
         for plane in planes:
             plane[:, n // 8] &= (1 << n % 8) - 1
     return found
-
-
-@kernel
-def unpack_planes(signs, seen, out):
-    """Write the entries into the rows of `out` (int8 or floating), 0 where they are missing."""
-    m, n = out.shape
-    one = np.uint64(1)
-    for i in range(m):
-        row = out[i]
-        for w in range(n // 64):
-            up, there = signs[i, w], seen[i, w]
-            block = row[64 * w : 64 * w + 64]
-            for j in range(64):
-                bit = np.uint64(j)
-                block[j] = 2 * np.int8((up >> bit) & one) - np.int8((there >> bit) & one)
-        for j in range(n // 64 * 64, n):
-            bit, w = np.uint64(j % 64), j // 64
-            row[j] = 2 * np.int8((signs[i, w] >> bit) & one) - np.int8((seen[i, w] >> bit) & one)
