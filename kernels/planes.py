@@ -15,7 +15,7 @@ from hopfed.kernels import bits
 from hopfed.kernels.bits import CHUNK, PackedBits, as_int8, n_words, not_binary, pack_values
 from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.dispatch import with_twin
-from hopfed.kernels.moments import check_out, strips, work_spaces
+from hopfed.kernels.moments import by_strips
 from hopfed.kernels.products import by_blocks, operand
 
 Planes = tuple[PackedBits, PackedBits]  # signs and seen
@@ -24,7 +24,7 @@ FIRST = 1 << 16  # entries looked at before all are packed as complete ones
 GONE = -128  # stands for a missing entry among bytes
 
 
-@with_twin("planes")
+@with_twin
 def pack_planes(x: Any, mask: Any = None) -> tuple[PackedBits, PackedBits | None] | None:
     """Return signs and seen entries of an (M, N) array, seen None if all are; None if it is bad.
 
@@ -109,65 +109,36 @@ def _number(value: Any) -> float:
         return np.inf
 
 
-@with_twin("planes")
+@with_twin
 def unpack_planes(signs: PackedBits, seen: PackedBits, dtype: DTypeLike) -> np.ndarray:
     """Return the (M, N) array of -1, 0 and +1 of real or signed dtype `dtype`."""
     return bits.unpack_planes(signs, seen, dtype)
 
 
-@with_twin("planes")
-def add_gram(a: Planes, out: np.ndarray | None = None) -> np.ndarray:
-    """Add the inner products of all rows to the symmetric (M, M) int32 array `out`, or to zeros."""
-    m, n = a[0].shape
-    out = np.zeros((m, m), np.int32) if out is None else out
-    check_out(out, (m, m))
-    if m == 0 or n == 0:
-        return out
-    from hopfed.kernels.cpu.moments import TILE, mirror_tile
-    from hopfed.kernels.cpu.plane_moments import add_strip
-
-    words, rows = [plane.words for plane in a], strips(m)
-    spare = work_spaces(n_words(n), rows, planes=2)
-
-    def task(strip: tuple[int, int]) -> None:
-        work = spare.pop()
-        first, last = strip
-        add_strip(*words, first, last, *words, last, True, out, *work)
-        for top in range(first, last, TILE):
-            mirror_tile(out, top, min(top + TILE, last), 0, top)
-        spare.append(work)
-
-    for_each(task, reversed(rows))  # the longest first
-    return out
-
-
-@with_twin("planes")
-def cross_products(a: Planes, b: Planes) -> np.ndarray:
-    """Return the inner products of rows of a and of b, (Ma, Mb) int32."""
-    out = np.zeros((len(a[0]), len(b[0])), np.int32)
+@with_twin
+def inner_products(a: Planes, b: Planes | None = None) -> np.ndarray:
+    """Return the inner products of rows of a and of b, or of a alone, (Ma, Mb) int32."""
+    left, right = [p.words for p in a], [p.words for p in b or a]
+    out = np.zeros((len(left[0]), len(right[0])), np.int32)
     if out.size == 0 or a[0].n == 0:
         return out
     from hopfed.kernels.cpu.plane_moments import add_strip
 
-    left, right, rows = [p.words for p in a], [p.words for p in b], strips(len(a[0]))
-    spare = work_spaces(n_words(a[0].n), rows, planes=2)
+    def add(first: int, last: int, work: tuple[np.ndarray, ...]) -> None:
+        stop = last if b is None else len(right[0])
+        add_strip(*left, first, last, *right, stop, b is None, out, *work)
 
-    def task(strip: tuple[int, int]) -> None:
-        work = spare.pop()
-        add_strip(*left, *strip, *right, len(b[0]), False, out, *work)
-        spare.append(work)
-
-    for_each(task, rows)
+    by_strips(a[0], len(a[0]), add, out if b is None else None, planes=2)
     return out
 
 
-@with_twin("planes")
+@with_twin
 def product(planes: Planes, X: np.ndarray, transposed: bool) -> np.ndarray:
     """Return ``eta X``, or ``eta^T X``, in the precision of `hopfed.kernels.products`."""
     return by_blocks(*planes, X, transposed=transposed)
 
 
-@with_twin("planes")
+@with_twin
 def totals(p: PackedBits, X: np.ndarray, transposed: bool) -> np.ndarray:
     """Return the sum of the rows of X for each row of `p`, or for each column."""
     m, n = p.shape

@@ -21,7 +21,7 @@ PARTS = 16  # of the result at least, if it has as many words of rows: for as ma
 FEW = 1 << 22  # multiplications for which no thread is started
 
 
-@with_twin("products")
+@with_twin
 def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
 
@@ -46,7 +46,7 @@ def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     return by_blocks(check_packed("p", p), None, X, transposed=False)
 
 
-@with_twin("products")
+@with_twin
 def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
 

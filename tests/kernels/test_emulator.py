@@ -94,7 +94,7 @@ def test_any_order_of_threads_gives_the_same(order):
     from hopfed.kernels.cuda import bits, gram
 
     there = bits.pack(device.xp.asarray(x))
-    found = gram.gram(there, "popcount").get()
+    found = gram.gram(there, "bits").get()
     assert np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
 
 
@@ -129,17 +129,8 @@ def without(monkeypatch):
     emulator._library.cache_clear()
 
 
-def test_a_barrier_less_is_noticed(without):
-    x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 300))
-    from hopfed.kernels.cuda import bits, gram
-
-    without("gram:0")
-    found = gram.gram(bits.pack(Emulated().xp.asarray(x)), "popcount").get()
-    assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
-
-
 @pytest.mark.parametrize("order", rest_slow(ORDERS, 1))
-@pytest.mark.parametrize("left_out", ["gram:2", "gram:3"])
+@pytest.mark.parametrize("left_out", ["gram:0", "gram:1"])
 def test_words_that_were_not_waited_for_are_noticed(without, left_out, order):
     """They come as late as they may: at the wait that is there; to other threads, at a barrier."""
     x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 1_300))
@@ -153,16 +144,16 @@ def test_words_that_were_not_waited_for_are_noticed(without, left_out, order):
 @pytest.mark.parametrize("order", rest_slow(ORDERS, 1))
 def test_threads_that_pass_a_barrier_by_are_an_error(without, order):
     """Without the last barrier of a sweep the counts are reset before all have read them."""
-    from hopfed.kernels.cuda import layered
+    from hopfed import kernels
 
     rng, device = np.random.default_rng(0), Emulated(order=order)
     state = device.xp.asarray(rng.choice(np.array([-1, 1], np.int8), (1, 2, 40)))
     W = device.xp.asarray(rng.integers(-8, 9, (40, 5)) / 32)
-    run = layered.layered_sweep(state, W, beta=1.5, noise=0.0, updates=2)
+    run = kernels.layered_sweep(state, W, beta=1.5, noise=0.0, updates=2)
     assert run.updates.get() == [2]  # it goes on after the first
     without("sweep:6")
     with pytest.raises(BackendError, match="layered_sweep: some threads wait at a barrier"):
-        layered.layered_sweep(state, W, beta=1.5, noise=0.0, updates=2)
+        kernels.layered_sweep(state, W, beta=1.5, noise=0.0, updates=2)
 
 
 @pytest.mark.slow

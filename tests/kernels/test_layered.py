@@ -1,5 +1,6 @@
 import itertools
 
+import kernel_oracle as reference
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from scipy import stats
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.kernels import layered, reference
+from hopfed.kernels import layered
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 6), st.integers(1, 100), st.integers(0, 20))

@@ -1,9 +1,9 @@
+import kernel_oracle as reference
 import numpy as np
 import pytest
 from numba import njit
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels import reference
 from hopfed.kernels.philox import counter_word, key, philox4x32, thresholds
 
 # The known-answer vectors of Random123: counter, key, output.
