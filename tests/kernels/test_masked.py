@@ -87,25 +87,6 @@ def test_gram_beyond_one_tile_and_one_chunk(m, n):
     np.testing.assert_array_equal(kernels.gram(packed(x)), reference.gram(x.astype(float)))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("m", [512, 1100])
-def test_strips_of_several_tiles(m, threads, monkeypatch):
-    monkeypatch.setenv("HOPFED_NUM_THREADS", str(threads))
-    x, y = gappy((m, 70), m), gappy((m - 30, 70), 1)
-    np.testing.assert_array_equal(kernels.gram(packed(x)), reference.gram(x))
-    wanted = reference.cross_gram(x, y)
-    np.testing.assert_array_equal(kernels.cross_gram(packed(x), packed(y)), wanted)
-
-
-@given(shapes, seeds, st.sampled_from(["few", "many"]))
-def test_weighted_second_moment(shape, seed, kind):
-    x, rng = gappy(shape, seed), np.random.default_rng(seed)
-    w = rng.choice([0.0, 0.25, -1.5], shape[0]) if kind == "few" else rng.standard_normal(shape[0])
-    got = kernels.second_moment(packed(x), w)
-    atol = 1e-12 * shape[0]
-    np.testing.assert_allclose(got, reference.second_moment(x, w), rtol=1e-12, atol=atol)
-
-
 sizes = st.tuples(st.integers(1, 300), st.integers(1, 300), st.integers(0, 20))
 
 

@@ -55,15 +55,6 @@ def test_strips_of_several_tiles(m, threads, monkeypatch):
         assert moments.strips(m)[0][1] > 64
 
 
-def test_gram_is_that_of_permuted_examples_and_of_flipped_coordinates():
-    x = spins((70, 333), 6)
-    rng = np.random.default_rng(0)
-    G = kernels.gram(kernels.pack(x))
-    order, signs = rng.permutation(70), spins(333, 7)
-    np.testing.assert_array_equal(kernels.gram(kernels.pack(x[order])), G[np.ix_(order, order)])
-    np.testing.assert_array_equal(kernels.gram(kernels.pack(x * signs)), G)
-
-
 @given(shapes, seeds, st.sampled_from(["few", "many", "integers"]))
 def test_second_moment(shape, seed, kind):
     x = spins(shape, seed)
@@ -80,14 +71,6 @@ def test_second_moment(shape, seed, kind):
     C = kernels.second_moment(p, w)
     assert C.dtype == np.float64
     np.testing.assert_allclose(C, reference.second_moment(x, w), rtol=1e-12, atol=1e-12 * shape[0])
-
-
-def test_second_moment_from_few_weights_goes_through_the_bits(monkeypatch):
-    x = spins((2000, 30), 8)
-    w = np.repeat([0.5, 2.0], 1000)
-    monkeypatch.setattr(moments, "unpack", None)  # would fail if rows were unpacked
-    C = kernels.second_moment(kernels.pack(x), w)
-    np.testing.assert_array_equal(C, reference.second_moment(x, w))
 
 
 def test_wrong_arguments():
