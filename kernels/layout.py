@@ -13,6 +13,7 @@ from hopfed.kernels.philox import counter_word, key
 
 LANES = 16  # rows of the factor are padded to a multiple of this
 SITES = 32  # sites whose fields are computed together
+TIE = 1e-30  # size of a field that counts as 0, which leaves the spin as it is
 
 
 class Layout(NamedTuple):
@@ -88,6 +89,13 @@ def check_factor(W: Any, state: Any) -> Any:
 def host(x: Any) -> Any:
     """Return a schedule or weights as a host array; numbers and lists pass through."""
     return x.get() if hasattr(x, "get") else x
+
+
+def check_tie(tie: float) -> float:
+    """Return `tie`, checked to be a size that single precision can hold."""
+    if not TIE <= tie < np.inf:
+        raise ArgumentError("tie", f"a finite number, at least {TIE:g}", tie)
+    return float(tie)
 
 
 def check_held(held: Any, shape: tuple[int, int]) -> np.ndarray:

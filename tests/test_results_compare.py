@@ -24,7 +24,7 @@ RESULTS = {
     "archetypes.overlap": ["Retrieval"],
     "hopfield.simulation": ["Simulation"],
     "hopfield.told": ["Told"],
-    "privacy.mechanism": ["PrivateOperator", "PrivateSketch"],
+    "privacy.mechanism": ["PrivateOperator"],
     "recovery.graded": ["GradedArchetypes"],
     "recovery.routes": ["Recovery"],
     "runs": ["Run"],

@@ -17,6 +17,7 @@ of whole matrices is asked where these are small or most of the vectors are want
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 
 import numpy as np
 
@@ -118,6 +119,8 @@ def eigenpairs(
     """
     if route not in ROUTES:
         raise ArgumentError("route", f"one of {', '.join(ROUTES)}", route)
+    if not callable(wanted) and not (isinstance(wanted, Integral) and wanted >= 0):
+        raise ArgumentError("wanted", "a whole number of vectors, or a rule", wanted)
     if isinstance(operator, SketchOperator):
         operator = operator.factors()
     chosen = _choose(operator) if route == "auto" else route

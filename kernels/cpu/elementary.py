@@ -21,6 +21,7 @@ ROUND = 1.5 * 2.0**52  # added to a number, it leaves the nearest integer in the
 ONE = np.uint64(0x3FF0000000000000)  # bits of 1
 SHIFT = np.uint64(52)
 LEAST = -700.0  # argument of exp below which it is taken for this
+FAINT = 1e-18  # of products of two smaller weights a processor takes many times as long: denormal
 BLOCK = 64  # rows whose numbers stay in registers and the nearest cache
 
 
@@ -86,7 +87,7 @@ def exp(x):
 def normalise(logs, shifts, posterior, weights, totals, tops):
     """Responsibilities (K, M) from logs[k, m] + shifts[k], sums and greatest logs of rows (M,).
 
-    weights : (K, M) float32, the same in single precision.
+    weights : (K, M) float32, the same in single precision; 0 below FAINT.
     """
     K, M = logs.shape
     top = np.empty(BLOCK)
@@ -113,7 +114,7 @@ def normalise(logs, shifts, posterior, weights, totals, tops):
             for i in range(n):
                 value = posterior[k, first + i] * total[i]
                 posterior[k, first + i] = value
-                weights[k, first + i] = np.float32(value)
+                weights[k, first + i] = np.float32(value) if value >= FAINT else np.float32(0)
 
 
 @kernel

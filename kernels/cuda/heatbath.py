@@ -21,7 +21,7 @@ TOGETHER = 4  # chains of a warp, as in heatbath.cu
 
 def run_chains(
     state: Any, W: Any, betas: np.ndarray, counters: tuple, weights: np.ndarray, stop: float,
-    held: np.ndarray, cold: bool,
+    held: np.ndarray, cold: float,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Lay W out and run a warp for every four chains."""
     device = device_of("state", state)
@@ -45,7 +45,7 @@ def run_chains(
     args = (
         state, np.int64(n), *layout, np.int32(rank), np.int32(W.shape[1]), xp.asarray(betas),
         np.int32(betas.shape[1]), xp.asarray(thresholds()), k0, k1, stream, first_sweep,
-        first_chain, xp.asarray(padded), np.float32(stop), np.int32(cold),
+        first_chain, xp.asarray(padded), np.float32(stop), np.float32(cold),
         kept, np.float32(np.inf if held.size else 0), used, score, settled,
     )  # fmt: skip
     grid, room = blocks(n_chains, TOGETHER), shared_bytes(device, rank, TOGETHER)

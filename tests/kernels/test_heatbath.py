@@ -144,6 +144,28 @@ def test_energy_never_rises_sweep_by_sweep():
         last = now
 
 
+def test_gauge_invariance():
+    state, W = system((6, 80, 12), 8)
+    flip = np.random.default_rng(9).choice(np.array([-1, 1], np.int8), 80)
+    down = kernels.descend(state, W).state
+    flipped = kernels.descend(state * flip, W * flip[:, None]).state
+    np.testing.assert_array_equal(flipped, down * flip)
+
+
+@pytest.mark.parametrize("R", [0, 1])
+def test_degenerate_sizes(R):
+    W = np.zeros((1, R))
+    state = np.array([[-1], [1]], np.int8)
+    assert kernels.descend(state, W).state.tolist() == [[-1], [1]]  # a field of 0 leaves the spin
+    assert kernels.heat_bath(state, W, beta=1.0, sweeps=3, seed=0).state.shape == (2, 1)
+    none = kernels.heat_bath(state[:0], W, beta=1.0, sweeps=3, seed=0)
+    assert none.state.shape == (0, 1)
+    idle = kernels.heat_bath(state, W, beta=1.0, sweeps=0, seed=0)
+    np.testing.assert_array_equal(idle.state, state)
+    assert idle.sweeps.tolist() == [0, 0]
+    assert not kernels.descend(state, W, max_sweeps=0).settled.any()
+
+
 def test_wrong_arguments():
     state, W = system((3, 20, 4), 10)
     good = {"beta": 1.0, "sweeps": 5, "seed": 0}
