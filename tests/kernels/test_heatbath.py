@@ -209,7 +209,7 @@ def test_held_sites_keep_their_spins_and_the_others_feel_them():
         for _ in range(60):
             before = s.copy()
             for i in np.flatnonzero(~kept):
-                s[i] = 1 if J[i] @ s >= 0 else -1
+                s[i] = np.sign(J[i] @ s) or s[i]
             if (s == before).all():
                 break
     found = kernels.descend(state, W, held=held)
