@@ -29,7 +29,6 @@ import numpy as np
 from hopfed._lib import hdf5_files
 from hopfed._lib.guarded_reading import blocks, filled, in_child_process
 from hopfed._lib.memory_limits import require_memory
-from hopfed._lib.old_names import current_names, has_former_names
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, HopfedError, RunFileError
 
@@ -175,20 +174,10 @@ def _parts(path: str | Path, file: Any) -> Iterator[Any]:
     words = all(isinstance(value, str) for value in parts["provenance"].values())
     _require(words, path, "its provenance holds other things than words")
     arrays = _arrays(path, file)
-    if has_former_names(parts["provenance"].get("hopfed")):
-        arrays, parts["summary"] = current_names(arrays), _current_summary(kind, parts["summary"])
     yield {"kind": kind, "committed": committed, "planned": planned, **parts}
     yield list(arrays)
     for item in arrays.values():
         yield from blocks(item, str(path))
-
-
-def _current_summary(kind: str, summary: dict[str, Any]) -> dict[str, Any]:
-    """The summary of a run that an earlier version wrote, under the names of today."""
-    found = current_names(summary)
-    if kind == "recover" and "fit" in found:
-        found.setdefault("explained", found.pop("fit"))
-    return found
 
 
 def _require(holds: bool, path: str | Path, what: str) -> None:

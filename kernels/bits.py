@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
+from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
 from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.kernels.dispatch import on_host, with_twin
+from hopfed.kernels.dispatch import has_gaps, library, on_host, with_twin
 
 if TYPE_CHECKING:
     from hopfed.kernels.masked import MaskedBits
@@ -95,7 +96,7 @@ def check_packed(name: str, p: object) -> PackedBits:
     return p
 
 
-@with_twin("bits")
+@with_twin
 def pack(x: np.ndarray) -> PackedBits:
     """Pack an (M, N) array of +-1, of 0/1, or of booleans into bits, exactly.
 
@@ -120,7 +121,7 @@ def pack(x: np.ndarray) -> PackedBits:
         raise ArgumentError("x", "a two-dimensional real array", f"{x.dtype} of shape {x.shape}")
     words, found = pack_values(x)
     if not_binary(found):
-        raise _bad_value(x)
+        raise first_bad(x)
     return PackedBits(words, x.shape[1])
 
 
@@ -133,7 +134,7 @@ def pack_values(x: np.ndarray) -> tuple[np.ndarray, int]:
     words = np.zeros((m, n_words(n)), np.uint64)
     if x.size == 0:
         return words, 0
-    from hopfed.kernels.cpu.bits import pack_rows
+    from hopfed.kernels.cpu.planes import pack_planes
 
     seen: list[int] = []
     refused: list[int] = []
@@ -142,7 +143,8 @@ def pack_values(x: np.ndarray) -> tuple[np.ndarray, int]:
         if refused:
             return
         rows = slice(*span)
-        found = pack_rows(as_int8(x[rows]), words[rows])
+        found = pack_planes(as_int8(x[rows]), True, words[rows], np.zeros((0, 0), np.uint64))
+        found = found & 7 | (found & 8) >> 1  # the number that stands for what is missing, itself
         (refused if not_binary(found) else seen).append(found)
 
     for_each(task, spans(m, max(1, CHUNK // n)))
@@ -165,23 +167,20 @@ def as_int8(x: Any, xp: Any = np) -> Any:
     return out
 
 
-def _bad_value(x: np.ndarray) -> ArgumentError:
+def first_bad(x: Any) -> ArgumentError:
     """Name the first value that pack() refuses; a 0 among -1 counts as one."""
-    for row, line in enumerate(x):
-        bad = ~((line == 1) | (line == 0) | (line == -1))
-        if bad.any():
-            return bad_value(x, row, int(bad.argmax()))
-    row, column = np.argwhere(x == 0)[0]
-    return bad_value(x, int(row), int(column))
+    bad = ~((x == 1) | (x == 0) | (x == -1)) if x.dtype.kind != "u" else x > 1
+    bad = bad if bool(bad.any()) else x == 0
+    return bad_value(x, *divmod(int(bad.ravel().argmax()), x.shape[1]))
 
 
-def bad_value(x: np.ndarray, row: int, column: int) -> ArgumentError:
+def bad_value(x: Any, row: int, column: int) -> ArgumentError:
     """Say that the value at `row` and `column` is not binary."""
-    got = f"{x[row, column]} at row {row}, column {column}"
+    got = f"{to_host(x[row, column])} at row {row}, column {column}"
     return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
 
 
-@with_twin("bits")
+@with_twin
 def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     """Return the (M, N) array of +-1 held by `p`, of real or signed dtype `dtype`.
 
@@ -190,29 +189,33 @@ def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
     [[1.0, -1.0]]
     """
-    p = check_packed("p", p)
+    return unpack_planes(check_packed("p", p), None, dtype)
+
+
+def unpack_planes(p: PackedBits, seen: PackedBits | None, dtype: DTypeLike) -> np.ndarray:
+    """Return the entries of `p`, 0 where `seen` has none."""
     dtype = np.dtype(dtype)
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
-    from hopfed.kernels.cpu.bits import unpack_rows
+    from hopfed.kernels.cpu.products import unpack_rows
 
     m, n = p.shape
     native = dtype if dtype in (np.int8, np.float32, np.float64) else np.dtype(np.int8)
     out = np.empty((m, n), native)
-
-    def task(span: tuple[int, int]) -> None:
-        rows = slice(*span)
-        unpack_rows(p.words[rows], out[rows])
-
-    for_each(task, spans(m, max(1, CHUNK // max(n, 1))))
+    each = spans(m, max(1, CHUNK // max(n, 1)))
+    for_each(lambda rows: unpack_rows(*planes(p, seen), rows[0], 0, out[slice(*rows)]), each)
     return out.astype(dtype, copy=False)
+
+
+def planes(p: PackedBits, seen: PackedBits | None) -> tuple[np.ndarray, np.ndarray]:
+    """Words as the compiled loops take them: the second are of no rows where all is seen."""
+    return p.words, np.zeros((0, 0), np.uint64) if seen is None else seen.words
 
 
 @overload
 def concatenate(parts: Sequence[PackedBits]) -> PackedBits: ...
 @overload
 def concatenate(parts: Sequence[Rows]) -> Rows: ...
-@with_twin("bits")
 def concatenate(parts: Sequence[Rows]) -> Rows:
     """Stack the rows of `parts`, which must have the same number of columns.
 
@@ -224,18 +227,23 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     """
     if not parts:
         raise ArgumentError("parts", "a non-empty sequence of PackedBits", parts)
+    if any(has_gaps(p) for p in parts):
+        from hopfed.kernels.masked import concatenate as with_gaps
+
+        return with_gaps(parts)
     packed = [check_packed("parts", p) for p in parts]
     widths = sorted({p.n for p in packed})
     if len(widths) > 1:
         raise ArgumentError("parts", "all of one number of columns", widths)
-    return PackedBits(np.concatenate([p.words for p in packed]), widths[0])
+    words = library(packed[0].words).concatenate([p.words for p in packed])
+    return type(packed[0])(words, widths[0])
 
 
 @overload
 def transpose(p: PackedBits) -> PackedBits: ...
 @overload
 def transpose(p: Rows) -> Rows: ...
-@with_twin("bits")
+@with_twin
 def transpose(p: Rows) -> Rows:
     """Return the (N, M) transpose, by 64 x 64 blocks of bits.
 
@@ -262,7 +270,7 @@ def transpose(p: Rows) -> Rows:
     return PackedBits(words, m)
 
 
-@with_twin("bits")
+@with_twin
 def column_sums(p: Rows) -> np.ndarray:
     """Return the N sums over rows of the +-1 entries, int64.
 

@@ -1,4 +1,4 @@
-"""One public function per operation; rows with gaps, and devices, have twins of the same name.
+"""One function per operation; rows with gaps, and devices, have twins: `DEVICE` is their table.
 
 Rows with gaps (`hopfed.kernels.masked`) are two planes of bits; their twins are made of operations
 on planes, which are sent on to a device where the planes are there.
@@ -19,14 +19,24 @@ from hopfed.errors import ArgumentError, BackendError
 F = TypeVar("F", bound=Callable[..., Any])
 Kind = TypeVar("Kind", bound=type)
 
-_DEVICE = ("cupy", "hopfed.kernels.cuda")  # homes of device arrays and of packed ones
+DEVICE = {  # module of `hopfed.kernels.cuda` -> what it does with arrays of a device
+    "bits": ("pack", "unpack", "transpose", "column_sums"),
+    "gram": ("gram", "cross_gram", "second_moment"),
+    "heatbath": ("run_chains",),
+    "layered": ("run_layers",),
+    "planes": ("pack_planes", "unpack_planes", "inner_products", "product", "totals"),
+    "products": ("matmat", "rmatmat"),
+    "shuffle": ("flipped", "permuted"),
+}
+_MODULE = {name: module for module, names in DEVICE.items() for name in names}
+_HOMES = ("cupy", "hopfed.kernels.cuda")  # homes of device arrays and of packed ones
 _GAPS = "hopfed.kernels.masked"  # home of rows with gaps, and of the twins that take them
 _HERE: set[type] = {np.ndarray, bool, int, float, str, type(None)}  # on the host, without gaps
 
 
 def on_device(x: object) -> bool:
     """Tell whether `x` lives on a CUDA device, or on an emulated one, which it names."""
-    return type(x).__module__.startswith(_DEVICE) or hasattr(x, "emulated")
+    return type(x).__module__.startswith(_HOMES) or hasattr(x, "emulated")
 
 
 def has_gaps(x: object) -> bool:
@@ -40,37 +50,42 @@ def on_host(kind: Kind) -> Kind:
     return kind
 
 
-def with_twin(module: str) -> Callable[[F], F]:
-    """Decorate a CPU function: a first argument on a device calls the twin in `cuda.module`.
+def library(x: object) -> Any:
+    """NumPy, or what takes its place for arrays of the device of `x`."""
+    if not on_device(x):
+        return np
+    from hopfed.kernels.cuda.device import device_of
+
+    return device_of("x", x).xp
+
+
+def with_twin(function: F) -> F:
+    """Decorate a CPU function: a first argument on a device calls its twin there, see `DEVICE`.
 
     Any argument with gaps calls the twin in `masked`, where there is one. A list or tuple counts as
     what its elements are. The function raises ArgumentError when a later argument is on a device
     and the first is not, BackendError when the device is out of memory.
     """
+    names = tuple(inspect.signature(function).parameters)
+    module = f"hopfed.kernels.cuda.{_MODULE[function.__name__]}"
 
-    def decorate(function: F) -> F:
-        names = tuple(inspect.signature(function).parameters)
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and all(type(x) in _HERE for x in args):
+            return function(*args)
+        given = [*zip(names, args, strict=False), *kwargs.items()]
+        if any(has_gaps(x) for _, value in given for x in _parts(value)):
+            twin = getattr(import_module(_GAPS), function.__name__, None)
+            if twin is not None:
+                return twin(*args, **kwargs)
+        if given and any(on_device(x) for x in _parts(given[0][1])):
+            return _within_memory(getattr(import_module(module), function.__name__), args, kwargs)
+        for name, value in given[1:]:
+            if any(on_device(x) for x in _parts(value)):
+                raise ArgumentError(name, "on the host, as the first argument is", "a device")
+        return function(*args, **kwargs)
 
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if not kwargs and all(type(x) in _HERE for x in args):
-                return function(*args)
-            given = [*zip(names, args, strict=False), *kwargs.items()]
-            if any(has_gaps(x) for _, value in given for x in _parts(value)):
-                twin = getattr(import_module(_GAPS), function.__name__, None)
-                if twin is not None:
-                    return twin(*args, **kwargs)
-            if given and any(on_device(x) for x in _parts(given[0][1])):
-                twin = getattr(import_module(f"hopfed.kernels.cuda.{module}"), function.__name__)
-                return _within_memory(twin, args, kwargs)
-            for name, value in given[1:]:
-                if any(on_device(x) for x in _parts(value)):
-                    raise ArgumentError(name, "on the host, as the first argument is", "a device")
-            return function(*args, **kwargs)
-
-        return call  # type: ignore[return-value]
-
-    return decorate
+    return call  # type: ignore[return-value]
 
 
 def _parts(x: Any) -> Iterator[Any]:

@@ -31,6 +31,7 @@ from hopfed.kernels.layout import (
     check_schedule,
     check_spins,
     check_tie,
+    host,
     lay_out,
 )
 from hopfed.kernels.philox import thresholds
@@ -79,7 +80,6 @@ class Descent(NamedTuple):
     settled: np.ndarray
 
 
-@with_twin("heatbath")
 def heat_bath(
     state: np.ndarray,
     W: np.ndarray,
@@ -98,8 +98,9 @@ def heat_bath(
 
     Parameters
     ----------
-    state : (S, N) int8 of +-1; it is not changed.
-    W : (N, R) real, converted to float32; the couplings are ``W W^T`` without its diagonal.
+    state : (S, N) int8 of +-1, on the host or a device; it is not changed.
+    W : (N, R) real, at the same place, converted to float32; the couplings are ``W W^T`` without
+        its diagonal.
     beta : anything that broadcasts to (S, sweeps): a number, (sweeps,) for annealing, (S, 1) for
         one temperature per chain.
     sweeps : number of sweeps at most.
@@ -124,23 +125,22 @@ def heat_bath(
     True
     """
     state = check_spins("state", state, "(chains, sites)", 2)
-    W = check_factor(W, state.shape[1])
+    W = check_factor(W, state)
     if sweeps < 0:
         raise ArgumentError("sweeps", "at least 0", sweeps)
     betas = check_schedule("beta", beta, (len(state), sweeps))
     counters = check_counters(
         seed, stream, ("first_sweep", first_sweep, sweeps), ("first_chain", first_chain, len(state))
     )
-    weights = np.ones(W.shape[1]) if score_weights is None else np.asarray(score_weights)
+    weights = np.ones(W.shape[1]) if score_weights is None else np.asarray(host(score_weights))
     if weights.shape != (W.shape[1],) or weights.dtype.kind not in "biuf":
         got = f"{weights.dtype} of shape {weights.shape}"
         raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
     stop = np.inf if stop_score is None else float(stop_score)
     kept = check_held(held, state.shape)
-    return HeatBath(*_run(state, W, betas, counters, weights, stop, kept, 0.0)[:3])
+    return HeatBath(*run_chains(state, W, betas, counters, weights, stop, kept, 0.0)[:3])
 
 
-@with_twin("heatbath")
 def descend(
     state: np.ndarray,
     W: np.ndarray,
@@ -163,17 +163,19 @@ def descend(
     [[1, 1, -1]]
     """
     state = check_spins("state", state, "(chains, sites)", 2)
-    W = check_factor(W, state.shape[1])
+    W = check_factor(W, state)
     if max_sweeps < 0:
         raise ArgumentError("max_sweeps", "at least 0", max_sweeps)
     betas = np.ones((len(state), max_sweeps), np.float32)
     counters = check_counters(0, 0, ("first_sweep", 0, 0), ("first_chain", 0, 0))
     kept = check_held(held, state.shape)
-    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, kept, check_tie(tie))
+    weights, cold = np.ones(W.shape[1]), check_tie(tie)
+    out = run_chains(state, W, betas, counters, weights, np.inf, kept, cold)
     return Descent(out[0], out[1], out[3])
 
 
-def _run(
+@with_twin
+def run_chains(
     state: np.ndarray,
     W: np.ndarray,
     betas: np.ndarray,
@@ -190,7 +192,7 @@ def _run(
     if betas.size == 0:  # nothing to do but the score
         coefficients = state.astype(np.float64) @ W
         return state, used, coefficients**2 @ weights / state.shape[1], settled
-    from hopfed.kernels.cpu.heatbath import run_chains
+    from hopfed.kernels.cpu.heatbath import run_chains as run
 
     layout = lay_out(W)
     padded_weights = np.zeros(layout.rows.shape[1], np.float32)
@@ -200,7 +202,7 @@ def _run(
     queue = np.zeros(1, np.int64)  # the next chain to be taken, shared by the threads
 
     def task(_: int) -> None:
-        run_chains(
+        run(
             state, *layout, betas, lookup, *counters, padded_weights,
             np.float32(stop), np.float32(cold), held, queue, used, score, settled,
             scratch(layout.rows.shape),

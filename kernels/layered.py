@@ -20,17 +20,19 @@ Randomness is that of `heatbath`: layer a of block s is chain ``(first_block + s
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
-from hopfed.kernels.dispatch import with_twin
+from hopfed.kernels.dispatch import library, with_twin
 from hopfed.kernels.layout import (
     SITES,
     TIE,
+    Layout,
+    check_beside,
     check_counters,
     check_factor,
     check_schedule,
@@ -70,7 +72,6 @@ class LayeredUpdate(NamedTuple):
     updates: np.ndarray
 
 
-@with_twin("layered")
 def layered_step(
     state: np.ndarray,
     W: np.ndarray,
@@ -93,8 +94,8 @@ def layered_step(
 
     Parameters
     ----------
-    state : (S, L, N) int8 of +-1; it is not changed.
-    W : (N, R) real, converted to float32.
+    state : (S, L, N) int8 of +-1, on the host or a device; it is not changed.
+    W : (N, R) real, at the same place, converted to float32.
     beta, noise : a number each, or (updates,) for annealing.
     coupling, repulsion : "linear" or "quadratic", and lambda, at least 0.
     field, cue : H and the external pattern, int8 of +-1 that broadcasts to (S, L, N).
@@ -115,10 +116,9 @@ def layered_step(
     >>> bool((after.state == xi[0]).all()), after.changed.tolist()
     (True, [0, 0, 0])
     """
-    return _update(False, **locals())
+    return _update(serial=False, **locals())
 
 
-@with_twin("layered")
 def layered_sweep(
     state: np.ndarray,
     W: np.ndarray,
@@ -154,7 +154,7 @@ def layered_sweep(
     >>> layered_sweep(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5).state.tolist()
     [[[1, 1, 1]]]
     """
-    return _update(True, **locals())
+    return _update(serial=True, **locals())
 
 
 def _update(
@@ -176,21 +176,57 @@ def _update(
     tie: float,
 ) -> LayeredUpdate:
     state = check_spins("state", state, "(blocks, layers, sites)", 3)
-    n_blocks, n_layers, n = state.shape
+    n_blocks, n_layers, _ = state.shape
     if n_layers == 0:
         raise ArgumentError("state", "of at least one layer", state.shape)
-    W = check_factor(W, n)
+    W = check_factor(W, state)
     check_options(updates, coupling, repulsion, field)
-    steps = schedule(beta, noise, updates, tie)
-    counters = check_counters(
-        seed,
-        stream,
-        ("first_update", first_update, updates),
-        ("first_chain", first_block * n_layers, n_blocks * n_layers),
-    )
-    given = _cue(cue, field, state.shape)
-
     layout = lay_out(W)
+    call = Call(
+        layout,
+        layout.diagonal * np.float32(0) if self_field else layout.diagonal,
+        *schedule(beta, noise, updates, tie),
+        check_counters(
+            seed,
+            stream,
+            ("first_update", first_update, updates),
+            ("first_chain", first_block * n_layers, n_blocks * n_layers),
+        ),
+        _cue(cue, field, state),
+        coupling == "quadratic",
+        float(repulsion),
+        float(field),
+    )
+    return run_layers(state, call, serial)
+
+
+class Call(NamedTuple):
+    """Arguments of one call, checked and laid out.
+
+    Attributes
+    ----------
+    layout, diagonal, cue : where the state is; the others on the host.
+    betas, lookup, level, still : see `schedule`.
+    counters : see `layout.check_counters`.
+    """
+
+    layout: Layout
+    diagonal: Any
+    betas: np.ndarray
+    lookup: np.ndarray
+    level: np.ndarray
+    still: np.ndarray
+    counters: tuple
+    cue: Any
+    quadratic: bool
+    repulsion: float
+    field: float
+
+
+@with_twin
+def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
+    """Run the compiled loops on all cores."""
+    n_blocks, n_layers, _ = state.shape
     out = LayeredUpdate(
         state.copy(),
         np.zeros(n_blocks),
@@ -200,16 +236,15 @@ def _update(
     )
     from hopfed.kernels.cpu.layered import step_blocks, sweep_blocks
 
-    run = sweep_blocks if serial else step_blocks
-    diagonal = np.zeros_like(layout.diagonal) if self_field else layout.diagonal
+    run, layout = sweep_blocks if serial else step_blocks, call.layout
 
     def task(span: tuple[int, int]) -> None:
         n_rows = n_layers * (1 if serial else span[1] - span[0])
         run(
             *span, scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
-            out.changed, out.score, out.updates, given, layout.rows, layout.columns,
-            layout.overlaps, diagonal, *steps, *counters,
-            coupling == "quadratic", float(repulsion), float(field),
+            out.changed, out.score, out.updates, call.cue, *layout[:3], call.diagonal, call.betas,
+            call.lookup, call.level, call.still, *call.counters, call.quadratic, call.repulsion,
+            call.field,
         )  # fmt: skip
 
     together = max(1, min(ROWS // n_layers, -(-n_blocks // thread_count())))
@@ -273,17 +308,17 @@ def scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndar
     )
 
 
-def _cue(cue: np.ndarray | None, field: float, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the cue with three axes, the first two possibly of length 1; empty without a field."""
+def _cue(cue: Any, field: float, state: Any) -> Any:
+    """Return the cue with three axes, the first two possibly of length 1; nothing without."""
     if field == 0:
-        return np.zeros((1, 1, 0), np.int8)
+        return library(state).zeros((1, 1, 1), np.int8)
     if cue is None:
         raise ArgumentError("cue", "given when field is not 0", cue)
-    rule = f"int8 of +-1 that broadcasts to {shape}"
-    cue = np.asarray(cue)
+    cue = check_beside("cue", cue, state)
     cue = check_spins("cue", cue, "(..., sites)", cue.ndim)
-    cue = cue.reshape((1,) * (3 - cue.ndim) + cue.shape).copy()
-    ok = all(a in (1, b) for a, b in zip(cue.shape, shape, strict=False))
-    if cue.ndim != 3 or cue.shape[2] != shape[2] or not ok:
+    wide = cue.reshape((1,) * (3 - cue.ndim) + cue.shape)
+    ok = all(a in (1, b) for a, b in zip(wide.shape, state.shape, strict=False))
+    if wide.ndim != 3 or wide.shape[2] != state.shape[2] or not ok:
+        rule = f"int8 of +-1 that broadcasts to {state.shape}"
         raise ArgumentError("cue", rule, f"shape {cue.shape}")
-    return cue
+    return wide.copy()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+from hopfed.kernels.dispatch import library, on_device
 from hopfed.kernels.philox import counter_word, key
 
 LANES = 16  # rows of the factor are padded to a multiple of this
@@ -32,42 +33,62 @@ class Layout(NamedTuple):
     diagonal: np.ndarray
 
 
-def lay_out(W: np.ndarray) -> Layout:
-    """Return the layout of a float32 factor."""
+def lay_out(W: Any) -> Layout:
+    """Return the layout of a float32 factor, where it is."""
+    xp = library(W)
     n, r = W.shape
-    rows = np.zeros((-(-n // SITES) * SITES, -(-r // LANES) * LANES), np.float32)
+    rows = xp.zeros((-(-n // SITES) * SITES, -(-r // LANES) * LANES), np.float32)
     rows[:n, :r] = W
     blocks = rows.reshape(len(rows) // SITES, SITES, rows.shape[1])[:, :, :r]
-    columns = np.ascontiguousarray(blocks.transpose(0, 2, 1))
-    overlaps = np.matmul(blocks, columns)
-    diagonal = np.ascontiguousarray(np.diagonal(overlaps, axis1=1, axis2=2)).ravel()
+    columns = xp.ascontiguousarray(blocks.transpose(0, 2, 1))
+    shape = (len(blocks), SITES, SITES)
+    overlaps = xp.ascontiguousarray(xp.matmul(blocks, columns) if r else xp.zeros(shape, "f4"))
+    diagonal = xp.ascontiguousarray(xp.diagonal(overlaps, axis1=1, axis2=2)).ravel()
     return Layout(rows, columns, overlaps, diagonal)
 
 
-def check_spins(name: str, state: Any, shape: str, ndim: int) -> np.ndarray:
+def check_spins(name: str, state: Any, shape: str, ndim: int) -> Any:
     """Return `state` as C-contiguous int8 of +-1 with `ndim` axes, described as `shape`."""
-    state = np.asarray(state)
+    xp, state = library(state), state if on_device(state) else np.asarray(state)
     if state.dtype != np.int8 or state.ndim != ndim or state.shape[-1] == 0:
         got = f"{state.dtype} of shape {state.shape}"
         raise ArgumentError(name, f"int8 of shape {shape}", got)
-    state = np.ascontiguousarray(state)
-    moved = state.view(np.uint8) + np.uint8(1)  # 2 or 0, and nothing else, for +-1
-    moved &= np.uint8(0xFD)
-    if moved.any():
-        raise ArgumentError(name, "all +-1", state[moved != 0][0])
+    state = xp.ascontiguousarray(state)
+    wrong = (state != 1) & (state != -1)
+    if bool(wrong.any()):
+        raise ArgumentError(name, "all +-1", state[wrong][0].item())
     return state
 
 
-def check_factor(W: Any, n: int) -> np.ndarray:
-    """Return W as float32, checked to be real, finite and of shape (n, R)."""
-    W = np.asarray(W)
+def check_beside(name: str, x: Any, state: Any) -> Any:
+    """Return `x`, which must be where the checked `state` is, as an array."""
+    if on_device(state):
+        from hopfed.kernels.cuda.device import device_of, same_device
+
+        same_device(device_of("state", state), **{name: x})
+        return x
+    if on_device(x):
+        raise ArgumentError(name, "on the host, as the first argument is", "a device")
+    return np.asarray(x)
+
+
+def check_factor(W: Any, state: Any) -> Any:
+    """Return W as contiguous float32, checked to be real, finite, of shape (n, R) and at hand."""
+    W, n = check_beside("W", W, state), state.shape[-1]
     if W.ndim != 2 or W.shape[0] != n or W.dtype.kind not in "biuf":
         raise ArgumentError("W", f"a real array of shape ({n}, R)", f"{W.dtype} {W.shape}")
+    xp = library(W)
     with np.errstate(over="ignore"):
-        W = W.astype(np.float32, copy=False)
-    if not np.isfinite(W).all():
-        raise ArgumentError("W", "finite in float32", W[~np.isfinite(W)][0])
+        W = xp.ascontiguousarray(W, np.float32)
+    finite = xp.isfinite(W)
+    if not bool(finite.all()):
+        raise ArgumentError("W", "finite in float32", W[~finite][0].item())
     return W
+
+
+def host(x: Any) -> Any:
+    """Return a schedule or weights as a host array; numbers and lists pass through."""
+    return x.get() if hasattr(x, "get") else x
 
 
 def check_tie(tie: float) -> float:
@@ -81,7 +102,7 @@ def check_held(held: Any, shape: tuple[int, int]) -> np.ndarray:
     """Return `held` broadcast to `shape` as bool, or (0, 0) where no site is held."""
     if held is None:
         return np.zeros((0, 0), np.bool_)
-    held = np.asarray(held)
+    held = np.asarray(host(held))
     try:
         if held.dtype != np.bool_:
             raise ValueError
@@ -95,7 +116,7 @@ def check_schedule(name: str, value: ArrayLike, shape: tuple[int, ...]) -> np.nd
     """Return `value` broadcast to `shape` as float32, checked to be finite and at least 0."""
     rule = f"finite, at least 0, and of a shape that broadcasts to {shape}"
     try:
-        out = np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.float32), shape))
+        out = np.ascontiguousarray(np.broadcast_to(np.asarray(host(value), np.float32), shape))
     except (ValueError, TypeError):
         raise ArgumentError(name, rule, f"shape {np.shape(value)}") from None
     if not (np.isfinite(out) & (out >= 0)).all():

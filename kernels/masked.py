@@ -235,19 +235,14 @@ def seen_counts(p: PackedBits | MaskedBits) -> np.ndarray:
 
 def gram(p: MaskedBits) -> np.ndarray:
     """Return ``eta eta^T``, (M, M) int32: over the columns that two rows share."""
-    return planes.add_gram(_planes(p))
-
-
-def gram_accumulate(out: np.ndarray, p: MaskedBits) -> None:
-    """Add ``eta eta^T`` of one block of columns to the symmetric (M, M) int32 array `out`."""
-    planes.add_gram(_planes(p), out)
+    return planes.inner_products(_planes(p))
 
 
 def cross_gram(a: PackedBits | MaskedBits, b: PackedBits | MaskedBits) -> np.ndarray:
     """Return ``eta_a eta_b^T``, (Ma, Mb) int32, where either or both have gaps."""
     if check_rows("b", b).n != check_rows("a", a).n:
         raise ArgumentError("b", f"of {a.n} columns like a", b.n)
-    return planes.cross_products(_planes(with_gaps(a)), _planes(with_gaps(b)))
+    return planes.inner_products(_planes(with_gaps(a)), _planes(with_gaps(b)))
 
 
 def second_moment(p: MaskedBits, weights: np.ndarray | None = None) -> np.ndarray:
@@ -259,21 +254,6 @@ def second_moment(p: MaskedBits, weights: np.ndarray | None = None) -> np.ndarra
 
         return weighted_moment(p.signs, p.seen, weights)
     return moments.weighted_moment(p, weights)
-
-
-def pair_counts(p: PackedBits | MaskedBits) -> np.ndarray:
-    """Return in how many rows two columns are both seen, (N, N) int32.
-
-    Parameters
-    ----------
-    p : (M, N), packed.
-
-    Examples
-    --------
-    >>> pair_counts(pack_masked(np.array([[1, 0], [-1, 1]]))).tolist()
-    [[2, 1], [1, 1]]
-    """
-    return second_moment(with_gaps(check_rows("p", p)).presence)
 
 
 def matmat(p: MaskedBits, X: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Sums of exponentials and beta functions over the classes of a mixture, on the CPU.
 
-Each is one pass over its arrays, with exponentials and logarithms that are vector instructions.
+Those over rows are one pass over their arrays, with exponentials that are vector instructions.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def responsibilities(
     from hopfed.kernels.cpu.elementary import normalise
 
     K, M = logs.shape
-    found = np.empty((K, M)), np.empty((K, M), np.float32), np.empty(M)
-    normalise(np.ascontiguousarray(logs), shifts, *found)
-    return found
+    whole, single = np.empty((K, M)), np.empty((K, M), np.float32)
+    totals, tops = np.empty(M), np.empty(M)
+    normalise(np.ascontiguousarray(logs), shifts, whole, single, totals, tops)
+    return whole, single, tops + np.log(totals)
 
 
 def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: float) -> np.ndarray:
@@ -75,11 +76,11 @@ def beta_gains(
     >>> np.exp(beta_gains(one, one, np.array([0.5]), 2.0)).round(9).tolist()  # of 1 / 3!
     [[0.166666667]]
     """
-    from hopfed.kernels.cpu.elementary import log_beta_gains
+    from scipy.special import betaln
 
-    found = np.empty(plus.shape)
-    log_beta_gains(plus, minus, rates, concentration, found)
-    return found
+    a, b = concentration * rates, concentration * (1 - rates)
+    gains: np.ndarray = betaln(a + plus, b + minus) - betaln(a, b)
+    return gains
 
 
 def spent(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
@@ -95,11 +96,7 @@ def spent(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
     >>> round(spent(*np.ones((2, 1, 1)), np.array([[0.5]])), 6)  # twice the log of a half
     -1.386294
     """
-    from hopfed.kernels.cpu.elementary import log_likelihoods
-
-    found = np.empty(plus.shape)
-    log_likelihoods(plus, minus, rates, found)
-    return float(found.sum())
+    return float((plus * np.log(rates) + minus * np.log1p(-rates)).sum())
 
 
 def log_ratios(above: np.ndarray, below: np.ndarray, parts: np.ndarray, least: float) -> np.ndarray:
@@ -116,8 +113,7 @@ def log_ratios(above: np.ndarray, below: np.ndarray, parts: np.ndarray, least: f
     >>> np.exp(log_ratios(np.array([3.0]), np.array([1.0]), np.ones(2), 1.0)).round(9).tolist()
     [2.0, 2.0]
     """
-    from hopfed.kernels.cpu.elementary import add_log_ratios
-
     found = np.zeros(len(parts))
-    add_log_ratios(above, below, parts, least, found)
+    for up, down in zip(above, below, strict=True):  # no matrix of all
+        found += np.log((least + up * parts) / (least + down * parts))
     return found

@@ -8,11 +8,12 @@ multiplications.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import WORD, Rows, check_packed, n_words, transpose, unpack
+from hopfed.kernels.bits import WORD, PackedBits, Rows, check_packed, n_words, transpose, unpack
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.dispatch import with_twin
 
@@ -21,7 +22,7 @@ _TALLEST = 4  # tiles of a strip
 _STRIPS = 4  # strips that a thread takes at least before they grow taller
 
 
-@with_twin("gram")
+@with_twin
 def gram(p: Rows) -> np.ndarray:
     """Return ``eta eta^T``, (M, M) int32, for packed (M, N) examples eta; exact.
 
@@ -38,59 +39,41 @@ def gram(p: Rows) -> np.ndarray:
     >>> gram(pack(np.array([[1, -1, 1], [1, 1, 1]]))).tolist()
     [[3, 1], [1, 3]]
     """
-    m = check_packed("p", p).shape[0]
+    p = check_packed("p", p)
+    m, n = p.shape
     out = np.zeros((m, m), np.int32)
-    gram_accumulate(out, p)
+    if out.size == 0 or n == 0:
+        return out
+    from hopfed.kernels.cpu.moments import add_strip
+
+    def add(first: int, last: int, work: tuple[np.ndarray, ...]) -> None:
+        add_strip(p.words, first, last, p.words, last, n, True, out, *work)
+
+    by_strips(p, m, add, out)
     return out
 
 
-@with_twin("gram")
-def gram_accumulate(out: np.ndarray, p: Rows) -> None:
-    """Add ``eta eta^T`` of one block of columns to the symmetric (M, M) int32 array `out`.
-
-    Called once for each block of columns, it gives the Gram matrix of data of which only one
-    block is held at a time; the total number of columns must stay below 2^31.
-
-    Parameters
-    ----------
-    out : changed in place.
-    p : (M, n), one block of n columns, packed.
-
-    Raises
-    ------
-    ArgumentError : `out` is not a C-contiguous (M, M) int32 array.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> out = np.zeros((2, 2), np.int32)
-    >>> for block in ([[1, -1], [1, 1]], [[1], [1]]):
-    ...     gram_accumulate(out, pack(np.array(block)))
-    >>> out.tolist()
-    [[3, 1], [1, 3]]
-    """
-    p = check_packed("p", p)
-    m, n = p.shape
-    check_out(out, (m, m))
-    if m == 0 or n == 0:
-        return
-    from hopfed.kernels.cpu.moments import TILE, add_strip, mirror_tile
+def by_strips(
+    p: PackedBits, m: int, add: Callable[..., None], mirrored: np.ndarray | None, planes: int = 1
+) -> None:
+    """Call `add` on strips of m rows and a work space on all cores; mirror what is symmetric."""
+    from hopfed.kernels.cpu.moments import TILE, mirror_tile
 
     rows = strips(m)
-    spare = work_spaces(p.words.shape[1], rows)
+    spare = work_spaces(p.words.shape[1], rows, planes)
 
     def task(strip: tuple[int, int]) -> None:
-        work = spare.pop()
         first, last = strip
-        add_strip(p.words, first, last, p.words, last, n, True, out, *work)
-        for top in range(first, last, TILE):
-            mirror_tile(out, top, min(top + TILE, last), 0, top)
+        work = spare.pop()
+        add(first, last, work)
         spare.append(work)
+        for top in range(first, last, TILE) if mirrored is not None else ():
+            mirror_tile(mirrored, top, min(top + TILE, last), 0, top)
 
     for_each(task, reversed(rows))  # the longest first
 
 
-@with_twin("gram")
+@with_twin
 def cross_gram(a: Rows, b: Rows) -> np.ndarray:
     """Return ``eta_a eta_b^T``, (Ma, Mb) int32, for two packed sets over the same N columns.
 
@@ -116,19 +99,14 @@ def cross_gram(a: Rows, b: Rows) -> np.ndarray:
         return out
     from hopfed.kernels.cpu.moments import add_strip
 
-    rows = strips(len(a))
-    spare = work_spaces(a.words.shape[1], rows)
+    def add(first: int, last: int, work: tuple[np.ndarray, ...]) -> None:
+        add_strip(a.words, first, last, b.words, len(b), a.n, False, out, *work)
 
-    def task(strip: tuple[int, int]) -> None:
-        work = spare.pop()
-        add_strip(a.words, *strip, b.words, len(b), a.n, False, out, *work)
-        spare.append(work)
-
-    for_each(task, rows)
+    by_strips(a, len(a), add, None)
     return out
 
 
-@with_twin("gram")
+@with_twin
 def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N): the way to take when N < M.
 
@@ -225,12 +203,3 @@ def _aligned(*shape: int) -> np.ndarray:
     spare = np.empty(8 * math.prod(shape) + line, np.uint8)
     start = -spare.ctypes.data % line
     return spare[start : start + 8 * math.prod(shape)].view(np.uint64).reshape(shape)
-
-
-def check_out(out: object, shape: tuple[int, int]) -> None:
-    """Raise ArgumentError unless sums can be added to `out`."""
-    if not isinstance(out, np.ndarray):
-        raise ArgumentError("out", "a NumPy array", type(out).__name__)
-    if out.dtype != np.int32 or out.shape != shape or not out.flags.c_contiguous:
-        got = f"{out.dtype} of shape {out.shape} and strides {out.strides}"
-        raise ArgumentError("out", f"a C-contiguous int32 array of shape {shape}", got)

@@ -6,28 +6,25 @@ keeps both together, and checks what it is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hopfed._lib.arrays import blas_threads
-from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import CHUNK, WORD, PackedBits, as_int8, n_words, not_binary, pack_values
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
+from hopfed.kernels import bits
+from hopfed.kernels.bits import CHUNK, PackedBits, as_int8, n_words, not_binary, pack_values
+from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.dispatch import with_twin
-from hopfed.kernels.moments import check_out, strips, work_spaces
-from hopfed.kernels.products import GROUPS, LEAST, operand
+from hopfed.kernels.moments import by_strips
+from hopfed.kernels.products import by_blocks, operand
 
 Planes = tuple[PackedBits, PackedBits]  # signs and seen
 ZERO, MINUS, OTHER, MISSING = 1, 2, 4, 8  # what occurs, as bits of a number
 FIRST = 1 << 16  # entries looked at before all are packed as complete ones
-FEW = 1 << 24  # multiplications for which no thread is started
 GONE = -128  # stands for a missing entry among bytes
 
 
-@with_twin("planes")
+@with_twin
 def pack_planes(x: Any, mask: Any = None) -> tuple[PackedBits, PackedBits | None] | None:
     """Return signs and seen entries of an (M, N) array, seen None if all are; None if it is bad.
 
@@ -112,148 +109,36 @@ def _number(value: Any) -> float:
         return np.inf
 
 
-@with_twin("planes")
+@with_twin
 def unpack_planes(signs: PackedBits, seen: PackedBits, dtype: DTypeLike) -> np.ndarray:
     """Return the (M, N) array of -1, 0 and +1 of real or signed dtype `dtype`."""
-    dtype = np.dtype(dtype)
-    if dtype.kind not in "if":
-        raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
-    from hopfed.kernels.cpu.planes import unpack_planes as unpack_rows
-
-    m, n = signs.shape
-    native = dtype if dtype in (np.int8, np.float32, np.float64) else np.dtype(np.int8)
-    out = np.empty((m, n), native)
-
-    def task(span: tuple[int, int]) -> None:
-        rows = slice(*span)
-        unpack_rows(signs.words[rows], seen.words[rows], out[rows])
-
-    for_each(task, spans(m, max(1, CHUNK // max(n, 1))))
-    return out.astype(dtype, copy=False)
+    return bits.unpack_planes(signs, seen, dtype)
 
 
-@with_twin("planes")
-def add_gram(a: Planes, out: np.ndarray | None = None) -> np.ndarray:
-    """Add the inner products of all rows to the symmetric (M, M) int32 array `out`, or to zeros."""
-    m, n = a[0].shape
-    out = np.zeros((m, m), np.int32) if out is None else out
-    check_out(out, (m, m))
-    if m == 0 or n == 0:
-        return out
-    from hopfed.kernels.cpu.moments import TILE, mirror_tile
-    from hopfed.kernels.cpu.plane_moments import add_strip
-
-    words, rows = [plane.words for plane in a], strips(m)
-    spare = work_spaces(n_words(n), rows, planes=2)
-
-    def task(strip: tuple[int, int]) -> None:
-        work = spare.pop()
-        first, last = strip
-        add_strip(*words, first, last, *words, last, True, out, *work)
-        for top in range(first, last, TILE):
-            mirror_tile(out, top, min(top + TILE, last), 0, top)
-        spare.append(work)
-
-    for_each(task, reversed(rows))  # the longest first
-    return out
-
-
-@with_twin("planes")
-def cross_products(a: Planes, b: Planes) -> np.ndarray:
-    """Return the inner products of rows of a and of b, (Ma, Mb) int32."""
-    out = np.zeros((len(a[0]), len(b[0])), np.int32)
+@with_twin
+def inner_products(a: Planes, b: Planes | None = None) -> np.ndarray:
+    """Return the inner products of rows of a and of b, or of a alone, (Ma, Mb) int32."""
+    left, right = [p.words for p in a], [p.words for p in b or a]
+    out = np.zeros((len(left[0]), len(right[0])), np.int32)
     if out.size == 0 or a[0].n == 0:
         return out
     from hopfed.kernels.cpu.plane_moments import add_strip
 
-    left, right, rows = [p.words for p in a], [p.words for p in b], strips(len(a[0]))
-    spare = work_spaces(n_words(a[0].n), rows, planes=2)
+    def add(first: int, last: int, work: tuple[np.ndarray, ...]) -> None:
+        stop = last if b is None else len(right[0])
+        add_strip(*left, first, last, *right, stop, b is None, out, *work)
 
-    def task(strip: tuple[int, int]) -> None:
-        work = spare.pop()
-        add_strip(*left, *strip, *right, len(b[0]), False, out, *work)
-        spare.append(work)
-
-    for_each(task, rows)
+    by_strips(a[0], len(a[0]), add, out if b is None else None, planes=2)
     return out
 
 
-@with_twin("planes")
+@with_twin
 def product(planes: Planes, X: np.ndarray, transposed: bool) -> np.ndarray:
     """Return ``eta X``, or ``eta^T X``, in the precision of `hopfed.kernels.products`."""
-    from hopfed.kernels.cpu import plane_products as loops
-    from hopfed.kernels.cpu.plane_blocks import MANY
-
-    signs, seen = planes
-    m, n = signs.shape
-    X, vector = operand("U" if transposed else "X", X, m if transposed else n)
-    if X.shape[1] >= (MANY if signs is not seen else 2 * MANY):
-        return _by_blocks(signs, seen, X, transposed)
-    multiply = loops.multiply_transposed if transposed else loops.multiply
-    out = _product(multiply, signs, seen, X, n if transposed else m)
-    return out[:, 0] if vector else out
+    return by_blocks(*planes, X, transposed=transposed)
 
 
-def _by_blocks(signs: PackedBits, seen: PackedBits, X: np.ndarray, transposed: bool) -> np.ndarray:
-    """Unpack block after block, and multiply numbers; each thread has its rows of the result."""
-    from hopfed.kernels.cpu.plane_blocks import LONG, NARROW, SHORT, TABLES, TALL, unpack_block
-
-    m, n = signs.shape
-    k = X.shape[1]
-    tall, wide = (TALL, NARROW) if transposed else (SHORT, LONG)
-    rows, columns = spans(m, tall), spans(n, wide)
-    planes = (*(plane.words.view(np.uint8) for plane in (signs, seen)), signs is not seen)
-    table, spare = TABLES[X.dtype], list[np.ndarray]()
-    out = np.zeros((k, n) if transposed else (m, k), X.dtype)
-    X = np.ascontiguousarray(X.T) if transposed else X
-
-    def task(mine: tuple[int, int]) -> None:
-        block = spare.pop() if spare else np.empty((tall, wide), X.dtype)
-        for other in rows if transposed else columns:
-            (a, b), (c, d) = (other, mine) if transposed else (mine, other)
-            unpack_block(*planes, a, b, c // 8, -(-d // 8), table, block)
-            part = block[: b - a, : d - c]
-            if transposed:
-                out[:, c:d] += X[:, a:b] @ part
-            else:
-                out[a:b] += part @ X[c:d]
-        spare.append(block)
-
-    items = columns if transposed else rows
-    with blas_threads(1):  # each of ours is one, and the order of summation stays the same
-        if m * n * k <= FEW:
-            for item in items:
-                task(item)
-        else:
-            for_each(task, items)
-    return np.ascontiguousarray(out.T) if transposed else out
-
-
-def _product(
-    multiply: Callable, signs: PackedBits, seen: PackedBits, X: np.ndarray, rows: int
-) -> np.ndarray:
-    """Pad X to whole groups of columns, and share the rows of the result out."""
-    from hopfed.kernels.cpu.products import PIECE, in_groups
-
-    n, k = X.shape
-    out = np.zeros((rows, k), X.dtype)
-    if out.size == 0 or n == 0:
-        return out
-    padded, width = in_groups(X)
-    signed = signs is not seen
-    groups = n_words(rows)
-    size = max(1, min(GROUPS, groups // (2 * thread_count())), 4 * LEAST // (WORD * n * k))
-
-    def task(span: tuple[int, int]) -> None:
-        work = np.empty(PIECE, np.uint64), np.empty(PIECE, np.uint64)
-        sums = np.empty(width * WORD, X.dtype)
-        multiply(signs.words, seen.words, signed, *span, padded, width, out, *work, sums)
-
-    for_each(task, spans(groups, size))
-    return out
-
-
-@with_twin("planes")
+@with_twin
 def totals(p: PackedBits, X: np.ndarray, transposed: bool) -> np.ndarray:
     """Return the sum of the rows of X for each row of `p`, or for each column."""
     m, n = p.shape

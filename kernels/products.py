@@ -1,32 +1,32 @@
 """Thin products of packed data with float matrices, without a float copy of the data.
 
-A word of bits selects which of 64 sums a number is added to (`cpu.products`), so that the data are
-never unpacked. The action of an operator, ``J X = (1/(N M)) eta^T (eta X)``, takes one call of
-each function (theory/NOTES.md, "Low-rank forms").
+Block after block is unpacked into the cache and multiplied by BLAS. The action of an operator,
+``J X = (1/(N M)) eta^T (eta X)``, takes one call of each function (theory/NOTES.md, "Low-rank
+forms").
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
+from hopfed._lib.arrays import blas_threads
 from hopfed.errors import ArgumentError
+from hopfed.kernels import bits
 from hopfed.kernels.bits import WORD, PackedBits, Rows, check_packed, n_words
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
+from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.kernels.dispatch import with_twin
 
-GROUPS = 8  # groups of 64 rows or columns that share a piece of the float matrix in the cache
+SIDE = 256  # of a block, a multiple of 64: 256 kilobytes of float32
+PARTS = 16  # of the result at least, if it has as many words of rows: for as many threads
+FEW = 1 << 22  # multiplications for which no thread is started
 
-LEAST = 1 << 21  # multiplications below which it does not pay to start a thread
 
-
-@with_twin("products")
+@with_twin
 def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
 
     float32 X is multiplied in float32, any other real X in float64. The result does not depend on
-    the number of threads; the memory used beyond it is about that of X.
+    the number of threads; the memory used beyond it is about that of X, and a block a thread.
 
     Parameters
     ----------
@@ -43,16 +43,10 @@ def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     >>> matmat(pack(np.array([[1, -1, 1]])), np.array([[1.0], [2.0], [4.0]])).tolist()
     [[3.0]]
     """
-    p = check_packed("p", p)
-    m, n = p.shape
-    X, vector = operand("X", X, n)
-    from hopfed.kernels.cpu.products import multiply
-
-    out = _product(multiply, p, X, m)
-    return out[:, 0] if vector else out
+    return by_blocks(check_packed("p", p), None, X, transposed=False)
 
 
-@with_twin("products")
+@with_twin
 def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
 
@@ -73,35 +67,45 @@ def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     >>> rmatmat(pack(np.array([[1, -1], [1, 1]])), np.array([1.0, 2.0])).tolist()
     [3.0, 1.0]
     """
-    p = check_packed("p", p)
+    return by_blocks(check_packed("p", p), None, U, transposed=True)
+
+
+def by_blocks(
+    p: PackedBits, seen: PackedBits | None, X: np.ndarray, *, transposed: bool
+) -> np.ndarray:
+    """Return the product with rows `p`, of which `seen` tells where there are entries.
+
+    Each thread has rows of the result of its own, whose sums have one order: that of the blocks.
+    """
     m, n = p.shape
-    U, vector = operand("U", U, m)
-    from hopfed.kernels.cpu.products import multiply_transposed
+    X, vector = operand("U" if transposed else "X", X, m if transposed else n)
+    out = np.zeros((n if transposed else m, X.shape[1]), X.dtype)
+    width = min(SIDE, WORD * n_words(-(-len(out) // PARTS)))  # the same for any number of threads
 
-    out = _product(multiply_transposed, p, U, n)
+    def task(mine: tuple[int, int]) -> None:
+        from hopfed.kernels.cpu.products import unpack_rows
+
+        first, last = mine
+        buffer, planes = np.empty(SIDE * (last - first), X.dtype), bits.planes(p, seen)
+        for start, stop in spans(len(X), SIDE):
+            block = buffer[: (stop - start) * (last - first)]
+            if transposed:
+                block = block.reshape(stop - start, last - first)
+                unpack_rows(*planes, start, first // WORD, block)
+                out[first:last] += block.T @ X[start:stop]
+            else:
+                block = block.reshape(last - first, stop - start)
+                unpack_rows(*planes, first, start // WORD, block)
+                out[first:last] += block @ X[start:stop]
+
+    if out.size and len(X):
+        with blas_threads(1):  # each of ours is one, and the order of summation stays the same
+            if m * n * X.shape[1] <= FEW:
+                for mine in spans(len(out), width):
+                    task(mine)
+            else:
+                for_each(task, spans(len(out), width))
     return out[:, 0] if vector else out
-
-
-def _product(multiply: Callable, p: PackedBits, X: np.ndarray, rows: int) -> np.ndarray:
-    """Pad X to whole groups of columns, sum its pieces, and share the rows of the result out."""
-    from hopfed.kernels.cpu.products import PIECE, in_groups, reversed_rows
-
-    n, k = X.shape
-    out = np.zeros((rows, k), X.dtype)
-    if out.size == 0 or n == 0:
-        return out
-    padded, width = in_groups(X)
-    padded[reversed_rows(n)] *= -1
-    totals = np.add.reduceat(padded, np.arange(0, n, PIECE), axis=0)
-    groups = n_words(rows)
-    size = max(1, min(GROUPS, groups // (2 * thread_count())), LEAST // (WORD * n * k))
-
-    def task(span: tuple[int, int]) -> None:
-        block, sums = np.empty(PIECE, np.uint64), np.empty(width * WORD, X.dtype)
-        multiply(p.words, *span, padded, width, totals, out, block, sums)
-
-    for_each(task, spans(groups, size))
-    return out
 
 
 def operand(name: str, X: np.ndarray, rows: int) -> tuple[np.ndarray, bool]:

@@ -14,7 +14,7 @@ from hopfed._lib.arrays import blas_threads
 from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import PackedBits, Rows, check_packed, transpose
 from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.kernels.dispatch import on_device, with_twin
+from hopfed.kernels.dispatch import has_gaps, on_device, with_twin
 from hopfed.kernels.moments import gram, second_moment
 from hopfed.kernels.philox import key
 from hopfed.kernels.products import matmat, rmatmat
@@ -35,7 +35,6 @@ def check_null(null: str) -> None:
         raise ArgumentError("null", f"one of {', '.join(NULLS)}", repr(null))
 
 
-@with_twin("shuffle")
 def scramble(rows: Rows | np.ndarray, null: str, rng: np.random.Generator) -> Any:
     """Return a scrambled copy of `rows`, of the same kind.
 
@@ -57,18 +56,23 @@ def scramble(rows: Rows | np.ndarray, null: str, rng: np.random.Generator) -> An
     check_null(null)
     if isinstance(rows, np.ndarray):
         return rng.permuted(rows, axis=0) if null == "permute" else rows * _signs(rng, rows)
+    if has_gaps(rows):
+        from hopfed.kernels.masked import scramble as with_gaps
+
+        return with_gaps(rows, null, rng)
     rows = check_packed("rows", rows)
     k0, k1 = key(int(rng.integers(1 << 63)))
     if null == "signs":
-        return _turned(rows, k0, k1)
-    return transpose(_permuted(transpose(rows), k0, k1))
+        return flipped(rows, k0, k1)
+    return transpose(permuted(transpose(rows), k0, k1))
 
 
 def _signs(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return (2 * rng.integers(0, 2, size=x.shape, dtype=np.int8) - 1).astype(x.dtype)
 
 
-def _turned(p: PackedBits, k0: np.uint64, k1: np.uint64) -> PackedBits:
+@with_twin
+def flipped(p: PackedBits, k0: np.uint64, k1: np.uint64) -> PackedBits:
     """Flip every entry with probability 1/2."""
     from hopfed.kernels.cpu.shuffle import flip_signs
 
@@ -79,7 +83,8 @@ def _turned(p: PackedBits, k0: np.uint64, k1: np.uint64) -> PackedBits:
     return PackedBits(words, p.n)
 
 
-def _permuted(p: PackedBits, k0: np.uint64, k1: np.uint64) -> PackedBits:
+@with_twin
+def permuted(p: PackedBits, k0: np.uint64, k1: np.uint64) -> PackedBits:
     """Permute the bits of every row on their own."""
     from hopfed.kernels.cpu.shuffle import permute_rows
 

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, asdict, fields, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from hopfed._lib.old_names import current_name, current_names
 from hopfed.errors import ArgumentError
 
 C = TypeVar("C")
@@ -113,7 +111,7 @@ def with_settings(config: C, settings: Iterable[str]) -> C:
     changes = {}
     for setting in settings:
         name, sign, text = setting.partition("=")
-        name = _called(name.strip(), kinds)
+        name = name.strip()
         require(bool(sign), "--set", "of the form key=value", repr(setting))
         if name not in kinds:
             near = get_close_matches(name, kinds, n=1)
@@ -160,20 +158,10 @@ def from_plain(cls: type[C], values: Mapping[str, Any]) -> C:
     """
     kinds = _kinds(cls)
     require(isinstance(values, Mapping), "config", "settings by name", type(values).__name__)
-    values = current_names(values, known=kinds)
     due = {f.name for f in fields(cls) if f.default is f.default_factory is MISSING}  # type: ignore[arg-type]
     known = due & set(kinds) <= set(values) <= set(kinds)
     require(known, "config", f"of the fields {', '.join(kinds)}", ", ".join(values) or "none")
     return cls(**{name: _from_plain(value, kinds[name]) for name, value in values.items()})
-
-
-def _called(name: str, kinds: Mapping[str, Any]) -> str:
-    """The setting's name; that of an earlier version, with a warning, as it is today."""
-    current = name if name in kinds else current_name(name)
-    if current != name and current in kinds:
-        text = f"the setting {name} is called {current} now; 0.3.0 will no longer know {name}"
-        warnings.warn(text, FutureWarning, stacklevel=3)
-    return current
 
 
 def whole(name: str, text: str, rule: str = _RULES[int], *, most: int = (1 << 63) - 1) -> int:

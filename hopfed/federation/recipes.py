@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.old_names import current_class, current_names
 from hopfed.errors import DataError, shown
 
 
@@ -193,9 +192,6 @@ def _rebuilt(part: Any, arrays: Mapping[str, np.ndarray], trusted: Trusted) -> A
     kind, *rest = part
     if kind == "made":
         name, kept = rest
-        name = current_class(name) if isinstance(name, str) else name
-        own = isinstance(name, str) and name.startswith("hopfed.")
-        kept = current_names(kept) if own else kept
         pieces = {field: inner(piece) for field, piece in kept.items()}
         if isinstance(trusted, Allowed):
             return trusted.make(name, pieces)

@@ -1,4 +1,4 @@
-"""Compiled loops over packed words: packing, unpacking, transposition, column counts."""
+"""Compiled loops over packed words: transposition, column counts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import numpy as np
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.vectors import popcount
 
-LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
-GATHER = np.uint64(0x0102040810204080)  # brings those eight bits together in the top byte
 MASKS = np.array(
     [
         0x00000000FFFFFFFF,
@@ -20,78 +18,6 @@ MASKS = np.array(
     ],
     np.uint64,
 )
-
-
-@inner
-def _pack_eights(eights, row, count, out):
-    """Pack words of eight int8 (-1, 0 or 1) into bytes; say which values occurred."""
-    zeros = np.uint64(0)
-    minus = np.uint64(0)
-    bad = np.uint64(0)
-    for i in range(count):
-        u = eights[row, i]
-        sign = (u >> np.uint64(7)) & LOW_BITS
-        ones = sign * np.uint64(255)  # every bit of the negative bytes
-        bad |= (u ^ ones) & ~LOW_BITS  # 0 and 1 have no higher bit, -1 has them all
-        bad |= ones & ~u
-        minus |= sign
-        zeros |= ~u & LOW_BITS
-        out[row, i] = ((u & ~sign & LOW_BITS) * GATHER) >> np.uint64(56)
-    return int(zeros != 0) | int(minus != 0) << 1 | int(bad != 0) << 2
-
-
-@inner
-def _pack_tail(x, row, start, out):
-    """As `_pack_eights` for the columns beyond the last multiple of eight."""
-    byte = 0
-    seen = 0
-    for j in range(x.shape[1] - start):
-        v = x[row, start + j]
-        if v == 1:
-            byte |= 1 << j
-        elif v == 0:
-            seen |= 1
-        elif v == -1:
-            seen |= 2
-        else:
-            seen |= 4
-    out[row, start // 8] = byte
-    return seen
-
-
-@kernel
-def _pack_each(x, eights, out):
-    m, n = x.shape
-    whole = n // 8
-    seen = 0
-    for i in range(m):
-        seen |= _pack_eights(eights, i, whole, out)
-        if n > 8 * whole:
-            seen |= _pack_tail(x, i, 8 * whole, out)
-    return seen
-
-
-def pack_rows(x: np.ndarray, words: np.ndarray) -> int:
-    """Pack contiguous int8 rows into zeroed `words`; bits 0, 1, 2 tell of a 0, a -1, another."""
-    if x.shape[1] % 8 == 0:
-        return _pack_each(x, x.view(np.uint64), words.view(np.uint8))
-    eights = np.ascontiguousarray(x[:, : x.shape[1] // 8 * 8]).view(np.uint64)
-    return _pack_each(x, eights, words.view(np.uint8))
-
-
-@kernel
-def unpack_rows(words, out):
-    """Write the +-1 of `words` into the rows of `out` (int8 or floating)."""
-    m, n = out.shape
-    for i in range(m):
-        row = out[i]
-        for w in range(n // 64):
-            word = words[i, w]
-            block = row[64 * w : 64 * w + 64]
-            for j in range(64):
-                block[j] = 2 * np.int8((word >> np.uint64(j)) & np.uint64(1)) - 1
-        for j in range(n // 64 * 64, n):
-            row[j] = 2 * np.int8((words[i, j // 64] >> np.uint64(j % 64)) & np.uint64(1)) - 1
 
 
 @inner

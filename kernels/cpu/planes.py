@@ -1,4 +1,4 @@
-"""Compiled loops over two planes of bits: packing entries some of which are missing, and back.
+"""Compiled loops over two planes of bits: packing entries some of which are missing.
 
 An entry is a byte: -1, 0, 1 or MISSING. Its lowest bit tells that it is -1 or 1, its highest that
 it is -1 or missing, and those between are those of -1 or all 0.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopfed.kernels.cpu.bits import GATHER, LOW_BITS
 from hopfed.kernels.cpu.compiled import inner, kernel
 
 MISSING = -128
+LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
+GATHER = np.uint64(0x0102040810204080)  # brings those eight bits together in the top byte
 BETWEEN = np.uint64(0x7E7E7E7E7E7E7E7E)
 ALL = np.uint64(255)
 
@@ -37,7 +38,8 @@ def _pack_eights(eights, row, count, zeros, signs, seen):
         minus |= negative
         gone |= high & ~odd
         signs[row, i] = ((odd ^ negative) * GATHER) >> np.uint64(56)
-        seen[row, i] = ((odd | (neither & zeros)) * GATHER) >> np.uint64(56)
+        if len(seen):
+            seen[row, i] = ((odd | (neither & zeros)) * GATHER) >> np.uint64(56)
     return int(zero != 0) | int(minus != 0) << 1 | int(bad != 0) << 2 | int(gone != 0) << 3
 
 
@@ -53,6 +55,7 @@ def pack_planes(x: np.ndarray, zeros_count: bool, signs: np.ndarray, seen: np.nd
     """Pack contiguous int8 rows into two planes of zeroed words.
 
     zeros_count : whether a 0 is an entry, and not a missing one.
+    seen : of no rows where it is not wanted.
     Returns bits 0, 1, 2, 3, which tell of a 0, a -1, another value, a missing one.
     """
     n = x.shape[1]
@@ -65,23 +68,5 @@ def pack_planes(x: np.ndarray, zeros_count: bool, signs: np.ndarray, seen: np.nd
     found = _pack_each(x.view(np.uint64), LOW_BITS * np.uint64(zeros_count), *planes)
     if whole != n:
         for plane in planes:
-            plane[:, n // 8] &= (1 << n % 8) - 1
+            plane[:, n // 8 : n // 8 + 1] &= (1 << n % 8) - 1
     return found
-
-
-@kernel
-def unpack_planes(signs, seen, out):
-    """Write the entries into the rows of `out` (int8 or floating), 0 where they are missing."""
-    m, n = out.shape
-    one = np.uint64(1)
-    for i in range(m):
-        row = out[i]
-        for w in range(n // 64):
-            up, there = signs[i, w], seen[i, w]
-            block = row[64 * w : 64 * w + 64]
-            for j in range(64):
-                bit = np.uint64(j)
-                block[j] = 2 * np.int8((up >> bit) & one) - np.int8((there >> bit) & one)
-        for j in range(n // 64 * 64, n):
-            bit, w = np.uint64(j % 64), j // 64
-            row[j] = 2 * np.int8((signs[i, w] >> bit) & one) - np.int8((seen[i, w] >> bit) & one)

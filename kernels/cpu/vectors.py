@@ -59,13 +59,13 @@ def _at(builder, base, offset, kind):
 
 def load(builder, base, offset, kind):
     """Value of type `kind` at `offset` elements after `base`."""
-    align = 1 if kind == BYTES else 4  # what arrays promise, or less
+    align = 1 if getattr(kind, "element", kind) == BYTE else 4  # what arrays promise, or less
     return builder.load(_at(builder, base, offset, kind), typ=kind, align=align)
 
 
 def store(builder, value, base, offset):
     """Store `value` at `offset` elements after `base`."""
-    align = 1 if value.type == BYTES else 4
+    align = 1 if getattr(value.type, "element", value.type) == BYTE else 4
     builder.store(value, _at(builder, base, offset, value.type), align=align)
 
 

@@ -7,12 +7,6 @@ package needs neither CuPy nor a device.
 
     device     launching, matrix products, memory: the one module that talks to CuPy;
                the tests have the same interface on the host
-    bits       DevicePacked, pack, unpack, transpose, column_sums
-    gram       gram, cross_gram, gram_accumulate, second_moment
-    products   matmat, rmatmat
-    planes     the same for rows with gaps
-    heatbath   heat_bath, descend
-    layered    layered_step, layered_sweep
-    scoring    scores, distinct, canonical_sign
-    shuffle    scramble
+
+`hopfed.kernels.dispatch.DEVICE` is the table of what each of the other modules does.
 """

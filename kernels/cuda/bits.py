@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +9,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import WORD, PackedBits, as_int8, n_words
+from hopfed.kernels.bits import WORD, PackedBits, as_int8, first_bad, n_words, not_binary
 from hopfed.kernels.cuda.device import BLOCK, blocks, cuda, device_of
 
 WARPS = BLOCK // 32  # warps of a block
 COUNTED = 1024  # rows that a block counts, 4 for each thread
 UNPACKED = 32  # bytes of a thread that unpacks, four times 8, as in common.cu
-UNPACKED_TYPES = {"int8": np.int8, "float32": np.float32, "float64": np.float64}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,29 +87,20 @@ def pack(x: Any) -> DevicePacked:
         args = (as_int8(x, xp), np.int64(m), np.int64(n), words, seen)
         device.launch("bits", "pack_rows", blocks(8 * words.size), args)
         found = int(seen[0])
-        if found & 4 or found & 3 == 3:
-            raise _bad_value(x)
+        if not_binary(found):
+            raise first_bad(x)
     return DevicePacked(words, n)
 
 
-def _bad_value(x: Any) -> ArgumentError:
-    """Name the first value that pack() refuses; a 0 among -1 counts as one."""
-    bad = ~((x == 1) | (x == 0) | (x == -1)) if x.dtype.kind != "u" else x > 1
-    bad = bad if bool(bad.any()) else x == 0
-    row, column = divmod(int(bad.ravel().argmax()), x.shape[1])
-    got = f"{x[row, column].item()} at row {row}, column {column}"
-    return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
-
-
-def unpack(p: DevicePacked, dtype: DTypeLike = np.int8) -> Any:
-    """Return the (M, N) device array of +-1 held by `p`, of real or signed dtype `dtype`."""
+def unpack(p: DevicePacked, dtype: DTypeLike = np.int8, seen: DevicePacked | None = None) -> Any:
+    """Return the (M, N) device array of +-1, or 0 where none is seen, of dtype `dtype`."""
     dtype = np.dtype(dtype)
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
-    native = dtype if dtype.name in UNPACKED_TYPES else np.dtype(np.int8)
+    native = dtype if dtype.name in ("int8", "float32", "float64") else np.dtype(np.int8)
     m, n = check_packed("p", p).shape
     out = p.device.xp.empty((m, n), native)
-    unpack_into(p, slice(0, m), slice(0, n_words(n)), out)
+    unpack_into(p, slice(0, m), slice(0, n_words(n)), out, seen)
     return out.astype(dtype, copy=False)
 
 
@@ -138,16 +127,6 @@ def unpack_into(
     module, planes = ("bits", "") if seen is None else ("planes", "planes_")
     kind = "bf16" if out.dtype == np.uint16 else out.dtype.name
     p.device.launch(module, f"unpack_{planes}{kind}", (count * pieces, 1), args)
-
-
-def concatenate(parts: Sequence[DevicePacked]) -> DevicePacked:
-    """Stack the rows of `parts`, which must have one device and one number of columns."""
-    if not parts:
-        raise ArgumentError("parts", "a non-empty sequence of DevicePacked", parts)
-    widths = sorted({check_packed("parts", p).n for p in parts})
-    if len(widths) > 1:
-        raise ArgumentError("parts", "all of one number of columns", widths)
-    return DevicePacked(parts[0].device.xp.concatenate([p.words for p in parts]), widths[0])
 
 
 def transpose(p: DevicePacked) -> DevicePacked:

@@ -318,3 +318,20 @@ def shrinking(device: Any, what: str, size: int, least: int, work: Callable[[int
                     f"for the least tile of {least}; use fewer rows or columns ({error})"
                 ) from None
             size = max(least, size // 2)
+
+
+def shared_bytes(device: Any, rank: int, vectors: int = 1) -> int:
+    """Bytes of shared memory for `vectors` float32 vectors of length `rank`.
+
+    Raises
+    ------
+    BackendError : more than a block may have on this device.
+    """
+    wanted = 4 * rank * vectors
+    limit = device.shared_limit - 16384  # what the kernels have beside it, with a margin
+    if wanted > limit:
+        most = limit // (4 * vectors)
+        raise BackendError(
+            f"a rank of {rank} does not fit the shared memory of {device.name}: at most {most}"
+        )
+    return wanted

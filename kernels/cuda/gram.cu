@@ -5,8 +5,6 @@
 // counts |a|, |b| of set bits, <a, b> = n - 2 |a| - 2 |b| + 4 |a and b|.
 #include "common.cu"
 
-#define TILE 64    // rows of a and of b in a block of gram_popcount
-#define DEPTH 16   // words staged at a time
 #define MMA_A 128  // rows of a in a block of gram_mma
 #define MMA_B 64   // rows of b
 #define PITCH 20   // 32-bit words between staged rows of 16: rows g, words t meet no bank twice
@@ -17,45 +15,6 @@ __device__ __forceinline__ void add(
     if (symmetric && j > i) return;
     out[i * pitch + j] += value;
     if (symmetric && j < i) out[j * pitch + i] += value;
-}
-
-// out (ma, mb) += a b^T for packed rows of n columns, n_words apart. 256 threads, 4 x 4 entries
-// each. With `symmetric` (a is b) only blocks that meet the lower half work.
-extern "C" __global__ void __launch_bounds__(256) gram_popcount(
-    const u64* a, i64 ma, const u64* b, i64 mb, i64 n_words, i64 n, int* out, int symmetric) {
-    __shared__ u64 left[DEPTH][TILE + 1], right[DEPTH][TILE + 1];
-    i64 row = (i64)blockIdx.y * TILE, column = (i64)blockIdx.x * TILE;
-    if (symmetric && column > row) return;
-    int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
-    int differ[4][4] = {};
-    for (i64 start = 0; start < n_words; start += DEPTH) {
-        for (int id = threadIdx.x; id < TILE * DEPTH; id += 256) {
-            int r = id / DEPTH, k = id % DEPTH;
-            bool inside = start + k < n_words;
-            left[k][r] = inside && row + r < ma ? a[(row + r) * n_words + start + k] : 0;
-            right[k][r] = inside && column + r < mb ? b[(column + r) * n_words + start + k] : 0;
-        }
-        __syncthreads();
-#pragma unroll
-        for (int k = 0; k < DEPTH; ++k) {
-            u64 x[4], y[4];
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                x[i] = left[k][ty + 16 * i];
-                y[i] = right[k][tx + 16 * i];
-            }
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-#pragma unroll
-                for (int j = 0; j < 4; ++j) differ[i][j] += __popcll(x[i] ^ y[j]);
-        }
-        __syncthreads();
-    }
-    for (int i = 0; i < 4; ++i)
-        for (int j = 0; j < 4; ++j) {
-            i64 u = row + ty + 16 * i, v = column + tx + 16 * j;
-            if (u < ma && v < mb) add(out, mb, u, v, (int)(n - 2ll * differ[i][j]), symmetric);
-        }
 }
 
 // Start to copy the 8 words from `start` on of the rows of a block, those of a before those of b.
@@ -75,7 +34,8 @@ __device__ __forceinline__ void stage(
     }
 }
 
-// The same by matrix instructions; 256 threads, a warp has 32 x 32 entries. The words are read as
+// out (ma, mb) += a b^T for packed rows of n columns, n_words apart. With `symmetric` (a is b) only
+// blocks that meet the lower half work; 256 threads, a warp has 32 x 32 entries. The words are read as
 // pairs of 32 bits; ones_a, ones_b are the set bits of each row.
 //
 // By the count, 8 words of all rows are 12 KB, 190 cycles from the second-level cache after some 600
@@ -146,6 +106,5 @@ extern "C" __global__ void mirror(int* out, i64 m) {
     if (j > i) out[id] = out[j * m + i];
 }
 
-EXPORT(gram_popcount)
 EXPORT(gram_mma)
 EXPORT(mirror)

@@ -1,10 +1,10 @@
 """Gram matrices of packed +-1 data, with gaps or without, on a device, exact in int32.
 
-Three ways: "popcount" (exclusive-or and population count from shared-memory tiles), "bits" (the
-1-bit matrix instruction, with AND: Hopper has that one natively and builds XOR from two of it) and
-"int8" (blocks of columns unpacked to bytes, cuBLAS on the tensor cores). Which is fastest depends
-on the chip and on how many rows there are, so it is measured, once for each device and size of
-rows (`CLASSES`). Rows with gaps have the first and the last.
+Two ways: "bits" (the 1-bit matrix instruction, with AND: Hopper has that one natively and builds
+XOR from two of it) and "int8" (blocks of columns unpacked to bytes, cuBLAS on the tensor cores).
+Which is faster depends on the chip and on how many rows there are, so it is measured, once for each
+device and size of rows (`CLASSES`). Chips before compute capability 8.0, and rows with gaps, have
+the second alone.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from hopfed.kernels.cuda.bits import (
 )
 from hopfed.kernels.cuda.device import blocks, device_of, same_device, shrinking
 
-METHODS = ("popcount", "bits", "int8")
+METHODS = ("bits", "int8")
 Seen = tuple[DevicePacked, DevicePacked] | None  # where a and b have an entry; everywhere
-TILES = {"popcount": (64, 64), "bits": (128, 64)}  # rows of a and b of one block, as in gram.cu
+TILE = (128, 64)  # rows of a and b of a block, as in gram.cu
 PANEL = 4096  # rows of a tile of the int8 products
 COLUMNS = 1 << 14  # columns unpacked at a time, where the rows are few
 LEAST = 1 << 8
 BLOCK_BYTES = 256 << 20  # unpacked at a time for arbitrary weights; as many once more, weighted
 TILE_BYTES = 256 << 20  # of the columns unpacked for one side of an int8 product
+LEAST_CAPABILITY = 80  # of a chip with the 1-bit instruction
 CLASSES = (16, 4, 1)  # parts of the rows of a trial: few fill a chip in one way, and not in another
-_fastest: dict[Any, str] = {}  # by device, whether there are gaps, and size of rows
+_fastest: dict[Any, str] = {}  # by device and size of rows
 
 
 def gram(p: DevicePacked, method: str | None = None) -> Any:
@@ -46,23 +47,8 @@ def gram(p: DevicePacked, method: str | None = None) -> Any:
     """
     m = check_packed("p", p).shape[0]
     out = p.device.xp.zeros((m, m), np.int32)
-    gram_accumulate(out, p, method)
+    add(out, p, p, checked_method(p.device, method, m), symmetric=True)
     return out
-
-
-def gram_accumulate(out: Any, p: DevicePacked, method: str | None = None) -> None:
-    """Add ``eta eta^T`` of one block of columns to the symmetric (M, M) int32 array `out`."""
-    m = check_packed("p", p).shape[0]
-    check_out(p.device, out, m)
-    add(out, p, p, checked_method(p.device, method, rows=m), symmetric=True)
-
-
-def check_out(device: Any, out: Any, m: int) -> None:
-    """Raise ArgumentError unless sums can be added to the (m, m) array `out`."""
-    same_device(device, out=out)
-    if out.dtype != np.int32 or out.shape != (m, m) or not out.flags.c_contiguous:
-        got = f"{out.dtype} of shape {out.shape} and strides {out.strides}"
-        raise ArgumentError("out", f"a C-contiguous int32 array of shape ({m}, {m})", got)
 
 
 def cross_gram(a: DevicePacked, b: DevicePacked, method: str | None = None) -> Any:
@@ -73,7 +59,7 @@ def cross_gram(a: DevicePacked, b: DevicePacked, method: str | None = None) -> A
     same_device(device, b=b.words)
     out = device.xp.zeros((len(a), len(b)), np.int32)
     rows = isqrt(len(a) * len(b))
-    add(out, a, b, checked_method(device, method, rows=rows), symmetric=False)
+    add(out, a, b, checked_method(device, method, rows), symmetric=False)
     return out
 
 
@@ -120,45 +106,36 @@ def weighted_sum(p: DevicePacked, weights: Any, unpacked: Callable[[slice], Any]
     return shrinking(device, "a weighted second moment", max(1, BLOCK_BYTES // (8 * n)), 1, work)
 
 
-def fastest(device: Any, gaps: bool = False, rows: int | None = None) -> str:
+def fastest(device: Any, rows: int | None = None) -> str:
     """Way that is fastest on `device` for so many rows, by one measurement that is kept.
 
     rows : of a and of b, or the root of their product; many when None.
     """
+    if device.capability < LEAST_CAPABILITY:
+        return "int8"
     most, columns = device.trial
     sizes = [most // part for part in CLASSES]
     size = next((size for size in sizes if rows is not None and rows <= size), most)
-    key = (device.name, device.ordinal, gaps, size)
+    key = (device.name, device.ordinal, size)
     if key not in _fastest:
         rng = np.random.default_rng(0)
         words = rng.integers(0, 2**64, (size, columns // WORD), dtype=np.uint64)
         p = DevicePacked(device.xp.asarray(words), columns)
         out = device.xp.zeros((size, size), np.int32)
-        seen = (p, p) if gaps else None
         times = {
-            way: device.seconds(lambda way=way: add(out, p, p, way, symmetric=True, seen=seen))
-            for way in available(device, gaps)
+            way: device.seconds(lambda way=way: add(out, p, p, way, symmetric=True))
+            for way in METHODS
         }
         _fastest[key] = min(times, key=times.__getitem__)
     return _fastest[key]
 
 
-def available(device: Any, gaps: bool = False) -> tuple[str, ...]:
-    """Ways that the chip has: 1-bit matrix instructions with AND came with capability 8.0.
-
-    With gaps they would take four products, where the bytes take one as ever.
-    """
-    return METHODS if device.capability >= 80 and not gaps else ("popcount", "int8")
-
-
-def checked_method(
-    device: Any, method: str | None, gaps: bool = False, rows: int | None = None
-) -> str:
-    """Return `method` if the chip has it, the fastest one for None."""
+def checked_method(device: Any, method: str | None, rows: int) -> str:
+    """Return `method` if there is such one, the fastest one for None."""
     if method is None:
-        return fastest(device, gaps, rows)
-    if method not in available(device, gaps):
-        raise ArgumentError("method", f"one of {', '.join(available(device, gaps))}", repr(method))
+        return fastest(device, rows)
+    if method not in METHODS:
+        raise ArgumentError("method", f"one of {', '.join(METHODS)}", repr(method))
     return method
 
 
@@ -178,20 +155,14 @@ def add(
             m = np.int64(len(a))
             device.launch("gram", "mirror", blocks(out.size), (out, m))
         return
-    ma, mb = np.int64(len(a)), np.int64(len(b))
-    shape = (np.int64(a.words.shape[1]), np.int64(a.n), out, np.int32(symmetric))
-    rows, columns = TILES[method]
-    grid = (-(-len(b) // columns), -(-len(a) // rows))
-    if seen is not None:
-        planes = (a.words, seen[0].words, ma, b.words, seen[1].words, mb)
-        device.launch("planes", "gram_planes", grid, (*planes, shape[0], *shape[2:]))
-    elif method == "popcount":
-        device.launch("gram", "gram_popcount", grid, (a.words, ma, b.words, mb, *shape))
-    else:
-        ones = row_counts(a)
-        others = ones if b is a else row_counts(b)
-        args = (a.words, ma, ones, b.words, mb, others, *shape)
-        device.launch("gram", "gram_mma", grid, args)
+    ones = row_counts(a)
+    others = ones if b is a else row_counts(b)
+    args = (
+        a.words, np.int64(len(a)), ones, b.words, np.int64(len(b)), others,
+        np.int64(a.words.shape[1]), np.int64(a.n), out, np.int32(symmetric),
+    )  # fmt: skip
+    grid = (-(-len(b) // TILE[1]), -(-len(a) // TILE[0]))
+    device.launch("gram", "gram_mma", grid, args)
 
 
 class _Bytes:

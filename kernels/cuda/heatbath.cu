@@ -1,27 +1,16 @@
-// Serial heat bath on J = W W^T without its diagonal: one block of threads for each chain, or, of
-// thousands, one warp for four.
+// Serial heat bath on J = W W^T without its diagonal: one warp for TOGETHER chains, so that a number
+// of `columns` is read once for all of them, every warp visits, and none waits for another.
 //
-// As on the CPU, the fields of 32 sites are computed before any of them is visited; one warp then
+// As on the CPU, the fields of 32 sites are computed before any of them is visited; the warp then
 // visits them, a lane to a site: all are compared at once, the first that differs from its spin is
 // flipped, its couplings correct the fields of the others, and those after it are compared again.
 #include "common.cu"
 
 #define SITES 32
-#define WARPS 4
-#define TOGETHER 4        // chains of a warp in heat_baths
+#define PARTS 4           // parts of a sum, so that additions do not wait for each other
+#define TOGETHER 4        // chains of a warp
 #define REFRESH_EVERY 64  // sweeps after which the coefficients are summed afresh
 #define CHECK_EVERY 4     // sweeps between two looks at the score
-
-// a = W^T s, in order of the sites.
-__device__ void sum_afresh(const i8* s, i64 n, const float* rows, int rank, float* a) {
-    __syncthreads();  // all have read a, and the spins are written
-    for (int k = threadIdx.x; k < rank; k += blockDim.x) {
-        float total = 0;
-        for (i64 i = 0; i < n; ++i) total = fmaf((float)s[i], rows[i * rank + k], total);
-        a[k] = total;
-    }
-    __syncthreads();
-}
 
 // sum_k weights_k a_k^2 / n; the same in every thread.
 __device__ double score_of(const float* a, const float* weights, int rank, i64 n) {
@@ -72,77 +61,7 @@ __device__ __forceinline__ float turned(
     return total;
 }
 
-// rows (n', rank), columns (n' / 32, r, 32), overlaps (n' / 32, 32, 32), diagonal (n'): the layout
-// of layout.py. betas (S, sweeps). held (S, n) is read if `hold`, infinity, is not 0. Dynamic
-// shared memory: rank floats.
-extern "C" __global__ void __launch_bounds__(32 * WARPS) heat_bath(
-    i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,
-    const float* diagonal, int rank, int r, const float* betas, int sweeps, const float* lookup,
-    u32 k0, u32 k1, u32 stream, u32 first_sweep, u32 first_chain, const float* weights, float stop,
-    float cold, const i8* held, float hold, i64* used, double* score, u32* settled) {
-    DYNAMIC_SHARED(float, a);
-    __shared__ float part[WARPS][SITES];
-    __shared__ u32 flipped, up;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    i64 chain = blockIdx.x;
-    i8* s = state + chain * n;
-    sum_afresh(s, n, rows, rank, a);
-    for (int sweep = 0; sweep < sweeps;) {
-        float beta = betas[chain * sweeps + sweep];
-        bool moved = false;
-        for (i64 first = 0; first < n; first += SITES) {
-            float h = 0;
-            const float* column = columns + first * r;
-            for (int k = warp; k < r; k += WARPS) h = fmaf(a[k], column[k * SITES + lane], h);
-            part[warp][lane] = h;
-            __syncthreads();
-            if (warp == 0) {
-                i64 site = first + lane;
-                float spin = site < n ? s[site] : 1;
-                float limit = threshold(site, n, chain, spin, sweep, lookup, k0, k1, stream,
-                                        first_sweep, first_chain, cold, held, hold);
-                for (int w = 1; w < WARPS; ++w) h += part[w][lane];
-                u32 now, mask = visit(
-                    h, spin, diagonal[site], limit, beta, overlaps + first * SITES, &now);
-                if (site < n) s[site] = (now >> lane) & 1 ? 1 : -1;
-                if (lane == 0) {
-                    flipped = mask;
-                    up = now;
-                }
-            }
-            __syncthreads();
-            moved |= flipped != 0;
-            if (flipped)
-                for (int k = threadIdx.x; k < rank; k += blockDim.x)
-                    a[k] = turned(a[k], flipped, up, rows + first * rank, rank, k);
-            __syncthreads();
-        }
-        ++sweep;
-        bool done = sweep == sweeps;
-        if (cold > 0 && !moved) {
-            done = true;
-            if (threadIdx.x == 0) settled[chain] = 1;
-        } else if (sweep % CHECK_EVERY == 0) {
-            done = done || score_of(a, weights, rank, n) > (double)stop;
-        }
-        if (done || sweep % REFRESH_EVERY == 0) sum_afresh(s, n, rows, rank, a);
-        if (done) {
-            if (threadIdx.x == 0) {
-                used[chain] = sweep;
-                score[chain] = score_of(a, weights, rank, n);
-            }
-            break;
-        }
-    }
-}
-
-// The same, to the bit, of `chains` chains, TOGETHER of them a warp. By the count: alone, a chain
-// reads every number of `columns` for one multiplication, 4 S N R bytes a sweep through the caches
-// (4.6 GB for S = 4,096, N = 2,000, R = 140), and one warp in four visits. Here a number is read for
-// TOGETHER of them, every warp visits, and nothing waits for another warp: 1.1 GB, and 8 warps on
-// each of 132 processors. Dynamic shared memory: TOGETHER rank floats. Not yet measured.
-
-// a of the chains in `which` afresh, in order of the sites as in sum_afresh.
+// a of the chains in `which` afresh, in order of the sites.
 __device__ void sum_all_afresh(
     const i8* state, i64 n, const float* rows, int rank, float* a, u32 which) {
     __syncwarp();
@@ -162,24 +81,24 @@ __device__ void sum_all_afresh(
 }
 
 // Fields of 32 sites, one for each lane, of all chains; `column` is at the lane's own. Of every
-// four terms of a sum each goes to its own part, as they go to the warps of heat_bath.
+// PARTS terms of a sum each goes to its own part.
 __device__ __forceinline__ void fields(
     const float* a, const float* column, int rank, int r, float h[TOGETHER]) {
-    float part[TOGETHER][WARPS] = {};
+    float part[TOGETHER][PARTS] = {};
     int k = 0;
-    for (; k + WARPS <= r; k += WARPS) {
-        float x[WARPS];
+    for (; k + PARTS <= r; k += PARTS) {
+        float x[PARTS];
 #pragma unroll
-        for (int w = 0; w < WARPS; ++w) x[w] = column[(k + w) * SITES];
+        for (int w = 0; w < PARTS; ++w) x[w] = column[(k + w) * SITES];
 #pragma unroll
         for (int c = 0; c < TOGETHER; ++c) {
             Four four = *reinterpret_cast<const Four*>(a + c * rank + k);
 #pragma unroll
-            for (int w = 0; w < WARPS; ++w) part[c][w] = fmaf(four.x[w], x[w], part[c][w]);
+            for (int w = 0; w < PARTS; ++w) part[c][w] = fmaf(four.x[w], x[w], part[c][w]);
         }
     }
 #pragma unroll
-    for (int w = 0; w < WARPS - 1; ++w)
+    for (int w = 0; w < PARTS - 1; ++w)
         if (k + w < r) {
             float x = column[(k + w) * SITES];
 #pragma unroll
@@ -190,11 +109,14 @@ __device__ __forceinline__ void fields(
     for (int c = 0; c < TOGETHER; ++c) {
         h[c] = part[c][0];
 #pragma unroll
-        for (int w = 1; w < WARPS; ++w) h[c] += part[c][w];
+        for (int w = 1; w < PARTS; ++w) h[c] += part[c][w];
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) heat_baths(
+// rows (n', rank), columns (n' / 32, r, 32), overlaps (n' / 32, 32, 32), diagonal (n'): the layout
+// of layout.py. betas (S, sweeps). held (S, n) is read if `hold`, infinity, is not 0. Dynamic
+// shared memory: TOGETHER rank floats.
+extern "C" __global__ void __launch_bounds__(32) heat_bath(
     i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,
     const float* diagonal, int rank, int r, const float* betas, int sweeps, const float* lookup,
     u32 k0, u32 k1, u32 stream, u32 first_sweep, u32 first_chain, const float* weights, float stop,
@@ -255,4 +177,3 @@ extern "C" __global__ void __launch_bounds__(32) heat_baths(
 }
 
 EXPORT(heat_bath)
-EXPORT(heat_baths)

@@ -1,8 +1,5 @@
 """Serial heat bath and descent on a device; `hopfed.kernels.heatbath` has the meaning.
 
-Of few chains each is a block of threads; of thousands four are a warp, with the same result to the
-bit, so that it does not depend on how chains are grouped into calls.
-
 Draws and the order of visits are those of the CPU. Fields are summed in another order, so a
 trajectory departs from the CPU's only where a draw falls between two roundings of a field: with
 rounding errors of ``eps sqrt(R) |W_i| |a|`` (eps = 6e-8) that is a fraction of about ``eps sqrt(R)
@@ -14,77 +11,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from hopfed.errors import ArgumentError
-from hopfed.kernels.cuda.device import blocks, device_of
-from hopfed.kernels.cuda.layout import check_factor, check_spins, host, lay_out, shared_bytes
-from hopfed.kernels.heatbath import Descent, HeatBath
-from hopfed.kernels.layout import TIE, check_counters, check_held, check_schedule, check_tie
+from hopfed.kernels.cuda.device import blocks, device_of, shared_bytes
+from hopfed.kernels.layout import lay_out
 from hopfed.kernels.philox import thresholds
 
-THREADS = 128  # of a block, as in heatbath.cu
-TOGETHER = 4  # chains of a warp where there are many, as in heatbath.cu
-MANY = 4 * TOGETHER  # chains for each processor from which as many fill it with warps of their own
-ROOM = 24 << 10  # bytes of shared memory with which nine such warps fit a processor
+TOGETHER = 4  # chains of a warp, as in heatbath.cu
 
 
-def heat_bath(
-    state: Any,
-    W: Any,
-    *,
-    beta: ArrayLike,
-    sweeps: int,
-    seed: int,
-    stream: int = 0,
-    first_sweep: int = 0,
-    first_chain: int = 0,
-    stop_score: float | None = None,
-    score_weights: Any = None,
-    held: Any = None,
-) -> HeatBath:
-    """Run serial heat-bath sweeps on the chains of device array `state`, (S, N) int8 of +-1.
-
-    Parameters and result are those of `hopfed.kernels.heat_bath`; the arrays of the result are on
-    the device. Schedules and weights may be on either side.
-    """
-    state = check_spins("state", state, "(chains, sites)", 2)
-    W = check_factor(device_of("state", state), W, state.shape[1])
-    if sweeps < 0:
-        raise ArgumentError("sweeps", "at least 0", sweeps)
-    betas = check_schedule("beta", host(beta), (len(state), sweeps))
-    counters = check_counters(
-        seed, stream, ("first_sweep", first_sweep, sweeps), ("first_chain", first_chain, len(state))
-    )
-    weights = np.ones(W.shape[1]) if score_weights is None else np.asarray(host(score_weights))
-    if weights.shape != (W.shape[1],) or weights.dtype.kind not in "biuf":
-        got = f"{weights.dtype} of shape {weights.shape}"
-        raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
-    stop = np.inf if stop_score is None else float(stop_score)
-    kept = check_held(None if held is None else host(held), state.shape)
-    return HeatBath(*_run(state, W, betas, counters, weights, stop, kept, 0.0)[:3])
-
-
-def descend(
-    state: Any, W: Any, max_sweeps: int = 100, held: Any = None, tie: float = TIE
-) -> Descent:
-    """Set ``s_i = sign(h_i)`` serially until nothing changes; see `hopfed.kernels.descend`."""
-    state = check_spins("state", state, "(chains, sites)", 2)
-    W = check_factor(device_of("state", state), W, state.shape[1])
-    if max_sweeps < 0:
-        raise ArgumentError("max_sweeps", "at least 0", max_sweeps)
-    betas = np.ones((len(state), max_sweeps), np.float32)
-    counters = check_counters(0, 0, ("first_sweep", 0, 0), ("first_chain", 0, 0))
-    kept = check_held(None if held is None else host(held), state.shape)
-    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, kept, check_tie(tie))
-    return Descent(out[0], out[1], out[3])
-
-
-def _run(
+def run_chains(
     state: Any, W: Any, betas: np.ndarray, counters: tuple, weights: np.ndarray, stop: float,
     held: np.ndarray, cold: float,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Lay W out and run a block of threads for each chain, or for four of many."""
+    """Lay W out and run a warp for every four chains."""
     device = device_of("state", state)
     xp = device.xp
     state = state.copy()
@@ -109,10 +48,6 @@ def _run(
         first_chain, xp.asarray(padded), np.float32(stop), np.float32(cold),
         kept, np.float32(np.inf if held.size else 0), used, score, settled,
     )  # fmt: skip
-    if n_chains >= MANY * device.processors and 4 * TOGETHER * rank <= ROOM:
-        grid, room = blocks(n_chains, TOGETHER), shared_bytes(device, rank, TOGETHER)
-        device.launch("heatbath", "heat_baths", grid, (*args, np.int64(n_chains)), 32, room)
-    else:
-        room = shared_bytes(device, rank)
-        device.launch("heatbath", "heat_bath", (n_chains, 1), args, THREADS, room)
+    grid, room = blocks(n_chains, TOGETHER), shared_bytes(device, rank, TOGETHER)
+    device.launch("heatbath", "heat_bath", grid, (*args, np.int64(n_chains)), 32, room)
     return state, used, score, settled.astype(np.bool_)

@@ -13,69 +13,137 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
 
-from hopfed.kernels.cuda.layered_run import LayeredRun
-from hopfed.kernels.layered import LayeredUpdate
-from hopfed.kernels.layout import TIE
+from hopfed.kernels import layered
+from hopfed.kernels.cuda.device import device_of, shrinking
+from hopfed.kernels.layered import Call, LayeredUpdate
+from hopfed.kernels.layout import SITES, Layout, host
 
 LOOK_EVERY = 16  # updates between two looks at whether any block is still active
+THREADS = 128
+PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level cache
 
 
-def layered_step(
-    state: Any,
-    W: Any,
-    *,
-    beta: ArrayLike,
-    noise: ArrayLike = 1.0,
-    updates: int = 1,
-    coupling: str = "quadratic",
-    repulsion: float = 0.2,
-    field: float = 0.0,
-    cue: Any = None,
-    self_field: bool = False,
-    seed: int = 0,
-    stream: int = 0,
-    first_update: int = 0,
-    first_block: int = 0,
-    tie: float = TIE,
-) -> LayeredUpdate:
-    """Update all spins of all layers at once, `updates` times; see `hopfed.kernels.layered_step`.
-
-    state (S, L, N) int8 of +-1, W (N, R) and cue are arrays of one device, and so is the result.
-    """
-    run = LayeredRun(**locals())
+def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:
+    """Make all updates of all spins at once; of one at a time the host makes them, and faster."""
+    if serial:
+        xp = device_of("state", state).xp
+        parts = (Layout(*map(host, call.layout)), host(call.diagonal))
+        here = call._replace(layout=parts[0], diagonal=parts[1], cue=host(call.cue))
+        return LayeredUpdate(*map(xp.asarray, layered.run_layers(state.get(), here, serial)))
+    run = _Run(state, call)
+    if not run.shape[0]:
+        return run.result()
     with run.device.stream() as stream_of_its_own:  # on which one update is captured as a graph
-        run.start()
-        for update in range(updates):
-            run.replay()
-            looked = (update + 1) % LOOK_EVERY == 0 and run.may_stop(update)
-            if looked and run.finished():
+        replay = run.start()
+        for update in range(len(call.betas)):
+            replay()
+            looked = (update + 1) % LOOK_EVERY == 0 and call.still[update]
+            if looked and int(run.n_active[0]) == 0:
                 break
         result = run.result()
         stream_of_its_own.synchronize()
     return result
 
 
-def layered_sweep(
-    state: Any,
-    W: Any,
-    *,
-    beta: ArrayLike,
-    noise: ArrayLike = 1.0,
-    updates: int = 1,
-    coupling: str = "quadratic",
-    repulsion: float = 0.2,
-    field: float = 0.0,
-    cue: Any = None,
-    self_field: bool = False,
-    seed: int = 0,
-    stream: int = 0,
-    first_update: int = 0,
-    first_block: int = 0,
-    tie: float = TIE,
-) -> LayeredUpdate:
-    """Visit the spins one at a time, `updates` times; see `hopfed.kernels.layered_sweep`."""
-    run = LayeredRun(**locals())
-    run.sweep()
-    return run.result()
+class _Run:
+    """State of the memory during a call, with its work space."""
+
+    def __init__(self, state: Any, call: Call):
+        self.device, self.call = device_of("state", state), call
+        self.shape = n_blocks, n_layers, n = state.shape
+        xp = self.device.xp
+        self.betas, self.lookup = xp.asarray(call.betas), xp.asarray(call.lookup)
+        self.level = xp.asarray(call.level.reshape(-1).astype(np.int64))
+        self.still = xp.asarray(call.still.astype(np.uint8))
+        self.counters = tuple(np.uint32(int(x)) for x in call.counters)
+        self.r = call.layout.columns.shape[1]
+        self.spins = xp.ones((n_blocks * n_layers, len(call.layout.rows)), np.int8)
+        self.spins[:, :n] = state.reshape(n_blocks * n_layers, n)
+        self._scratch()
+
+    def _scratch(self) -> None:
+        """Allocate coefficients, fields of a piece of the sites, counts and results."""
+        xp, (n_blocks, n_layers, _) = self.device.xp, self.shape
+        rows, rank = len(self.spins), self.call.layout.rows.shape[1]
+        self.a, self.c = xp.zeros((rows, rank), np.float32), xp.zeros((rows, rank), np.float32)
+        self.q = xp.zeros((n_blocks, n_layers, n_layers), np.float64)
+        self.step, self.n_active = xp.zeros(1, np.int32), xp.ones(1, np.uint32)
+        self.active = xp.zeros(n_blocks, np.uint32)
+        self.moved, self.along = xp.zeros(n_blocks, np.uint64), xp.zeros(n_blocks, np.int64)
+        self.energy, self.score = xp.zeros(n_blocks), xp.zeros((n_blocks, n_layers))
+        self.changed, self.used = xp.zeros(n_blocks, np.int64), xp.zeros(n_blocks, np.int64)
+        most = self.spins.shape[1]
+        width = max(SITES, PIECE_BYTES // (4 * max(rows, 1)) // SITES * SITES)
+        self.h = shrinking(
+            self.device, "fields of the layered memory", min(width, most), SITES,
+            lambda sites: xp.zeros(rows * (-(-sites // SITES) * SITES), np.float32),
+        )  # fmt: skip
+        self.width = len(self.h) // max(rows, 1) if rows else most
+
+    def _mix(self) -> None:
+        """Coefficients of the fields, energy and score of the state."""
+        (n_blocks, n_layers, n), call = self.shape, self.call
+        args = (
+            self.a, np.int32(n_layers), np.int32(self.a.shape[1]), np.int64(n),
+            np.int32(call.quadratic), np.float64(call.repulsion), np.float64(call.field), self.q,
+            self.c, self.along, self.energy, self.score,
+        )  # fmt: skip
+        self.device.launch("layered", "layered_mix", (n_blocks, 1), args, THREADS)
+
+    def _update(self) -> None:
+        """One update of the active blocks, and the coefficients of all."""
+        self._mix()
+        n_rows, n_sites = self.spins.shape
+        for first in range(0, n_sites, self.width):
+            width = min(self.width, n_sites - first)
+            h = self.h[: n_rows * width].reshape(n_rows, width)
+            rows = self.call.layout.rows[first : first + width]
+            if self.r:
+                self.device.gemm(self.c, rows, h, ta=False, tb=True, add=False)
+            else:
+                h.fill(0)
+            self._decide(h, first)
+            if self.r:
+                self.device.gemm(h, rows, self.a, ta=False, tb=False, add=first > 0)
+
+    def _decide(self, h: Any, first: int) -> None:
+        (_, n_layers, n), call = self.shape, self.call
+        width = h.shape[1]
+        pieces = -(-width // (8 * THREADS))
+        args = (
+            h, np.int64(first), np.int64(width), np.int64(pieces), self.spins,
+            np.int64(self.spins.shape[1]), np.int64(n), np.int32(n_layers), call.diagonal,
+            call.cue, np.int64(call.cue.shape[0]), np.int64(call.cue.shape[1]),
+            np.float32(call.field), self.betas, self.lookup, self.level, self.step,
+            *self.counters, self.active, self.moved, self.along,
+        )  # fmt: skip
+        self.device.launch(
+            "layered", "layered_update", (len(self.spins) * pieces, 1), args, THREADS
+        )
+
+    def _advance(self) -> None:
+        args = (
+            np.int64(self.shape[0]), self.step, self.active, self.still, self.used, self.moved,
+            self.changed, self.n_active,
+        )  # fmt: skip
+        self.device.launch("layered", "layered_advance", (1, 1), args)
+
+    def start(self) -> Any:
+        """Make the first coefficients; return what makes an update, captured as a graph."""
+        self._one()  # no block is active: it changes nothing but makes the coefficients
+        self.step.fill(0)
+        self.active.fill(1)
+        return self.device.capture(self._one)
+
+    def _one(self) -> None:
+        self._update()
+        self._advance()
+
+    def result(self) -> LayeredUpdate:
+        """Energy and score of the last state, and everything else."""
+        if self.shape[0]:
+            self._mix()
+        state = self.spins[:, : self.shape[2]].reshape(self.shape).copy()
+        return LayeredUpdate(state, self.energy, self.changed, self.score, self.used)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hopfed.errors import ArgumentError
 from hopfed.kernels.bits import n_words
 from hopfed.kernels.cuda import gram, products
-from hopfed.kernels.cuda.bits import UNPACKED_TYPES, WARPS, DevicePacked, check_packed, unpack_into
+from hopfed.kernels.cuda.bits import WARPS, DevicePacked, check_packed, unpack
 from hopfed.kernels.cuda.device import blocks, device_of, same_device
 from hopfed.kernels.planes import MINUS, MISSING, OTHER, ZERO, entries
 
@@ -42,34 +41,17 @@ def pack_planes(x: Any, mask: Any = None) -> tuple[DevicePacked, DevicePacked | 
 
 def unpack_planes(signs: DevicePacked, seen: DevicePacked, dtype: DTypeLike) -> Any:
     """Return the (M, N) device array of -1, 0 and +1, of real or signed dtype `dtype`."""
-    dtype = np.dtype(dtype)
-    if dtype.kind not in "if":
-        raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
-    native = dtype if dtype.name in UNPACKED_TYPES else np.dtype(np.int8)
-    m, n = check_packed("signs", signs).shape
-    out = signs.device.xp.empty((m, n), native)
-    unpack_into(signs, slice(0, m), slice(0, n_words(n)), out, seen)
-    return out.astype(dtype, copy=False)
+    return unpack(signs, dtype, seen)
 
 
-def add_gram(a: Planes, out: Any = None, method: str | None = None) -> Any:
-    """Add the inner products of all rows to the symmetric (M, M) int32 array `out`, or to zeros."""
+def inner_products(a: Planes, b: Planes | None = None) -> Any:
+    """Return the inner products of rows of a and of b, or of a alone, (Ma, Mb) int32."""
     signs, seen = a
-    device, m = signs.device, len(signs)
-    out = device.xp.zeros((m, m), np.int32) if out is None else out
-    gram.check_out(device, out, m)
-    way = gram.checked_method(device, method, gaps=True)
-    gram.add(out, signs, signs, way, symmetric=True, seen=(seen, seen))
-    return out
-
-
-def cross_products(a: Planes, b: Planes, method: str | None = None) -> Any:
-    """Return the inner products of rows of a and of b, (Ma, Mb) int32."""
-    device = a[0].device
-    same_device(device, b=check_packed("b", b[0]).words)
-    out = device.xp.zeros((len(a[0]), len(b[0])), np.int32)
-    way = gram.checked_method(device, method, gaps=True)
-    gram.add(out, a[0], b[0], way, symmetric=False, seen=(a[1], b[1]))
+    others, seen_there = b or a
+    device = signs.device
+    same_device(device, b=check_packed("b", others).words)
+    out = device.xp.zeros((len(signs), len(others)), np.int32)
+    gram.add(out, signs, others, "int8", symmetric=b is None, seen=(seen, seen_there))
     return out
 
 

@@ -5,34 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed.kernels.bits import n_words
-from hopfed.kernels.cuda.bits import DevicePacked, check_packed, transpose
+from hopfed.kernels.cuda.bits import DevicePacked
 from hopfed.kernels.cuda.device import blocks, shrinking
-from hopfed.kernels.philox import key
-from hopfed.kernels.shuffle import check_null
 
 SCRATCH = 1 << 30  # bytes of the positions held while rows are permuted
 THREADS = 128  # of a block that permutes: one thread has a row, so small blocks spread better
 
 
-def scramble(rows: DevicePacked, null: str, rng: np.random.Generator) -> DevicePacked:
-    """Return a scrambled copy of `rows`; the draws are those of Philox under a seed from `rng`."""
-    check_null(null)
-    k0, k1 = (np.uint32(int(half)) for half in key(int(rng.integers(1 << 63))))
-    if null == "signs":
-        return _turned(check_packed("rows", rows), k0, k1)
-    return transpose(_permuted(transpose(rows), k0, k1))
-
-
-def _turned(p: DevicePacked, k0: np.uint32, k1: np.uint32) -> DevicePacked:
+def flipped(p: DevicePacked, k0: int, k1: int) -> DevicePacked:
     """Flip every entry with probability 1/2."""
     words = p.words.copy()
     if words.size:
-        args = (words, np.int64(len(p)), np.int64(p.n), k0, k1, np.uint32(0))
+        args = (words, np.int64(len(p)), np.int64(p.n), np.uint32(k0), np.uint32(k1), np.uint32(0))
         p.device.launch("shuffle", "flip_signs", blocks(words.size), args)
     return DevicePacked(words, p.n)
 
 
-def _permuted(p: DevicePacked, k0: np.uint32, k1: np.uint32) -> DevicePacked:
+def permuted(p: DevicePacked, k0: int, k1: int) -> DevicePacked:
     """Permute the bits of every row on their own."""
     m, n = p.shape
     words = p.words.copy()
@@ -45,7 +34,7 @@ def _permuted(p: DevicePacked, k0: np.uint32, k1: np.uint32) -> DevicePacked:
             count = min(size, m - done)
             args = (
                 words[done:], np.int64(count), np.int64(n), np.int64(n_words(n)), np.uint32(done),
-                order, k0, k1, np.uint32(0),
+                order, np.uint32(k0), np.uint32(k1), np.uint32(0),
             )  # fmt: skip
             grid = blocks(count, THREADS)
             p.device.launch("shuffle", "permute_rows", grid, args, THREADS)

@@ -40,7 +40,7 @@ def same(here, there):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("method", ["auto", "joint", "layered", "ica"])
+@pytest.mark.parametrize("method", ["auto", "layered"])
 def test_one_owner(device, shape, method):
     xi, x = sample(*SHAPES[shape], 0.9, 1)
     here = recover(x, seed=1, method=method)
@@ -51,7 +51,7 @@ def test_one_owner(device, shape, method):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", ["0/1", "boolean", "packed", "int8"])
+@pytest.mark.parametrize("kind", ["0/1", "packed"])
 def test_whatever_way_the_examples_are_held(device, shape, kind):
     x = sample(*SHAPES[shape], 0.9, 2)[1]
     here = recover(x, seed=0)
@@ -79,24 +79,11 @@ def test_several_owners(device, sites):
     np.testing.assert_array_equal(there.constant_columns, here.constant_columns)
 
 
-def test_owners_of_unequal_noise(device):
-    good, bad = (sample(3, 150, 300, quality, 4)[1] for quality in (0.9, 0.4))
-    here = recover([good, bad], seed=0)
-    same(here, recover([device.xp.asarray(good), device.xp.asarray(bad)], seed=0))
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_shuffle_rule_counts_alike(device, shape):
     x = sample(*SHAPES[shape], 0.9, 5)[1]  # far above the threshold: the draws do not matter
     here = recover(x, seed=3, rank_rule="shuffle", alpha=0.1)
     same(here, recover(device.xp.asarray(x), seed=3, rank_rule="shuffle", alpha=0.1))
-
-
-def test_nothing_is_found_in_noise(device):
-    x = np.random.default_rng(6).choice(np.array([-1, 1], np.int8), (80, 60))
-    here = recover(x, seed=0)
-    assert here.status == "no signal"
-    same(here, recover(device.xp.asarray(x), seed=0))
 
 
 def test_scores_are_made_on_the_device_and_come_back(device):

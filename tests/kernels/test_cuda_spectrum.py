@@ -15,9 +15,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.cuda import bits
-from hopfed.kernels.cuda import shuffle as cuda_shuffle
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.shuffle import scramble
 from hopfed.spectral import device_matrices
 from hopfed.spectral import eigenpairs as spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
@@ -74,13 +72,6 @@ def test_operators_stay_where_the_examples_are(device, form):
         np.testing.assert_allclose(got.get(), here.matmat(X), rtol=tolerance, atol=tolerance)
 
 
-def test_dense_sums_are_those_of_the_host_to_the_bit(device):
-    x = signs((50, 33))
-    parts = [device.xp.asarray(x[:20]), kernels.pack(device.xp.asarray(x[20:]))]
-    there = DenseOperator.from_examples(parts).matrix
-    np.testing.assert_array_equal(there.get(), DenseOperator.from_examples(x).matrix)
-
-
 def test_a_sketch_is_made_there_and_kept_here(device):
     x = signs((30, 40))
     here, there = (
@@ -90,7 +81,7 @@ def test_a_sketch_is_made_there_and_kept_here(device):
     np.testing.assert_allclose(there.sketch, here.sketch, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("shape", [(40, 110), (110, 40), (65, 64), (1, 40), (3, 1)])
+@pytest.mark.parametrize("shape", [(40, 110), (110, 40), (3, 1)])
 @pytest.mark.parametrize("route", ["auto", "gram", "dense", "krylov"])
 def test_every_route_sees_the_spectrum_of_the_host(device, shape, route):
     x, count = sample(3, shape[1], shape[0], 0.9, 1)[1], min(3, *shape)
@@ -122,14 +113,6 @@ def test_every_form_sees_one_spectrum(device, form):
     np.testing.assert_allclose(there.values[:4], here.values[:4], rtol=1e-4)
     assert there.status == here.status == "converged"
     assert alike(there.vectors.get(), here.vectors)
-
-
-def test_vectors_have_the_signs_of_the_host(device):
-    x = sample(3, 80, 50, 0.9, 3)[1]
-    here = eigenpairs(FactorOperator.from_examples(x), 3)
-    there = eigenpairs(FactorOperator.from_examples(device.xp.asarray(x)), 3)
-    turn = np.sign(here.vectors[0, 0] * there.vectors.get()[0, 0])  # the first is known up to one
-    np.testing.assert_allclose(turn * there.vectors.get(), here.vectors, atol=1e-8)
 
 
 def test_a_rule_counts_on_the_host(device):
@@ -196,41 +179,6 @@ def test_out_of_memory_is_one_clear_line(device, monkeypatch):
     monkeypatch.setattr(bits, "unpack_into", scarce)
     with pytest.raises(BackendError, match="out of device memory in unpack"):
         kernels.unpack(op.rows)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (40, 70), (130, 64), (5, 200)])
-def test_scrambled_copies(device, monkeypatch, shape):
-    x = np.where(np.random.default_rng(5).random(shape) < 0.8, 1, -1).astype(np.int8)
-    p = kernels.pack(device.xp.asarray(x))
-    monkeypatch.setattr(cuda_shuffle, "SCRATCH", 1)  # many tiles of rows
-    monkeypatch.setattr(cuda_shuffle, "THREADS", 32)
-    for null in ("signs", "permute"):
-        copies = [scramble(p, null, np.random.default_rng(s)) for s in (1, 1, 2)]
-        one, again, other = (kernels.unpack(copy).get() for copy in copies)
-        np.testing.assert_array_equal(one, again)
-        here = scramble(kernels.pack(x), null, np.random.default_rng(1))
-        np.testing.assert_array_equal(one, kernels.unpack(here))
-        assert one.shape == x.shape
-        if x.size > 100:
-            assert (one != other).any()
-            assert (one != x).any()
-        if null == "permute":
-            np.testing.assert_array_equal(one.sum(axis=0), x.sum(axis=0))
-    np.testing.assert_array_equal(kernels.unpack(p).get(), x)  # as it was
-    with pytest.raises(ArgumentError, match="null must be one of signs, permute"):
-        scramble(p, "bootstrap", np.random.default_rng(0))
-
-
-def test_permuted_columns_are_independent_and_uniform(device):
-    x = np.ones((40, 300), np.int8)
-    x[:10] = -1  # each column alike: ten of forty
-    p = kernels.pack(device.xp.asarray(x))
-    up = kernels.unpack(scramble(p, "permute", np.random.default_rng(3))).get() > 0
-    # 300 columns: a row's count is binomial, 225 +- 7.5; five standard deviations.
-    assert (abs(up.sum(axis=1) - 225) < 38).all()
-    overlap = np.corrcoef(up.T)[np.triu_indices(300, 1)]
-    assert abs(overlap.mean()) < 5e-3
-    assert overlap.std() == pytest.approx(1 / np.sqrt(39), rel=0.1)
 
 
 @pytest.mark.parametrize("shape", [(40, 100), (100, 40)])

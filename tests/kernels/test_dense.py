@@ -2,13 +2,13 @@
 
 import math
 
+import kernel_oracle as reference
 import numpy as np
 import pytest
 from emulator.device import HostArray
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels import reference
 from hopfed.kernels.dense import energy_rule
 
 CASES = [("power", 2), ("power", 3), ("power", 4), ("exponential", 0.3), ("exponential", 2.0)]

@@ -25,7 +25,6 @@ FILES = {  # module -> tests of its kernels
     "planes": "test_cuda_planes.py",
     "heatbath": "test_cuda_dynamics.py",
     "layered": "test_cuda_dynamics.py test_emulator.py",
-    "sweep": "test_cuda_dynamics.py",
 }
 # Before a sum is made afresh, which is what it was but for rounding: no number shows that one is
 # not there, but threads that read the sum meanwhile could decide differently.
@@ -94,7 +93,7 @@ def test_any_order_of_threads_gives_the_same(order):
     from hopfed.kernels.cuda import bits, gram
 
     there = bits.pack(device.xp.asarray(x))
-    found = gram.gram(there, "popcount").get()
+    found = gram.gram(there, "bits").get()
     assert np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
 
 
@@ -129,17 +128,8 @@ def without(monkeypatch):
     emulator._library.cache_clear()
 
 
-def test_a_barrier_less_is_noticed(without):
-    x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 300))
-    from hopfed.kernels.cuda import bits, gram
-
-    without("gram:0")
-    found = gram.gram(bits.pack(Emulated().xp.asarray(x)), "popcount").get()
-    assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
-
-
 @pytest.mark.parametrize("order", rest_slow(ORDERS, 1))
-@pytest.mark.parametrize("left_out", ["gram:2", "gram:3"])
+@pytest.mark.parametrize("left_out", ["gram:0", "gram:1"])
 def test_words_that_were_not_waited_for_are_noticed(without, left_out, order):
     """They come as late as they may: at the wait that is there; to other threads, at a barrier."""
     x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 1_300))
@@ -148,21 +138,6 @@ def test_words_that_were_not_waited_for_are_noticed(without, left_out, order):
     without(left_out)
     found = gram.gram(bits.pack(Emulated(order=order).xp.asarray(x)), "bits").get()
     assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
-
-
-@pytest.mark.parametrize("order", rest_slow(ORDERS, 1))
-def test_threads_that_pass_a_barrier_by_are_an_error(without, order):
-    """Without the last barrier of a sweep the counts are reset before all have read them."""
-    from hopfed.kernels.cuda import layered
-
-    rng, device = np.random.default_rng(0), Emulated(order=order)
-    state = device.xp.asarray(rng.choice(np.array([-1, 1], np.int8), (1, 2, 40)))
-    W = device.xp.asarray(rng.integers(-8, 9, (40, 5)) / 32)
-    run = layered.layered_sweep(state, W, beta=1.5, noise=0.0, updates=2)
-    assert run.updates.get() == [2]  # it goes on after the first
-    without("sweep:6")
-    with pytest.raises(BackendError, match="layered_sweep: some threads wait at a barrier"):
-        layered.layered_sweep(state, W, beta=1.5, noise=0.0, updates=2)
 
 
 @pytest.mark.slow

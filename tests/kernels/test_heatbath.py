@@ -1,5 +1,6 @@
 import itertools
 
+import kernel_oracle as reference
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +9,6 @@ from scipy import stats
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.kernels import reference
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.tuples(st.integers(1, 12), st.integers(1, 90), st.integers(0, 40))

@@ -1,5 +1,6 @@
 import itertools
 
+import kernel_oracle as reference
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +9,6 @@ from scipy import stats
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.kernels import layered, reference
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.tuples(st.integers(1, 9), st.integers(1, 6), st.integers(1, 100), st.integers(0, 20))
@@ -124,19 +124,6 @@ def test_same_result_for_any_number_of_threads_and_grouping(monkeypatch):
                 np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.parametrize("layers", [1, 3, 50])
-def test_same_result_for_any_number_of_layers_together(layers, monkeypatch):
-    rng = np.random.default_rng(9)
-    state = rng.choice(np.array([-1, 1], np.int8), (7, layers, 300))
-    W = np.linalg.qr(rng.standard_normal((300, 20)))[0]
-    options = {"beta": 2.0, "noise": np.linspace(1, 0.1, 4), "updates": 4, "seed": 1}
-    alone = kernels.layered_step(state, W, **options)
-    for rows in (1, 8, 1000):
-        monkeypatch.setattr(layered, "ROWS", rows)
-        for got, wanted in zip(kernels.layered_step(state, W, **options), alone, strict=True):
-            np.testing.assert_array_equal(got, wanted)
-
-
 @pytest.mark.parametrize("rank", [15, 16, 33, 50, 64])
 def test_ranks_of_any_number_of_registers(rank):
     state, W, cue = system((3, 3, 128, rank), 10)
@@ -149,19 +136,6 @@ def test_ranks_of_any_number_of_registers(rank):
     np.testing.assert_array_equal(run.state, wanted)
     scores = [reference.scores(block, W) for block in wanted]
     np.testing.assert_allclose(run.score, scores, rtol=1e-5)
-
-
-def test_a_run_stops_where_nothing_can_change():
-    rng = np.random.default_rng(5)
-    xi = rng.choice(np.array([-1, 1], np.int8), (2, 400))
-    start = np.where(rng.random((5, 1, 400)) < 0.9, xi[0], -xi[0]).astype(np.int8)
-    for function in (kernels.layered_step, kernels.layered_sweep):
-        run = function(start, xi.T / 20, beta=3.0, noise=0.0, updates=200)
-        assert (run.state == xi[0]).all()
-        assert (run.changed == 0).all()
-        assert (run.updates < 10).all()
-        long = function(start, xi.T / 20, beta=3.0, noise=np.eye(200)[199], updates=200)
-        assert (long.updates == 200).all()  # noise still to come
 
 
 def test_cues_broadcast():

@@ -1,5 +1,6 @@
 """Rows with gaps against plain NumPy, to the bit: entries -1, 0 (missing) and +1."""
 
+import kernel_oracle as reference
 import numpy as np
 import pytest
 from helpers import rest_slow
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.kernels import MaskedBits, PackedBits, moments, reference
+from hopfed.kernels import MaskedBits, PackedBits
 
 shapes = st.tuples(st.integers(1, 150), st.integers(1, 200))
 seeds = st.integers(0, 2**32 - 1)
@@ -67,7 +68,6 @@ def test_sums_are_exact(shape, rows, seed):
         (kernels.second_moment(p), reference.second_moment(x)),
         (kernels.cross_gram(p, q), reference.cross_gram(x, y)),
         (kernels.gram(p.presence), there @ there.T),
-        (kernels.pair_counts(p), there.T @ there),
     ]
     for got, wanted in exact:
         assert got.dtype == np.int32
@@ -85,43 +85,6 @@ def test_sums_are_exact(shape, rows, seed):
 def test_gram_beyond_one_tile_and_one_chunk(m, n):
     x = gappy((m, n), m + n)
     np.testing.assert_array_equal(kernels.gram(packed(x)), reference.gram(x.astype(float)))
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("m", [512, 1100])
-def test_strips_of_several_tiles(m, threads, monkeypatch):
-    monkeypatch.setenv("HOPFED_NUM_THREADS", str(threads))
-    x, y = gappy((m, 70), m), gappy((m - 30, 70), 1)
-    np.testing.assert_array_equal(kernels.gram(packed(x)), reference.gram(x))
-    wanted = reference.cross_gram(x, y)
-    np.testing.assert_array_equal(kernels.cross_gram(packed(x), packed(y)), wanted)
-
-
-def test_gram_streams_over_blocks_of_columns():
-    x = gappy((140, 1000), 5)
-    out = np.zeros((140, 140), np.int32)
-    for start in range(0, 1000, 130):
-        kernels.gram_accumulate(out, packed(x[:, start : start + 130]))
-    np.testing.assert_array_equal(out, reference.gram(x))
-    with pytest.raises(ArgumentError, match="out must be"):
-        kernels.gram_accumulate(out[:3], packed(x))
-
-
-@given(shapes, seeds, st.sampled_from(["few", "many"]))
-def test_weighted_second_moment(shape, seed, kind):
-    x, rng = gappy(shape, seed), np.random.default_rng(seed)
-    w = rng.choice([0.0, 0.25, -1.5], shape[0]) if kind == "few" else rng.standard_normal(shape[0])
-    got = kernels.second_moment(packed(x), w)
-    atol = 1e-12 * shape[0]
-    np.testing.assert_allclose(got, reference.second_moment(x, w), rtol=1e-12, atol=atol)
-
-
-def test_few_weights_go_through_the_bits(monkeypatch):
-    x, w = gappy((2000, 30), 8), np.repeat([0.5, 2.0], 1000)
-    monkeypatch.setattr(moments, "unpack", None)  # would fail if rows were unpacked
-    np.testing.assert_array_equal(
-        kernels.second_moment(packed(x), w), reference.second_moment(x, w)
-    )
 
 
 sizes = st.tuples(st.integers(1, 300), st.integers(1, 300), st.integers(0, 20))
@@ -201,7 +164,6 @@ def test_complete_rows_stay_what_they_are_and_are_taken_beside_those_with_gaps()
         np.testing.assert_array_equal(got, wanted)
     assert kernels.seen_matmat(p, X[:, 0]).shape == (40,)
     assert kernels.seen_counts(p).tolist() == [40] * 130
-    assert (kernels.pair_counts(p) == 40).all()
     np.testing.assert_array_equal(kernels.unpack(kernels.with_gaps(p)), complete)
 
 
@@ -295,9 +257,8 @@ def test_wrong_arguments():
         kernels.unpack(p, np.uint8)
     with pytest.raises(ArgumentError, match="null must be one of"):
         kernels.scramble(p, "none", np.random.default_rng(0))
-    for function in (kernels.seen_counts, kernels.pair_counts):
-        with pytest.raises(ArgumentError, match="a PackedBits or a MaskedBits"):
-            function(np.ones((2, 2)))
+    with pytest.raises(ArgumentError, match="a PackedBits or a MaskedBits"):
+        kernels.seen_counts(np.ones((2, 2)))
 
 
 def test_scrambled_copies():
@@ -317,7 +278,6 @@ def test_empty_data(shape):
     p = kernels.with_gaps(kernels.pack_masked(np.zeros(shape)))
     assert kernels.unpack(p).shape == shape
     assert kernels.gram(p).shape == (shape[0], shape[0])
-    assert kernels.pair_counts(p).shape == (shape[1], shape[1])
     X, U = np.zeros((shape[1], 3)), np.zeros((shape[0], 3))
     assert kernels.matmat(p, X).shape == kernels.seen_matmat(p, X).shape == (shape[0], 3)
     assert kernels.rmatmat(p, U).shape == kernels.seen_rmatmat(p, U).shape == (shape[1], 3)

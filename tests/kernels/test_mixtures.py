@@ -1,9 +1,10 @@
+import kernel_oracle as reference
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.kernels import mixtures, reference
+from hopfed.kernels import mixtures
 
 seeds = st.integers(0, 2**32 - 1)
 

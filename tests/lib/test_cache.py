@@ -17,13 +17,6 @@ def test_what_was_asked_for_long_ago_is_let_go():
     assert list(recent.held) == [20]
 
 
-def test_sizes_are_those_that_the_user_counts():
-    recent = Recent(room=3, size=len)
-    for key in ("aa", "bb", "c"):
-        recent.get(key, lambda key=key: key)
-    assert list(recent.held) == ["bb", "c"]
-
-
 def test_what_is_held_is_not_made_again():
     made = []
     recent = Recent(room=100)
@@ -42,9 +35,3 @@ def test_threads_that_push_each_others_results_out_get_their_own():
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(asked, range(4)))
     assert recent.used == sum(array.nbytes for array in recent.held.values())
-
-
-def test_a_result_may_need_another_one():
-    recent = Recent(room=100)
-    made = recent.get(1, lambda: recent.get(2, lambda: np.ones(1)) + 1)
-    assert made.tolist() == [2]

@@ -1,7 +1,5 @@
 """Errors, random streams, array namespaces and metrics: small modules, one file."""
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 from hopfed._lib.arrays import is_torch, namespace, to_host
 from hopfed._lib.random import check_seed, derive, stream
 from hopfed.archetypes.overlap import retrieval
-from hopfed.errors import ArgumentError, HopfedError
+from hopfed.errors import ArgumentError
 
 names = st.lists(st.one_of(st.text(max_size=5), st.integers(0, 99)), max_size=4)
 
@@ -34,14 +32,6 @@ def test_numbers_and_words_name_different_streams():
 def test_seeds_are_natural_numbers(bad):
     with pytest.raises(ArgumentError, match="seed must be a non-negative integer"):
         check_seed(bad)
-
-
-def test_errors_are_of_one_family():
-    error = ArgumentError("q", "above 0", -1)
-    assert isinstance(error, HopfedError)
-    assert isinstance(error, ValueError)
-    assert str(error) == "q must be above 0, got -1"
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 def test_namespaces():

@@ -1,12 +1,9 @@
 """Reading in a process of its own: what comes back, and how it ends."""
 
 import ctypes
-import gc
 import os
-import signal
 import threading
 import time
-import warnings
 
 import h5py
 import numpy as np
@@ -107,40 +104,6 @@ def working():
     yield 1
 
 
-def test_a_reader_that_works_for_longer_than_it_may_stand_still_is_not_ended(monkeypatch):
-    monkeypatch.setattr(module, "SECONDS", 10)
-    monkeypatch.setattr(module, "STILL", 1.0)
-    assert list(in_child_process(working, 0)) == [1]
-
-
-def test_threads_that_read_at_once_silence_no_warnings(monkeypatch):
-    first, second = threading.Event(), threading.Event()
-
-    def fork():
-        """Fail once the other has begun; the thread that began first ends first."""
-        if first.is_set():
-            second.set()
-            one.join(10)
-        else:
-            first.set()
-            second.wait(10)
-        raise OSError
-
-    monkeypatch.setattr(os, "fork", fork)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        one, two = (
-            threading.Thread(target=list, args=(in_child_process(lambda: iter([1]), 0),))
-            for _ in range(2)
-        )
-        one.start()
-        first.wait(10)
-        two.start()
-        two.join(10)
-        with pytest.raises(DeprecationWarning, match="of others"):
-            warnings.warn("of others", DeprecationWarning, stacklevel=1)
-
-
 def test_nobody_stays_behind(monkeypatch):
     seen, status = [], module._status
 
@@ -160,39 +123,6 @@ def test_nobody_stays_behind(monkeypatch):
     for process in seen:
         with pytest.raises(ProcessLookupError):
             os.kill(process, 0)
-
-
-def test_handlers_of_the_parent_are_not_the_childs():
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        held = next(in_child_process(lambda: iter([signal.getsignal(signal.SIGINT)]), 0))
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert held == signal.SIG_DFL
-
-
-def test_what_the_parent_left_behind_is_not_ended_by_the_child(tmp_path):
-    class Left:
-        def __del__(self):
-            (tmp_path / str(os.getpid())).touch()
-
-    def work():
-        circles = [[] for _ in range(10_000)]
-        for circle in circles:
-            circle.append(circle)
-        yield len(circles)
-
-    gc.disable()
-    try:
-        left = Left()
-        left.itself = left
-        del left
-        gc.enable()
-        assert list(in_child_process(work, 0)) == [10_000]
-    finally:
-        gc.enable()
-    gc.collect()
-    assert [path.name for path in tmp_path.iterdir()] == [str(os.getpid())]
 
 
 def test_time_and_memory_grow_with_what_is_allowed():

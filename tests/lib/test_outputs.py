@@ -67,15 +67,6 @@ def test_an_output_is_no_input_by_any_name(tmp_path, link):
     check_outputs(("--out", tmp_path / "other.npy", ARRAY), inputs=[data])
 
 
-def test_two_outputs_are_two_files(tmp_path):
-    a, b = tmp_path / "a.png", tmp_path / "b.png"
-    rule = "--figure must be another file than that of --out"
-    refused(rule, ("--out", a, FIGURE), ("--figure", a, FIGURE))
-    b.symlink_to(a)  # neither is there yet
-    refused(rule, ("--out", a, FIGURE), ("--figure", b, FIGURE))
-    check_outputs(("--out", a, FIGURE), ("--figure", None, FIGURE))
-
-
 def test_devices_pipes_sockets_and_folders_are_no_outputs(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "folder.png").mkdir()
@@ -194,17 +185,6 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
         assert (tmp_path / "link.txt").is_symlink()
         assert (tmp_path / "there" / "file.txt").read_text() == words
     assert os.listdir(tmp_path / "there") == ["file.txt"]
-
-
-def test_names_as_long_as_the_file_system_takes(tmp_path):
-    path = tmp_path / f"{'ä' * 120}.h5"
-    with replacing(path) as temporary:
-        temporary.write_text("all")
-        left = temporary.with_name(temporary.name.replace(temporary.name[-11:-3], "abcd1234"))
-        left.touch()
-    assert path.read_text() == "all"
-    remove_leftovers(path)
-    assert os.listdir(tmp_path) == [path.name]
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, SystemExit])

@@ -3,6 +3,7 @@
 import math
 import shutil
 
+import kernel_oracle as reference
 import numpy as np
 import pytest
 from helpers import rest_slow
@@ -11,7 +12,6 @@ from scipy.linalg import hadamard
 
 import hopfed
 from hopfed.errors import ArgumentError
-from hopfed.kernels import reference
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Layered, Projector
 

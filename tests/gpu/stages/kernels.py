@@ -92,11 +92,10 @@ def _gram(t: Timer) -> None:
     x, moved, pairs = t.signs(M, N), M * N / 8 + 4 * M * M, M * (M + 1) / 2
     p, wanted = host.pack(x), host.gram(host.pack(x[:64].get()))
     counts = {
-        "popcount": {"words": pairs * N / 64},
         "bits": {"b1": 2.0 * pairs * N},
         "int8": {"int8": 2.0 * pairs * N},
     }
-    for method in gram.available(t.device):
+    for method in gram.METHODS:
         make = partial(gram.gram, p, method)
         with t.rows.attempt(f"Gram matrix by {method}"):
             exact = bool((make()[:64, :64].get() == wanted).all())
@@ -153,9 +152,7 @@ def _spectra(t: Timer) -> None:
 
 
 def _dynamics(t: Timer) -> None:
-    """Updates of the layered memory, and heat bath of few and of many chains, in both ways."""
-    from hopfed.kernels.cuda import heatbath
-
+    """Updates of the layered memory, and heat bath of few and of many chains."""
     S, L, N, R, T = (t.sizes[name] for name in ("S", "L", "sites", "R", "updates"))
     W, s = t.normal(N, R) / np.float32(N**0.5), t.signs(S, L, N)
     step = partial(host.layered_step, s, W, beta=3.0, updates=T, seed=0)
@@ -167,10 +164,8 @@ def _dynamics(t: Timer) -> None:
         state = t.signs(chains, N)
         heat = partial(host.heat_bath, state, W, beta=3.0, sweeps=5, seed=0)
         visits = {"visits": 5.0 * chains * N}
-        for way, many in (("a block each", 1 << 30), ("a warp for four", 0)):
-            with changed(heatbath, MANY=many):
-                name, work = f"heat bath S = {chains}, {way}", 6 * 2.0 * chains * N * R
-                t.time(name, heat, more=visits, float32=work)
+        work = 6 * 2.0 * chains * N * R
+        t.time(f"heat bath S = {chains}", heat, more=visits, float32=work)
         descend = partial(host.descend, state, W)
         t.time(f"descent S = {chains}", descend)
 

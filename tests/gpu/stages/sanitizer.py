@@ -50,7 +50,7 @@ def touch(device) -> None:
     from rates import Sizes, measures
 
     from hopfed import kernels
-    from hopfed.kernels.cuda import gram, heatbath, layered_run, products
+    from hopfed.kernels.cuda import gram, layered, products
 
     device.trial = (64, 256)  # with which ways to do the same are compared: slow under a tool
     for unit, measure in measures(device, Sizes(copy=100, side=16, loops=1, repeats=1)).items():
@@ -78,16 +78,15 @@ def touch(device) -> None:
             planes = (p.signs, p.seen) if hasattr(p, "seen") else (p,)
             X = real(shape[1], 3).astype(np.float32)
             products.matmat(planes[0], X, *planes[1:], method="bf16")
-        for method in gram.available(device):
+        for method in gram.METHODS:
             gram.gram(kernels.pack(x), method)
         for null in ("signs", "permute"):
             kernels.scramble(kernels.pack(x), null, np.random.default_rng(1))
-    for heatbath.MANY in (1 << 30, 0):  # a block for each chain, a warp for four
-        print("touching heat baths of more than", heatbath.MANY)
-        for S, N, R in ((3, 100, 33), (5, 65, 9)):
-            kernels.heat_bath(signs(S, N), real(N, R), beta=1.5, sweeps=5, seed=0)
-            kernels.descend(signs(S, N), real(N, R))
-    layered_run.PIECE_BYTES = 4_000  # several pieces
+    print("touching heat baths")
+    for S, N, R in ((3, 100, 33), (5, 65, 9)):
+        kernels.heat_bath(signs(S, N), real(N, R), beta=1.5, sweeps=5, seed=0)
+        kernels.descend(signs(S, N), real(N, R))
+    layered.PIECE_BYTES = 4_000  # several pieces
     for S, L, N, R in ((3, 2, 40, 5), (2, 3, 100, 33)):
         for update in (kernels.layered_step, kernels.layered_sweep):
             print("touching", update.__name__)
