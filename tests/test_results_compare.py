@@ -31,7 +31,7 @@ RESULTS = {
     "spectral.eigenpairs": ["Spectrum"],
     "spectral.operators": ["DenseOperator", "FactorOperator", "PooledOperator"],
     "spectral.rank": ["RankEstimate"],
-    "spectral.scaling": ["ScaledOperator"],
+    "spectral.operators": ["ScaledOperator"],
     "spectral.sketch": ["SketchOperator"],
     "theory.assignment": ["Assignment"],
     "theory.graded": ["Classes", "Prediction"],

@@ -12,9 +12,8 @@ import numpy as np
 from hopfed._lib.arrays import blas_threads
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.ica import ica_candidates
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
-from hopfed.archetypes.published import published_patterns
+from hopfed.archetypes.published import ica_candidates, published_patterns
 from hopfed.archetypes.selection import (
     ExposureFit,
     debiased_weights,

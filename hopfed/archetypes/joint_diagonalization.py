@@ -29,10 +29,8 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.dynamics import judged, polished, refined
-from hopfed.archetypes.on_device import Held
 from hopfed.archetypes.selection import SLACK, joined, rested
-from hopfed.archetypes.subspace import SWEEPS, Subspace
+from hopfed.archetypes.subspace import SWEEPS, Held, Subspace, judged, polished, refined
 from hopfed.errors import ArgumentError
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import Bits, times, total

@@ -32,9 +32,8 @@ from hopfed.archetypes.graded.fitting.channel import choose
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.verdict.information import lost
 from hopfed.archetypes.graded.verdict.judging import Residual, judge
-from hopfed.archetypes.graded.verdict.resolution import unresolved
+from hopfed.archetypes.graded.verdict.resolution import lost, unresolved
 from hopfed.federation.messages import Traffic
 from hopfed.kernels import PackedBits
 from hopfed.recovery.sampled import on_the_whole, searched

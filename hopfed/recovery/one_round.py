@@ -39,8 +39,7 @@ from hopfed.archetypes.votes import (
 from hopfed.federation.messages import Message, Traffic, nbytes
 from hopfed.kernels import MaskedBits
 from hopfed.recovery.answers import energies, explains, nearest, some
-from hopfed.recovery.copies import are_copies
-from hopfed.recovery.symmetric import Agreement, check_channel, is_covered, summed
+from hopfed.recovery.symmetric import Agreement, are_copies, check_channel, is_covered, summed
 from hopfed.spectral.device_matrices import Wanted
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, eigenpairs
 from hopfed.spectral.noise import NoiseProfile, Sample

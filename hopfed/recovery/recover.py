@@ -13,18 +13,17 @@ from hopfed._lib.arrays import blas_threads
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.owners.small_tables import ONE_THREAD
+from hopfed.archetypes.graded.owners.asking import ONE_THREAD
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import Place, place
 from hopfed.recovery.cautions import with_cautions, with_open_rates
 from hopfed.recovery.columns import with_all_columns
-from hopfed.recovery.examples import tables_of
 from hopfed.recovery.one_round import Federation
 from hopfed.recovery.one_trait import with_trait
 from hopfed.recovery.routes import Recovery, graded_recovery, judged, symmetric_recovery
-from hopfed.recovery.settings import Settings, named_rule
+from hopfed.recovery.settings import Settings, named_rule, tables_of
 from hopfed.spectral.determined import determined
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule

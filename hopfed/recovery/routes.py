@@ -24,9 +24,8 @@ from hopfed.recovery.one_pass import one_pass
 from hopfed.recovery.one_round import Federation, orient
 from hopfed.recovery.peeling import is_crowded, peel
 from hopfed.recovery.settings import Settings
-from hopfed.spectral.holdings import Holdings
 from hopfed.spectral.rank import RankRule
-from hopfed.spectral.whitening import whitened
+from hopfed.spectral.whitening import Holdings, whitened
 
 MANY = 100  # directions from which part of the patterns is not searched for classes: it takes long
 CHANCE = 1e-3  # of a mean column that noise alone would call a class

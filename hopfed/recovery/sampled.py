@@ -22,8 +22,7 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import (
     told,
 )
 from hopfed.archetypes.graded.fitting.mixture import Prior, added, weighted_sums
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
 from hopfed.federation.messages import Message
 from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.reread_rows import Reread

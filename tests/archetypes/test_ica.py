@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from helpers import sample, subspace
 
-from hopfed.archetypes.ica import ica_candidates
+from hopfed.archetypes.published import ica_candidates
 
 
 def test_what_is_found_does_not_hang_on_the_last_bits():

@@ -7,9 +7,15 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.graded.fitting.channel import QUALITIES, choose, pattern_gains
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
-from hopfed.archetypes.graded.fitting.search import Search, find_classes, merge_gains, single
+from hopfed.archetypes.graded.fitting.search import (
+    Search,
+    find_classes,
+    joint_start,
+    merge_gains,
+    single,
+    sketch,
+)
 from hopfed.archetypes.graded.fitting.splitting import halves
-from hopfed.archetypes.graded.fitting.starts import joint_start, sketch
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.errors import ArgumentError
 

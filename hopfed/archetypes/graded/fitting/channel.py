@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.mixture import ClassSums
-from hopfed.archetypes.graded.fitting.unsure_rows import loss
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, loss
 from hopfed.kernels.cpu.threads import for_each, spans
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])

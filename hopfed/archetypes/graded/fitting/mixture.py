@@ -17,7 +17,30 @@ and likewise for the shares, with n+- the observed +-1 of a class in a column. T
 that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
 share, is averaged over as well, by Laplace's method. Columns that hold one value throughout say
 nothing of classes, and have no part in the evidence. Where rows are unsure of their class the
-evidence is higher, by `hopfed.archetypes.graded.fitting.unsure_rows`.
+evidence is higher, by `hopfed.archetypes.graded.fitting.mixture`.
+
+How much less rows say of the classes where they are unsure which one they are of.
+
+Sums over classes count a row by its responsibilities, as if each part of it were sure of its class.
+But a row that may be of one class as well as of another does not tell the two apart. Of column j,
+which a part ``f_j`` of the rows has, the information about the means of all classes is not
+``f_j diag(n)`` but ``f_j S``: S is the sum over rows of the products of two responsibilities. With
+a prior that weighs c rows, Laplace's method adds to the evidence of the sums
+
+    1/2 sum_j [log det(c + f_j diag(n)) - log det(c + f_j S)],
+
+which is 0 where rows are sure. With it classes whose rows have few entries are found. It also
+keeps c, which is fitted to the same sums, from running away: without it classes are shrunk towards
+each other, their rows are less sure, and the next sums look as if classes differed less still.
+
+By the same information the variance of a mean is that of sure rows times ``(c + f_j n_k)`` times
+element k of the diagonal of ``(c + f_j S)^-1``.
+
+Source: theory/NOTES.md, "Starting the classes", "Resolution".
+
+Sums of rows over classes where most rows are of one class and no other: bits that are counted.
+
+A row that is sure of its class needs no product with all of them.
 """
 
 from __future__ import annotations
@@ -28,14 +51,150 @@ from functools import cache, cached_property
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from hopfed._lib.arrays import namespace
-from hopfed.archetypes.graded.fitting.sure_rows import sums_over
-from hopfed.archetypes.graded.fitting.unsure_rows import ALIKE, Unsure, directions_told
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, Question, total
-from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed import kernels
+from hopfed._lib.arrays import Array, namespace
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, Question, Variables, total
 from hopfed.federation.messages import Message
-from hopfed.kernels.mixtures import beta_gains, spent
+from hopfed.kernels.mixtures import beta_gains, log_ratios, spent
 from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.rows import Bits, array_beside, seen_transposed_times, transposed_times
+
+ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """What the evidence needs to know of the responsibilities.
+
+    Attributes
+    ----------
+    counts : (K,) rows of each class, were they sure.
+    told : (K,) eigenvalues of S: the rows that tell along the directions of class space.
+    observed : (N,) part of the entries of each column that is observed.
+    weights : (N,) of the columns: one, and less for the levels of a variable.
+
+    Examples
+    --------
+    >>> column = np.ones(1)
+    >>> sure = Unsure.of(np.array([3.0, 5.0]), np.diag([3.0, 5.0]), column, column)
+    >>> sure.evidence(2.0)
+    0.0
+    >>> rows = np.array([[0.5, 0.5]] * 8)  # of either class alike: both means are their sum
+    >>> coins = Unsure.of(rows.sum(axis=0), rows.T @ rows, column, column)
+    >>> float(np.exp(2 * coins.evidence(2.0)).round(9)) == (2 + 4) ** 2 / (2 * (2 + 4))
+    True
+    """
+
+    counts: np.ndarray
+    told: np.ndarray
+    observed: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(
+        cls, counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, weights: np.ndarray
+    ) -> Unsure:
+        """Take counts (K,) and S (K, K)."""
+        return cls(counts, directions_told(pairs), observed, weights)
+
+    def at(self, columns: np.ndarray) -> Unsure:
+        """The same of some columns (indices)."""
+        return replace(self, observed=self.observed[columns], weights=self.weights[columns])
+
+    def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
+        """What is added to the evidence of the sums, in nats.
+
+        Parameters
+        ----------
+        c : rows that the prior weighs.
+        paid : (N,) nats that the means of all classes cost in each column. Where entries hardly
+            vary that is less than Laplace's method says, and as much less is given back.
+        """
+        added = log_ratios(self.counts, self.told, self.observed, c) / 2
+        if paid is not None and not np.isinf(c):
+            cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
+            added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
+        return float(added @ self.weights)
+
+
+def directions_told(pairs: np.ndarray) -> np.ndarray:
+    """Eigenvalues (K,) of S: the rows that tell along the directions of class space."""
+    found: np.ndarray = np.maximum(np.linalg.eigvalsh(pairs), 0.0)
+    return found
+
+
+def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
+    """(K, N) by which the variance of each mean is above that of sure rows: at least 1.
+
+    Parameters
+    ----------
+    counts, pairs : (K,) rows of each class, and S (K, K).
+    observed : (N,) part of the entries of each column that is observed.
+    c : rows that the prior weighs, above 0.
+
+    Examples
+    --------
+    >>> loss(np.array([3.0, 5.0]), np.diag([3.0, 5.0]), np.ones(1), 2.0).tolist()
+    [[1.0], [1.0]]
+    >>> rows = np.array([[0.5, 0.5]] * 8)  # of either class alike
+    >>> loss(rows.sum(axis=0), rows.T @ rows, np.ones(1), 2.0).round(3).tolist()
+    [[2.0], [2.0]]
+    """
+    told, directions = np.linalg.eigh(pairs)
+    told = np.maximum(told, 0.0)
+    found = directions**2 @ (1 / (c + np.outer(told, observed)))
+    return np.asarray(np.maximum(found * (c + np.outer(counts, observed)), 1.0))
+
+
+NONE = 1e-7  # weight of a row in a class that is lost in single precision
+WORTH = 1 << 16  # entries for each class from which it pays to count
+
+
+def sums_over(rows: Bits | Array, weights: Array) -> tuple[Array, Array]:
+    """Signed sums and numbers (K, N) of the entries of rows with weights (M, K) in classes.
+
+    Parameters
+    ----------
+    rows : (M, N), with gaps or without.
+    weights : in single precision, between 0 and 1.
+
+    Examples
+    --------
+    >>> rows = kernels.pack_masked(np.array([[1, 0], [-1, 1], [-1, -1]]))
+    >>> signed, seen = sums_over(rows, np.array([[1, 0], [0, 1], [0, 0.5]], np.float32))
+    >>> signed.tolist(), seen.tolist()
+    ([[1.0, 0.0], [-1.5, 0.5]], [[1.0, 0.0], [1.5, 1.5]])
+    """
+    M, K = weights.shape
+    here = isinstance(rows, Bits) and isinstance(array_beside(rows), np.ndarray)
+    if here and K > 1 and M * rows.shape[1] >= WORTH * K:
+        one = weights.argmax(axis=1)
+        most = weights[np.arange(M), one]
+        alone = (weights > NONE).sum(axis=1) == (most > NONE)
+        sure = alone & ((most == 1) | (most <= NONE))
+        if 2 * sure.sum() >= M:
+            return _counted(rows, weights, np.where(sure & (most == 1), one, -1), ~sure)
+    return transposed_times(rows, weights).T, seen_transposed_times(rows, weights).T
+
+
+def _counted(
+    rows: Bits, weights: np.ndarray, label: np.ndarray, unsure: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Count the rows of each label, and multiply those that are unsure."""
+    N, K = rows.shape[1], weights.shape[1]
+    signed, seen = np.zeros((K, N), np.float32), np.zeros((K, N), np.float32)
+    for k in range(K):
+        mine = rows[np.flatnonzero(label == k)]
+        if len(mine):
+            whole = isinstance(mine, kernels.PackedBits)
+            signed[k] = kernels.column_sums(mine)
+            seen[k] = len(mine) if whole else kernels.seen_counts(mine)
+    if unsure.any():
+        others, left = rows[np.flatnonzero(unsure)], weights[unsure]
+        signed += transposed_times(others, left).T
+        seen += seen_transposed_times(others, left).T
+    return signed, seen
+
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
 COLUMNS = 400  # from which the concentration is read

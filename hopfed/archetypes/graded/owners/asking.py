@@ -3,6 +3,18 @@
 A question is a pure function of an owner and a message, so it can be asked in one process, as here,
 or over a network. An owner remembers the classes that it was last asked about and what its rows say
 of them; neither rows nor responsibilities are ever part of an answer.
+
+Columns that belong together: the levels of one categorical variable, of which a row has one.
+
+Such columns are not independent within a class: one of them is +1, so the likelihood of a row has
+the probability of its own level and nothing of the others, and their covariance within a class is
+``-4 p_a p_b`` (multinomial). All that says so takes it from here.
+
+Rows of a small table as numbers: products with them are what BLAS is fastest at.
+
+In a table of some hundred or thousand rows the products of a step of expectation maximisation take
+less time than it takes to ask for them. So there are few of them, each over all that is known of
+the rows.
 """
 
 from __future__ import annotations
@@ -15,11 +27,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
-from hopfed.archetypes.graded.owners.small_tables import Numbers, numbers_of
-from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.federation.messages import Message, Traffic
+from hopfed.kernels import MaskedBits
 from hopfed.kernels.mixtures import responsibilities
 from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.reread_rows import Reread
@@ -33,6 +45,164 @@ from hopfed.spectral.rows import (
     transposed_times,
 )
 from hopfed.spectral.skips import deciding, skips
+
+
+@dataclass(frozen=True, eq=False)
+class Variables:
+    """Which columns are levels of one variable.
+
+    Attributes
+    ----------
+    label : (N,) number of the variable of each column; -1 for a column of its own.
+
+    Examples
+    --------
+    >>> variables = Variables.of([(1, 2, 3)], 5)
+    >>> variables.label.tolist(), variables.part.round(2).tolist()
+    ([-1, 0, 0, 0, -1], [0.0, 0.33, 0.33, 0.33, 0.0])
+    >>> variables.normalised(np.array([[0.5, 0.2, 0.2, 0.4, 0.5]])).tolist()
+    [[0.5, 0.25, 0.25, 0.5, 0.5]]
+    """
+
+    label: np.ndarray
+
+    @classmethod
+    def of(cls, groups: Sequence[Sequence[int]], n: int) -> Variables:
+        """Take groups of column numbers, of n columns."""
+        label = np.full(n, -1)
+        for k, group in enumerate(groups):
+            label[list(group)] = k
+        return cls(label)
+
+    @cached_property
+    def inside(self) -> np.ndarray:
+        """(N,) whether a column is a level."""
+        return np.asarray(self.label >= 0)
+
+    @property
+    def count(self) -> int:
+        """Number of variables of several columns."""
+        return int(self.label.max(initial=-1)) + 1
+
+    @cached_property
+    def part(self) -> np.ndarray:
+        """(N,) what a level is of its variable's columns; 0 for a column of its own."""
+        sizes = np.bincount(self.label[self.inside], minlength=1)
+        return np.asarray(np.where(self.inside, 1 / np.maximum(sizes, 1)[self.label], 0.0))
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both columns of every ordered pair of different levels of one variable."""
+        found = [(a, b) for group in self.groups() for a in group for b in group if a != b]
+        a, b = np.array(found, dtype=int).reshape(-1, 2).T
+        return a, b
+
+    def groups(self) -> list[np.ndarray]:
+        """Column numbers of each variable of several columns."""
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> list[np.ndarray]:
+        return [np.flatnonzero(self.label == k) for k in range(self.count)]
+
+    def sums(self, x: np.ndarray) -> np.ndarray:
+        """(K, N) of numbers added up over the columns of a variable, at each of them."""
+        if not self.count:
+            return x
+        whole = x.astype(np.float64)
+        for group in self.groups():
+            whole[..., group] = x[..., group].sum(axis=-1, keepdims=True)
+        return whole
+
+    def normalised(self, rates: np.ndarray) -> np.ndarray:
+        """(K, N) rates of +1, those of the levels of a variable adding up to one."""
+        if not self.count:
+            return rates
+        return np.where(self.inside, rates / np.maximum(self.sums(rates), 1e-12), rates)
+
+
+SMALL = 1 << 21  # entries of a table that is held as numbers
+ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each other
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Rows of -1, 0 (missing) and +1 in single precision, or in double where they have counts.
+
+    Attributes
+    ----------
+    rows : (M, N), or (M, 2 N) where entries are missing: with what is seen, 0 and 1, beside it.
+    n : N.
+
+    Examples
+    --------
+    >>> rows = Numbers.of(kernels.pack_masked(np.array([[1, 0], [-1, 1]])))
+    >>> rows.times(np.ones((2, 1), np.float32)).tolist(), rows.gaps
+    ([[1.0], [0.0]], True)
+    >>> rows.seen_times(np.ones((2, 1), np.float32)).tolist()
+    [[1.0], [2.0]]
+    """
+
+    rows: np.ndarray = field(repr=False)
+    n: int
+
+    @classmethod
+    def of(cls, rows: Bits, precision: type = np.float32) -> Numbers:
+        """Unpack bits."""
+        signs = kernels.unpack(rows, precision)
+        if not isinstance(rows, MaskedBits):
+            return cls(signs, signs.shape[1])
+        return cls(np.hstack([signs, signs**2]), signs.shape[1])
+
+    @property
+    def gaps(self) -> bool:
+        """Whether entries are missing."""
+        return bool(self.rows.shape[1] > self.n)
+
+    @property
+    def signs(self) -> np.ndarray:
+        """(M, N) entries."""
+        return self.rows[:, : self.n]
+
+    def times(self, X: np.ndarray) -> np.ndarray:
+        """Return (M, k), the entries times X (N, k)."""
+        return np.asarray(self.signs @ X)
+
+    def seen_times(self, X: np.ndarray) -> np.ndarray:
+        """Return (M, k) sums of X (N, k) over what is seen of each row."""
+        if self.gaps:
+            return np.asarray(self.rows[:, self.n :] @ X)
+        return np.broadcast_to(
+            X.sum(axis=0, dtype=np.float64).astype(X.dtype), (len(self.rows), X.shape[1])
+        )
+
+    def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sums over each row of what its entries add, of K kinds, in two parts (K, M) and (K,).
+
+        Parameters
+        ----------
+        by_sign, by_seen : (K, N) what an entry adds, times its sign and whatever its sign is.
+        """
+        if self.gaps:
+            both = np.hstack([by_sign, by_seen]).astype(self.rows.dtype)
+            return both @ self.rows.T, np.zeros(len(both))
+        return by_sign.astype(self.rows.dtype) @ self.rows.T, by_seen.sum(axis=1)
+
+    def sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
+        found = weights.T @ self.rows
+        if self.gaps:
+            return found[:, : self.n], found[:, self.n :]
+        seen = weights.sum(axis=0, dtype=np.float64).astype(weights.dtype)
+        return found, np.repeat(seen[:, None], self.n, axis=1)
+
+
+def numbers_of(rows: Bits | Array, precision: type = np.float32) -> Numbers | None:
+    """Return the numbers of a small table of bits on the host; None of any other."""
+    if not isinstance(rows, Bits) or rows.shape[0] * rows.shape[1] > SMALL:
+        return None
+    return Numbers.of(rows, precision) if type(array_beside(rows)) is np.ndarray else None
+
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
 

@@ -26,15 +26,18 @@ import numpy as np
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remind
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.differences import carrying, needed, spanned, worth
-from hopfed.archetypes.graded.verdict.replicas import at_a_time, replicas, settle
-from hopfed.archetypes.graded.verdict.residuals import as_little, residual_edge, row_statistics
-from hopfed.archetypes.graded.verdict.row_quality import (
+from hopfed.archetypes.graded.verdict.class_means import (
+    carrying,
     faded,
     in_words,
+    needed,
     put_together,
+    spanned,
     weak_rows_in_words,
+    worth,
 )
+from hopfed.archetypes.graded.verdict.replicas import at_a_time, replicas, settle
+from hopfed.archetypes.graded.verdict.residuals import as_little, residual_edge, row_statistics
 from hopfed.archetypes.status import too_little
 from hopfed.errors import shown
 from hopfed.theory import tracy_widom
