@@ -11,7 +11,7 @@ V = TypeVar("V")
 # Module that a class was in -> module that it is in.
 MODULES = {
     "hopfed.discrete_gaussian": "hopfed.privacy.discrete_gaussian",
-    "hopfed.exchange": "hopfed.recovery.one_round",
+    "hopfed.exchange": "hopfed.recovery.moments",
     "hopfed.experiments._cells": "hopfed.experiments.shared.cells",
     "hopfed.experiments._ledger": "hopfed.experiments.ledger",
     "hopfed.experiments._noise": "hopfed.experiments.shared.noise",

@@ -83,15 +83,6 @@ class Filling:
     Raises
     ------
     DataError : there are no archetypes, or it is not such a table as they come from.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> names = [f"q{j}" for j in range(8)]
-    >>> found = recover({name: ["yes", "no"] * 50 for name in names})
-    >>> asked = {**{name: ["Yes", "No", "Yes"] for name in names}, "q3": ["", "No", "Yes"]}
-    >>> [dict(part.columns)["q3"].to_pylist() for part in Filling(found, asked).blocks()]
-    [['Yes', 'No', 'Yes']]
     """
 
     def __init__(self, found: Archetypes, source: Any, *, skipped: bool = False):
@@ -231,16 +222,6 @@ def filled(found: Archetypes, source: Any) -> Filled:
     Raises
     ------
     DataError : there are no archetypes, or it is not such a table as they come from.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> words = [["yes"] * 8, ["no"] * 8] * 50
-    >>> names = [f"q{j}" for j in range(8)]
-    >>> found = recover(dict(zip(names, zip(*words), strict=True)))
-    >>> asked = {**{name: ["yes", "no", "yes"] for name in names}, "q3": ["", "no", "yes"]}
-    >>> filled(found, asked).columns[3][1].to_pylist()
-    ['yes', 'no', 'yes']
     """
     filling = Filling(found, source)
     parts = list(filling.blocks())

@@ -30,14 +30,6 @@ def to_frame(found: Archetypes) -> Any:
     Raises
     ------
     BackendError : pandas is not installed.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> [number for number, *_ in table_of(recover(x))][:3]  # without pandas
-    ['archetype', 'share', 'column 1']
     """
     try:
         import pandas as pd
@@ -61,17 +53,6 @@ def to_csv(found: Archetypes, path: str | Path) -> None:
     ------
     ArgumentError : the name ends otherwise.
     RunFileError : the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> found = recover(small_sample()[1])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     to_csv(found, f"{folder}/found.csv")
-    ...     print(Path(folder, "found.csv").read_text()[:36])
-    archetype,share,column 1,column 2,co
     """
     writers.write(path, table_of(found), endings=(".csv",))
 

@@ -198,12 +198,7 @@ def _tried_there(space: Subspace, held: Held, basis: np.ndarray, found: np.ndarr
 def _taken(
     states: tuple[Array, Array], fitted: tuple[Array, Array], n_sites: int
 ) -> tuple[Array, Array]:
-    """Which patterns are accepted (C,), and which of them fitted: those that score higher then.
-
-    Parameters
-    ----------
-    states, fitted : scores of the patterns as they are and fitted, and what theory expects.
-    """
+    """Which patterns are accepted (C,), and which of them fitted: those that score higher then."""
     (before, promised), (after, hoped) = states, fitted
     slack = SLACK / np.sqrt(n_sites)
     good, better = before >= promised - slack, after >= hoped - slack
@@ -219,14 +214,6 @@ def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.
     A : (G, K, K) symmetric matrices; their dtype is that of the computation.
     rng : draws the combination whose eigenbasis is the start.
     steps : Newton steps at most; fewer when a step no longer lowers the off-diagonal part.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    >>> A = np.stack([(Q * rng.standard_normal(3)) @ Q.T for _ in range(4)])
-    >>> np.abs(Q.T @ joint_eigenbasis(A, rng, 50)).max(axis=0).round(6)
-    array([1., 1., 1.])
     """
     mixture = np.tensordot(rng.standard_normal(len(A)), A.astype(np.float64), axes=1)
     U = np.linalg.eigh(mixture)[1].astype(A.dtype)

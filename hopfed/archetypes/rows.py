@@ -78,17 +78,6 @@ def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
     Raises
     ------
     DataError : the table has other columns.
-
-    Examples
-    --------
-    >>> from hopfed import read_table, recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> x = small_sample()[1]
-    >>> found = recover({f"q{j}": x[:, j] for j in range(200)})
-    >>> bare = replace(found, coding=None)
-    >>> back = read_table({f"q{j}": x[:4, j] for j in reversed(range(200))})
-    >>> coded_as(bare, back).columns[:2]
-    ('q199', 'q198')
     """
     if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
         _of_width(found, table.rows)
@@ -135,13 +124,6 @@ def unknown_columns(found: Archetypes) -> np.ndarray:
     Parameters
     ----------
     found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> made = {f"q{j}": ["yes", "no"] * 50 for j in range(8)}
-    >>> unknown_columns(recover(made | {"void": [None] * 100})).tolist()[-2:]
-    [False, True]
     """
     means, errors, coding = found.graded_means, found.own_errors, found.coding
     if means is None or errors is None or coding is None or not len(means):

@@ -134,11 +134,6 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
     rows : M.
     observed : (N,) part of the entries of each column that is there, of columns that hold both
         values.
-
-    Examples
-    --------
-    >>> [too_little(rows, np.ones(3)) is None for rows in (6, 60)]
-    [False, True]
     """
     columns = len(observed)
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
@@ -161,11 +156,6 @@ class Known:
     rows : (K,) examples of each.
     quality : r.
     n_sites, n_examples : N and M.
-
-    Examples
-    --------
-    >>> Known(np.array([0.9, 0.9]), np.array([9, 2]), 0.8, 500, 100).overlaps.round(3)
-    array([0.997, 0.8  ])
     """
 
     gamma: np.ndarray
@@ -213,13 +203,7 @@ def _unresolved(known: Known) -> Verdict | None:
 
 
 def rounded(x: float) -> str:
-    """Number of examples with two digits, for it is an estimate.
-
-    Examples
-    --------
-    >>> rounded(12_345), rounded(np.inf)
-    ('13,000', 'more than a million')
-    """
+    """Number of examples with two digits, for it is an estimate."""
     if not np.isfinite(x):
         return "more than a million"
     unit = 10 ** max(len(str(int(x))) - 2, 0)

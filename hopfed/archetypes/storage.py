@@ -46,17 +46,6 @@ def save(found: Archetypes, path: str | Path) -> None:
     ------
     ArgumentError : a path of another ending, or of a file that is no run file.
     RunFileError : the file cannot be written; what stood there before is untouched.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from hopfed import load, recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> found = recover(small_sample()[1])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(found, f"{folder}/found.h5")
-    ...     load(f"{folder}/found.h5").status
-    'ok'
     """
     check_run("path", path)
     as_run(found).save(path)
@@ -89,11 +78,6 @@ def has_archetypes(run: Run) -> bool:
     Parameters
     ----------
     run : as it was loaded.
-
-    Examples
-    --------
-    >>> has_archetypes(Run("serve", {}, {}, {})), has_archetypes(Run(KIND, {}, {}, {}))
-    (False, True)
     """
     return run.kind == KIND or FOUND in run.summary
 
@@ -104,14 +88,6 @@ def as_run(found: Archetypes) -> Run:
     Parameters
     ----------
     found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> found = recover(small_sample()[1])
-    >>> as_run(found).summary["n_archetypes"]
-    3
     """
     return holding(Run(KIND, {}, {}, {}), found)
 
@@ -123,14 +99,6 @@ def holding(run: Run, found: Archetypes) -> Run:
     ----------
     run : of a recovery, or of another kind.
     found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> run = holding(Run("serve", {}, {}, {}), recover(small_sample()[1]))
-    >>> len(of_run(run)), sorted(run.arrays)[0]
-    (3, 'found/archetypes/exposure_errors')
     """
     arrays, words = arrays_of(found), plain(summary_of(found))
     config = {} if found.coding is None else {"coding": found.coding.to_json()}
@@ -201,11 +169,6 @@ def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
     Raises
     ------
     ArgumentError, ValueError : they are no words.
-
-    Examples
-    --------
-    >>> unpacked_names(Run("recover", {}, {"columns/names": packed_names(["größe", "b"])}, {}))
-    ('größe', 'b')
     """
     held = run.arrays.get(name)
     if held is None:

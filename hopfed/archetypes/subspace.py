@@ -32,12 +32,6 @@ def polished(V: Array, states: Array, sweeps: int) -> Array:
     """Follow the dynamics of the projector ``V V^T``, self-field removed, to rest.
 
     Source: theory/NOTES.md, "Heat bath and self-field".
-
-    Examples
-    --------
-    >>> V = np.full((4, 1), 0.5, np.float32)
-    >>> polished(V, np.array([[1, 1, 1, -1]], np.float32), 5).tolist()
-    [[1.0, 1.0, 1.0, 1.0]]
     """
     xp, own = namespace(V), (V * V).sum(axis=1)
     for _ in range(sweeps):
@@ -81,12 +75,6 @@ def judged(coefficients: Array, overlaps: Array, n_sites: int) -> tuple[Array, A
     coefficients : (C, K) of the patterns.
     overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
     n_sites : N.
-
-    Examples
-    --------
-    >>> score, predicted = judged(np.array([[3.0, 0.0]]), np.array([0.9, 0.5]), 10)
-    >>> score.tolist(), predicted.tolist()
-    ([0.9], [0.9])
     """
     xp = namespace(coefficients)
     a2 = xp.astype(coefficients, xp.float64) ** 2
@@ -103,13 +91,7 @@ def _at_rest(new: Array, *before: Array) -> bool:
 
 
 def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
-    """Weights (C,) that fit an operator by patterns, over pairs of different sites.
-
-    Parameters
-    ----------
-    overlaps : (C, C) ``sigma_c . sigma_d``.
-    energies : (C,) sum of the operator over the pairs, times ``sigma_i sigma_j``.
-    """
+    """Weights (C,) that fit an operator by patterns, over pairs of different sites."""
     xp = namespace(overlaps)
     H = xp.astype(overlaps, xp.float64) ** 2 - n_sites
     # Two copies of one pattern share its weight.
@@ -295,16 +277,6 @@ class Subspace:
         ----------
         patterns : (C, N), close to as many archetypes; the others should be few.
         sweeps : alternations at most; fewer once nothing changes, or sites only go to and fro.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 500))
-        >>> V, s, _ = np.linalg.svd(xi.T / 500**0.5, full_matrices=False)
-        >>> space = Subspace(V, s**2, np.ones(2))
-        >>> mixture = np.where(rng.random(500) < 0.8, xi[0], xi[1])
-        >>> bool((space.refine(np.stack([mixture, xi[1]])) == xi).all())
-        True
         """
         if len(patterns) == 0:
             return patterns.astype(np.int8)

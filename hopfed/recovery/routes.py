@@ -20,9 +20,8 @@ from hopfed.archetypes.status import FOUND
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.graded import GradedArchetypes, recover_graded
-from hopfed.recovery.one_pass import one_pass
-from hopfed.recovery.one_round import Federation, orient
-from hopfed.recovery.peeling import is_crowded, peel
+from hopfed.recovery.moments import Federation, orient
+from hopfed.recovery.patterns import is_crowded, one_pass, peel
 from hopfed.recovery.settings import Settings
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.whitening import Holdings, whitened
@@ -68,17 +67,6 @@ class Recovery:
     layers : in which the archetypes came out; more than 1 where one spectrum was too crowded.
     hidden : number of patterns that too few examples resemble for them to be shown.
     readings : times that the examples were read; more than once where they do not fit into memory.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> from hopfed.recovery.recover import run_recovery
-    >>> rng = np.random.default_rng(1)
-    >>> recovery = run_recovery(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
-    >>> recovery.archetypes.n_detected, int((recovery.eigenvalues > recovery.threshold).sum())
-    (3, 3)
-    >>> recovery.rule
-    'Tracy-Widom at a false-alarm rate of 0.001'
     """
 
     archetypes: Archetypes
@@ -129,7 +117,7 @@ def symmetric_recovery(
         eigenvalues=found.spectrum.values,
         threshold=found.rank.threshold,
         rule=found.rank.rule,
-        n_examples=[c.rows.shape[0] for c in federation.clients],
+        n_examples=federation.sizes.tolist(),
         constant_columns=np.flatnonzero(np.abs(mean) == 1),
         layers=layers,
         hidden=len(archetypes) - len(shown),
@@ -205,7 +193,7 @@ def _is_borne_out(
     if found.n_detected > MANY and found.status == "incomplete":
         return True
     if found.status == "no signal":
-        examples = sum(op.mass for op in federation.clients)
+        examples = federation.n_rows
         return bool(np.abs(mean).max() <= norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(examples))
     if found.status == "too little data":
         return True
@@ -247,7 +235,7 @@ def graded_recovery(
     DataError : fewer than two columns vary.
     """
     try:
-        holdings = Holdings.of(federation.clients)
+        holdings = Holdings.of(federation.operators)
         white = whitened(
             federation.pooled(), rule, mean=mean, seed=seed, groups=groups, holdings=holdings
         )
@@ -255,7 +243,7 @@ def graded_recovery(
         raise DataError("fewer than two columns hold both values") from None
     known = None if symmetric is None else symmetric.archetypes.patterns
     found = recover_graded(
-        [c.rows for c in federation.clients],
+        [owner.rows for owner in federation.members],
         seed=seed,
         whitened=white,
         search=Search(support=support),

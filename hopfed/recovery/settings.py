@@ -39,13 +39,6 @@ class Settings:
     Raises
     ------
     ArgumentError : an unknown method or channel, a number of another kind or out of its range.
-
-    Examples
-    --------
-    >>> Settings(quality=1.5)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: quality must be in (0, 1], got 1.5
     """
 
     quality: float | None = None
@@ -109,11 +102,6 @@ def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:
     Raises
     ------
     ArgumentError : another name, or an alpha that it has no use for.
-
-    Examples
-    --------
-    >>> named_rule("tw", 0.01, seed=0), named_rule("0.5", None, seed=0)
-    (TracyWidom(alpha=0.01), Fixed(tau=0.5, t=2.0, scale=1.0))
     """
     if name == "tw":
         return TracyWidom() if alpha is None else TracyWidom(alpha)
@@ -142,14 +130,6 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
     Returns
     -------
     Their tables; None for arrays and packed rows, and lists of these: they have no names.
-
-    Examples
-    --------
-    >>> [table.columns for table in tables_of({"a": [0, 1], "b": [1, 1]}) or []]
-    [('a', 'b')]
-    >>> import numpy as np
-    >>> tables_of([np.eye(2), np.eye(2)]) is None
-    True
     """
     alone = (_is_path, is_partitioned, _is_frame, _is_rows)
     if isinstance(examples, Table) or any(check(examples) for check in alone):

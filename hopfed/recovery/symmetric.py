@@ -66,19 +66,6 @@ def check_channel(answers: list[Agreement], n_sites: int) -> bool:
     ----------
     answers : of each client.
     n_sites : number of columns N.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> xi = np.where(rng.random(300) < 0.5, 1, -1)
-    >>> def answer(rates):
-    ...     rows = xi * np.where(rng.random((500, 300)) < rates, 1, -1)
-    ...     moments = [((rows @ xi) ** i).sum() for i in range(3)]
-    ...     return summed(xi[None], np.array(moments), np.array([500]), rows.sum(axis=0)[None])
-    >>> check_channel([answer(0.9)], 300)
-    True
-    >>> check_channel([answer(rng.random(300))], 300)  # flips of another rate in every column
-    False
     """
     resembling = [a for a in answers if _resembles(a.overlaps, n_sites)] or answers
     breadths = [_breadth(a.overlaps, n_sites) for a in resembling]
@@ -94,13 +81,6 @@ def is_covered(answers: list[Agreement]) -> bool:
     Parameters
     ----------
     answers : of each client.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> few = Agreement(np.array([3, 4]), np.zeros(2), np.zeros(2), np.zeros(3))
-    >>> is_covered([few]), is_covered([replace(few, counts=np.array([3, 40]))])
-    (False, True)
     """
     counts = np.concatenate([a.counts for a in answers])
     return bool(counts[counts >= FEW].sum() >= counts.sum() / 2)
@@ -193,13 +173,6 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
     ----------
     answer : what its rows say of the patterns.
     patterns : (K, N) of +-1.
-
-    Examples
-    --------
-    >>> xi = np.ones((1, 10), np.int8)
-    >>> noise = Agreement(np.array([1000.0]), np.zeros(1), np.zeros(1), np.array([1000.0, 0, 0]))
-    >>> round(equal_pairs(noise, xi), 1)  # of 499,500 pairs, of coins
-    487.8
     """
     n, N = answer.counts, patterns.shape[1]
     r = min(max(float(answer.overlaps[1] / max(answer.overlaps[0], 1.0)), 0.0), 1.0)
@@ -217,13 +190,6 @@ def are_copies(answers: Sequence[Agreement], patterns: np.ndarray) -> bool:
     ----------
     answers : what the rows of each client say of the patterns.
     patterns : (K, N) of +-1.
-
-    Examples
-    --------
-    >>> xi = np.ones((1, 100), np.int8)
-    >>> sums = np.array([500.0]), np.zeros(1), np.zeros(1), np.array([500.0, 100, 40])
-    >>> are_copies([Agreement(*sums, repeats=5)], xi), are_copies([Agreement(*sums, 50)], xi)
-    (False, True)
     """
     rows = sum(float(answer.overlaps[0]) for answer in answers)
     expected = sum(equal_pairs(answer, patterns) for answer in answers)

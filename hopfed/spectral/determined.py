@@ -75,18 +75,6 @@ class Determined:
     level : (N,) number of the variable of which a column is a level; -1 where it is of none.
     single : (N,) whether a column holds one value, or none.
     gapped : variables of which some rows have no level, or two.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.choice([-1, 1], (200, 6))
-    >>> levels = 2 * np.eye(3)[rng.integers(3, size=200)] - 1
-    >>> x = np.hstack([x, -x[:, 2:3], levels, np.ones((200, 1))])
-    >>> found = determined([kernels.pack(x)])
-    >>> found.leader.tolist(), found.groups
-    ([0, 1, 2, 3, 4, 5, 2, 7, 8, 9, -1], ((7, 8, 9),))
-    >>> found.of(kernels.pack(x)).shape
-    (200, 9)
     """
 
     leader: np.ndarray

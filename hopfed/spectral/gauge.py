@@ -17,13 +17,6 @@ def canonical_gauge(vectors: Array) -> Array:
     Parameters
     ----------
     vectors : (N, k) eigenvectors in columns, the leading one first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> v = np.array([[0.8, 0.6], [-0.6, 0.8]])
-    >>> canonical_gauge(v).tolist(), canonical_gauge(-v).tolist()
-    ([[0.8, -0.6], [-0.6, -0.8]], [[-0.8, 0.6], [0.6, 0.8]])
     """
     if vectors.shape[1] == 0:
         return vectors
@@ -36,14 +29,7 @@ def canonical_gauge(vectors: Array) -> Array:
 
 
 def site_gauge(vectors: Array) -> Array:
-    """(N,) signs of the leading one of eigenvectors (N, k), the frame in which searches draw.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> site_gauge(np.array([[0.8, 0.6], [-0.6, 0.8]])).tolist()
-    [1.0, -1.0]
-    """
+    """(N,) signs of the leading one of eigenvectors (N, k), the frame in which searches draw."""
     return _signs(vectors[:, 0] + TIE / vectors.shape[0])  # 0 is known up to rounding
 
 

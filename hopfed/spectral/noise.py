@@ -28,6 +28,8 @@ from hopfed.errors import ArgumentError
 from hopfed.spectral.operators import FactorOperator
 from hopfed.theory import spikes, tracy_widom
 
+__all__ = ["ColumnNoise", "NoiseProfile", "Sample", "noise_variance"]
+
 REPEATS = 64  # simulated draws: 5% comes out as 5% +- 2% from one set of draws to another
 RARE = 0.03  # what rare values may do to the edge, against the width of the Tracy-Widom law
 ENTRIES = 20_000_000  # of a draw: beyond, nothing is simulated, and `uncertain` says so

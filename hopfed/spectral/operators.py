@@ -409,11 +409,11 @@ class DerivedOperator(HebbianOperator):
     made: ClassVar[str]  # what was done to the base
 
     @property
-    def home(self) -> Array:  # noqa: D102
+    def home(self) -> Array:
         return self.base.home
 
     @property
-    def trace(self) -> float:  # noqa: D102
+    def trace(self) -> float:
         raise ArgumentError("operator", "one whose diagonal is known", f"a {self.made} operator")
 
     def _added(self, other: Self) -> Self:
@@ -426,28 +426,20 @@ class DerivedOperator(HebbianOperator):
 
 @dataclass(frozen=True, eq=False)
 class ScaledOperator(DerivedOperator):
-    """``diag(s) (S - mass m m^T) diag(s)`` as products with `base`; s and m (N,) where it lives.
-
-    Examples
-    --------
-    >>> base = FactorOperator.from_examples(np.array([[1, -1]]))
-    >>> twice = ScaledOperator(2, 1.0, 1.0, base, np.array([1.0, 2.0]), np.zeros(2))
-    >>> twice.matmat(np.eye(2)).tolist()
-    [[1.0, -2.0], [-2.0, 4.0]]
-    """
+    """``diag(s) (S - mass m m^T) diag(s)`` as products with `base`; s and m (N,) where it lives."""
 
     made = "scaled"
     scale: Array = field(repr=False)
     mean: Array = field(repr=False)
 
-    def matmat(self, X: Array) -> Array:  # noqa: D102
+    def matmat(self, X: Array) -> Array:
         xp = namespace(X)
         s, m = (xp.astype(x, X.dtype)[:, None] for x in (self.scale, self.mean))
         inner = s * X
         return s * (self.base.matmat(inner) - m * (m.T @ inner))
 
     @property
-    def nbytes(self) -> int:  # noqa: D102
+    def nbytes(self) -> int:
         return self.base.nbytes + 4 * self.n_sites
 
 
@@ -455,13 +447,6 @@ def centred(operator: HebbianOperator, mean: np.ndarray) -> HebbianOperator:
     """``S - mass m m^T``: the second moment about the `mean` (N,) of the examples.
 
     Rows that are numbers must be the examples themselves.
-
-    Examples
-    --------
-    >>> x = np.array([[1.0, 1.0, -1.0], [1.0, 0.0, 1.0]])
-    >>> plain = FactorOperator(3, 2.0, 2.0, x, np.ones(2))
-    >>> centred(plain, x.mean(axis=0)).matmat(np.eye(3)).tolist()
-    [[0.0, 0.0, 0.0], [0.0, 0.25, -0.5], [0.0, -0.5, 1.0]]
     """
     m = like(mean, operator.home)
     if isinstance(operator, DenseOperator):
@@ -483,13 +468,6 @@ def scaled(operator: HebbianOperator, scale: np.ndarray) -> HebbianOperator:
     ----------
     operator : of any form.
     scale : (N,), at least 0.
-
-    Examples
-    --------
-    >>> x = np.array([[1.0, 1.0, -1.0], [1.0, 0.0, 1.0]])
-    >>> half = scaled(FactorOperator(3, 2.0, 2.0, x, np.ones(2)), np.array([1.0, 2.0, 0.5]))
-    >>> half.matmat(np.eye(3)).tolist()
-    [[1.0, 1.0, 0.0], [1.0, 2.0, -0.5], [0.0, -0.5, 0.25]]
     """
     s = like(scale, operator.home)
     if isinstance(operator, DenseOperator):

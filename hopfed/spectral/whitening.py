@@ -87,14 +87,6 @@ class Holdings:
     ----------
     rows : (L,) of each owner.
     seen, sums : (L, N) number of the entries of a column at each owner, and their sum.
-
-    Examples
-    --------
-    >>> x = np.array([[1, -1, 0], [1, 1, 0], [-1, 1, 0]])
-    >>> here, there = (FactorOperator.from_examples(rows) for rows in (x, x[:, ::-1]))
-    >>> found = Holdings.of([here, there])
-    >>> found.held.astype(int).tolist(), found.label.tolist(), Holdings.of([here, here]) is None
-    ([[1, 1, 0], [0, 1, 1]], [1, 2, 0], True)
     """
 
     rows: np.ndarray
@@ -251,13 +243,6 @@ class RowEnergies:
     Attributes
     ----------
     sums : (5,) number of rows, and sums of the first four powers.
-
-    Examples
-    --------
-    >>> even, uneven = np.ones(400), np.repeat([0.5, 1.5], 200)
-    >>> spread = [RowEnergies.of(e).spread(chance=0.01) for e in (even, uneven)]
-    >>> np.round(spread, 3).tolist()
-    [0.0, 0.49]
     """
 
     sums: np.ndarray
@@ -302,12 +287,6 @@ def row_energies(
     scale : (N,) of the columns, 0 where a column is left out.
     mean : (N,) of the zero-filled rows.
     vectors : (N, K) directions of signal in whitened coordinates.
-
-    Examples
-    --------
-    >>> op = FactorOperator.from_examples(np.array([[1, 1, -1], [1, -1, 1]]))
-    >>> row_energies(op, np.ones(3), np.zeros(3), np.eye(3)[:, :1]).sums.tolist()
-    [2.0, 2.0, 2.0, 2.0, 2.0]
     """
     if isinstance(operator, PooledOperator):
         parts = [row_energies(op, scale, mean, vectors) for op in operator.parts]
@@ -352,12 +331,6 @@ def diagonal_and_mean(operator: FactorOperator) -> tuple[np.ndarray, np.ndarray 
     """Return the diagonal of C and the mean row, (N,) both.
 
     The mean is None where the rows are no examples of -1, 0 and +1.
-
-    Examples
-    --------
-    >>> gaps = FactorOperator(2, 2.0, 2.0, np.array([[1.0, 0.0], [-1.0, 1.0]]), np.ones(2))
-    >>> [x.tolist() for x in diagonal_and_mean(gaps)]
-    [[1.0, 0.5], [0.0, 0.5]]
     """
     rows: Array = operator.rows
     if isinstance(rows, Reread):
@@ -401,14 +374,6 @@ def ahead(
     spectrum : with at least `count` vectors.
     count : of eigenpairs that are signal, at least 1.
     left : the rule of a round: what a spectrum at given variances leaves of the columns.
-
-    Examples
-    --------
-    >>> shape = np.zeros(1), 2, 9.0, True, "dense", 1, "converged"
-    >>> found = Spectrum(np.array([4.0]), np.array([[0.8], [0.6]]), *shape)
-    >>> half = ahead(np.ones(2), found, 1, lambda w, s: (1 + w) / 2)  # whatever the spectrum is
-    >>> half.tolist()
-    [1.0, 1.0]
     """
     U, values = to_host(spectrum.vectors)[:, :count], spectrum.values
     lifted = U * np.sqrt(values[:count]) * np.sqrt(v)[:, None]
@@ -485,16 +450,6 @@ class Whitened:
     rounds : spectra that were computed.
     products : times that the operator was applied to a block, over all rounds.
     status : "converged", or what is wrong and what to do.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> rates = rng.random((2, 60))  # two classes, every column with a rate of its own in each
-    >>> x = np.where(rng.random((500, 60)) < rates[np.arange(500) % 2], 1, -1)
-    >>> from hopfed.spectral.rank import TracyWidom
-    >>> found = whitened(FactorOperator.from_examples(x), TracyWidom())
-    >>> found.rank.n_detected, found.variances.shape, found.spectrum.vectors.shape, found.status
-    (2, (60,), (60, 2), 'converged')
     """
 
     variances: np.ndarray = field(repr=False)
@@ -545,16 +500,6 @@ def whitened(
     ------
     ArgumentError : a sketch of rows with gaps without its `diagonal`, arrays of another length,
         no column that varies.
-
-    Examples
-    --------
-    >>> from hopfed.spectral.rank import TracyWidom
-    >>> rng = np.random.default_rng(1)
-    >>> x = np.where(rng.random((400, 50)) < rng.random(50), 1.0, -1.0)  # one class
-    >>> x[rng.random((400, 50)) < 0.3] = 0
-    >>> gaps = FactorOperator(50, 400.0, 400.0, x, np.ones(400))
-    >>> whitened(gaps, TracyWidom()).rank.n_detected
-    1
     """
     d, mean, own = _moments(operator, diagonal, mean)
     raw = _prepared(operator)

@@ -14,7 +14,7 @@ from hopfed.archetypes.graded.fitting.mixture import class_sums
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, unpack
-from hopfed.recovery import sampled
+from hopfed.recovery import graded
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
 from hopfed.tables import partitions
@@ -34,7 +34,7 @@ def rows_stay(monkeypatch):
         raise AssertionError("a block of rows travels")
 
     monkeypatch.setattr(Partitioned, "parts", refuse)
-    monkeypatch.setattr(sampled, "SEARCHED", 30_000)
+    monkeypatch.setattr(graded, "SEARCHED", 30_000)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 import hopfed
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, pack, pack_masked, unpack
-from hopfed.recovery import sampled
+from hopfed.recovery import graded
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.reading import read_tables
@@ -26,7 +26,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
     monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
     monkeypatch.setattr("hopfed.tables.arrays.LARGE", 20_000)
-    monkeypatch.setattr(sampled, "SEARCHED", 60_000)
+    monkeypatch.setattr(graded, "SEARCHED", 60_000)
 
 
 def rows(kind, m=2_400, n=60, seed=0):
@@ -131,7 +131,7 @@ def test_few_observed_entries_of_a_larger_table_are_searched_whole(tmp_path):
     x = rows("gaps")
     x[np.random.default_rng(5).random(x.shape) < 0.6] = np.nan
     path = write(tmp_path, x, ".npy")
-    assert x.size > sampled.SEARCHED > np.isfinite(x).sum()
+    assert x.size > graded.SEARCHED > np.isfinite(x).sum()
     held, again = hopfed.read_table(path), hopfed.read_table(path, memory=MEMORY)
     assert isinstance(again.rows, Reread)
     check_alike(run_recovery(held), run_recovery(again))
@@ -158,7 +158,7 @@ def test_more_columns_than_the_first_reading_adds_up(tmp_path, monkeypatch):
 
 
 def test_products_alone_give_the_spectrum_of_very_many_columns(tmp_path, monkeypatch):
-    for name in ("recovery.one_round", "spectral.eigenpairs", "spectral.whitening"):
+    for name in ("recovery.moments", "spectral.eigenpairs", "spectral.whitening"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", 30)
     monkeypatch.setattr("hopfed.spectral.reread_rows.SQUARE", 30)
     path = write(tmp_path, rows("symmetric"), ".npy")
@@ -168,7 +168,7 @@ def test_products_alone_give_the_spectrum_of_very_many_columns(tmp_path, monkeyp
 
 
 def test_fewer_rows_than_very_many_columns(tmp_path, monkeypatch):
-    for name in ("recovery.one_round", "spectral.eigenpairs"):
+    for name in ("recovery.moments", "spectral.eigenpairs"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", 100)
     path = write(tmp_path, rows("symmetric", m=90, n=150), ".npy")
     held, again = hopfed.read_table(path), hopfed.read_table(path, memory=64)

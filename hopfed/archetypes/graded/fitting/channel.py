@@ -101,15 +101,6 @@ def spread_about(sums: ClassSums, quality: np.ndarray, more: np.ndarray | float 
     sums : over K classes.
     quality : of all columns, or of each.
     more : (K, N) by which the variance of each mean is above that of rows that are sure.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> true = 0.6 + 0.1 * rng.standard_normal((3, 200))
-    >>> signed = 2 * rng.binomial(1000, (1 + true) / 2) - 1000.0
-    >>> held = ClassSums(np.full((1, 3), 1000.0), signed, np.full((3, 200), 1000.0))
-    >>> round(spread_about(held, np.array(0.6)), 2)
-    0.1
     """
     n = np.maximum(sums.seen, 1.0)
     means = np.abs(sums.signed) / n
@@ -131,11 +122,6 @@ def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
     ----------
     quality : of all columns, or of each.
     entries : that were observed, of all columns or of each; 0 counts as 1.
-
-    Examples
-    --------
-    >>> quality_errors(np.array([0.6, 0.6]), np.array([10_000, 1])).round(4)
-    array([0.0099, 0.8   ])
     """
     place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
     step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]

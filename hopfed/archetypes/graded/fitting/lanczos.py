@@ -25,13 +25,6 @@ def leading(
     Returns
     -------
     values (B, wanted), descending, and unit vectors (B, wanted, N).
-
-    Examples
-    --------
-    >>> A = np.stack([np.diag([3.0, 1.0, 0.5]), np.diag([0.0, 1.0, 4.0])])
-    >>> values, vectors = leading(lambda x: np.einsum("bij,bj->bi", A, x), np.ones((2, 3)), 3)
-    >>> values.ravel().round(6), np.abs(vectors[:, 0]).round(6).argmax(axis=1)
-    (array([3., 4.]), array([0, 2]))
     """
     N = start.shape[1]
     basis = images = np.zeros((len(start), 0, N))

@@ -53,10 +53,15 @@ from scipy.special import gammaln, xlogy
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, namespace
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, Question, Variables, total
+from hopfed.archetypes.graded.owners.asking import (
+    Owner,
+    Owners,
+    Variables,
+    by_blocks,
+    total,
+)
 from hopfed.federation.messages import Message
 from hopfed.kernels.mixtures import beta_gains, log_ratios, spent
-from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside, seen_transposed_times, transposed_times
 
 ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
@@ -72,17 +77,6 @@ class Unsure:
     told : (K,) eigenvalues of S: the rows that tell along the directions of class space.
     observed : (N,) part of the entries of each column that is observed.
     weights : (N,) of the columns: one, and less for the levels of a variable.
-
-    Examples
-    --------
-    >>> column = np.ones(1)
-    >>> sure = Unsure.of(np.array([3.0, 5.0]), np.diag([3.0, 5.0]), column, column)
-    >>> sure.evidence(2.0)
-    0.0
-    >>> rows = np.array([[0.5, 0.5]] * 8)  # of either class alike: both means are their sum
-    >>> coins = Unsure.of(rows.sum(axis=0), rows.T @ rows, column, column)
-    >>> float(np.exp(2 * coins.evidence(2.0)).round(9)) == (2 + 4) ** 2 / (2 * (2 + 4))
-    True
     """
 
     counts: np.ndarray
@@ -131,14 +125,6 @@ def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) 
     counts, pairs : (K,) rows of each class, and S (K, K).
     observed : (N,) part of the entries of each column that is observed.
     c : rows that the prior weighs, above 0.
-
-    Examples
-    --------
-    >>> loss(np.array([3.0, 5.0]), np.diag([3.0, 5.0]), np.ones(1), 2.0).tolist()
-    [[1.0], [1.0]]
-    >>> rows = np.array([[0.5, 0.5]] * 8)  # of either class alike
-    >>> loss(rows.sum(axis=0), rows.T @ rows, np.ones(1), 2.0).round(3).tolist()
-    [[2.0], [2.0]]
     """
     told, directions = np.linalg.eigh(pairs)
     told = np.maximum(told, 0.0)
@@ -157,13 +143,6 @@ def sums_over(rows: Bits | Array, weights: Array) -> tuple[Array, Array]:
     ----------
     rows : (M, N), with gaps or without.
     weights : in single precision, between 0 and 1.
-
-    Examples
-    --------
-    >>> rows = kernels.pack_masked(np.array([[1, 0], [-1, 1], [-1, -1]]))
-    >>> signed, seen = sums_over(rows, np.array([[1, 0], [0, 1], [0, 0.5]], np.float32))
-    >>> signed.tolist(), seen.tolist()
-    ([[1.0, 0.0], [-1.5, 0.5]], [[1.0, 0.0], [1.5, 1.5]])
     """
     M, K = weights.shape
     here = isinstance(rows, Bits) and isinstance(array_beside(rows), np.ndarray)
@@ -271,6 +250,7 @@ def column_sums(owner: Owner, _: Message) -> Message:
     return {"sums": xp.astype(sums, xp.int32), "seen": xp.astype(seen, xp.int32)}
 
 
+@by_blocks
 def class_sums(owner: Owner, told: Message) -> Message:
     """Sums of an owner's rows over classes: one step of EM asks for nothing else.
 
@@ -278,52 +258,17 @@ def class_sums(owner: Owner, told: Message) -> Message:
     ----------
     told : `means` (K, N) and the owner's own `shares` (K,).
     """
-    if isinstance(owner.rows, Reread):
-        return added(owner, owner.rows, class_sums, told)
     owner.learn(told["means"], told["shares"])
     likelihood = owner.added(owner.log_densities)
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
 
 
+@by_blocks
 def sums_and_pairs(owner: Owner, told: Message) -> Message:
     """The same, and how often rows may be of one class as well as of another."""
-    if isinstance(owner.rows, Reread):
-        return added(owner, owner.rows, sums_and_pairs, told)
     sums, weights = class_sums(owner, told), owner.weights
     once = weights if owner.counts is None else owner.posterior
     return {**sums, "pairs": once.T @ weights}
-
-
-def added(owner: Owner, rows: Reread, question: Question, told: Message) -> Message:
-    """Add up what each block of rows that are not held answers to a question.
-
-    Parameters
-    ----------
-    rows : those of the owner.
-    question : whose answers are sums over rows.
-    told : what the owner is told with it.
-    """
-    index, variables = owner.index, owner.variables
-
-    found = rows.total(lambda part: _Added.of(question(Owner(part, index, variables), told)))
-    return {name: found.sums[name].astype(kind) for name, kind in found.kinds.items()}
-
-
-@dataclass(frozen=True)
-class _Added:
-    """Answers added up in double precision, and the types in which they travel."""
-
-    sums: dict[str, np.ndarray]
-    kinds: dict[str, np.dtype]
-
-    @classmethod
-    def of(cls, answer: Message) -> _Added:
-        arrays = {name: np.asarray(array) for name, array in answer.items()}
-        double = {name: array.astype(np.float64) for name, array in arrays.items()}
-        return cls(double, {name: array.dtype for name, array in arrays.items()})
-
-    def __add__(self, other: _Added) -> _Added:
-        return _Added({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
@@ -539,13 +484,7 @@ def _gain(
 
 
 def bounded(sizes: np.ndarray, most: float) -> np.ndarray:
-    """What a row of each owner counts so that no owner is more than `most` of the whole.
-
-    Examples
-    --------
-    >>> bounded(np.array([100, 100, 800]), 0.5).tolist()
-    [1.0, 1.0, 0.25]
-    """
+    """What a row of each owner counts so that no owner is more than `most` of the whole."""
     weights = np.ones(len(sizes))
     if most >= 1 or most * len(sizes) <= 1:
         return weights if most >= 1 else sizes.min() / sizes

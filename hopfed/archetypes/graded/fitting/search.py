@@ -149,11 +149,6 @@ def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
     ----------
     size : number of classes.
     pair : the two.
-
-    Examples
-    --------
-    >>> joining(4, (0, 2)).tolist()
-    [0, 1, 0, 2]
     """
     into = np.arange(size)
     into[max(pair)] = min(pair)
@@ -281,13 +276,7 @@ def _is_better(trial: Fit, fit: Fit, search: Search) -> bool:
 
 
 def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:
-    """Which classes to split together, in the order in which that is tried.
-
-    Parameters
-    ----------
-    room : classes that may be split at once.
-    alone : classes that are tried one by one.
-    """
+    """Which classes to split together, in the order in which that is tried."""
     order = np.argsort(-parts.gains)
     sure = order[parts.gains[order] > 0][:room]
     return [sure] * (len(sure) > 1) + [order[i : i + 1] for i in range(min(alone, len(order)))]
@@ -502,17 +491,7 @@ def resting(owners: Owners, fit: Fit) -> np.ndarray:
 
 
 def agreement(owner: Owner, _: Message) -> Message:
-    """Sums (K,) of the cubes of how much rows agree with their class, and of their squares.
-
-    Examples
-    --------
-    >>> rows = np.ones((4, 3), np.float32)
-    >>> rows[3] = [1, -1, -1]
-    >>> owner = Owners.of([rows], 0).members[0]
-    >>> owner.learn(np.tanh(np.ones((1, 3))), np.ones(1))
-    >>> {name: a.tolist() for name, a in agreement(owner, {}).items()}
-    {'once': [81.0], 'twice': [2187.0]}
-    """
+    """Sums (K,) of the cubes of how much rows agree with their class, and of their squares."""
     R = owner.weights
     A = owner.times(like(np.arctanh(owner.means).T.astype(np.float32), R))
     A = A.clip(0.0, None) ** 3  # a row against its class makes it no other

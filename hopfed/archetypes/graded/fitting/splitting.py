@@ -104,12 +104,7 @@ def one_more(owners: Owners, fit: Fit) -> ClassSums:
 
 
 def _well_explained(owners: Owners, fit: Fit, above: float) -> Halves:
-    """Every class in the rows that are likely in it, by this many standard deviations, and others.
-
-    Parameters
-    ----------
-    above : standard deviations from the likelihood that rows of the class should have.
-    """
+    """Every class in the rows that are likely in it, by this many standard deviations, and others."""
     remind(owners, fit)
     told = {"above": np.array(above, np.float32)}
     return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, told)))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
@@ -54,14 +54,6 @@ class Variables:
     Attributes
     ----------
     label : (N,) number of the variable of each column; -1 for a column of its own.
-
-    Examples
-    --------
-    >>> variables = Variables.of([(1, 2, 3)], 5)
-    >>> variables.label.tolist(), variables.part.round(2).tolist()
-    ([-1, 0, 0, 0, -1], [0.0, 0.33, 0.33, 0.33, 0.0])
-    >>> variables.normalised(np.array([[0.5, 0.2, 0.2, 0.4, 0.5]])).tolist()
-    [[0.5, 0.25, 0.25, 0.5, 0.5]]
     """
 
     label: np.ndarray
@@ -133,14 +125,6 @@ class Numbers:
     ----------
     rows : (M, N), or (M, 2 N) where entries are missing: with what is seen, 0 and 1, beside it.
     n : N.
-
-    Examples
-    --------
-    >>> rows = Numbers.of(kernels.pack_masked(np.array([[1, 0], [-1, 1]])))
-    >>> rows.times(np.ones((2, 1), np.float32)).tolist(), rows.gaps
-    ([[1.0], [0.0]], True)
-    >>> rows.seen_times(np.ones((2, 1), np.float32)).tolist()
-    [[1.0], [2.0]]
     """
 
     rows: np.ndarray = field(repr=False)
@@ -364,11 +348,6 @@ def log_joint(
     precision : in which the products with rows are made.
     variables : columns that are the levels of one; of these the level that a row has counts, and
         no other.
-
-    Examples
-    --------
-    >>> log_joint(np.array([[1, 0]], np.float32), np.array([[0.5, 0.5]]), [1.0]).round(4)
-    array([[-0.2877]])
     """
     home = array_beside(rows)
     odds, even = (like(x.T.astype(precision), home) for x in log_odds(means, variables))
@@ -387,12 +366,6 @@ def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
     Parameters
     ----------
     rows, means : as in `log_joint`.
-
-    Examples
-    --------
-    >>> rows = np.array([[1, 1], [-1, 0]], np.float32)
-    >>> standardised(rows, np.array([[0.6, 0.6]])).round(3).tolist()
-    [[0.7070000171661377], [-2.0]]
     """
     home, odds = array_beside(rows), np.arctanh(means)
     A, centre, variance = (
@@ -404,6 +377,40 @@ def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
 
 
 Question = Callable[[Owner, Message], Message]
+
+
+def by_blocks(question: Question) -> Question:
+    """Let a question whose answers are sums over rows be asked of rows that are not held.
+
+    Each block of them answers, and the answers are added up in double precision.
+    """
+
+    @wraps(question)
+    def asked(owner: Owner, told: Message) -> Message:
+        if not isinstance(owner.rows, Reread):
+            return question(owner, told)
+        index, variables = owner.index, owner.variables
+        found = owner.rows.total(lambda part: _Sums.of(asked(Owner(part, index, variables), told)))
+        return {name: found.sums[name].astype(kind) for name, kind in found.kinds.items()}
+
+    return asked
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Answers added up in double precision, and the types in which they travel."""
+
+    sums: dict[str, np.ndarray]
+    kinds: dict[str, np.dtype]
+
+    @classmethod
+    def of(cls, answer: Message) -> _Sums:
+        arrays = {name: np.asarray(array) for name, array in answer.items()}
+        double = {name: array.astype(np.float64) for name, array in arrays.items()}
+        return cls(double, {name: array.dtype for name, array in arrays.items()})
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
 
 
 @dataclass
@@ -418,13 +425,6 @@ class Owners:
     exchanges : times the server asked.
     heard : the classes that the owners were last asked about.
     columns : numbers of the columns, where they are some of a wider table.
-
-    Examples
-    --------
-    >>> owners = Owners.of([np.array([[1, -1], [1, 0]]), np.array([[1, 1]])], seed=0)
-    >>> from hopfed.archetypes.graded.fitting.mixture import column_sums
-    >>> [a["seen"].tolist() for a in owners.ask(column_sums, {})], owners.exchanges
-    ([[2, 1], [1, 1]], 1)
     """
 
     members: list[Owner]
@@ -505,8 +505,8 @@ def ask_together(
         for i, owner in enumerate(world.members):
             message = {**told, **{name: array[i] for name, array in mine.items()}}
             answer = {name: np.asarray(to_host(a)) for name, a in question(owner, message).items()}
-            worlds[0].traffic.received(i, message)
-            worlds[0].traffic.sent(i, answer)
+            worlds[0].traffic.received(owner.index, message)
+            worlds[0].traffic.sent(owner.index, answer)
             answers[-1].append(answer)
     worlds[0].exchanges += 1
     return answers

@@ -100,11 +100,6 @@ def gain_of_chance(others: int) -> float:
     Parameters
     ----------
     others : number of the other classes.
-
-    Examples
-    --------
-    >>> [round(gain_of_chance(k), 1) for k in (1, 3, 8)]
-    [8.3, 12.1, 18.3]
     """
     weights = binom.pmf(np.arange(others + 1), others, 0.5)[1:]
     numbers = np.arange(1, others + 1)
@@ -124,14 +119,7 @@ def _parts(
 
 
 def weak_rows_in_words(qualities: np.ndarray) -> str:
-    """Sentence about classes in which weak rows of others are put together, of these qualities.
-
-    Examples
-    --------
-    >>> print(weak_rows_in_words(np.array([np.nan, 0.14, np.nan, np.nan])))
-    The means of 1 of 4 classes are those of several others added up and weaker, 0.14 in all: rows \
-of several kinds, of lower quality, are put together there.
-    """
+    """Sentence about classes in which weak rows of others are put together, of these qualities."""
     weak = np.sort(qualities[~np.isnan(qualities)])
     strength = f"{weak[0]:.2f}" if len(weak) == 1 else f"{weak[0]:.2f} to {weak[-1]:.2f}"
     return (
@@ -142,15 +130,7 @@ of several kinds, of lower quality, are put together there.
 
 
 def in_words(qualities: np.ndarray) -> str:
-    """Sentences about classes of these qualities; none where all are of their own.
-
-    Examples
-    --------
-    >>> in_words(np.array([np.nan, 0.5, np.nan])).endswith("in rows of lower quality.")
-    True
-    >>> in_words(np.array([np.nan, 0.0]))
-    ' One of these classes has means of 0 throughout: rows that answer like coins.'
-    """
+    """Sentences about classes of these qualities; none where all are of their own."""
     coins, weaker = qualities == 0, np.sort(qualities[qualities > 0])[::-1]
     said = ""
     if len(weaker) == 1:
@@ -221,13 +201,7 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
 
 
 def worth(columns: np.ndarray, variables: Variables | None) -> float:
-    """Binary columns that these are worth: a variable of L levels log2(L); two variables nothing.
-
-    Examples
-    --------
-    >>> worth(np.arange(5), None), worth(np.arange(8), Variables.of([(0, 1, 2, 3)], 8))
-    (5.0, 6.0)
-    """
+    """Binary columns that these are worth: a variable of L levels log2(L); two variables nothing."""
     if variables is None:
         return float(len(columns))
     parts = variables.part[columns]
@@ -244,10 +218,5 @@ def needed(classes: int) -> int:
 
     Source: E. S. Allman, C. Matias, J. A. Rhodes, Ann. Statist. 37 (2009) 3099: classes are
     determined by ``2 ceil(log2 K) + 1`` columns and more.
-
-    Examples
-    --------
-    >>> [needed(K) for K in (1, 2, 3, 4, 5)]
-    [1, 3, 5, 5, 7]
     """
     return 2 * int(np.ceil(np.log2(classes))) + 1

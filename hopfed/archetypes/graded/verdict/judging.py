@@ -224,13 +224,7 @@ def _whole(fit: Fit) -> float:
 
 
 def dependent_columns(vectors: np.ndarray) -> np.ndarray:
-    """Columns that carry residual eigenvectors (k, N), strongest first.
-
-    Examples
-    --------
-    >>> dependent_columns(np.array([[0.1, 0.7, 0.0, -0.7], [0.99, 0.0, 0.1, 0.0]])).tolist()
-    [0, 1, 3]
-    """
+    """Columns that carry residual eigenvectors (k, N), strongest first."""
     if len(vectors) == 0:
         return np.zeros(0, dtype=int)
     squares = vectors**2

@@ -217,12 +217,6 @@ def as_little(ratio: float, columns: int, owners: Owners) -> bool:
     ratio : of the largest eigenvalue of the residuals to the edge of noise.
     columns : number of those that depend on each other; 0 where the eigenvalue is that of noise.
     owners : of the rows.
-
-    Examples
-    --------
-    >>> rows = Owners.of([np.ones((100, 50))], seed=0)
-    >>> as_little(1.05, 40, rows), as_little(1.05, 2, rows), as_little(1.5, 40, rows)
-    (True, False, False)
     """
     root = np.sqrt(owners.n_columns / owners.sizes.sum())
     # An outlier of UNSEEN times the threshold, over the edge.

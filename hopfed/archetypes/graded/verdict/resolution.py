@@ -72,15 +72,6 @@ def expected_overlaps(
     shares : (K,) of the rows.
     channel : "symmetric", "by column" or "graded".
     observed : (N,) part of the entries of each column that is observed; all where not given.
-
-    Examples
-    --------
-    >>> sure, error = np.array([[0.8, -0.8]]), np.zeros((1, 2))
-    >>> expected_overlaps(sure, error, np.ones(1), "symmetric").tolist()
-    [1.0]
-    >>> means, errors = np.tile([[0.4, -0.4], [-0.4, 0.4]], 200), np.full((2, 400), 0.3)
-    >>> expected_overlaps(means, errors, np.full(2, 0.5), "graded").round(3).tolist()
-    [0.881, 0.881]
     """
     signal, noise = _profile(means, errors, shares)
     more = 1 + hidden(means, shares, observed)
@@ -97,12 +88,6 @@ def hidden(means: np.ndarray, shares: np.ndarray, observed: np.ndarray | float =
     Parameters
     ----------
     means, shares, observed : as in `expected_overlaps`.
-
-    Examples
-    --------
-    >>> means = 0.5 * np.array([[1, 1, 1, 1], [-1, -1, -1, -1]])
-    >>> hidden(means, np.full(2, 0.5)).tolist()  # t^2 = 4 * 0.25 / 0.75
-    [1.5, 1.5]
     """
     if len(means) == 1:  # all rows, which differ from nothing
         return np.zeros(1)
@@ -130,15 +115,6 @@ def unresolved(
     Returns
     -------
     A sentence, or None where all are near.
-
-    Examples
-    --------
-    >>> means, errors = np.tile([[0.4, -0.4], [-0.4, 0.4]], 200), np.full((2, 400), 0.3)
-    >>> unresolved(means, errors / 30, np.full(2, 0.5), "graded", 90_000)
-    >>> print(unresolved(means, errors, np.full(2, 0.5), "graded", 100))
-    2 classes were found, but too few rows describe 2 of them: an overlap of 0.88 with the true \
-ones is expected of the least sure, and 0.92 is needed to be sure of 0.9. About 160 rows like \
-these would resolve all.
     """
     N = means.shape[1]
     overlaps = expected_overlaps(means, errors, shares, channel, observed)
@@ -166,11 +142,6 @@ def profile_level(N: int) -> float:
     """Expected cosine from which a profile of N columns is sure to have `RESOLVED`, or nearly so.
 
     The squared errors of N columns add up to their expectation within a part ``sqrt(2 / N)``.
-
-    Examples
-    --------
-    >>> round(profile_level(50), 3)
-    0.927
     """
     return RESOLVED + OPTIMISM + RESOLVED * (1 - RESOLVED**2) / 2 * float(np.sqrt(2 / N))
 

@@ -101,13 +101,7 @@ def most_gained(worlds: Sequence[Owners], offer: Offer, shared: Sequence[Message
 
 
 def beginning(points: int) -> np.ndarray:
-    """Parts of the rows in the classes and at each point from which the search begins.
-
-    Examples
-    --------
-    >>> beginning(2).tolist(), beginning(0).tolist()
-    ([0.9, 0.05, 0.05], [1.0])
-    """
+    """Parts of the rows in the classes and at each point from which the search begins."""
     if points == 0:
         return np.ones(1)
     return np.concatenate([[1 - BEGIN], np.full(points, BEGIN / points)])
@@ -137,13 +131,6 @@ def lower_root(bends: np.ndarray) -> np.ndarray:
 
     Points that a row likes e^60 times as much as its class have products so large that those of
     others are lost to rounding. Then each point is measured in units of its own.
-
-    Examples
-    --------
-    >>> far = np.array([[1.0, 1e30, 1e30], [1e30, 1e60, 1e60], [1e30, 1e60, 1e60]])
-    >>> root = lower_root(far + 1e-3 * np.eye(3))
-    >>> bool(np.allclose(root @ root.T, far, rtol=1e-6, atol=0.01))
-    True
     """
     try:
         return np.linalg.cholesky(bends)
@@ -165,16 +152,6 @@ class Climb:
     ----------
     rows : of the table.
     asked : parts about which to ask next.
-
-    Examples
-    --------
-    >>> owner = Owner(np.ones((4, 1)))
-    >>> owner.ratios = np.array([[4.0], [0.5], [0.5], [0.5]])  # one of four rows likes the point
-    >>> climb = Climb(4.0, beginning(1))
-    >>> for _ in range(6):
-    ...     going = climb.hear([mixture_sums(owner, {"parts": climb.asked})])
-    >>> round(climb.gained, 2), going  # log(1.75) + 3 log(.875)
-    (0.16, False)
     """
 
     rows: float
