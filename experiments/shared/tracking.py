@@ -79,7 +79,7 @@ def shares_of(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
     --------
     >>> from hopfed.spectral.operators import DenseOperator
     >>> x = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> shares_of(DenseOperator.from_examples(x[[0, 0, 0, 1]]).normalized(), x).round(6).tolist()
+    >>> shares_of(DenseOperator.from_examples(x[[0, 0, 0, 1]]) * 0.25, x).round(6).tolist()
     [3.0, 1.0]
     """
     if not len(patterns):

@@ -214,11 +214,6 @@ class Filling:
 def filled(found: Archetypes, source: Any) -> Filled:
     """Read a table, and fill its gaps.
 
-    Parameters
-    ----------
-    found : the archetypes.
-    source : as of `hopfed.read_table`.
-
     Raises
     ------
     DataError : there are no archetypes, or it is not such a table as they come from.
@@ -270,12 +265,7 @@ def _right(values: np.ndarray, probability: np.ndarray) -> float:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Join pieces of a column to one array of Arrow, of texts where they differ in type.
-
-    Parameters
-    ----------
-    parts : arrays of Arrow.
-    """
+    """Join pieces of a column to one array of Arrow, of texts where they differ in type."""
     import pyarrow as pa
 
     if len({part.type for part in parts}) > 1:
@@ -294,13 +284,7 @@ def _patched(cells: Any, gap: np.ndarray, fill: np.ndarray) -> Any:
 
 
 def of_kind(array: Any, kind: Any) -> Any:
-    """Return an array in a type of Arrow: its own, or text.
-
-    Parameters
-    ----------
-    array : of Arrow.
-    kind : the type.
-    """
+    """Return an array in a type of Arrow: its own, or text."""
     import pyarrow as pa
 
     if array.type == kind:

@@ -13,7 +13,7 @@ from hopfed._lib.arrays import blas_threads
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
-from hopfed.archetypes.published import ica_candidates, published_patterns
+from hopfed.archetypes.published import published_patterns
 from hopfed.archetypes.selection import (
     ExposureFit,
     debiased_weights,
@@ -28,7 +28,7 @@ from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
 
-METHODS = ("auto", "joint", "layered", "ica", "paper")
+METHODS = ("auto", "joint", "layered", "paper")
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ def factorize(
     ----------
     spectrum, rank : leading eigenpairs of C and how many of them are signal.
     groups : group projections; without them joint diagonalisation has nothing to work on.
-    method : "joint", "layered" (one operator, search alone), two baselines, "ica" (eigenvectors
-        with FastICA) and "paper" (`hopfed.archetypes.published`, all that it accepts), or "auto":
-        joint first, layered for what is left, the exposure fit decides.
+    method : "joint", "layered" (one operator, search alone), the baseline "paper"
+        (`hopfed.archetypes.published`, all that it accepts), or "auto": joint first, layered for
+        what is left, the exposure fit decides.
     known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
         are or as it shows them, whichever is surer (`hopfed.archetypes.selection.match_known`).
     sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
@@ -153,8 +153,6 @@ def _search(
     joint, search = joint or JointDiagonalization(), search or Search()
     if len(kept) < space.dim or space.dim == 0:
         new = np.zeros((0, space.n_sites), dtype=np.int8)
-        if method == "ica":
-            new = ica_candidates(space, seed)
         if method in ("auto", "joint") and groups is not None:
             new = joint_candidates(space, groups.sums, groups.counts, rank.variance, joint, seed)
         kept, fit = select(space, merge(space, kept, new) if len(kept) else new)

@@ -70,7 +70,6 @@ def group_labels(
 
     Parameters
     ----------
-    n_rows : M.
     start, stop : of which examples the groups are asked for: all, when left out. Each `DEALT` are
         dealt by themselves, so that whoever has some of the rows need not deal all.
     """
@@ -97,7 +96,6 @@ def group_projections(
     ----------
     rows : the client's examples, (M, N).
     vectors : V, (N, K), where the rows are.
-    precision : in which they are multiplied.
 
     Returns
     -------
@@ -135,7 +133,6 @@ def joint_candidates(
     Parameters
     ----------
     sums, counts : (G, K, K) and (G,), as from `group_projections`, over all clients' groups.
-    variance : bulk variance s2.
     """
     found = np.zeros((0, space.n_sites), dtype=np.int8)
     if space.dim == 0 or (counts > 0).sum() < 2:

@@ -18,10 +18,6 @@ def load(path: str | Path) -> Archetypes | AssociativeMemory:
 
     `hopfed recover`, `serve` and `join` write archetypes, `hopfed store` a memory.
 
-    Parameters
-    ----------
-    path : of the file.
-
     Raises
     ------
     RunFileError : there is no such file, it is damaged, or it holds something else: what, and how

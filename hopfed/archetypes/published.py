@@ -6,23 +6,15 @@ the place of the true number of archetypes, because otherwise none exceeds tau o
 
 Source: arXiv:2603.19902, Algorithms 1 and 2; theory/NOTES.md, "Factorisation of the Hopfield
 paper".
-
-The baseline a user would otherwise reach for: leading eigenvectors and FastICA.
-
-Source: theory/NOTES.md, "Independent components".
 """
 
 from __future__ import annotations
-
-import warnings
 
 import numpy as np
 
 from hopfed._lib.arrays import to_host
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.archetypes.selection import accepted, merge
-from hopfed.archetypes.subspace import Subspace
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
@@ -57,7 +49,6 @@ def published_patterns(
     Parameters
     ----------
     spectrum, rank : leading eigenpairs of C, and how many count.
-    seed : of mixtures and noise.
     mixtures : (B, N) of +-1, given mixtures (13) in the place of signs of random combinations of
         eigenvectors (21).
     """
@@ -94,33 +85,3 @@ def _accepted(states: np.ndarray, V: np.ndarray) -> np.ndarray:
         if not kept or np.abs(x[kept] @ x[i]).max() / x.shape[1] < OVERLAP:
             kept.append(int(i))
     return states[kept].astype(np.int8)
-
-
-FLAT = 1e-9  # part of the unit length of a direction below which it is the same at all sites
-
-
-def ica_candidates(space: Subspace, seed: int) -> np.ndarray:
-    """Candidates (C, N) int8: signs of the independent components of the eigenvectors' rows.
-
-    The rows of V (N, K) are mixtures of K binary sources. Exact for few archetypes per site;
-    collapses by K/N about 0.1. Passes the same acceptance as every other candidate.
-    """
-    from sklearn.decomposition import FastICA
-    from sklearn.exceptions import ConvergenceWarning
-
-    none, space = np.zeros((0, space.n_sites), dtype=np.int8), space.on_host()
-    centred = space.vectors - space.vectors.mean(axis=0)
-    # Whitened here: all singular values are nearly one, so that the basis of FastICA's own
-    # decomposition, and with it what is found, would hang on the last bits.
-    spread, E = np.linalg.eigh(centred.T @ centred)
-    if space.dim == 0 or spread[0] < FLAT:  # it divides by the smallest
-        return none
-    whitened = np.sqrt(space.n_sites) * centred @ (E / np.sqrt(spread)) @ E.T
-    model = FastICA(
-        fun="cube", whiten=False, max_iter=400, random_state=derive(seed, "ica") % 2**32
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # acceptance judges the outcome
-        sources = model.fit_transform(whitened)
-    states = space.polish(np.where(sources.T >= 0, 1, -1))
-    return merge(space, none, states[accepted(space, states)])

@@ -25,7 +25,6 @@ def rows_of(found: Archetypes, X: Any) -> Bits:
 
     Parameters
     ----------
-    found : the archetypes.
     X : (M, N) array of +-1, 0/1 or booleans, M at least 1, or packed; NaN, None and masked entries
         are missing, and 0 is where -1 occurs. Where the archetypes come from a table also a
         `hopfed.tables.table.Table`, a frame, a path, lists: coded as that table was, with columns
@@ -53,7 +52,6 @@ def table_of(found: Archetypes, source: Any) -> Table:
     Parameters
     ----------
     found : the archetypes; those of an array without names take tables of as many columns.
-    source : as of `hopfed.read_table`.
 
     Raises
     ------
@@ -68,12 +66,6 @@ def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
     """Return archetypes that know no coding with that of a table, their columns in its order.
 
     Columns are found by name where both have names, by place otherwise.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    table : rows that they are asked about.
-    name : what to call it in an error.
 
     Raises
     ------
@@ -91,9 +83,7 @@ def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Arch
 
     Parameters
     ----------
-    found : the archetypes.
     order : number of each column of the table among theirs.
-    table : whose names and coding they have then.
     """
 
     def ordered(array: np.ndarray | None) -> np.ndarray | None:
@@ -120,10 +110,6 @@ def unknown_columns(found: Archetypes) -> np.ndarray:
 
     Nothing is known of such a column: every class has the mean 0 there, as surely as any other, and
     its coding is that of a column that holds no word. Where no coding is known, none is called so.
-
-    Parameters
-    ----------
-    found : the archetypes.
     """
     means, errors, coding = found.graded_means, found.own_errors, found.coding
     if means is None or errors is None or coding is None or not len(means):

@@ -15,8 +15,8 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.selection import ExposureFit
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import RankEstimate
-from hopfed.theory import marchenko_pastur, tracy_widom
+from hopfed.spectral.rank import RankEstimate, white_edge
+from hopfed.theory import marchenko_pastur
 from hopfed.theory.resolution import (
     RESOLVED,
     expected_overlap,
@@ -72,9 +72,7 @@ def judge(
 
     Parameters
     ----------
-    spectrum, rank : the count.
     patterns, gamma : (K, N) what was found, and (K,) the squared cosines by which they are known.
-    fit : of the patterns.
     seed : of tables drawn from the fitted channel, where the bulk must be compared with them.
     """
     found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
@@ -131,7 +129,6 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
 
     Parameters
     ----------
-    rows : M.
     observed : (N,) part of the entries of each column that is there, of columns that hold both
         values.
     """
@@ -139,8 +136,7 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
     few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
     if not few:
-        centre, scale = tracy_widom.wishart_scaling(both, columns)
-        few = centre + scale * tracy_widom.critical_value(LEVEL) >= columns * both  # type: ignore[assignment]
+        few = white_edge(both, columns, LEVEL) >= columns * both
     return (
         Verdict("too little data", TOO_LITTLE.format(rows=rows, columns=columns)) if few else None
     )
@@ -217,7 +213,6 @@ def judge_layers(known: Known, more: int, left: float) -> Verdict:
     ----------
     known : how well the patterns are known, from the rows of each.
     more : eigenvalues that count as signal among the rows that none of them explains.
-    left : number of those rows.
     """
     found = len(known.rows)
     none = f"{left:,.0f} of the examples resemble none of them"
@@ -266,9 +261,7 @@ def replica_distance(
 
     Parameters
     ----------
-    spectrum, rank : as in `bulk_distance`.
     patterns, weights : (K, N) and (K,), what was found and its shares, up to a factor.
-    seed : of the tables.
 
     Returns
     -------

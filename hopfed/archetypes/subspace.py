@@ -50,7 +50,6 @@ def refined(V: Array, signal: Array, states: Array, sweeps: int) -> Array:
     ----------
     V, states : (N, K) and (C, N), C at least 1.
     signal : (K,) float32, the operator in the basis V.
-    sweeps : alternations of weights and sites at most.
     """
     xp, N = namespace(V), V.shape[0]
     own = (V * V) @ signal
@@ -74,7 +73,6 @@ def judged(coefficients: Array, overlaps: Array, n_sites: int) -> tuple[Array, A
     ----------
     coefficients : (C, K) of the patterns.
     overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
-    n_sites : N.
     """
     xp = namespace(coefficients)
     a2 = xp.astype(coefficients, xp.float64) ** 2

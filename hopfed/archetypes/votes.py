@@ -63,7 +63,6 @@ def count_votes(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Vote
     ----------
     rows : (M, N) of one owner.
     patterns : (P, N) of +-1.
-    least : overlap above which a row votes.
     """
     return total(rows, partial(_votes, patterns=patterns, least=least))
 
@@ -91,7 +90,7 @@ def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Votes:
 
 
 def overlap_counts(rows: Bits | Reread, patterns: np.ndarray) -> np.ndarray:
-    """Count complete rows by their largest overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1."""
+    """Count complete rows by their best overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1."""
     return total(rows, partial(_overlap_counts, patterns=patterns))
 
 
@@ -134,7 +133,6 @@ def own_level(counts: np.ndarray, least: float, quality: float) -> float:
     ----------
     counts : (N + 1,) of the owner's rows (`overlap_counts`).
     least : overlap below which a row may be of another pattern.
-    quality : of the rows of all owners.
     """
     n_sites = len(counts) - 1
     overlaps = np.arange(n_sites + 1, dtype=np.float32) / n_sites
@@ -147,7 +145,7 @@ def own_level(counts: np.ndarray, least: float, quality: float) -> float:
 
 
 def sureness(counts: np.ndarray, quality: float) -> np.ndarray:
-    """Squared cosine of a sum of so many rows with their archetype, ``n r^2 / (n r^2 + 1 - r^2)``."""
+    """Squared cosine of a sum of n rows with their archetype, ``n r^2 / (n r^2 + 1 - r^2)``."""
     signal = counts * quality**2
     found: np.ndarray = signal / (signal + max(1 - quality**2, 1e-12))
     return found

@@ -70,7 +70,6 @@ def with_open_rates(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
 
     Parameters
     ----------
-    found : the archetypes.
     clients : rows of each owner, packed, held or not.
     """
     own = found.own_errors
@@ -89,7 +88,6 @@ def open_error(rates: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    rates : of +1.
     rows : in which they were seen, of the same shape.
     """
     added = (rows * rates + 2) / (rows + 4)
@@ -103,7 +101,6 @@ def with_cautions(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
 
     Parameters
     ----------
-    found : the archetypes.
     clients : rows of each owner, packed; of those that are not held nothing is said.
     """
     held = [rows for rows in clients if isinstance(rows, (PackedBits, MaskedBits))]
@@ -154,7 +151,6 @@ def with_trait(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
 
     Parameters
     ----------
-    found : the archetypes.
     clients : rows of each owner, packed; of those that cannot be held nothing is said.
     """
     told = found.status in ("ok", "detected, not resolved") and not found.signs_only
@@ -195,7 +191,6 @@ def class_evidence(
 
     Parameters
     ----------
-    found : the archetypes.
     x : (M, N) of -1, 0 (missing) and +1.
     varies : (N,) which columns hold both values.
     often : (M,) how often each row occurs.

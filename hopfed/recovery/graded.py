@@ -90,8 +90,6 @@ def searched(
 
     Parameters
     ----------
-    table : all rows of all owners.
-    directions : that the spectrum shows.
     groups : numbers of the columns that are levels of one variable; these stay together.
     influence : part of all rows that one owner may stand for.
     """
@@ -132,14 +130,7 @@ def _all_of(table: Owners) -> Part:
 
 
 def on_the_whole(table: Owners, part: Part, fit: Fit) -> Fit:
-    """Classes of a part of a table, as all rows and columns have them.
-
-    Parameters
-    ----------
-    table : all rows of all owners.
-    part : what was searched.
-    fit : the classes there.
-    """
+    """Classes of a part of a table, as all rows and columns have them."""
     prior = part.prior
     if prior is None:
         return fit
@@ -291,7 +282,6 @@ def recover_graded(
     whitened : the count of the pooled operator in whitened coordinates: where the search starts.
     patterns : (C, N) of +-1 that `hopfed.recover` found in the same rows: one more start, which
         goes further where classes are many and every column has the same noise.
-    search : settings; their defaults when left out.
     groups : numbers of the columns that are levels of one variable, of which a row has one.
     names : of the columns, for what is said of them; their numbers, from 1, when left out.
 

@@ -57,15 +57,7 @@ class Pass:
 
 
 def one_pass(federation: Federation, rule: RankRule, settings: Settings, seed: int) -> Pass:
-    """Recover patterns, up to their signs, from the operators and groups of a federation.
-
-    Parameters
-    ----------
-    federation : the owners, whose rows are complete.
-    rule : of the count.
-    settings : of the recovery.
-    seed : of every random choice.
-    """
+    """Recover patterns, up to their signs, from the operators and groups of a federation."""
     rank, spectrum = counted(federation, rule, settings.quality)
     projections = None
     if settings.method in ("auto", "joint") and rank.n_detected:
@@ -118,8 +110,6 @@ def counted(
 
     Parameters
     ----------
-    federation : the clients.
-    rule : of the count.
     quality : r in (0, 1] when known; no client's noise is asked for then.
     """
     count = Counting(rule, lambda values, whole: federation.sample(values, whole, quality))
@@ -161,12 +151,6 @@ def peel(
     federation: Federation, first: Archetypes, rule: RankRule, settings: Settings, seed: int
 ) -> tuple[Archetypes, int]:
     """Find more archetypes than one spectrum shows, starting from what was found in it.
-
-    Parameters
-    ----------
-    federation : the clients, with complete rows.
-    first : what the spectrum of all rows gave.
-    rule, settings, seed : of the passes over the rest.
 
     Returns
     -------

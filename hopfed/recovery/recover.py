@@ -67,7 +67,7 @@ def recover(
         says otherwise; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
-    method : "auto", "joint", "layered", "ica" or "paper"; see
+    method : "auto", "joint", "layered" or "paper"; see
         `hopfed.archetypes.factorize.factorize`. Where one spectrum is too crowded "auto" goes on in
         layers, `hopfed.recovery.patterns`.
     rank_rule : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.

@@ -92,11 +92,7 @@ def symmetric_recovery(
 
     Parameters
     ----------
-    federation : the clients, whose rows are complete.
     mean : (N,) of all examples; it orients the patterns.
-    rule : of the count.
-    settings : of the recovery.
-    seed : of every random choice.
     """
     found = one_pass(federation, rule, settings, seed)
     archetypes, layers = found.archetypes, 1
@@ -163,10 +159,7 @@ def judged(
 
     Parameters
     ----------
-    federation : the clients.
     mean : (N,) of all examples.
-    recovery : what the symmetric channel gives.
-    settings : of the recovery.
     """
     if settings.channel == "symmetric" or recovery.layers > 1:  # peeling has asked the rows
         return recovery, True
@@ -221,14 +214,9 @@ def graded_recovery(
 
     Parameters
     ----------
-    federation : the clients, whose rows may have gaps.
     mean : (N,) of the rows, 0 where an entry is missing.
-    rule : of the count in whitened coordinates.
     symmetric : what the symmetric channel gave: one more start.
-    support : rows that a class must have.
-    seed : of every random choice.
     groups : numbers of the columns that are levels of one variable.
-    names : of the columns, where they have any.
 
     Raises
     ------

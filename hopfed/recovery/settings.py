@@ -95,9 +95,7 @@ def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:
 
     Parameters
     ----------
-    name : that name or number.
     alpha : false-alarm rate of "tw" and "shuffle", their own default when None.
-    seed : of the scrambling in "shuffle".
 
     Raises
     ------

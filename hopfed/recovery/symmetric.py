@@ -61,11 +61,6 @@ def check_channel(answers: list[Agreement], n_sites: int) -> bool:
     The overlaps of each client are compared with its own mean, so each may have a quality r of its
     own, and then those of all together, since a small client says little; one whose rows are noise
     says nothing beside others.
-
-    Parameters
-    ----------
-    answers : of each client.
-    n_sites : number of columns N.
     """
     resembling = [a for a in answers if _resembles(a.overlaps, n_sites)] or answers
     breadths = [_breadth(a.overlaps, n_sites) for a in resembling]
@@ -76,12 +71,7 @@ def check_channel(answers: list[Agreement], n_sites: int) -> bool:
 
 
 def is_covered(answers: list[Agreement]) -> bool:
-    """Whether most rows are of patterns that have enough of them at a client to be compared.
-
-    Parameters
-    ----------
-    answers : of each client.
-    """
+    """Whether most rows are of patterns that have enough of them at a client to be compared."""
     counts = np.concatenate([a.counts for a in answers])
     return bool(counts[counts >= FEW].sum() >= counts.sum() / 2)
 
@@ -171,7 +161,6 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
 
     Parameters
     ----------
-    answer : what its rows say of the patterns.
     patterns : (K, N) of +-1.
     """
     n, N = answer.counts, patterns.shape[1]

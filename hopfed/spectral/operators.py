@@ -106,10 +106,6 @@ class HebbianOperator(ABC):
         """Bytes of the N x N operator in float32, the form the paper sends."""
         return 4 * self.n_sites**2
 
-    def normalized(self) -> Self:
-        """Return the same operator with mass 1, so that addition averages clients equally."""
-        return self * (1.0 / self.mass)
-
     def __add__(self, other: Self) -> Self:
         self._check_addable(other)
         return self._added(other)

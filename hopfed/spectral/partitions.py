@@ -46,7 +46,6 @@ class Partitioned(Reread):
         Parameters
         ----------
         blocks : delayed packed rows of the same columns; those without rows are left out.
-        made : says how often their source was read.
         """
         dask = dask_itself()
         kept = dask.persist(*blocks)

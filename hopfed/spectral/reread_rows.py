@@ -123,7 +123,6 @@ class Reread:
 
         Parameters
         ----------
-        question : about a block of rows.
         placed : whether it is also told how many rows come before that block.
         enough : whether no other block would change a sum, so that reading may end.
         """
@@ -295,11 +294,6 @@ class Gathered:
     ) -> Bits | Reread:
         """Return all rows, or what stands for them.
 
-        Parameters
-        ----------
-        again : begins to read them anew.
-        made : says how often they were read.
-
         Raises
         ------
         DataError : there are none.
@@ -318,7 +312,6 @@ def packed_columns(rows: Bits, columns: np.ndarray) -> Bits:
     Parameters
     ----------
     rows : (M, N).
-    columns : their numbers.
     """
     if isinstance(rows, MaskedBits):
         return MaskedBits(_columns(rows.signs, columns), _columns(rows.seen, columns))

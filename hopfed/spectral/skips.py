@@ -86,12 +86,7 @@ def skips(rows: Bits | Array) -> list[Skip]:
 
 
 def deciding(found: Sequence[Skip]) -> np.ndarray:
-    """Columns that tell which others are blank: those that tell it of all their gaps, if there are.
-
-    Parameters
-    ----------
-    found : what columns decide.
-    """
+    """Columns that tell which others are blank: those that tell it of all their gaps, if there are."""
     told = {tuple(skip.blank.tolist()) for skip in found if skip.only}
     chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in told}
     return np.array(sorted(chosen), int)

@@ -155,12 +155,7 @@ class Holdings:
         return float(edge / (1 + np.sqrt(ratios.sum())) ** 2)
 
     def matched(self, operator: HebbianOperator) -> tuple[HebbianOperator, HebbianOperator]:
-        """The second moment about the columns' means, and with these, as gaps at random leave it.
-
-        Parameters
-        ----------
-        operator : the pooled one, of zero-filled rows.
-        """
+        """The second moment about the columns' means, and with these, as gaps at random leave it."""
         mean, centres = self._centres
         root = np.sqrt(self.shares)[:, None]
         whole = self.sums.sum(axis=0) / self.rows.sum()
@@ -371,7 +366,6 @@ def ahead(
     Parameters
     ----------
     v : (N,) variances of the columns' noise by which `spectrum` was whitened.
-    spectrum : with at least `count` vectors.
     count : of eigenpairs that are signal, at least 1.
     left : the rule of a round: what a spectrum at given variances leaves of the columns.
     """
@@ -407,7 +401,6 @@ def signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
     Parameters
     ----------
     U, values : (N, k) and (k,), of the second moment in whitened coordinates.
-    aspect : N over the number of rows.
     """
     n, root = len(U), float(np.sqrt(aspect))
     ell = spikes.strength_at(values - (1 + root) ** 2, root)
@@ -490,7 +483,6 @@ def whitened(
     diagonal : (N,) of C, where the form does not hold it: a sketch of rows with gaps.
     mean : (N,) mean of the zero-filled rows; computed where the form holds the rows. It tells
         constant columns, and how small the noise of a column can be.
-    seed : of block Krylov and of simulated noise.
     groups : numbers of the columns that are levels of one variable, of which a row has one. Their
         second moment is ``4 (diag(p) - p p^T)`` whatever the classes are; divided by ``4 p`` it is
         a projector, so that it is not counted (theory/NOTES.md, "Categorical variables").

@@ -70,7 +70,6 @@ def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
         ("--quality", "0.7"),
         ("--method", "layered"),
         ("--method", "joint"),
-        ("--method", "ica"),
     ],
 )
 def test_options(hopfed, three_files, options):

@@ -57,7 +57,6 @@ def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
 
     Parameters
     ----------
-    fit : classes; a single one is graded.
     lost : (K, N) by which the variance of each mean is above that of rows that are sure; where it
         is left out columns are taken one by one.
     """
@@ -98,8 +97,6 @@ def spread_about(sums: ClassSums, quality: np.ndarray, more: np.ndarray | float 
 
     Parameters
     ----------
-    sums : over K classes.
-    quality : of all columns, or of each.
     more : (K, N) by which the variance of each mean is above that of rows that are sure.
     """
     n = np.maximum(sums.seen, 1.0)
@@ -120,7 +117,6 @@ def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    quality : of all columns, or of each.
     entries : that were observed, of all columns or of each; 0 counts as 1.
     """
     place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
@@ -142,10 +138,6 @@ def pattern_gains(sums: ClassSums) -> np.ndarray:
     With s the sum of a class's n entries, the log of the mean of both likelihoods is
     ``n log(sqrt(1 - r^2) / 2) + log cosh(s atanh r)``. ``log cosh x`` is |x| plus the log of
     ``(1 + e^(-2 |x|)) / 2``; these factors are multiplied over classes before the log is taken.
-
-    Parameters
-    ----------
-    sums : over K classes.
     """
     size, columns = np.abs(sums.signed), sums.signed.shape[1]
     single = size.astype(np.float32)  # exp of them is off by a ten-millionth of itself

@@ -19,8 +19,6 @@ def leading(
     ----------
     product : from (B, N), a vector for each matrix, to (B, N), their products.
     start : (B, N), none of them zero.
-    steps : products; N at most are made.
-    wanted : eigenpairs of each matrix.
 
     Returns
     -------

@@ -100,7 +100,6 @@ class Unsure:
 
         Parameters
         ----------
-        c : rows that the prior weighs.
         paid : (N,) nats that the means of all classes cost in each column. Where entries hardly
             vary that is less than Laplace's method says, and as much less is given back.
         """
@@ -124,7 +123,6 @@ def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) 
     ----------
     counts, pairs : (K,) rows of each class, and S (K, K).
     observed : (N,) part of the entries of each column that is observed.
-    c : rows that the prior weighs, above 0.
     """
     told, directions = np.linalg.eigh(pairs)
     told = np.maximum(told, 0.0)
@@ -142,7 +140,6 @@ def sums_over(rows: Bits | Array, weights: Array) -> tuple[Array, Array]:
     Parameters
     ----------
     rows : (M, N), with gaps or without.
-    weights : in single precision, between 0 and 1.
     """
     M, K = weights.shape
     here = isinstance(rows, Bits) and isinstance(array_beside(rows), np.ndarray)
@@ -441,7 +438,6 @@ def concentration(
     Parameters
     ----------
     plus, minus : (K, N) observed +1 and -1; only some of the columns are read where there are many.
-    near : where to begin.
     part : (N,) what a column is of its variable's columns, 0 for one of its own.
     unsure : what rows leave unsaid that are unsure of their class; None where all are sure.
     """

@@ -143,13 +143,7 @@ def has_support(fit: Fit, search: Search) -> bool:
 
 
 def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
-    """Number that each of so many classes gets when two of them become one.
-
-    Parameters
-    ----------
-    size : number of classes.
-    pair : the two.
-    """
+    """Number that each of so many classes gets when two of them become one."""
     into = np.arange(size)
     into[max(pair)] = min(pair)
     return np.unique(into, return_inverse=True)[1]
@@ -368,10 +362,6 @@ def own_bases(
     An owner that observes a part r_j of a column, over that of all owners, sees a class at
     ``diag(r) unwhiten a``; least squares in its noise, ``diag(r v)``, give a. Where nothing is
     lacking that is the projection on V.
-
-    Parameters
-    ----------
-    V, unwhiten : as in `joint_start`.
     """
     K, L = V.shape[1], len(owners.members)
     if prior.held is None:
@@ -387,13 +377,7 @@ def own_bases(
 def kmeans_start(
     owners: Owners, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
 ) -> ClassSums:
-    """Sums over `size` clusters of the whitened projections.
-
-    Parameters
-    ----------
-    V, unwhiten : as in `joint_start`.
-    draw : number of the start.
-    """
+    """Sums over `size` clusters of the whitened projections."""
     (shared, own), _ = own_bases(owners, V, unwhiten, prior)
 
     def sketched(owner: Owner, told: Message) -> Message:
@@ -473,13 +457,7 @@ EVEN = 0.9  # of the rows that rows which differ by chance are worth, at least
 
 
 def resting(owners: Owners, fit: Fit) -> np.ndarray:
-    """Rows (K,) that each class rests on, at most those that it counts: one exchange.
-
-    Parameters
-    ----------
-    owners : of the rows.
-    fit : the classes.
-    """
+    """Rows (K,) that each class rests on, at most those that it counts: one exchange."""
     remind(owners, fit)
     answers = [
         {name: np.asarray(a, np.float64) * w for name, a in answer.items()}

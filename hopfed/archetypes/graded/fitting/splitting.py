@@ -62,13 +62,7 @@ class Halves:
 
 
 def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
-    """Halve every class along its leading direction: STEPS + 1 exchanges.
-
-    Parameters
-    ----------
-    fit : the classes.
-    draw : number of the random start.
-    """
+    """Halve every class along its leading direction: STEPS + 1 exchanges."""
     remind(owners, fit)
     scale = scales(fit)
 
@@ -104,19 +98,14 @@ def one_more(owners: Owners, fit: Fit) -> ClassSums:
 
 
 def _well_explained(owners: Owners, fit: Fit, above: float) -> Halves:
-    """Every class in the rows that are likely in it, by this many standard deviations, and others."""
+    """Every class in the rows that are likely in it, by these standard deviations, and others."""
     remind(owners, fit)
     told = {"above": np.array(above, np.float32)}
     return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, told)))
 
 
 def well_explained_sums(owner: Owner, told: Message) -> Message:
-    """Sums over the rows of each class that are as likely as rows of it should be.
-
-    Parameters
-    ----------
-    told : `above`, standard deviations from the expected likelihood.
-    """
+    """Sums over the rows of each class that are as likely as rows of it should be."""
     R = owner.weights
     well = standardised(owner.rows, owner.means) > float(told["above"])
     return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))

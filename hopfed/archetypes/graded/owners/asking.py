@@ -316,10 +316,6 @@ def log_odds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is.
 
-    Parameters
-    ----------
-    means, variables : as in `log_joint`.
-
     Returns
     -------
     (K, N) both.
@@ -362,10 +358,6 @@ def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
 
     What a row of the class is expected to have with the row's gaps is taken off, and its standard
     deviation is the unit.
-
-    Parameters
-    ----------
-    rows, means : as in `log_joint`.
     """
     home, odds = array_beside(rows), np.arctanh(means)
     A, centre, variance = (
@@ -478,8 +470,6 @@ class Owners:
 
         Parameters
         ----------
-        question : what each owner computes.
-        shared : what all are told.
         own : arrays of which each owner is told its own row.
         """
         return ask_together([self], question, [shared], [own or {}])[0]
@@ -496,8 +486,6 @@ def ask_together(
     Parameters
     ----------
     worlds : tables, such as the rows and replicas of them; the first one's counter moves.
-    question : what each owner computes for each table.
-    shared, own : for each table, as in `Owners.ask`.
     """
     answers: list[list[Message]] = []
     for world, told, mine in zip(worlds, shared, own or [{}] * len(worlds), strict=True):

@@ -96,10 +96,6 @@ def gain_of_chance(others: int) -> float:
     """Gain in squared deviations that parts of other classes in a class of coins do not reach.
 
     Each part is positive by chance in half of the cases, and adds a squared normal deviate then.
-
-    Parameters
-    ----------
-    others : number of the other classes.
     """
     weights = binom.pmf(np.arange(others + 1), others, 0.5)[1:]
     numbers = np.arange(1, others + 1)
@@ -179,10 +175,6 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
     """Columns that make up all but a little of how classes differ, strongest first.
 
     The levels of a variable are taken together.
-
-    Parameters
-    ----------
-    variances : as in `spanned`.
     """
     # A column that hardly ever errs would hide all others that tell the classes apart as well.
     strength = np.minimum((_standing(fit, variances) ** 2).sum(axis=0), MOST)
@@ -201,7 +193,7 @@ def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
 
 
 def worth(columns: np.ndarray, variables: Variables | None) -> float:
-    """Binary columns that these are worth: a variable of L levels log2(L); two variables nothing."""
+    """Binary columns that these are worth: a variable of L levels log2(L), two variables none."""
     if variables is None:
         return float(len(columns))
     parts = variables.part[columns]

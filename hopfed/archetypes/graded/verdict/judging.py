@@ -40,7 +40,7 @@ from hopfed.archetypes.graded.verdict.replicas import at_a_time, replicas, settl
 from hopfed.archetypes.graded.verdict.residuals import as_little, residual_edge, row_statistics
 from hopfed.archetypes.status import too_little
 from hopfed.errors import shown
-from hopfed.theory import tracy_widom
+from hopfed.spectral.rank import white_edge
 
 REPLICAS = 20  # tables drawn from the fitted classes
 DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
@@ -126,7 +126,6 @@ def judge(
 
     Parameters
     ----------
-    fit : the classes.
     n_detected : directions that the spectrum showed; more than classes hint at classes that the
         entries do not tell apart.
     names : of the columns; their numbers, from 1 as files call them, are said when left out.
@@ -193,8 +192,7 @@ def _measured(
 def _edge(owners: Owners) -> float:
     """Largest eigenvalue of residuals that are white noise, at LEVEL."""
     rows = int(owners.sizes.sum())
-    centre, scale = tracy_widom.wishart_scaling(rows, owners.n_columns)
-    return float((centre + scale * tracy_widom.critical_value(LEVEL)) / rows)
+    return white_edge(rows, owners.n_columns, LEVEL) / rows
 
 
 def _is_clear(ratios: np.ndarray) -> bool:

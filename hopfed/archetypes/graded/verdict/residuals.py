@@ -124,10 +124,6 @@ def residual_squares(owner: Owner, _: Message, left: Unexplained | None = None) 
     """Squares (N,) of an owner's residuals, added up by column.
 
     And products of the residuals of the levels of a variable, in the order of `Variables.pairs`.
-
-    Parameters
-    ----------
-    left : the residuals, where they are at hand.
     """
     pairs = None if owner.variables is None else owner.variables.pairs
     found = (left or Unexplained(owner)).squares(pairs)
@@ -140,7 +136,6 @@ def residual_product(owner: Owner, asked: Message, left: Unexplained | None = No
     Parameters
     ----------
     asked : `vector` (N,).
-    left : the residuals, where they are at hand.
     """
     found = (left or Unexplained(owner)).product(asked["vector"])
     return {"product": found.astype(np.float32)}
@@ -153,11 +148,6 @@ def residual_edge(
 
     An owner works on as many tables at a time as it can hold the residuals of; in exchanges and
     traffic these are one question.
-
-    Parameters
-    ----------
-    worlds : tables, settled at their classes.
-    wanted : eigenpairs of each.
 
     Returns
     -------
@@ -216,7 +206,6 @@ def as_little(ratio: float, columns: int, owners: Owners) -> bool:
     ----------
     ratio : of the largest eigenvalue of the residuals to the edge of noise.
     columns : number of those that depend on each other; 0 where the eigenvalue is that of noise.
-    owners : of the rows.
     """
     root = np.sqrt(owners.n_columns / owners.sizes.sum())
     # An outlier of UNSEEN times the threshold, over the edge.
@@ -250,10 +239,6 @@ def row_sums(owner: Owner, _: Message) -> Message:
 
 def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:
     """How rows lie in their classes, in several tables (B,) that are settled at them.
-
-    Parameters
-    ----------
-    sums : of each table over its classes.
 
     Returns
     -------

@@ -70,7 +70,6 @@ def expected_overlaps(
     ----------
     means, errors : (K, N) means of the classes and their standard errors.
     shares : (K,) of the rows.
-    channel : "symmetric", "by column" or "graded".
     observed : (N,) part of the entries of each column that is observed; all where not given.
     """
     signal, noise = _profile(means, errors, shares)
@@ -83,12 +82,7 @@ def expected_overlaps(
 
 
 def hidden(means: np.ndarray, shares: np.ndarray, observed: np.ndarray | float = 1.0) -> np.ndarray:
-    """Squared errors (K,) that a class below the threshold may add, over those of the means.
-
-    Parameters
-    ----------
-    means, shares, observed : as in `expected_overlaps`.
-    """
+    """Squared errors (K,) that a class below the threshold may add, over those of the means."""
     if len(means) == 1:  # all rows, which differ from nothing
         return np.zeros(1)
     weights = shares / shares.sum()
@@ -106,11 +100,6 @@ def unresolved(
     observed: np.ndarray | float = 1.0,
 ) -> str | None:
     """What is to be said of classes that may be less near to the true ones than `RESOLVED`.
-
-    Parameters
-    ----------
-    means, errors, shares, channel, observed : as in `expected_overlaps`.
-    rows : number of all rows.
 
     Returns
     -------
@@ -163,13 +152,7 @@ NARROW, MANY = 20, 1 << 18  # columns up to which rows repeat each other, and ro
 
 
 def lost(fit: Fit, seed: int) -> np.ndarray:
-    """(K, N) by which the variance of each mean is above that of sure rows: at least 1.
-
-    Parameters
-    ----------
-    fit : the classes, with their `pairs`.
-    seed : of the rows that are drawn.
-    """
+    """(K, N) by which the variance of each mean is above that of sure rows: at least 1."""
     sums, c = fit.sums, fit.prior.concentration
     counts = sums.counts.sum(axis=0)
     if fit.size == 1 or sums.pairs is None:

@@ -73,9 +73,7 @@ def most_gained(worlds: Sequence[Owners], offer: Offer, shared: Sequence[Message
 
     Parameters
     ----------
-    worlds : tables that are settled at their classes.
     offer : by which an owner computes the ratios from what it is told of the points.
-    shared : what is told about each table.
     """
 
     def opened(owner: Owner, told: Message) -> Message:
@@ -349,12 +347,7 @@ NEARER = (0.45,)  # towards what all rows are
 
 
 def weaker(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
-    """Gain in nats of the best mixture, in several tables (B,) that are settled at their classes.
-
-    Parameters
-    ----------
-    sums : of the tables over these classes.
-    """
+    """Gain in nats of the best mixture, in several tables (B,) that are settled at their classes."""
     shared: list[Message] = []
     for found in sums:
         usual = found.signed.sum(axis=0) / np.maximum(found.seen.sum(axis=0), 1.0)
