@@ -1,22 +1,21 @@
-"""Says in words whether data look like noisy archetypes, and what to do when they do not.
+"""Every status of a recovery, and the sentence that explains it: from what was measured, last.
 
-Whether the noise eigenvalues are those of the channel.
-
-Source: theory/NOTES.md, "Goodness of fit".
+Nothing is measured here and nobody is asked: what the tests of patterns and of classes found comes
+in, a status and what to do about it goes out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hopfed._lib.random import stream
 from hopfed.archetypes.selection import ExposureFit
-from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
-from hopfed.spectral.operators import FactorOperator
+from hopfed.errors import shown
+from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate, white_edge
-from hopfed.theory import marchenko_pastur
 from hopfed.theory.resolution import (
     RESOLVED,
     expected_overlap,
@@ -26,6 +25,9 @@ from hopfed.theory.resolution import (
     strength_from_cosine,
     sure_level,
 )
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.graded.verdict.judging import Residual
 
 GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
 # limit too; far from it this is 0.95 and more, and data of another kind do not come near
@@ -46,6 +48,34 @@ TOO_LITTLE = (
     "{rows:,.0f} examples of {columns} columns that vary say nothing about kinds, neither that "
     "there are any nor that there are none: give more rows."
 )
+ALIKE = (
+    "Fewer than two columns hold both values: rows that are all alike, or differ in one column, "
+    "say nothing about kinds."
+)
+UNLIKE = (
+    "The rows do not bear out that every column of an archetype is flipped equally often, which "
+    "'{name}' takes for granted: some of these may be false. Leave it out, and classes with a mean "
+    "for each column are looked for."
+)
+FEW_COLUMNS = (
+    "Rows of so few columns cannot tell whether every column of an archetype is flipped equally "
+    "often, which '{name}' takes for granted. Leave it out, and classes with a mean for each "
+    "column are looked for."
+)
+HIDDEN = (
+    "{hidden} pattern(s) that fewer than {support} examples resemble are not shown: they say more "
+    "of these examples than of a kind. Give more examples."
+)
+UNSEEN = " Or there are classes that so few entries cannot tell apart: give more rows."
+
+DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
+NAMED = 8  # columns that a sentence names
+LONGEST = 60  # characters of a name
+SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
+COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
+MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
+BETWEEN = ("certainty", "leaning", "weaker")  # that say that rows do not lie in the classes
+NO_CLASSES = "structure, but not classes"
 FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
 
@@ -63,7 +93,7 @@ def judge(
     patterns: np.ndarray,
     gamma: np.ndarray,
     fit: ExposureFit,
-    seed: int = 0,
+    stray: float,
 ) -> Verdict:
     """Judge a factorisation from the count of the spectrum and the exposure fit.
 
@@ -73,7 +103,7 @@ def judge(
     Parameters
     ----------
     patterns, gamma : (K, N) what was found, and (K,) the squared cosines by which they are known.
-    seed : of tables drawn from the fitted channel, where the bulk must be compared with them.
+    stray : Kolmogorov distance of the bulk from its law.
     """
     found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
@@ -88,11 +118,7 @@ def judge(
     if min(N, M) < LEAST_SIDE or N * M < LEAST_ENTRIES:
         return Verdict("too little data", TOO_LITTLE.format(rows=M, columns=N))
     unlike = found < rank.n_detected / 2
-    limit = STRAY_BULK + PUSHED * (rank.n_detected / N) ** 2 + 3 / len(spectrum.values)
-    stray = bulk_distance(spectrum, rank)
-    if stray > limit and not unlike and rank.n_detected <= CROWDED * N:
-        stray = replica_distance(spectrum, rank, patterns, fit.weights, seed)
-    if stray > limit and not unlike:
+    if stray > stray_limit(spectrum, rank) and not unlike:
         return Verdict(
             "poor fit",
             f"The noise of these data is not that of one quality: their bulk departs from its "
@@ -119,6 +145,13 @@ def judge(
     known = Known(gamma, fit.weights / max(rank.quality**2, 1e-12) * M, rank.quality, N, M)
     return _unresolved(known) or Verdict(
         "ok", f"All {found} archetypes that the spectrum shows were found."
+    )
+
+
+def stray_limit(spectrum: Spectrum, rank: RankEstimate) -> float:
+    """Distance of the bulk from its law that small samples and many archetypes may have."""
+    return (
+        STRAY_BULK + PUSHED * (rank.n_detected / spectrum.n_sites) ** 2 + 3 / len(spectrum.values)
     )
 
 
@@ -226,79 +259,218 @@ def judge_layers(known: Known, more: int, left: float) -> Verdict:
     return _unresolved(known) or found_all
 
 
-REPLICAS = 4  # tables drawn from the fitted channel
-RARE = 100.0  # flips of a row or a column, whichever is shorter, above which the law holds
-LARGEST = 10**8  # entries of such a table
-BATCH = 4_096  # rows drawn at once
-FINE = 1e-9  # eigenvalues closer than that are one: sparse flips leave many at 0
+@dataclass(frozen=True, eq=False)
+class ClassMeasures:
+    """What was measured of fitted classes, beside replicas of them.
 
-
-def bulk_distance(spectrum: Spectrum, rank: RankEstimate) -> float:
-    """Kolmogorov distance of the noise eigenvalues from their Marchenko-Pastur law.
-
-    0 where it cannot be told: part of the spectrum only, owners of different noise, a tiny bulk.
-    """
-    bulk = _bulk(spectrum, rank)
-    if not len(bulk):
-        return 0.0
-    k, N, M = rank.n_detected, spectrum.n_sites, spectrum.n_examples
-    q = (N - k) / (M - k)
-    atom = float(marchenko_pastur.atom(q))
-    law = marchenko_pastur.cdf(np.maximum(bulk, 1e-12) * M / (M - k), q, rank.variance)
-    law = (law - atom) / (1 - atom)
-    steps = np.arange(len(bulk) + 1) / len(bulk)
-    return float(max(np.abs(law - steps[1:]).max(), np.abs(law - steps[:-1]).max()))
-
-
-def replica_distance(
-    spectrum: Spectrum, rank: RankEstimate, patterns: np.ndarray, weights: np.ndarray, seed: int
-) -> float:
-    """Kolmogorov distance of the noise eigenvalues from those of tables of the fitted channel.
-
-    The law of Marchenko and Pastur takes every entry's noise for small beside the sum of all. Where
-    r is near 1 flips are rare, few to a row or a column, and the bulk is another one: of the fitted
-    patterns, shares and r it is drawn. What such tables are apart from each other is subtracted.
-
-    Parameters
+    Attributes
     ----------
-    patterns, weights : (K, N) and (K,), what was found and its shares, up to a factor.
-
-    Returns
-    -------
-    Distance; that of `bulk_distance` where flips are not rare, or the table is too large to draw.
+    size : number of classes K.
+    residual : of the columns.
+    rows : deviation of each row statistic from that of replicas, in standard deviations.
+    within : variance within classes, over that of the table.
+    certainty : mean surest responsibility.
+    repeats : part of the rows that equal an earlier one, of the table and then of replicas.
+    repeated : whether no row occurs once.
+    directions : that the means of classes span.
+    carrying : numbers of the columns in which classes differ.
+    worth, needed : what these are worth, and what so many classes need, in binary columns.
+    weak, faded : (K,) quality of classes that are others, put together or faded; NaN of others.
+    equal, columns : classes whose rows are all the same, and columns that vary.
+    more_shown : whether the spectrum shows more directions than there are classes.
+    as_faint : whether classes too weak to be told apart would leave no more than the residuals.
+    little : verdict on tables in which no kinds could be seen; None of others.
+    names : of the columns.
     """
-    bulk, M = _bulk(spectrum, rank), round(spectrum.n_examples)
-    rare = (1 - rank.quality) / 2 * min(M, spectrum.n_sites) < RARE
-    drawable = len(patterns) > 0 and weights.sum() > 0 and M * spectrum.n_sites <= LARGEST
-    if not (len(bulk) and rare and drawable):
-        return bulk_distance(spectrum, rank)
-    rng, shares = stream(seed, "replicas"), weights / weights.sum()
-    drawn = []
-    for _ in range(REPLICAS):
-        kinds = rng.choice(len(patterns), size=M, p=shares)
-        batches = (patterns[kinds[a : a + BATCH]] for a in range(0, M, BATCH))
-        flipped = (np.where(rng.random(b.shape) < (1 - rank.quality) / 2, -b, b) for b in batches)
-        operator = FactorOperator.from_examples(flipped)
-        drawn.append(_bulk(eigenpairs(operator, 0), rank))
-    apart = max(_apart(one, np.concatenate(drawn)) for one in drawn)
-    return max(_apart(bulk, np.concatenate(drawn)) - apart, 0.0)
+
+    size: int
+    residual: Residual
+    rows: dict[str, float]
+    within: float
+    certainty: float
+    repeats: np.ndarray
+    repeated: bool
+    directions: int
+    carrying: np.ndarray
+    worth: float
+    needed: int
+    weak: np.ndarray
+    faded: np.ndarray
+    equal: int
+    columns: int
+    more_shown: bool
+    as_faint: bool
+    little: Verdict | None
+    names: Sequence[str] | None
 
 
-def _bulk(spectrum: Spectrum, rank: RankEstimate) -> np.ndarray:
-    """Noise eigenvalues, ascending, zeros included; none where they do not tell."""
-    k, N, M = rank.n_detected, spectrum.n_sites, spectrum.n_examples
-    size = int(min(N, round(M)))
-    if not spectrum.complete or rank.unequal or size - k < 16:
-        return np.zeros(0)
-    bulk = np.zeros(size - k)
-    values = spectrum.values[k:size]
-    bulk[len(bulk) - len(values) :] = values[::-1]
-    return bulk
+def judge_classes(m: ClassMeasures) -> Verdict:
+    """The verdict on fitted classes: "ok" only where nothing speaks against them."""
+    found = _against(m) or _for(m)
+    faint = (
+        found.status == NO_CLASSES
+        and all(abs(m.rows[name]) <= DEVIATIONS for name in BETWEEN)
+        and m.as_faint
+    )
+    if found.status not in ("ok", "copies") and (m.more_shown or faint):
+        found = Verdict(found.status, found.advice + UNSEEN)
+    if found.status in ("one class", NO_CLASSES) and m.little is not None:
+        return m.little
+    return found
 
 
-def _apart(a: np.ndarray, b: np.ndarray) -> float:
-    """Largest difference of the empirical distribution functions of two sets."""
-    a, b = (np.sort(np.round(x / FINE)) for x in (a, b))
-    at = np.concatenate([a, b])
-    parts = [np.searchsorted(x, at, side="right") / len(x) for x in (a, b)]
-    return float(np.abs(parts[0] - parts[1]).max())
+def _against(m: ClassMeasures) -> Verdict | None:
+    """The first thing that speaks against classes; None where nothing does."""
+    K, residual = m.size, m.residual
+    odd = {name: z for name, z in m.rows.items() if abs(z) > DEVIATIONS}
+    if "repeats" in odd and m.repeated:
+        return Verdict("copies", _all_repeated(m.repeats))
+    if K > 1 and m.within < COPIES:
+        return Verdict(
+            "copies",
+            f"The table is explained by {K} rows that come back: within classes the entries vary "
+            f"by {m.within:.1%} of what they vary in all. These are copies of rows, not kinds.",
+        )
+    if residual.deviation > DEVIATIONS:
+        classes = "one class" if K == 1 else f"each of {K} classes"
+        return Verdict(
+            NO_CLASSES,
+            f"{_named(residual.columns, m.names)} depend on each other within {classes}: the "
+            f"residuals reach {residual.ratio:.2f} of the edge of noise, where "
+            f"{residual.expected:.2f} +- {residual.error:.2f} is expected. Merge or leave out such "
+            "columns, or take the classes as a summary only.",
+        )
+    if odd:
+        return Verdict(NO_CLASSES, _odd_rows(K, odd))
+    if K == 1:
+        return Verdict("one class", "Columns are independent; there is nothing to recover.")
+    if m.worth < m.needed:
+        return Verdict(NO_CLASSES, _carried(K, m.needed, _named(m.carrying, m.names)))
+    if m.directions < K - 1 and m.certainty < SURE:
+        return Verdict(NO_CLASSES, _degrees(K, m.directions))
+    if not np.isnan(m.weak).all():
+        return Verdict(NO_CLASSES, weak_rows_in_words(m.weak))
+    return None
+
+
+def _for(m: ClassMeasures) -> Verdict:
+    advice = f"{m.size} classes explain how the columns depend on each other."
+    return Verdict("ok", advice + in_words(m.faded) + _single_rows(m.equal, m.columns))
+
+
+def blurred_classes(overlaps: np.ndarray, blurred: int, level: float, rows: float) -> Verdict:
+    """The verdict on classes that too few rows describe, of which so many would resolve all."""
+    return Verdict(
+        "detected, not resolved",
+        f"{len(overlaps)} classes were found, but too few rows describe {blurred} of them: an "
+        f"overlap of {overlaps.min():.2f} with the true ones is expected of the least sure, and "
+        f"{level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(rows)} rows like these "
+        "would resolve all.",
+    )
+
+
+def one_trait(size: str, classes: int, gain: float, clear: float) -> Verdict:
+    """The verdict on classes that degrees of one trait explain as well, or better by `-gain`."""
+    better = "better than" if gain <= -clear else "about as well as"
+    return Verdict(
+        NO_CLASSES,
+        f"Degrees of one trait, of which a row has more or less, explain these {size} {better} "
+        f"{classes} classes ({-gain:+.1f} nats), so they may be no kinds. Take the classes as a "
+        "summary only, or give more columns.",
+    )
+
+
+def _carried(K: int, needed: int, named: str) -> str:
+    return (
+        f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few cannot "
+        f"be told from columns that depend on each other; at least {needed} columns are needed."
+    )
+
+
+def _degrees(K: int, directions: int) -> str:
+    return (
+        f"{K} classes lie along {directions} direction{'s' * (directions != 1)} only, and rows are "
+        "often between them: they look like degrees of a trait, not like kinds."
+    )
+
+
+def _single_rows(same: int, columns: int) -> str:
+    """Words for classes that are one row each, of many columns; none where there are none."""
+    if not same or columns < MANY:
+        return ""
+    said = "is one row that comes" if same == 1 else "are one row each that comes"
+    return (
+        f" {same} of these classes {said} back, the same in all {columns} columns: a kind only "
+        "if rows can agree in all of them, and copies of a row otherwise."
+    )
+
+
+def _all_repeated(repeats: np.ndarray) -> str:
+    """Words for rows none of which occurs once; `repeats` is of the rows, then of replicas."""
+    return (
+        f"Every row occurs at least twice: {repeats[0]:.0%} of the rows equal an earlier one, "
+        f"where {np.median(repeats[1:]):.0%} are expected of rows of the classes. These are "
+        "copies of rows: if the same cases are in it several times, give each once."
+    )
+
+
+def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
+    """Words for columns, each as one harmless line: names may be somebody else's."""
+    if len(columns) > 4 * NAMED:
+        return f"{len(columns)} columns"
+    more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
+    said = [str(c + 1) if names is None else f"'{shown(names[c], LONGEST)}'" for c in columns]
+    return f"Columns {', '.join(said[:NAMED])}{more}"
+
+
+def _odd_rows(K: int, odd: dict[str, float]) -> str:
+    between = "rows lie between the classes, as with a trait of degrees or mixed membership"
+    says = {
+        "certainty": between,
+        "leaning": between,
+        "weaker": "part of the rows are weaker than their class, as of lower quality",
+        "spread": "rows fit their class {} evenly than rows of classes do",
+        "overlap spread": "the likeness of rows to their class varies {} than in classes",
+        "repeats": "rows equal each other more often than rows of classes do",
+    }
+    name = max(odd, key=lambda n: (n in BETWEEN, abs(odd[n])))
+    how = "less" if (odd[name] > 0) == (name == "spread") else "more"
+    what = "a continuum or rows of different quality"
+    if name == "repeats":
+        what = "rows of which some are copies of others"
+    classes = "1 class leaves" if K == 1 else f"{K} classes leave"
+    return (
+        f"{classes} no dependence between columns, but {says[name].format(how)} "
+        f"({abs(odd[name]):.1f} standard deviations): the class{'es' * (K > 1)} "
+        f"summarise{'s' * (K == 1)} {what}."
+    )
+
+
+def weak_rows_in_words(qualities: np.ndarray) -> str:
+    """Sentence about classes in which weak rows of others are put together, of these qualities."""
+    weak = np.sort(qualities[~np.isnan(qualities)])
+    strength = f"{weak[0]:.2f}" if len(weak) == 1 else f"{weak[0]:.2f} to {weak[-1]:.2f}"
+    return (
+        f"The means of {len(weak)} of {len(qualities)} classes are those of several others added "
+        f"up and weaker, {strength} in all: rows of several kinds, of lower quality, are put "
+        "together there."
+    )
+
+
+def in_words(qualities: np.ndarray) -> str:
+    """Sentences about classes of these qualities; none where all are of their own."""
+    coins, weaker = qualities == 0, np.sort(qualities[qualities > 0])[::-1]
+    said = ""
+    if len(weaker) == 1:
+        said += (
+            f" The means of one of these classes are {weaker[0]:.2f} of those of another: one "
+            "kind, in rows of lower quality."
+        )
+    elif len(weaker):
+        said += (
+            f" The means of {len(weaker)} of these classes are {weaker[-1]:.2f} to "
+            f"{weaker[0]:.2f} of those of others: the same kinds, in rows of lower quality."
+        )
+    if coins.any():
+        said += " One of these classes has means of 0 throughout: rows that answer like coins."
+    return said

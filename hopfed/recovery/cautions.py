@@ -36,6 +36,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import assign
+from hopfed.archetypes.status import one_trait
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.reread_rows import Reread
@@ -167,14 +168,9 @@ def with_trait(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
     gain = classes - trait_evidence(x[:, varies], often, classes - BETTER)
     if gain >= (BETTER if found.status == "ok" else -BETTER):
         return found
-    better = "better than" if gain <= -BETTER else "about as well as"
     size = f"{int(varies.sum())} columns of {sum(map(len, clients)):,} rows"
-    advice = (
-        f"Degrees of one trait, of which a row has more or less, explain these {size} {better} "
-        f"{len(found)} classes ({-gain:+.1f} nats), so they may be no kinds. Take the classes as a "
-        "summary only, or give more columns."
-    )
-    return replace(found, status="structure, but not classes", advice=advice)
+    verdict = one_trait(size, len(found), gain, BETTER)
+    return replace(found, status=verdict.status, advice=verdict.advice)
 
 
 def _looked_at(rows: Rows, all_rows: int) -> Rows:

@@ -315,7 +315,7 @@ def recover_graded(
     classes = means, errors, shares["shares"], channel.name
     blurred = unresolved(*classes, float(owners.sizes.sum()), fit.prior.observed)
     if status == "ok" and blurred is not None:
-        status, advice = "detected, not resolved", blurred
+        status, advice = blurred.status, blurred.advice
     return GradedArchetypes(
         means=means,
         errors=errors,

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.fitting.search import Search
-from hopfed.archetypes.status import FOUND
+from hopfed.archetypes.status import ALIKE, FEW_COLUMNS, FOUND, HIDDEN, UNLIKE
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.graded import GradedArchetypes, recover_graded
@@ -31,20 +31,6 @@ CHANCE = 1e-3  # of a mean column that noise alone would call a class
 STRAYS = 0.01  # of the rows, that may resemble no pattern shown beside those of hidden ones
 NARROW = 20  # columns; in fewer the overlaps of rows cannot tell the channels apart
 BLURRED = 50  # the same where the patterns are not all found, or not resolved
-ALIKE = (
-    "Fewer than two columns hold both values: rows that are all alike, or differ in one column, "
-    "say nothing about kinds."
-)
-UNLIKE = (
-    "The rows do not bear out that every column of an archetype is flipped equally often, which "
-    "'{name}' takes for granted: some of these may be false. Leave it out, and classes with a mean "
-    "for each column are looked for."
-)
-FEW_COLUMNS = (
-    "Rows of so few columns cannot tell whether every column of an archetype is flipped equally "
-    "often, which '{name}' takes for granted. Leave it out, and classes with a mean for each "
-    "column are looked for."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +128,7 @@ def _supported(federation: Federation, found: Archetypes, support: int) -> Arche
     return replace(
         left,
         status="incomplete" if shown.any() else "too little data",
-        advice=f"{(~shown).sum()} pattern(s) that fewer than {support} examples resemble are not "
-        "shown: they say more of these examples than of a kind. Give more examples.",
+        advice=HIDDEN.format(hidden=(~shown).sum(), support=support),
     )
 
 

@@ -352,7 +352,15 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def white_edge(m: int, n: int, alpha: float) -> float:
-    """Quantile of the largest eigenvalue of an (m, n) Wishart matrix of unit variance."""
+    """Value that the largest eigenvalue of white noise exceeds with probability alpha.
+
+    Of an n x n Wishart matrix of m rows of unit variance, by the law of Tracy and Widom.
+
+    Examples
+    --------
+    >>> round(white_edge(400, 100, 0.001) / 400, 2)  # (1 + 1/2)^2 is the edge of many
+    2.37
+    """
     centre, scale = tracy_widom.wishart_scaling(m, n)
     return float(centre + scale * tracy_widom.critical_value(alpha))
 

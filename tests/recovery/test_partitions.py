@@ -90,12 +90,9 @@ def check_alike(held, apart, exact=True):
     [
         ("symmetric", {}),
         ("symmetric", {"refit": True}),
-        ("symmetric", {"method": "layered"}),
         ("symmetric", {"rank_rule": "mp", "channel": "symmetric"}),
         ("constant", {}),
         ("graded", {}),
-        ("graded", {"channel": "symmetric"}),
-        ("gaps", {}),
     ],
 )
 def test_every_channel_and_method_gives_what_rows_that_are_held_give(kind, options):
@@ -125,10 +122,8 @@ def test_layers_are_peeled_where_the_rows_are(threads):
 
 
 def test_workers_of_a_scheduler_give_the_same(threads):
-    for kind in ("symmetric", "gaps"):
-        x = rows(kind)
-        apart = run_recovery(spread(x))
-        check_alike(run_recovery(hopfed.read_table(x)), apart, kind == "symmetric")
+    x = rows("gaps")
+    check_alike(run_recovery(hopfed.read_table(x)), run_recovery(spread(x)), exact=False)
 
 
 @pytest.mark.parametrize("kind", ["graded", "gaps"])

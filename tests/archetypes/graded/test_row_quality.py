@@ -10,11 +10,10 @@ from hopfed.archetypes.graded.verdict.class_means import (
     CHANCE,
     faded,
     gain_of_chance,
-    in_words,
     put_together,
-    weak_rows_in_words,
 )
 from hopfed.archetypes.graded.verdict.judging import judge
+from hopfed.archetypes.status import in_words, weak_rows_in_words
 
 N, M = 120, 1500
 

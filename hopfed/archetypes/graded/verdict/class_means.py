@@ -114,36 +114,6 @@ def _parts(
     return parts, errors
 
 
-def weak_rows_in_words(qualities: np.ndarray) -> str:
-    """Sentence about classes in which weak rows of others are put together, of these qualities."""
-    weak = np.sort(qualities[~np.isnan(qualities)])
-    strength = f"{weak[0]:.2f}" if len(weak) == 1 else f"{weak[0]:.2f} to {weak[-1]:.2f}"
-    return (
-        f"The means of {len(weak)} of {len(qualities)} classes are those of several others added "
-        f"up and weaker, {strength} in all: rows of several kinds, of lower quality, are put "
-        "together there."
-    )
-
-
-def in_words(qualities: np.ndarray) -> str:
-    """Sentences about classes of these qualities; none where all are of their own."""
-    coins, weaker = qualities == 0, np.sort(qualities[qualities > 0])[::-1]
-    said = ""
-    if len(weaker) == 1:
-        said += (
-            f" The means of one of these classes are {weaker[0]:.2f} of those of another: one "
-            "kind, in rows of lower quality."
-        )
-    elif len(weaker):
-        said += (
-            f" The means of {len(weaker)} of these classes are {weaker[-1]:.2f} to "
-            f"{weaker[0]:.2f} of those of others: the same kinds, in rows of lower quality."
-        )
-    if coins.any():
-        said += " One of these classes has means of 0 throughout: rows that answer like coins."
-    return said
-
-
 CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
 MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 

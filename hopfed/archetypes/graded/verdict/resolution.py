@@ -47,7 +47,7 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.mixture import loss
 from hopfed.archetypes.graded.owners.asking import Owner, means_inside
 from hopfed.archetypes.graded.verdict.replicas import drawn, drawn_often
-from hopfed.archetypes.status import rounded
+from hopfed.archetypes.status import Verdict, blurred_classes
 from hopfed.spectral.equal_rows import Rows
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
@@ -98,13 +98,8 @@ def unresolved(
     channel: str,
     rows: float,
     observed: np.ndarray | float = 1.0,
-) -> str | None:
-    """What is to be said of classes that may be less near to the true ones than `RESOLVED`.
-
-    Returns
-    -------
-    A sentence, or None where all are near.
-    """
+) -> Verdict | None:
+    """The verdict on classes that may be less near to the true ones than `RESOLVED`; or None."""
     N = means.shape[1]
     overlaps = expected_overlaps(means, errors, shares, channel, observed)
     level = float(sure_level(N)) if channel == "symmetric" else profile_level(N)
@@ -118,13 +113,8 @@ def unresolved(
     else:
         short = 1 / np.maximum(overlaps[blurred], 1e-6) ** 2 - 1
         factor = short * level**2 / (1 - level**2)
-    needed = rounded(max(float(factor.max()), 1.01) * rows)
-    return (
-        f"{len(overlaps)} classes were found, but too few rows describe {len(blurred)} of them: an "
-        f"overlap of {overlaps.min():.2f} with the true ones is expected of the least sure, and "
-        f"{level:.2f} is needed to be sure of {RESOLVED:g}. About {needed} rows like these would "
-        "resolve all."
-    )
+    needed = max(float(factor.max()), 1.01) * rows
+    return blurred_classes(overlaps, len(blurred), level, needed)
 
 
 def profile_level(N: int) -> float:

@@ -236,7 +236,7 @@ CERTAIN = 0.02  # variance of an entry below which it counts as one of this vari
 
 
 def leaning(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
-    """Gain in nats of the best mixture, in several tables (B,) that are settled at their classes.
+    """Gain in nats of the best mixture, in several tables (B,) that are settled at classes.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ NEARER = (0.45,)  # towards what all rows are
 
 
 def weaker(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
-    """Gain in nats of the best mixture, in several tables (B,) that are settled at their classes."""
+    """Gain in nats of the best mixture, in several tables (B,) that are settled at classes."""
     shared: list[Message] = []
     for found in sums:
         usual = found.signed.sum(axis=0) / np.maximum(found.seen.sum(axis=0), 1.0)
