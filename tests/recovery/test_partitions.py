@@ -225,10 +225,10 @@ def test_a_folder_of_files_is_one_table(tmp_path, ending, threads):
     assert table.coding == held.coding
     assert table.notes == held.notes
     assert np.array_equal(unpack(table.rows[:]), unpack(held.rows))
-    check_alike(run_recovery(held), run_recovery(table), exact=False)
-    pattern = hopfed.recover(str(tmp_path / "data" / f"part*{ending}"))
-    assert np.array_equal(pattern.patterns, hopfed.recover(tmp_path / "data").patterns)
-    assert pattern.columns == held.columns
+    pattern = read_partitions(str(tmp_path / "data" / f"part*{ending}"))
+    assert np.array_equal(unpack(pattern.rows[:]), unpack(held.rows))
+    if ending == ".parquet":
+        check_alike(run_recovery(held), run_recovery(table), exact=False)
 
 
 def test_one_large_file_is_several_partitions_by_its_groups_of_rows(tmp_path, threads, monkeypatch):
