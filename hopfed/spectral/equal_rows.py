@@ -161,7 +161,7 @@ def only(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
 
 
 def equals(rows: Rows | Bits | Array) -> Array:
-    """Return of how many rows an equal one came before, and how many have no equal, (2,) float64."""
+    """Of how many rows an equal one came before, and how many have no equal, (2,) float64."""
     if isinstance(rows, Rows) and rows.counts is not None:
         counts = rows.merged().weights  # of rows without some of their columns more are equal
         return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)

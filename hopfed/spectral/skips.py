@@ -86,7 +86,7 @@ def skips(rows: Bits | Array) -> list[Skip]:
 
 
 def deciding(found: Sequence[Skip]) -> np.ndarray:
-    """Columns that tell which others are blank: those that tell it of all their gaps, if there are."""
+    """Columns that tell which others are blank: where there are, those that tell all their gaps."""
     told = {tuple(skip.blank.tolist()) for skip in found if skip.only}
     chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in told}
     return np.array(sorted(chosen), int)

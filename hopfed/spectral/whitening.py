@@ -155,7 +155,7 @@ class Holdings:
         return float(edge / (1 + np.sqrt(ratios.sum())) ** 2)
 
     def matched(self, operator: HebbianOperator) -> tuple[HebbianOperator, HebbianOperator]:
-        """The second moment about the columns' means, and with these, as gaps at random leave it."""
+        """The second moment about columns' means, and with these, as gaps at random leave it."""
         mean, centres = self._centres
         root = np.sqrt(self.shares)[:, None]
         whole = self.sums.sum(axis=0) / self.rows.sum()

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.lanczos import following, pairs
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
-from hopfed.archetypes.graded.fitting.splitting import Halves, halved, scales
+from hopfed.archetypes.graded.fitting.splitting import Halves, following, halved, pairs, scales
 from hopfed.federation.messages import Message
 from hopfed.hopfield.graded.joining import hopeless, joined, margin
 from hopfed.hopfield.graded.memory import STRANGER, Memory, pooled, rows_without

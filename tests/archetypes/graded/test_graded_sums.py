@@ -6,7 +6,7 @@ from graded_tables import classes
 from scipy.special import gammaln
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve, iterate
-from hopfed.archetypes.graded.fitting.lanczos import leading
+from hopfed.archetypes.graded.fitting.splitting import leading
 from hopfed.archetypes.graded.fitting.mixture import (
     ClassSums,
     Mixture,

@@ -24,8 +24,8 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.fitting.lanczos import leading
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
+from hopfed.archetypes.graded.fitting.splitting import leading
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, ask_together, total
 from hopfed.archetypes.graded.verdict.row_mixtures import leaning, weaker
 from hopfed.federation.messages import Message
