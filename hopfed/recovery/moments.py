@@ -161,12 +161,12 @@ def _nearest(part: Any, patterns: np.ndarray) -> Sums:
 
 def own_agreement(owner: Owner, told: Message) -> Message:
     """What an owner sees of these sums by itself: 3 K + 4 numbers."""
-    found = _summed(_patterns(owner, told), agreement(owner, told))
+    found = _of_sums(_patterns(owner, told), agreement(owner, told))
     parts = found.counts, found.first, found.second, found.overlaps, [found.repeats]
     return {"moments": np.concatenate(parts)}
 
 
-def _summed(patterns: np.ndarray, answer: Message) -> Agreement:
+def _of_sums(patterns: np.ndarray, answer: Message) -> Agreement:
     return summed(patterns, *(answer[n] for n in ("moments", "counts", "sums", "equal")))
 
 
@@ -277,9 +277,10 @@ class Federation(Owners):
     def spectrum(self, wanted: Wanted) -> Spectrum:
         """Leading eigenpairs of the pooled operator."""
         if len(self.members) == 1:
-            rows, found = self.members[0].rows, []
+            rows, found = self.members[0].rows, list[Spectrum]()
             again = isinstance(rows, Reread) and self.n_sites <= EXPLICIT_LIMIT
-            alone = DenseOperator.from_examples(rows) if again else self.operators[0]
+            alone: HebbianOperator = self.operators[0]
+            alone = DenseOperator.from_examples(rows) if again else alone
 
             def leading(_: Owner, __: Message) -> Message:
                 found.append(eigenpairs(alone, wanted, seed=self.seed))
@@ -399,7 +400,7 @@ class Federation(Owners):
             told["quality"] = np.array(quality, np.float32)
         if self.masked or pooled:
             answers = self.ask(agreement, told)
-            found = [_summed(patterns, {n: added_up(answers, n) for n in answers[0]})]
+            found = [_of_sums(patterns, {n: added_up(answers, n) for n in answers[0]})]
         else:
             parts = (a["moments"] for a in self.ask(own_agreement, told))
             found = [

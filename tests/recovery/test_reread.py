@@ -189,7 +189,7 @@ def test_owners_are_matched_by_name_and_one_may_be_held(tmp_path):
 
 
 def test_a_table_that_is_read_again_is_dealt_to_clients(tmp_path):
-    path = write(tmp_path, rows("symmetric"), ".csv")
+    path = write(tmp_path, rows("symmetric"), ".npy")
     held, again = hopfed.read_table(path), hopfed.read_table(path, memory=MEMORY)
     for one, other in zip(split(held.rows, 3, 0), split(again.rows, 3, 0), strict=True):
         assert np.array_equal(unpack(one), unpack(other[:]))
