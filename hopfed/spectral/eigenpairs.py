@@ -254,11 +254,12 @@ def _beyond(
     """What the image of the last block adds to the basis, in float64, and what it has in it."""
     xp = namespace(blocks[-1])
     image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
-    columns = _taken_out(blocks, image)
-    _taken_out(blocks, image)  # twice is enough (Kahan)
-    rest = xp.astype(image, xp.float64)
-    del image
-    both = to_host(xp.concat([xp.astype(columns, xp.float64), rest.T @ rest], axis=0))
+    with blas_threads(1):  # of products as thin as these, threads wait for each other
+        columns = _taken_out(blocks, image)
+        _taken_out(blocks, image)  # twice is enough (Kahan)
+        rest = xp.astype(image, xp.float64)
+        del image
+        both = to_host(xp.concat([xp.astype(columns, xp.float64), rest.T @ rest], axis=0))
     return rest, both[: len(columns)], both[len(columns) :]
 
 
@@ -277,14 +278,14 @@ def _next_block(
     xp = namespace(rest)
     with blas_threads(1):
         ascending, E = np.linalg.eigh(gram)
-    kept = min(most, int((ascending > (SHORT * longest) ** 2).sum()))
-    length, E = np.sqrt(ascending[::-1][:kept]), E[:, ::-1][:, :kept]
-    block = rest @ like(np.ascontiguousarray(E / length), rest)
-    if kept:  # what rounding did to short directions is of second order after this
-        block = 1.5 * block - block @ (0.5 * (block.T @ block))
-    if blocks:
-        block = xp.astype(block, blocks[0].dtype)
-        _taken_out(blocks, block)
+        kept = min(most, int((ascending > (SHORT * longest) ** 2).sum()))
+        length, E = np.sqrt(ascending[::-1][:kept]), E[:, ::-1][:, :kept]
+        block = rest @ like(np.ascontiguousarray(E / length), rest)
+        if kept:  # what rounding did to short directions is of second order after this
+            block = 1.5 * block - block @ (0.5 * (block.T @ block))
+        if blocks:
+            block = xp.astype(block, blocks[0].dtype)
+            _taken_out(blocks, block)
     return block, length[:, None] * E.T
 
 
