@@ -105,7 +105,7 @@ smoke: wheel
 	cd build/smoke && bin/hopfed demo --figure demo.png
 	cd build/smoke && bin/hopfed run bbp --preset quick --set N=60 --set M=100,200 --out bbp.h5
 	cd build/smoke && bin/hopfed report bbp.h5 --out bbp.html
-	cd build/smoke && bin/python -m hopfed.experiments.worked.three_owners
+	cd build/smoke && bin/python -m hopfed.experiments.worked.spreadsheet
 
 clean:
 	rm -rf .venv build dist *.egg-info

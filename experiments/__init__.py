@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.resources import files
-from typing import Any, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from hopfed.errors import ArgumentError
 
@@ -24,7 +22,10 @@ OTHERS = ("fl", "serve")  # experiments with their own commands
 ON_DEVICE = ("load", "plan", "scale")  # those whose `measure` takes a device
 PRESET_NAMES = ("quick", "default", "paper")
 
-Arrays = dict[str, np.ndarray]
+if TYPE_CHECKING:  # `hopfed list` needs no NumPy
+    import numpy as np
+
+Arrays: TypeAlias = "dict[str, np.ndarray]"
 
 
 class Experiment(Protocol):
@@ -41,9 +42,9 @@ class Experiment(Protocol):
     It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
     seed; one that can recover on a device takes `device` too. Or, for a federation,
     `measure_round(seed, config, t, state, engine)`: the arrays of round t, and the state after it,
-    None after the last; a dict of arrays, or a `FederationState`. And it may have
-    `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes through; and
-    `code_of(config)`, names of code outside of hopfed.
+    a dict of arrays or a `FederationState`; settings say `rounds`, or it is None after the last. It
+    may have `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes
+    through; and `code_of(config)`, names of code outside of hopfed.
     """
 
     __name__: str
@@ -75,13 +76,7 @@ class Table:
 
 
 def find(name: str) -> Any:
-    """Import the experiment `name`; an unknown name raises ArgumentError with the nearest name.
-
-    Examples
-    --------
-    >>> find("bbp").Config().N
-    400
-    """
+    """Import the experiment `name`; an unknown name raises ArgumentError with the nearest name."""
     if name not in (*NAMES, *OTHERS):
         near = get_close_matches(name, NAMES, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
@@ -90,13 +85,7 @@ def find(name: str) -> Any:
 
 
 def preset(experiment: Any, name: str) -> Any:
-    """Return the settings of an experiment that have a name.
-
-    Examples
-    --------
-    >>> preset(find("bbp"), "paper").seeds
-    50
-    """
+    """Return the settings of an experiment that have a name."""
     known = experiment.PRESETS
     if name not in known:
         raise ArgumentError("--preset", f"one of {', '.join(known)}", repr(name))
@@ -104,12 +93,6 @@ def preset(experiment: Any, name: str) -> Any:
 
 
 def compared(experiment: Any) -> dict[str, Measure]:
-    """Return what an experiment compares: key of the summary -> its row.
-
-    Examples
-    --------
-    >>> compared(find("bbp"))["gap"]
-    Measure(label='median overlap gap, finite size', paper='.0163', aim='<= .003')
-    """
+    """Return what an experiment compares: key of the summary -> its row."""
     rows = experiment.COMPARED.items()
     return {key: Measure(*((row,) if isinstance(row, str) else row)) for key, row in rows}

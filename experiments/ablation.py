@@ -31,7 +31,7 @@ from hopfed.archetypes.subspace import Subspace
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.letters import LETTERS, render_letters
-from hopfed.experiments.shared.statistics import with_spread
+from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import eigenpairs
@@ -148,8 +148,7 @@ def measure(seed: int, config: Config) -> Arrays:
         rows.append([_cell(config, setting, xi, exposures, r, seed) for r in config.qualities])
         n_archetypes.append(len(xi))
         onset.append(_onset(config, xi, exposures))
-    arrays = {name: np.array([[c[name] for c in row] for row in rows]) for name in rows[0][0]}
-    return arrays | {"n_archetypes": np.array(n_archetypes), "onset": np.array(onset)}
+    return stacked(rows) | {"n_archetypes": np.array(n_archetypes), "onset": np.array(onset)}
 
 
 def _onset(config: Config, xi: np.ndarray, exposures: np.ndarray) -> np.ndarray:
@@ -172,13 +171,12 @@ def _cell(
         patterns, candidates = recover_by(variant, evidence, config.patience, seed)
         cell[f"seconds/{name}"] = time.process_time() - start
         score = retrieval(patterns, xi)
-        cell[f"found/{name}"] = score.found(LEVEL)
-        cell[f"false/{name}"] = score.false_discoveries
-        cell[f"magnetisation/{name}"] = score.magnetisation.mean()
-        cell[f"matched/{name}"] = score.matched.mean()
-        cell[f"frobenius/{name}"] = score.frobenius
-        cell[f"kept/{name}"] = len(patterns)
-        cell[f"candidates/{name}"] = candidates
+        measured = {
+            "found": score.found(LEVEL), "false": score.false_discoveries,
+            "magnetisation": score.magnetisation.mean(), "matched": score.matched.mean(),
+            "frobenius": score.frobenius, "kept": len(patterns), "candidates": candidates,
+        }  # fmt: skip
+        cell |= {f"{what}/{name}": value for what, value in measured.items()}
     return cell | _at_best(xi, examples, labels, quality)
 
 

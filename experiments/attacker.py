@@ -79,7 +79,7 @@ COMPARED = {
 
 def measure_round(
     seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays | None]:
+) -> tuple[Arrays, Arrays]:
     """Play one round with every rule in every scenario."""
     xi = rademacher(config.K, config.N, stream(seed, "attacker"))
     variants = {
@@ -87,16 +87,7 @@ def measure_round(
         for i, scenario in enumerate(config.scenarios)
         for name in RULE_NAMES
     }
-    return play_variants(
-        variants,
-        xi,
-        state,
-        t,
-        rounds=config.rounds,
-        seed=seed,
-        clients=config.clients,
-        engine=engine,
-    )
+    return play_variants(variants, xi, (seed, config, t, state, engine))
 
 
 def _method(
@@ -107,15 +98,9 @@ def _method(
     qualities = np.where(np.arange(config.clients) < good, config.quality, config.noise[scenario])
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
-    return HopfieldFederation(
-        source,
-        Encoding(config.N),
-        rule=rule(name),
-        smoothing=Smoothing(ema=config.ema),
-        memory=config.memory,
-        discount=0.0,
-        votes=False,
-    )
+    how: dict[str, Any] = {"rule": rule(name), "memory": config.memory}
+    how["smoothing"] = Smoothing(ema=config.ema)
+    return HopfieldFederation(source, Encoding(config.N), discount=0.0, votes=False, **how)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.statistics import r_squared, with_spread
+from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
@@ -75,7 +75,7 @@ COMPARED = {
 def measure(seed: int, config: Config) -> Arrays:
     """Draw one sample for each M; arrays have M as their first axis."""
     draws = [_draw(config, M, seed) for M in config.M]
-    return {name: np.stack([d[name] for d in draws]) for name in draws[0]}
+    return stacked(draws)
 
 
 def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
@@ -122,12 +122,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         summary |= {
             f"r2_lowest{suffix}": with_spread(partial(lowest, axes=0), n),
             f"r2_pooled{suffix}": with_spread(partial(lowest, axes=(0, 2)), n),
-            f"gap{suffix}": with_spread(partial(_median_of, gaps), n),
+            f"gap{suffix}": with_spread(partial(_median, gaps), n),
         }
     return summary | _weak(config, arrays)
 
 
-def _median_of(values: np.ndarray, seeds: np.ndarray) -> float:
+def _median(values: np.ndarray, seeds: np.ndarray) -> float:
     return float(np.median(values[seeds]))
 
 

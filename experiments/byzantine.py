@@ -62,11 +62,7 @@ class Config(Settings):
     examples: Annotated[int, at_least(1), "of each client in a round"] = 10
     rounds: Annotated[int, at_least(1)] = 8
     quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.8
-    attackers: Annotated[Ints, at_least(1), "lying clients, a scenario of both kinds each"] = (
-        1,
-        3,
-        5,
-    )
+    attackers: Annotated[Ints, at_least(1), "liars, a scenario of both kinds each"] = (1, 3, 5)
     amplitude: Annotated[float, above(0), "a of every liar"] = 0.3
     amplitudes: Annotated[Floats, above(0), "of a single liar whose spike is counted or not"] = (
         0.04, 0.06, 0.08, 0.09, 0.1, 0.11, 0.12, 0.14,
@@ -121,7 +117,7 @@ COMPARED = {
 
 def measure_round(
     seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays | None]:
+) -> tuple[Arrays, Arrays]:
     """Play one round with every defence in every scenario, and record the defences' scores."""
     xi = rademacher(config.K, config.N, stream(seed, "byzantine"))
     variants = {
@@ -129,24 +125,22 @@ def measure_round(
         for scenario in config.scenarios
         for name, settings in DEFENCES.items()
     }
-    _, after = play_variants(
-        variants, xi, state, t, rounds=t + 2, seed=seed, clients=config.clients, engine=engine
-    )
-    after = after or {}
+    _, after = play_variants(variants, xi, (seed, config, t, state, engine))
     arrays: Arrays = {}
     for name in variants:
         told = unpack_patterns(after[f"{name}/down/{EVERYONE}/patterns"], config.N)
         match = retrieval(told, xi)
-        arrays[f"{name}/magnetisation"] = match.magnetisation
-        arrays[f"{name}/false"] = np.array(match.false_discoveries)
-        arrays[f"{name}/matched"] = match.matched
-        arrays[f"{name}/frobenius"] = np.array(match.frobenius)
+        scores = {
+            "magnetisation": match.magnetisation, "false": np.array(match.false_discoveries),
+            "matched": match.matched, "frobenius": np.array(match.frobenius),
+        }  # fmt: skip
+        arrays |= {f"{name}/{key}": value for key, value in scores.items()}
     arrays |= _supports(config, xi, t, seed) | _visible(config, xi, t, seed)
     supported = [arrays[f"{n} fixed/support/groups"][config.K + t] for n in config.attackers]
     arrays["passing"] = np.array(supported) >= QUORUM
     arrays["foreseen/passing"] = np.array([foresee_passing(config, n) for n in config.attackers])
     arrays |= foresee_visible(config)
-    return arrays, (after if t + 1 < config.rounds else None)
+    return arrays, after
 
 
 def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings: Any) -> Spiked:
@@ -156,7 +150,7 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
     n, kind = config.scenarios[scenario]
     lie: dict[str, Any] = {"attackers": n, "amplitude": config.amplitude, "kind": kind}
-    return Spiked(source, Encoding(config.N, seed=seed), seed=seed, **lie, **settings)
+    return Spiked(source, Encoding(config.N), seed=seed, **lie, **settings)
 
 
 def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:

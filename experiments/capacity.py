@@ -9,7 +9,6 @@ dense and the exponential rule hold N^2 and exp(N) patterns and are measured at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any
@@ -20,8 +19,8 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.critical import crossing, half_lost, limit
 from hopfed.experiments.shared.silhouettes import load_silhouettes
+from hopfed.experiments.shared.statistics import by_name, crossing, half_lost, limit
 from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
@@ -123,8 +122,13 @@ def measure(seed: int, config: Config) -> Arrays:
                 if count <= len(pool):
                     found[:, i, j] = measured(config, pool[:count], rule, seed)
         arrays[f"{name}/overlap"], arrays[f"{name}/returned"] = found
-    arrays["dense/returned"], arrays["dense/overlap"] = _dense_law(config, seed)
-    arrays["exponential/returned"] = _exponential_law(config, seed)
+    N, pairs = config.dense_sites, dense_storage.pairings(3)
+    sizes = [max(1, round(load * N**2 / pairs)) for load in config.dense_loads]
+    dense = _law(config, seed, N, sizes, Dense(3))
+    arrays["dense/overlap"], arrays["dense/returned"] = dense.swapaxes(0, 1)
+    sizes = [max(1, round(np.exp(rate * config.exp_sites))) for rate in config.exp_rates]
+    rule = Exponential(config.exp_beta)
+    arrays["exponential/returned"] = _law(config, seed, config.exp_sites, sizes, rule)[:, 1]
     arrays["sizes/overlap"], arrays["sizes/returned"] = _by_size(config, seed)
     return arrays
 
@@ -148,9 +152,8 @@ def patterns_of(config: Config, name: str, seed: int) -> np.ndarray:
         return rng.choice(np.array([-1, 1], np.int8), (most, config.N))
     if name == "correlated":
         follows = rng.random((most, config.N)) < (1 + config.parent**0.5) / 2
-        return np.where(follows, 1, -1).astype(np.int8) * rng.choice(
-            np.array([-1, 1], np.int8), config.N
-        )
+        parent = rng.choice(np.array([-1, 1], np.int8), config.N)
+        return np.where(follows, 1, -1).astype(np.int8) * parent
     if name == "pictures":
         if not config.data:
             return load_silhouettes(classes=()).patterns
@@ -171,26 +174,13 @@ def apart(rows: np.ndarray) -> np.ndarray:
     return rows[kept]
 
 
-def _dense_law(config: Config, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Share returned and overlap (loads, flips) of the dense rule with n = 3."""
-    out = np.zeros((2, len(config.dense_loads), len(config.flips)))
-    for j, load in enumerate(config.dense_loads):
-        K = max(1, round(load * config.dense_sites**2 / dense_storage.pairings(3)))
-        rng = stream(seed, "capacity", "dense", K)
-        xi = rng.choice(np.array([-1, 1], np.int8), (K, config.dense_sites))
-        out[::-1, j] = measured(config, xi, Dense(3), seed)
-    return out[0], out[1]
-
-
-def _exponential_law(config: Config, seed: int) -> np.ndarray:
-    """Share returned (rates, flips) of the exponential rule."""
-    out = np.zeros((len(config.exp_rates), len(config.flips)))
-    for j, rate in enumerate(config.exp_rates):
-        K = max(1, round(np.exp(rate * config.exp_sites)))
-        rng = stream(seed, "capacity", "exponential", K)
-        xi = rng.choice(np.array([-1, 1], np.int8), (K, config.exp_sites))
-        out[j] = measured(config, xi, Exponential(config.exp_beta), seed)[1]
-    return out
+def _law(config: Config, seed: int, N: int, sizes: list[int], rule: Rule) -> np.ndarray:
+    """Overlap and share returned (sizes, 2, flips) of random patterns, by how many are stored."""
+    out = []
+    for K in sizes:
+        rng = stream(seed, "capacity", rule.name, K)
+        out.append(measured(config, rng.choice(np.array([-1, 1], np.int8), (K, N)), rule, seed))
+    return np.array(out)
 
 
 def _by_size(config: Config, seed: int) -> np.ndarray:
@@ -236,11 +226,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     reach = "none" if half is None else f"{half:.3f}"
     summary["reach_exponential"] = f"{reach}, by law {(1 - least) / 2:.3f}"
     at = int(np.abs(loads - 0.1).argmin())
-    basins = [
-        basin(np.array(config.flips), overlap[:, i, at].mean(axis=0))
-        for i in range(len(RULE_NAMES))
-    ]
-    summary["basin"] = "; ".join(f"{n} {b:.2f}" for n, b in zip(RULE_NAMES, basins, strict=True))
+    flips = np.array(config.flips)
+    basins = [basin(flips, overlap[:, i, at].mean(axis=0)) for i in range(len(RULE_NAMES))]
+    summary["basin"] = by_name(RULE_NAMES, basins, "{} {:.2f}")
     return summary
 
 
@@ -257,30 +245,24 @@ def _sizes(
     theory = float(storage.magnetisation(ratios[at] * capacity, t))
     loads = [(capacity * x, capacity * e) for x, e in found]
     end = limit(np.array(config.sizes), *np.array(loads).T)
+
+    def by_size(pairs: Any) -> str:
+        named = zip(config.sizes, pairs, strict=True)
+        return "; ".join(f"{N:,}: {value:.4f} +- {error:.4f}" for N, (value, error) in named)
+
+    edges = by_size(zip(edge.mean(axis=0), error, strict=True))
     words = {
-        f"sizes_{name}": _pairs(config.sizes, loads),
+        f"sizes_{name}": by_size(loads),
         f"limit_{name}": "none" if end is None else end,
-        f"edge_{name}": f"{_pairs(config.sizes, zip(edge.mean(axis=0), error, strict=True))}; "
-        f"theory {theory:.4f}",
+        f"edge_{name}": f"{edges}; theory {theory:.4f}",
     }
     return [[None if np.isnan(v) else v for v in pair] for pair in found], words
 
 
-def _pairs(names: Iterable[Any], values: Iterable[tuple[float, float]]) -> str:
-    pairs = zip(names, values, strict=True)
-    return "; ".join(f"{name:,}: {value:.4f} +- {error:.4f}" for name, (value, error) in pairs)
-
-
 def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
     """Largest share of flips from which .95 is reached, linear between those tried."""
-    low = np.flatnonzero(overlap < 0.95)
-    if not len(low):
-        return float(flips[-1])
-    k = low[0]
-    if k == 0:
-        return 0.0
-    part = (overlap[k - 1] - 0.95) / (overlap[k - 1] - overlap[k])
-    return float(flips[k - 1] + part * (flips[k] - flips[k - 1]))
+    found = crossing(flips, overlap, 0.95)
+    return found if found is not None else float(flips[-1] if overlap[0] >= 0.95 else 0)
 
 
 def gap(overlap: np.ndarray, loads: np.ndarray, t: float) -> float:

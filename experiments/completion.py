@@ -19,6 +19,7 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
+from hopfed.experiments.shared.statistics import by_name
 from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.energies import log_sum_exp
@@ -157,7 +158,7 @@ def _held_out(
 
 def chosen_classes(
     rows: np.ndarray, numbers: tuple[int, ...], rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+) -> list[np.ndarray]:
     """Means (K, N) and shares (K,) with the K that serves unseen rows best, fitted to all rows."""
     aside, fitted = np.split(rows, [len(rows) // 8])
     scores = []
@@ -167,13 +168,10 @@ def chosen_classes(
     return fit_classes(rows, numbers[int(np.argmax(scores))], rng)
 
 
-def fit_classes(
-    rows: np.ndarray, K: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def fit_classes(rows: np.ndarray, K: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Fit K classes by expectation maximisation: means (K, N), shares (K,); best of some starts."""
     fits = [_climb(rows, K, rng) for _ in range(STARTS)]
-    _, means, shares = min(fits, key=lambda fit: fit[0])
-    return means, shares
+    return [*min(fits, key=lambda fit: fit[0])[1:]]
 
 
 def _climb(
@@ -195,20 +193,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     masked = np.array(config.masked)
     half = int(np.abs(masked - 0.5).argmin())
     summary: dict[str, Any] = {}
+    rules = [rule.name for rule in RULES]
     for name in PATTERNS:
-        right = arrays[f"{name}/right"].mean(axis=0)
-        summary[name] = _by_name([rule.name for rule in RULES], right[:, half])
+        summary[name] = by_name(rules, arrays[f"{name}/right"].mean(axis=0)[:, half])
     right = arrays["random/right"].mean(axis=0)
     most = [float(masked[row >= 0.99].max(initial=0)) for row in right]
-    summary["most_random"] = _by_name([rule.name for rule in RULES], np.array(most))
+    summary["most_random"] = by_name(rules, most)
     table = arrays["table/right"].mean(axis=0)
-    summary["table"] = _by_name(list(METHODS), table[:, half])
+    summary["table"] = by_name(METHODS, table[:, half])
     gap = table[METHODS.index("true classes")] - table[METHODS.index("graded")]
     summary["below_best"] = float(100 * gap.max())
     summary["classes"] = ", ".join(str(k) for k in arrays["table/classes"])
     return summary
-
-
-def _by_name(names: list[str], values: np.ndarray) -> str:
-    pairs = zip(names, values, strict=True)
-    return "; ".join(f"{n} {v:.3f}" for n, v in pairs if np.isfinite(v))

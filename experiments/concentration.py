@@ -15,15 +15,15 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.statistics import with_spread
+from hopfed.experiments.settings import Floats, Ints, Mixed, above, at_least, within
+from hopfed.experiments.shared.statistics import stacked, with_spread
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import concentration
 
 
 @dataclass(frozen=True)
-class Config(Settings):
+class Config(Mixed):
     """Settings."""
 
     N: Annotated[int, at_least(10), "sites"] = 400
@@ -32,11 +32,6 @@ class Config(Settings):
     exposures: Annotated[Floats, above(0), "shares of the archetypes"] = (0.5, 0.3, 0.2)
     level: Annotated[float, within("(0, 1)"), "probability that the bound is exceeded"] = 0.05
     seeds: int = 10
-
-    @property
-    def mixture(self) -> np.ndarray:
-        """(K,) normalised exposures."""
-        return np.array(self.exposures) / sum(self.exposures)
 
 
 PRESETS = {
@@ -66,11 +61,9 @@ def measure(seed: int, config: Config) -> Arrays:
         pairs = [_deviation(config, xi, mean, r, M, stream(seed, "draw", i, M)) for M in config.M]
         spectrum = np.linalg.eigvalsh(mean)
         measured, counting = np.array(pairs).T
-        rows.append(
-            {"deviation": measured, "counting": counting}
-            | _bounds(config, min((spectrum * (1 - spectrum)).max(), 0.25))
-        )
-    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        bounds = _bounds(config, min((spectrum * (1 - spectrum)).max(), 0.25))
+        rows.append({"deviation": measured, "counting": counting} | bounds)
+    return stacked(rows)
 
 
 def _deviation(
@@ -108,6 +101,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     def ratio(i: np.ndarray, name: str) -> np.ndarray:
         return arrays[name][i].mean(axis=0) / deviation[i].mean(axis=0)
 
+    def worst(end: str, name: str) -> tuple[float, float | None]:
+        return with_spread(lambda i: getattr(ratio(i, f"bounds/{name}"), end)(), n)
+
     def slope(i: np.ndarray) -> float:
         logs = np.log(deviation[i].mean(axis=0)).T  # (M, qualities)
         return float(np.polyfit(np.log(config.M), logs, 1)[0].mean())
@@ -116,9 +112,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return {
         "exceeded": float((deviation > arrays["bounds/bernstein"]).mean()),
         "slope": with_spread(slope, n) if len(set(config.M)) > 1 else None,
-        "tightest": with_spread(lambda i: ratio(i, "bounds/bernstein").min(), n),
-        "loosest": with_spread(lambda i: ratio(i, "bounds/bernstein").max(), n),
-        "universal": with_spread(lambda i: ratio(i, "bounds/universal").max(), n),
-        "paper_form": with_spread(lambda i: ratio(i, "bounds/paper").max(), n),
+        "tightest": worst("min", "bernstein"),
+        "loosest": worst("max", "bernstein"),
+        "universal": worst("max", "universal"),
+        "paper_form": worst("max", "paper"),
         "counting": with_spread(lambda i: (1 / ratio(i, "counting")[highest]).mean(), n),
     }

@@ -128,7 +128,7 @@ class Alone:
 
 def measure_round(
     seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays | None]:
+) -> tuple[Arrays, Arrays]:
     """Play one round of every row, together and alone."""
     xi = rademacher(config.K, config.N, stream(seed, "cooperation"))
     arrays: Arrays = {}
@@ -141,32 +141,18 @@ def measure_round(
         together = {"fixed": (source, fixed), "structure": (source, Structure())}
         alone = {f"alone {c}": (Alone(source, c), fixed) for c in range(min(config.alone, size))}
         for clients, sources in ((size, together), (1, alone)):
-            played, kept = play_variants(
-                {f"{row.name}/{k}": _method(config, *v) for k, v in sources.items()},
-                xi,
-                state,
-                t,
-                rounds=config.rounds,
-                seed=seed,
-                clients=clients,
-                engine=engine,
-            )
-            arrays |= played
-            after |= kept or {}
+            methods = {f"{row.name}/{k}": _method(config, *v) for k, v in sources.items()}
+            at = seed, config, t, state, engine
+            played, kept = play_variants(methods, xi, at, clients=clients)
+            arrays, after = arrays | played, after | kept
         arrays |= {f"{row.name}/foreseen/{k}": v for k, v in foreseen(config, row, t).items()}
-    return arrays, (after if t + 1 < config.rounds else None)
+    return arrays, after
 
 
 def _method(config: Config, source: ArchetypeStream | Alone, rule: Any) -> HopfieldFederation:
-    return HopfieldFederation(
-        source,
-        Encoding(config.N),
-        rule=rule,
-        discount=config.discount,
-        alpha=config.alpha,
-        persistence=config.persistence,
-        votes=config.votes,
-    )
+    names = ("discount", "alpha", "persistence", "votes")
+    own = {name: getattr(config, name) for name in names}
+    return HopfieldFederation(source, Encoding(config.N), rule=rule, **own)
 
 
 def foreseen(config: Config, row: Row, t: int) -> Arrays:

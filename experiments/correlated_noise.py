@@ -17,16 +17,17 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, above, at_least, within
-from hopfed.experiments.shared.counting import count_white, white_threshold
+from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
 from hopfed.experiments.shared.noise import (
     Autoregressive,
     Blocks,
     Family,
     autoregressive,
+    count_white,
     fit_noise,
+    white_threshold,
 )
-from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory import general_spikes, spikes
 from hopfed.theory.covariance import Population, noise_threshold
@@ -37,7 +38,7 @@ BINS = 60  # bins of the histograms, from 0 to 1.1 times the generalised edge
 
 
 @dataclass(frozen=True)
-class Config(Settings):
+class Config(Mixed):
     """Settings."""
 
     N: Annotated[int, at_least(20), "sites"] = 300
@@ -58,11 +59,6 @@ class Config(Settings):
     def n_examples(self) -> int:
         """Number of examples M."""
         return round(self.N / self.ratio)
-
-    @property
-    def mixture(self) -> np.ndarray:
-        """(K,) normalised exposures."""
-        return np.array(self.exposures) / sum(self.exposures)
 
     @property
     def noises(self) -> list[tuple[str, Family, np.ndarray]]:
@@ -102,7 +98,7 @@ def measure(seed: int, config: Config) -> Arrays:
         [_cell(config, i, family, covariance, r, seed) for r in config.qualities]
         for i, (_, family, covariance) in enumerate(config.noises)
     ]
-    return {name: np.array([[cell[name] for cell in row] for row in cells]) for name in cells[0][0]}
+    return stacked(cells)
 
 
 def _cell(
@@ -157,10 +153,7 @@ def _foreseen(
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """False spikes on nulls, true spikes kept, and agreement with theory."""
-    n_detected, foreseen = (
-        arrays["n_detected"],
-        arrays["foreseen"],
-    )  # (seeds, noises, qualities, methods)
+    n_detected, foreseen = arrays["n_detected"], arrays["foreseen"]  # of each method, last axis
     null = np.array(config.qualities) == 0
     summary: dict[str, Any] = {}
     if null.any():

@@ -10,7 +10,6 @@ noise (among them that of the authors' programs), and couplings that differ betw
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -20,6 +19,7 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least
+from hopfed.experiments.shared.statistics import by_name
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
@@ -27,6 +27,7 @@ from hopfed.memory.rules import Layered
 COUPLINGS = ("linear", "quadratic")
 TIMES = (0.0, float("inf"))  # Hebb's couplings and the projector
 LEVEL = 0.95
+COLON = "{}: {:.2f}"
 GRAPHS = ("all", "ring", "chain", "star")
 LARGEST = 0.9  # of the repulsion: part of the most that keeps g positive definite
 PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # of the largest repulsion, by number of layers
@@ -104,8 +105,8 @@ def measure(seed: int, config: Config) -> Arrays:
     for cell in np.ndindex(*shape):
         c, t, k, r, T = cell
         rule = Layered(config.mixed, config.repulsions[r], COUPLINGS[c], TIMES[t])
-        states, xi = _relaxed(config, seed, rule, config.K[k], config.temperatures[T])
-        found[(slice(None), *cell)] = score(states, xi)
+        scores = _cooled(config, seed, rule, config.K[k], config.temperatures[T])
+        found[(slice(None), *cell)] = scores
     arrays: Arrays = {"map/apart": found[0], "map/part": found[1]}
     arrays["layers/apart"], arrays["layers/part"] = _by_layers(config, seed)
     arrays["annealing/apart"] = np.array(
@@ -138,16 +139,18 @@ def cooling(config: Config, high: float, low: float = 0.0) -> np.ndarray:
 
 
 def _relaxed(
-    config: Config, seed: int, rule: Layered, K: int, temperature: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """States (S, L, N) after cooling, and the patterns in the mixture, one for each layer."""
-    xi, cues = mixture(config, seed, K, rule.layers)
-    T = cooling(config, temperature)
-    noise = derive(seed, "disentangle", repr(rule), K, f"{temperature:g}")
-    found = AssociativeMemory.store(xi, rule).recall(
-        cues, temperature=T, updates=config.updates, seed=noise
-    )
-    return found.states, xi[: rule.layers]
+    config: Config, xi: np.ndarray, cues: np.ndarray, rule: Layered, T: np.ndarray, noise: int
+) -> tuple[float, float]:
+    """`score` of the layers after noise of temperatures T, of mixtures of as many patterns."""
+    memory = AssociativeMemory.store(xi, rule)
+    found = memory.recall(cues, temperature=T, updates=config.updates, seed=noise)
+    return score(found.states, xi[: rule.layers])
+
+
+def _cooled(config: Config, seed: int, rule: Layered, K: int, T: float) -> tuple[float, float]:
+    """`score` of mixtures of the first of K patterns, cooled from T to 0."""
+    noise = derive(seed, "disentangle", repr(rule), K, f"{T:g}")
+    return _relaxed(config, *mixture(config, seed, K, rule.layers), rule, cooling(config, T), noise)
 
 
 def _by_layers(config: Config, seed: int) -> np.ndarray:
@@ -157,7 +160,7 @@ def _by_layers(config: Config, seed: int) -> np.ndarray:
         L = config.layers[j]
         rule = Layered(L, PARTS[i] / (L - 1) if L > 1 else 0.0)
         for k, T in enumerate(config.temperatures):
-            out[:, j, i, k] = score(*_relaxed(config, seed, rule, max(10, L), T))
+            out[:, j, i, k] = _cooled(config, seed, rule, max(10, L), T)
     return out
 
 
@@ -173,28 +176,16 @@ def annealed(config: Config, seed: int, name: str, K: int) -> float:
         states = memory.relax(cues, W, beta=2.5, updates=config.updates, seed=seed).state
         return score(states, xi[: config.mixed])[0]
     high, low = (part * float(np.median(config.temperatures)) for part in SIMPLE[name])
-    rule = Layered(config.mixed, max(config.repulsions))
-    noise = derive(seed, "disentangle", name, K)
-    found = AssociativeMemory.store(xi, rule).recall(
-        cues, temperature=cooling(config, high, low), updates=config.updates, seed=noise
-    )
-    return score(found.states, xi[: config.mixed])[0]
+    rule, T = Layered(config.mixed, max(config.repulsions)), cooling(config, high, low)
+    return _relaxed(config, xi, cues, rule, T, derive(seed, "disentangle", name, K))[0]
 
 
 def graph(name: str, L: int) -> np.ndarray:
     """Adjacency (L, L) of the layers that repel each other."""
-    A = np.zeros((L, L), int)
-    near = np.arange(L - 1)
-    if name == "all":
-        A[:] = 1
-    elif name == "star":
-        A[0] = A[:, 0] = 1
-    else:
-        A[near, near + 1] = A[near + 1, near] = 1
-        if name == "ring":
-            A[0, -1] = A[-1, 0] = 1
-    np.fill_diagonal(A, 0)
-    return A
+    i, j = np.indices((L, L))
+    gap = np.abs(i - j)
+    near = {"all": gap > 0, "star": (gap > 0) & ((i == 0) | (j == 0)), "chain": gap == 1}
+    return np.asarray(near.get(name, (gap == 1) | (gap == L - 1)), int)
 
 
 def _by_graph(config: Config, seed: int, name: str) -> np.ndarray:
@@ -207,10 +198,7 @@ def _by_graph(config: Config, seed: int, name: str) -> np.ndarray:
     for part in (0.0, 0.2, 0.4, 0.7, 0.9):
         rule = Layered(L, coupling="linear", g=np.eye(L) - part * most * A)
         noise = derive(seed, "disentangle", "general", name, f"{part:g}")
-        found = AssociativeMemory.store(xi, rule).recall(
-            cues, temperature=T, updates=config.updates, seed=noise
-        )
-        out.append(score(found.states, xi[:L])[1])
+        out.append(_relaxed(config, xi, cues, rule, T, noise)[1])
     return np.array(out)
 
 
@@ -238,13 +226,14 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         found = [_chosen(*cells) for cells in zip(tuned, fresh, strict=True)]
         alone = [_chosen(*cells) for cells in zip(tuned[:, 0], fresh[:, 0], strict=True)]
         suffix = "_apart" if name == "apart" else ""
-        summary[f"layers{suffix}"] = _named(config.layers, found)
-        summary[f"layers_alone{suffix}"] = _named(config.layers, alone)
+        summary[f"layers{suffix}"] = by_name(config.layers, found, COLON)
+        summary[f"layers_alone{suffix}"] = by_name(config.layers, alone, COLON)
     second = min(1, len(config.K) - 1)
     shares_by = dict(zip(SCHEDULES, arrays["annealing/apart"].mean(axis=0)[:, second], strict=True))
-    summary["authors"] = _named(AUTHORS, [shares_by[n] for n in AUTHORS])
-    summary["heat_bath"] = _named(SIMPLE, [shares_by[n] for n in SIMPLE])
-    summary["graphs"] = _named(GRAPHS, arrays["general/part"].mean(axis=0).max(axis=-1))
+    summary["authors"] = by_name(AUTHORS, [shares_by[n] for n in AUTHORS], COLON)
+    summary["heat_bath"] = by_name(SIMPLE, [shares_by[n] for n in SIMPLE], COLON)
+    by_graph = arrays["general/part"].mean(axis=0).max(axis=-1)
+    summary["graphs"] = by_name(GRAPHS, by_graph, COLON)
     return summary
 
 
@@ -252,10 +241,6 @@ def _halves(shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means over the seeds on which cells are chosen, the first third, and over the others."""
     first = max(1, len(shares) // 3)
     return shares[:first].mean(axis=0), shares[min(first, len(shares) - 1) :].mean(axis=0)
-
-
-def _named(names: Iterable[Any], values: Iterable[float]) -> str:
-    return "; ".join(f"{n}: {v:.2f}" for n, v in zip(names, values, strict=True))
 
 
 def _chosen(tuned: np.ndarray, fresh: np.ndarray) -> float:

@@ -54,9 +54,7 @@ class Config(Settings):
     examples: Annotated[int, at_least(1), "of each client in a round"] = 100
     rounds: int = 24
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"] = (0.6, 0.8)
-    overlap: Annotated[float, within("[0, 1]"), "part of a stage in which one replaces another"] = (
-        0.5
-    )
+    overlap: Annotated[float, within("[0, 1]"), "part of a stage in which two are there"] = 0.5
     period: Annotated[int, "rounds of a cycle"] = 12
     ema: Annotated[float, within("(0, 1]"), "share of a new value in an adaptive weight"] = 0.5
     seeds: int = 5
@@ -95,7 +93,7 @@ COMPARED = {
 
 def measure_round(
     seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays | None]:
+) -> tuple[Arrays, Arrays]:
     """Play one round of every variant, schedule and quality."""
     xi = rademacher(config.K, config.N, stream(seed, "drift"))
     variants, truth = {}, {}
@@ -109,17 +107,7 @@ def measure_round(
             truth[f"{at}/margin"] = planning.margin(r, np.maximum(exposures, 1e-12), config.N, M)
             for name in VARIANTS:
                 variants[f"{at}/{name}"] = _method(config, source, name)
-    arrays, after = play_variants(
-        variants,
-        xi,
-        state,
-        t,
-        rounds=config.rounds,
-        seed=seed,
-        clients=config.clients,
-        engine=engine,
-        mixtures=True,
-    )
+    arrays, after = play_variants(variants, xi, (seed, config, t, state, engine), mixtures=True)
     return arrays | truth, after
 
 
@@ -131,16 +119,15 @@ def _source(config: Config, xi: np.ndarray, schedule: str, r: float, seed: int) 
 
 def _method(config: Config, source: ArchetypeStream, name: str) -> HopfieldFederation:
     rule, memory = VARIANTS[name]
-    fixed = isinstance(rule, Fixed)
-    return HopfieldFederation(
-        source,
-        Encoding(config.N),
-        rule=rule,
-        smoothing=Smoothing(ema=1.0 if fixed else config.ema),
-        memory=memory,
-        discount=0.5 if memory == "separate" else 0.0,
-        votes=memory == "separate",
-    )
+    apart = memory == "separate"
+    how: dict[str, Any] = {
+        "rule": rule,
+        "memory": memory,
+        "discount": 0.5 if apart else 0.0,
+        "votes": apart,
+    }
+    smoothing = Smoothing(ema=1.0 if isinstance(rule, Fixed) else config.ema)
+    return HopfieldFederation(source, Encoding(config.N), smoothing=smoothing, **how)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

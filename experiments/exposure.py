@@ -22,7 +22,7 @@ from hopfed.errors import DataError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.letters import LETTERS, render_letters
-from hopfed.experiments.shared.statistics import r_squared, with_spread
+from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
 from hopfed.hopfield.channel import draw_examples
 from hopfed.recovery.recover import recover
 from hopfed.tables.arrays import Npz
@@ -40,12 +40,7 @@ class Config(Settings):
     data: Annotated[str, "an .npz with pictures; empty for letters"] = ""
     pictures: Annotated[int, within(f"[2, {len(LETTERS)}]"), "the first classes of the file"] = 10
     M: Annotated[Ints, at_least(50), "numbers of examples"] = (300, 1000, 3000)
-    tilts: Annotated[Floats, at_least(1), "largest over smallest share"] = (
-        1.0,
-        10.0,
-        100.0,
-        1000.0,
-    )
+    tilts: Annotated[Floats, at_least(1), "largest over smallest share"] = (1.0, 10.0, 100.0, 1e3)
     quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
     seeds: Annotated[int, "draws; each takes other pictures of the classes"] = 10
 
@@ -72,8 +67,7 @@ def measure(seed: int, config: Config) -> Arrays:
     """Overlaps, foreseen ones and exposures (tilts, M, K), and scores (tilts, M)."""
     xi = pictures(config.data, config.pictures, seed)
     cells = [[_cell(config, xi, tilt, M, seed) for M in config.M] for tilt in config.tilts]
-    names = cells[0][0]
-    return {name: np.array([[cell[name] for cell in row] for row in cells]) for name in names}
+    return stacked(cells)
 
 
 def pictures(data: str, K: int, seed: int) -> np.ndarray:

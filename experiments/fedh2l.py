@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -104,18 +105,15 @@ class Config(Bench):
         made = [self.cell(TABLE, row, **what) for row, what in rows.items()]
         if AVERAGING in self.sections:
             made += [self.cell(AVERAGING, name) for name in AVERAGES]
-        if "variants" in self.sections:
-            for row, own in VARIANTS.items():
-                options = f"{share},{own}"
-                made.append(self.cell("variants", row, method="fedh2l", options=options))
-        if "local steps" in self.sections:
-            for E in (5, 10):
-                made.append(self.cell("local steps", "fedh2l", E, options=f"{share},steps={E}"))
+        for row, own in VARIANTS.items() if "variants" in self.sections else ():
+            options = f"{share},{own}"
+            made.append(self.cell("variants", row, method="fedh2l", options=options))
+        for E in (5, 10) if "local steps" in self.sections else ():
+            made.append(self.cell("local steps", "fedh2l", E, options=f"{share},steps={E}"))
         if "alpha" in self.sections:
-            for row in ("agg", EQUAL, "fedh2l"):
-                for alpha in (0.05, 0.15):
-                    what = self._methods(alpha)[row]
-                    made.append(self.cell("alpha", row, f"{alpha:g}", **what))
+            for row, alpha in product(("agg", EQUAL, "fedh2l"), (0.05, 0.15)):
+                what = self._methods(alpha)[row]
+                made.append(self.cell("alpha", row, f"{alpha:g}", **what))
         return tuple(made)
 
     def readings(self) -> tuple[Reading, ...]:
@@ -196,7 +194,7 @@ def _matched(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def _megabytes(arrays: Arrays) -> np.ndarray:
     """MB both ways of a node up to each round, in the first seed."""
-    both = arrays["traffic/up"] + arrays["traffic/down"]
+    both = arrays["traffic/up"] + arrays["traffic/down"] + arrays["scoring/bytes"]
     return np.asarray(both[0].mean(axis=1).cumsum() / 1e6)
 
 

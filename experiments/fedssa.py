@@ -15,6 +15,7 @@ sections=methods,...``:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, ClassVar
 
 from hopfed.experiments import Table
@@ -27,6 +28,7 @@ __all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summari
 
 SWEEPS = {name: _ALL[name] for name in ("classes", "dirichlet", "participation")}
 STABLE = "stabilised for"
+STABILISED = [*product(("literal",), (1, 2)), *product(("normalised",), (2, 10, 20))]
 SECTIONS = (TABLE, "M1", "M2", STABLE, *SWEEPS)
 METHODS = {
     "standalone": "", "fd": "", "fedproto": "", "fml": "", "fedkd": "rounds={rounds}",
@@ -73,21 +75,17 @@ class Config(Bench):
         if TABLE in self.sections:
             rows = (*METHODS, *["fedavg"] * self.homogeneous)
             made += [self._cell(TABLE, row) for row in rows]
-        for family in (s for s in self.sections if s in ("M1", "M2")):
-            for row in "AB":
-                own = f"ablation={family.lower()}-{row.lower()}"
-                made.append(self.cell(family, row, method="fedssa", options=own))
-        if STABLE in self.sections:
-            for fusion, rounds in {"literal": (1, 2), "normalised": (2, 10, 20)}.items():
-                for T in rounds:
-                    own = f"fusion={fusion},stable={T}"
-                    made.append(self.cell(STABLE, fusion, T, method="fedssa", options=own))
+        for family, row in product((s for s in self.sections if s in ("M1", "M2")), "AB"):
+            own = f"ablation={family.lower()}-{row.lower()}"
+            made.append(self.cell(family, row, method="fedssa", options=own))
+        for fusion, T in STABILISED if STABLE in self.sections else ():
+            own = f"fusion={fusion},stable={T}"
+            made.append(self.cell(STABLE, fusion, T, method="fedssa", options=own))
         for section in (s for s in self.sections if s in SWEEPS):
             name, values = SWEEPS[section]
-            for row in SWEPT:
-                for value in values:
-                    at = str(value).rpartition(":")[2]
-                    made.append(self._cell(section, row, at, **{name: value}))
+            for row, value in product(SWEPT, values):
+                at = str(value).rpartition(":")[2]
+                made.append(self._cell(section, row, at, **{name: value}))
         return tuple(made)
 
     def _cell(self, section: str, row: str, at: str = "", **changes: Any) -> Cell:

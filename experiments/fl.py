@@ -8,6 +8,8 @@ deviation, and the worst tenth. The seed draws partition, initial weights and co
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Annotated, Any
@@ -15,13 +17,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from hopfed._lib.settings import require, with_settings
-from hopfed.errors import ArgumentError
+from hopfed.errors import ArgumentError, HopfedError
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, Words, at_least, within
+from hopfed.experiments.settings import Floats, Settings, Words, among, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
-from hopfed.federation.faults import Fault
+from hopfed.federation.faults import Fault, TooFewClientsError
+from hopfed.federation.messages import nbytes
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
 
@@ -43,6 +46,7 @@ class Shared(Settings):
     norm: str = "group"
     init: str = "auto"
     augment: bool = False
+    scaling: str = "auto"
     device: str = "cpu"
     examples: Annotated[int, "most that are used; 0 for all"] = 0
     shares: Annotated[Floats, "of training, validation and test"] = (8.0, 1.0, 1.0)
@@ -63,6 +67,9 @@ class Shared(Settings):
     precision: str = "float32"
     compile: str = ""
     every: Annotated[int, at_least(1), "rounds between two evaluations"] = 1
+    score: Annotated[str, among(("all", "part")), "all clients, or those that took part so far"] = (
+        "all"
+    )
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,8 @@ class Config(Shared):
         least = 1 <= self.minimum <= self.seen
         require(least, "minimum", "1 to clients, of those that take part", self.minimum)
         self.participation()
+        whole = self.score == "all" or not self.domains
+        require(whole, "score", "all where every domain is scored", self.score)
 
     @property
     def seen(self) -> int:
@@ -146,18 +155,17 @@ COMPARED = {
     "megabytes_up": "MB sent by a client until that round",
     "megabytes_down": "MB sent to a client until that round",
     "gigaflops": "GFLOP of a client until that round",
+    "gigaflops_scoring": "GFLOP of training for scores alone, beside these",
     "rounds_to_target": "rounds to the target",
     "megabytes_to_target": "MB both ways of a client to the target",
     "gigaflops_to_target": "GFLOP of a client to the target",
+    "trouble": "clients in trouble",
 }
+QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)
 
 
 def code_of(config: Any) -> tuple[str, ...]:
-    """Names of code outside of hopfed in the settings of any experiment.
-
-    These are a method as ``module:Class``, and models as ``module:Net``, ``FILE.py:Net`` or
-    ``hf:FOLDER``.
-    """
+    """Names of code outside of hopfed in the settings of any experiment, as ``module:Class``."""
     method = str(getattr(config, "method", ""))
     models = [name for name in getattr(config, "models", ()) if ":" in name]
     code: tuple[str, ...] = (method,) if ":" in method else ()
@@ -170,46 +178,98 @@ def code_of(config: Any) -> tuple[str, ...]:
 
 def measure_round(
     seed: int, config: Config, t: int, state: FederationState | None, engine: Engine
-) -> tuple[Arrays, FederationState | None]:
+) -> tuple[Arrays, FederationState]:
     """Play one round, and score every client."""
     method = config.make(seed)
     arrays, after = train_round(config, method, t, state, engine)
-    arrays |= score(config, method, t, after)
+    arrays |= score(config, method, t, after, heard_in(arrays))
     if config.keep:
         from hopfed.experiments.shared.kept_networks import keep
 
         keep(config, seed, t, arrays, method, after)
-    return arrays, None if t + 1 == config.rounds else after
+    return arrays, after
 
 
 def train_round(
     config: Config, method: Any, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState]:
-    """Play round `t` of a method; return what it cost each client, and the state after it."""
-    played = play_round(
-        method,
-        state,
-        t,
-        seed=method.task.seed,
-        clients=config.seen,
-        engine=engine,
-        participation=config.participation(),
-        minimum=config.minimum,
-    )
+    """Play round `t` of a method; return what it cost each client, and the state after it.
+
+    Counted are also, in round 0, the first model where the server sends one, and the sums by which
+    inputs are scaled; not a message with which the client was scored before, see `score`.
+    """
+    try:
+        played = play_round(
+            method,
+            state,
+            t,
+            seed=method.task.seed,
+            clients=config.seen,
+            engine=engine,
+            participation=config.participation(),
+            minimum=config.minimum,
+        )
+    except TooFewClientsError as error:
+        advice = f"; lr = {config.lr:g} is likely too high" if "not finite" in str(error) else ""
+        raise HopfedError(f"{error}{advice}") from error
     arrays = {n: _padded(n, a, config) for n, a in played.arrays().items()}
+    up, down = (arrays[f"traffic/{n}"] for n in ("up", "down"))
+    if state is not None:
+        down -= np.minimum(down, _fetched(config, method, t - 1, state))
+    else:
+        asked = np.flatnonzero(arrays["faults/code"] != Fault.ABSENT)
+        down[asked] += [method.opening_bytes(c) for c in asked]
+        data = method.loaded.split.dataset
+        if data.is_images and method.task.scaled == "train":
+            up[: config.seen] += 8 * (1 + 2 * data.shape[0])  # number, sums, sums of squares
+            down[: config.seen] += 8 * 2 * data.shape[0]
     for name in ("loss", "flops"):
         arrays.setdefault(f"client/{name}", np.full(config.clients, np.nan))
     return arrays, played.state
 
 
-def score(config: Config, method: Any, t: int, state: FederationState) -> Arrays:
-    """Accuracies (clients,) of a method in the state after round `t`; NaN if none are due."""
-    due = t + 1 == config.rounds or (t + 1) % config.every == 0
-    scores = scores_of(method, state) if due else np.full((2, config.clients), np.nan)
-    arrays: Arrays = {"validation": scores[0], "test": scores[1]}
+def score(
+    config: Config, method: Any, t: int, state: FederationState, heard: Collection[int]
+) -> Arrays:
+    """Accuracies (clients,) of a method in the state after round `t`; NaN if none are due.
+
+    `heard` are the clients that took part in the round. One that is `scored` and has no accuracy
+    has a network that is not finite. What scores cost alone is apart: `scoring/bytes` of messages
+    down, `scoring/flops` of training.
+    """
+    who = _scored(config, t, state)
+    scored = np.isin(np.arange(config.clients), who)
+    scores, flops = np.full((2, config.clients), np.nan), np.zeros(config.clients)
+    if who:
+        scores[:, who] = scores_of(method, state, who)
+    for c in who:
+        flops[c] = method.scoring_flops(c, c in state.clients, c in heard)
+    arrays: Arrays = {"validation": scores[0], "test": scores[1], "scored": scored}
+    arrays |= {"scoring/bytes": _fetched(config, method, t, state), "scoring/flops": flops}
     if config.domains:
-        arrays |= by_domain(method, state if due else None)
+        arrays |= by_domain(method, state if who else None)
     return arrays | {"sizes": method.loaded.split.sizes}
+
+
+def _scored(config: Config, t: int, state: FederationState) -> list[int]:
+    """Clients that are scored after round `t`."""
+    if t + 1 != config.rounds and (t + 1) % config.every:
+        return []
+    return [c for c in range(config.clients) if config.score == "all" or c in state.clients]
+
+
+def _fetched(config: Config, method: Any, t: int, state: FederationState) -> np.ndarray:
+    """Bytes (clients,) of the messages down that clients are scored with after round `t`."""
+    found, everyone = np.zeros(config.clients, np.int64), nbytes(state.down.get(EVERYONE, {}))
+    for c in _scored(config, t, state):
+        if method.fetches(c in state.clients):
+            found[c] = nbytes(state.down[c]) if c in state.down else everyone
+    return found
+
+
+def heard_in(arrays: Arrays) -> set[int]:
+    """Clients whose answers counted in a round."""
+    return set(np.flatnonzero(arrays["faults/code"] == Fault.NONE).tolist())
 
 
 def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
@@ -225,24 +285,24 @@ def _padded(name: str, array: np.ndarray, config: Config) -> np.ndarray:
     return np.concatenate([array, rest])
 
 
-def scores_of(method: Any, state: FederationState) -> np.ndarray:
-    """(2, clients) accuracy of every client on its validation and test examples."""
+def scores_of(
+    method: Any, state: FederationState, clients: Sequence[int] | None = None
+) -> np.ndarray:
+    """(2, n) accuracy of clients, by default all, on their validation and test examples."""
     from hopfed.neural.training.evaluation import accuracies
 
     task = method.loaded
-    alike: dict[int, list[int]] = {}  # clients with equal models and messages share a classifier
-    apart: list[list[int]] = []
-    for c in range(len(task.split)):
-        if method.shared and c not in state.down:
-            alike.setdefault(id(task.model(c)), []).append(c)
-        else:
-            apart.append([c])
+    clients = range(len(task.split)) if clients is None else clients
+    groups: dict[object, list[int]] = {}  # clients with equal models and messages share one
+    for i, c in enumerate(clients):
+        alike = method.shared and c not in state.down
+        groups.setdefault(id(task.model(c)) if alike else f"client {c}", []).append(i)
     parts = (task.split.validation, task.split.test)
-    scores = np.empty((len(parts), len(task.split)))
-    for clients in [*alike.values(), *apart]:  # one set of parameters in memory at a time
-        classifier = classifier_of(method, state, clients[0])
-        rows = [[part[c] for c in clients] for part in parts]
-        scores[:, clients] = accuracies([classifier] * len(clients), task.tensors, rows)
+    scores = np.empty((len(parts), len(clients)))
+    for places in groups.values():  # one set of parameters in memory at a time
+        classifier = classifier_of(method, state, clients[places[0]])
+        rows = [[part[clients[i]] for i in places] for part in parts]
+        scores[:, places] = accuracies([classifier] * len(places), task.tensors, rows)
     return scores
 
 
@@ -262,10 +322,9 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
         }
     classifiers = [classifier_of(method, state, c) for c in range(len(task.split))]
     found = domains(classifiers, task.tensors, task.split)
-    scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
     held = domains(classifiers, task.tensors, task.split, "validation").acc
-    scores["domains/validation"] = held
-    return {"domains/accuracy": found.accuracy} | scores
+    scores = {f"domains/{name}": getattr(found, name) for name in DOMAINS}
+    return {"domains/accuracy": found.accuracy} | scores | {"domains/validation": held}
 
 
 def classifier_of(method: Any, state: FederationState, c: int) -> Any:
@@ -277,27 +336,22 @@ def classifier_of(method: Any, state: FederationState, c: int) -> Any:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Test accuracy at the round that validation chooses, and the cost up to that round."""
-    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
-
     best, chosen = chosen_round(arrays)
-    test, seeds = arrays["test"], np.arange(len(best))
-    scored = ~np.isnan(test).all(axis=2)
-    up, down, flops = (spent(arrays, n) for n in ("traffic/up", "traffic/down", "client/flops"))
-    summary = {
-        "test": mean_and_sd(chosen.mean(axis=1)),
-        "weighted": mean_and_sd(by_size(chosen, arrays)),
-        "decile": mean_and_sd(bottom_decile(chosen)),
-        "quantile": mean_and_sd(low_quantile(chosen)),
-        "spread": mean_and_sd(chosen.std(axis=1)),
-        "validation": mean_and_sd(np.nan_to_num(arrays["validation"][seeds, best]).mean(axis=1)),
-        "round": mean_and_sd(best + 1.0),
-        "last": mean_and_sd(test[:, -1].mean(axis=1)),
-        "megabytes_up": mean_and_sd(up[seeds, best] / 1e6),
-        "megabytes_down": mean_and_sd(down[seeds, best] / 1e6),
-        "gigaflops": mean_and_sd(flops[seeds, best] / 1e9),
+    test, seeds = over_clients(arrays, "test"), np.arange(len(best))
+    up, down, flops, scoring = costs(arrays)
+    measured = scores_over_clients(chosen, arrays) | {
+        "validation": over_clients(arrays, "validation")[seeds, best],
+        "round": best + 1.0,
+        "last": test[:, -1],
+        "megabytes_up": up[seeds, best] / 1e6,
+        "megabytes_down": down[seeds, best] / 1e6,
+        "gigaflops": flops[seeds, best] / 1e9,
     }
+    if scoring.any():
+        measured["gigaflops_scoring"] = scoring[seeds, best] / 1e9
+    summary = {name: mean_and_sd(values) for name, values in measured.items()}
     if config.target:
-        reached = np.where(scored, np.nan_to_num(test).mean(axis=2), 0) >= config.target
+        reached = np.nan_to_num(test) >= config.target
         if reached.any(axis=1).all():
             first = reached.argmax(axis=1)
             summary |= {
@@ -305,22 +359,63 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
                 "megabytes_to_target": mean_and_sd((up + down)[seeds, first] / 1e6),
                 "gigaflops_to_target": mean_and_sd(flops[seeds, first] / 1e9),
             }
-    return summary
+    lines = [
+        f"seed {i + 1} of {len(best)}: {line}" if len(best) > 1 else line
+        for i in seeds
+        for line in troubles(arrays, i, config.lr)
+    ]
+    return summary | ({"trouble": "; ".join(lines)} if lines else {})
 
 
 def chosen_round(arrays: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """Round (seeds,) that validation chooses, and the clients' test accuracy there."""
-    validation = arrays["validation"]
-    scored = ~np.isnan(validation).all(axis=2)
-    mean = np.where(scored, np.nan_to_num(validation).mean(axis=2), -1)
-    best = mean.argmax(axis=1)
-    return best, arrays["test"][np.arange(len(best)), best]
+    """Round (seeds,) that validation chooses, and the clients' test accuracy there, (seeds, L).
+
+    A round in which a client's network is not finite is chosen only where there is no other.
+    Clients that were not scored have the accuracy NaN.
+    """
+    best = np.nan_to_num(over_clients(arrays, "validation"), nan=-1.0).argmax(axis=1)
+    chosen = arrays["test"][np.arange(len(best)), best]
+    scored = _who(arrays)[np.arange(len(best)), best]
+    lost = (scored & np.isnan(chosen)).any(axis=1)
+    return best, np.where(lost[:, None], np.nan, chosen)
 
 
-def by_size(accuracy: np.ndarray, arrays: Arrays) -> np.ndarray:
-    """Mean (seeds,) of the clients' accuracy (seeds, clients), weighted by their test examples."""
-    weights = arrays["sizes"][:, 0, :, 2].astype(float)
-    return np.asarray((accuracy * weights).sum(axis=1) / weights.sum(axis=1))
+def over_clients(arrays: Arrays, name: str) -> np.ndarray:
+    """Mean (seeds, rounds) over the scored clients; NaN where none is, or one is not finite."""
+    scored = _who(arrays)
+    total, count = np.where(scored, arrays[name], 0.0).sum(axis=2), scored.sum(axis=2)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _who(arrays: Arrays) -> np.ndarray:
+    """Who was scored, (seeds, rounds, clients); runs of before have all clients or none."""
+    if "scored" in arrays:
+        return np.asarray(arrays["scored"], dtype=bool)
+    test = arrays["test"]
+    return np.broadcast_to(~np.isnan(test).all(axis=2, keepdims=True), test.shape)
+
+
+def _whole(accuracy: np.ndarray) -> np.ndarray:
+    """Accuracies of the clients that have one; one NaN if there are none."""
+    held = accuracy[~np.isnan(accuracy)]
+    return held if len(held) else np.full(1, np.nan)
+
+
+def scores_over_clients(accuracy: np.ndarray, arrays: Arrays) -> dict[str, np.ndarray]:
+    """Numbers (seeds,) of the clients' accuracy (seeds, clients): means, worst tenth, deviation."""
+    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
+
+    weights = arrays["sizes"][:, 0, :, 2] * ~np.isnan(accuracy)  # test examples
+    each = [_whole(row) for row in accuracy]
+    with np.errstate(invalid="ignore"):
+        weighted = (np.nan_to_num(accuracy) * weights).sum(axis=1) / weights.sum(axis=1)
+    return {
+        "test": np.array([row.mean() for row in each]),
+        "weighted": weighted,
+        "decile": np.array([bottom_decile(row) for row in each]),
+        "quantile": np.array([low_quantile(row) for row in each]),
+        "spread": np.array([row.std() for row in each]),
+    }
 
 
 def spent(arrays: Arrays, name: str) -> np.ndarray:
@@ -328,15 +423,87 @@ def spent(arrays: Arrays, name: str) -> np.ndarray:
     return np.asarray(np.nan_to_num(arrays[name].astype(float)).mean(axis=2).cumsum(axis=1))
 
 
+def costs(arrays: Arrays) -> tuple[np.ndarray, ...]:
+    """Bytes up, bytes down, FLOPs and FLOPs for scores alone up to each round, as `spent`.
+
+    The models that are scored were sent, so bytes down have those of scores in them.
+    """
+    up, down, flops = (spent(arrays, n) for n in ("traffic/up", "traffic/down", "client/flops"))
+    if "scoring/bytes" not in arrays:  # a run of before
+        return up, down, flops, 0 * flops
+    return up, down + spent(arrays, "scoring/bytes"), flops, spent(arrays, "scoring/flops")
+
+
+class TroubleWarning(UserWarning):
+    """Clients fail, or have updates or networks that are not finite."""
+
+
+def troubles(arrays: Arrays, i: int, lr: float) -> list[str]:
+    """What went wrong with clients in seed number `i` of a run: a line for each kind.
+
+    Parameters
+    ----------
+    arrays : of a run, (seeds, rounds, clients).
+    lr : the learning rate, which is the likely cause where numbers are not finite.
+    """
+    codes, reasons = (arrays[f"faults/{n}"][i] for n in ("code", "reason"))
+    found = {
+        Fault(k).name.lower().replace("_", " "): codes == k
+        for k in sorted(set(codes.ravel().tolist()) - set(QUIET))
+    }
+    lost = _who(arrays)[i] & np.isnan(arrays["test"][i])
+    lines = []
+    for kind, bad in (found | {"": lost}).items():
+        who = np.flatnonzero(bad.any(axis=0))
+        if not len(who):
+            continue
+        first = bad.argmax(axis=0)
+        since = ", ".join(
+            f"{', '.join(str(c) for c in who if first[c] == t)} (since round {t + 1})"
+            for t in sorted(set(first[who].tolist()))
+        )
+        what = "updates discarded" if kind else "networks not finite, without accuracy"
+        why = f" {kind}: {reasons[first[who[0]], who[0]].decode()}" if kind else ""
+        rate = "" if kind not in ("", "not finite") else f"; lr = {lr:g} is likely too high"
+        lines.append(f"{what}, {int(bad.sum())} in all, of clients {since}{why}{rate}")
+    return lines
+
+
+class Alarm:
+    """Callback of a run that warns once of each client and each kind of trouble."""
+
+    def __init__(self, config: Config):
+        self.lr, self.known = config.lr, dict[int, np.ndarray]()
+
+    def __call__(self, seed: int, t: int, arrays: Arrays) -> None:
+        """Warn of what is new in the arrays of a round."""
+        bad = ~np.isin(arrays["faults/code"], QUIET)
+        lost = arrays["scored"] & np.isnan(arrays["test"])
+        now = np.array([bad, lost])
+        new = now & ~self.known.get(seed, np.zeros_like(now))
+        self.known[seed] = now | self.known.get(seed, now)
+        if new.any():
+            fresh = {n: arrays[n][None, None] for n in ("test", "faults/reason")}
+            fresh["faults/code"] = np.where(new[0], arrays["faults/code"], 0)[None, None]
+            fresh["scored"] = (new[1] & lost)[None, None]
+            for line in troubles(fresh, 0, self.lr):
+                said = line.replace(" (since round 1)", "")
+                warnings.warn(f"seed {seed}, round {t + 1}: {said}", TroubleWarning, stacklevel=2)
+
+
+def all_lost(arrays: Arrays) -> bool:
+    """Whether no network that was scored in the last round is finite, in any seed."""
+    scored = _who(arrays)[:, -1]
+    return bool(scored.any() and np.isnan(arrays["test"][:, -1][scored]).all())
+
+
 def with_options(config: Config, settings: list[str]) -> Config:
     """Return `config` changed by ``key=value`` settings, its own or those of its method."""
     from hopfed.neural.methods import method
 
-    named = [
-        s.partition("=")[2].strip() for s in settings if s.partition("=")[0].strip() == "method"
-    ]
-    if named:  # whose own settings are then to be known
-        config = replace(config, method=named[-1])
+    for setting in settings:
+        if setting.partition("=")[0].strip() == "method":  # whose settings are then to be known
+            config = replace(config, method=setting.partition("=")[2].strip())
     mine = {f.name for f in fields(Config)} - {"options"}
     own = {f.name for f in fields(method(config.method))} - {"task", "training"}
     ours: list[str] = []

@@ -16,9 +16,9 @@ import numpy as np
 
 from hopfed._lib.random import stream
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, above, at_least, within
-from hopfed.experiments.shared.counting import count_white, white_mean
-from hopfed.experiments.shared.statistics import mean_and_sd
+from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
+from hopfed.experiments.shared.noise import count_white, white_mean
+from hopfed.experiments.shared.statistics import mean_and_sd, stacked
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory.tyler import tyler
 
@@ -28,7 +28,7 @@ KEPT = 100  # leading eigenvalues stored from each spectrum
 
 
 @dataclass(frozen=True)
-class Config(Settings):
+class Config(Mixed):
     """Settings."""
 
     N: Annotated[int, at_least(20), "sites"] = 200
@@ -38,11 +38,6 @@ class Config(Settings):
     exposures: Annotated[Floats, above(0), "shares of the archetypes"] = (0.5, 0.3, 0.2)
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the test"] = 0.01
     seeds: int = 20
-
-    @property
-    def mixture(self) -> np.ndarray:
-        """(K,) normalised exposures."""
-        return np.array(self.exposures) / sum(self.exposures)
 
 
 PRESETS = {"quick": {"N": 100, "seeds": 5}, "default": {}, "paper": {"seeds": 50}}
@@ -66,7 +61,7 @@ def measure(seed: int, config: Config) -> Arrays:
         [_cell(config, nu, q, w, seed) for q, w in zip(config.ratios, widening, strict=True)]
         for nu in config.degrees
     ]
-    return {name: np.array([[cell[name] for cell in row] for row in cells]) for name in cells[0][0]}
+    return stacked(cells)
 
 
 def _widening(N: int, M: int, seed: int) -> float:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -49,12 +50,12 @@ QUALITIES = {"global model": "lam=0", "neighbours": "lam=1", "knn-per": "lam=-1"
 TRAINED = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # rounds at which the global model is read
 CONCENTRATIONS = (0.1, 1.0, 10.0)
 SWEPT = ("fedavg", "fedavg-prior", "knn-per")
+_PLAIN = (
+    "standalone", "fedavg", "fedavg-prior", "fedavg+", "clustered-fl", "ditto", "fedrep", "apfl",
+    "pfedgp", "knn-per",
+)  # fmt: skip
 METHODS = {
-    **{name: (name, "") for name in ("standalone", "fedavg", "fedavg-prior", "fedavg+")},
-    **{
-        name: (name, "")
-        for name in ("clustered-fl", "ditto", "fedrep", "apfl", "pfedgp", "knn-per")
-    },
+    **{name: (name, "") for name in _PLAIN},
     "proposed: hopfield": ("knn-per", "store=hopfield"),
     "proposed: archetypes": ("knn-per", "store=archetypes"),
 }
@@ -127,10 +128,10 @@ class Config(Bench):
         }
         made = [self.cell(TABLE, row, **what) for row, what in rows.items()]
         if HETEROGENEITY in self.sections:
-            for row in (*SWEPT, *["fedavg+"] * (BY_METHOD in self.sections)):
-                for alpha in CONCENTRATIONS:
-                    where = {"partition": f"dirichlet:{alpha:g}"}
-                    made.append(self.cell(HETEROGENEITY, row, f"{alpha:g}", **rows[row], **where))
+            compared = (*SWEPT, *["fedavg+"] * (BY_METHOD in self.sections))
+            for row, alpha in product(compared, CONCENTRATIONS):
+                where = {"partition": f"dirichlet:{alpha:g}"}
+                made.append(self.cell(HETEROGENEITY, row, f"{alpha:g}", **rows[row], **where))
         more: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
             (SHIFT, BESIDE, {"partition": self.shift}), (UNSEEN, OUTSIDE, {"unseen": SHARE}),
         )  # fmt: skip
@@ -144,24 +145,18 @@ class Config(Bench):
         made, last = [], self.rounds
         for section in (s for s in self.sections if s in SWEEPS):
             rows, name, values = SWEEPS[section]
-            for row, options in rows.items():
-                for value in values:
-                    own = ",".join(part for part in (options, f"{name}={value:g}") if part)
-                    made.append(Reading(section, row, f"{value:g}", READ, own, last))
-        if WEIGHTS in self.sections:
-            for n in SIZES:
-                for lam in SHARED_WEIGHTS:
-                    own, at = f"capacity={n},lam={lam:g}", f"{lam:g}"
-                    made.append(Reading(WEIGHTS, f"{n} examples", at, READ, own, last))
+            for (row, options), value in product(rows.items(), values):
+                own = ",".join(part for part in (options, f"{name}={value:g}") if part)
+                made.append(Reading(section, row, f"{value:g}", READ, own, last))
+        for n, lam in product(SIZES, SHARED_WEIGHTS) if WEIGHTS in self.sections else ():
+            own, at = f"capacity={n},lam={lam:g}", f"{lam:g}"
+            made.append(Reading(WEIGHTS, f"{n} examples", at, READ, own, last))
         for section in (s for s in (BY_ALPHA, BY_METHOD) if s in self.sections):
-            for row in ("knn-per", *["fedavg+"] * (section == BY_METHOD)):
-                for alpha in CONCENTRATIONS:
-                    base = f"{HETEROGENEITY}/{row}/{alpha:g}"
-                    name = f"{row} at {alpha:g}" if section == BY_METHOD else f"alpha {alpha:g}"
-                    made += [
-                        Reading(section, name, f"{share:g}", base, f"capacity={share:g}", last)
-                        for share in CAPACITIES
-                    ]
+            rows_of = ("knn-per", *["fedavg+"] * (section == BY_METHOD))
+            for row, alpha, share in product(rows_of, CONCENTRATIONS, CAPACITIES):
+                base, own = f"{HETEROGENEITY}/{row}/{alpha:g}", f"capacity={share:g}"
+                name = f"{row} at {alpha:g}" if section == BY_METHOD else f"alpha {alpha:g}"
+                made.append(Reading(section, name, f"{share:g}", base, own, last))
         if QUALITY in self.sections:
             for row, own in QUALITIES.items():
                 at_rounds = (t for t in TRAINED if t <= last)

@@ -37,7 +37,7 @@ SHARE = 0.05  # share of the time that commits between the rounds of a seed may 
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
 _WHOLE = ""  # name of the only part of a state without parts
 
-State = Arrays | FederationState
+State = dict[str, np.ndarray] | FederationState
 Summarise = Callable[[Arrays], dict[str, Any]]
 
 
@@ -150,11 +150,8 @@ class Ledger:
         for callback in self._callbacks:
             callback(seed, len(rounds) - 1, arrays)
         due = self.pace == "round" or (self.pace == "seed" and state is None)
-        if (
-            due
-            or len(self.done) == self.planned
-            or time.monotonic() - self._wrote >= self._cost / SHARE
-        ):
+        due |= len(self.done) == self.planned
+        if due or time.monotonic() - self._wrote >= self._cost / SHARE:
             self.flush()
 
     def blamed(self, seed: int | None = None) -> AbstractContextManager[None]:
@@ -187,12 +184,7 @@ class Ledger:
         return {s: entry.parts() for s, entry in sorted(self.open.items()) if s not in self.done}
 
     def run(self, states: Mapping[int, Mapping[str, Held]] = MappingProxyType({})) -> Run:
-        """Return the run with all present results; it has a summary once all seeds are done.
-
-        Parameters
-        ----------
-        states : parts of the states of unfinished seeds that are to be in it too.
-        """
+        """Return the run with all present results, and a summary once all seeds are done."""
         seeds = sorted(self.done)
         arrays = _stacked([self.done[seed] for seed in seeds])
         summary = {}
@@ -210,10 +202,8 @@ class Ledger:
     def resume(self) -> None:
         """Read the results in the file at `path`, if there is one.
 
-        Raises
-        ------
-        RunFileError : the file has another experiment, other settings or other versions, with which
-            results may differ in their last bits; or hopfed did not write it.
+        It is refused with another experiment, other settings, or other versions, with which results
+        may differ in their last bits.
         """
         if self.path is None or not Path(self.path).exists():
             return
@@ -278,20 +268,12 @@ class Ledger:
         for name, here in provenance().items():
             made = run.provenance.get(name, "none")
             if made != here:
-                raise RunFileError(
-                    f"{self.path}: made with {name} {made}, here is {here}; resume it where it was "
-                    "made, or start anew"
-                )
+                way = "resume it where it was made, or start anew"
+                raise RunFileError(f"{self.path}: made with {name} {made}, here is {here}; {way}")
 
 
 def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
-    """Refuse to continue a run with other settings than it was begun with.
-
-    Raises
-    ------
-    ArgumentError : fewer seeds; their number may only grow.
-    RunFileError : another setting differs.
-    """
+    """Refuse to continue a run with other settings than it was begun with, or with fewer seeds."""
     for name, mine in json.loads(json.dumps(config)).items():
         held = run.config.get(name)
         if name == "seeds":
@@ -319,12 +301,7 @@ def _stacked(parts: list[Arrays]) -> Arrays:
 
 
 def _require_alike(part: Arrays, first: Arrays) -> None:
-    """Refuse arrays whose shapes differ, or of which only some are numbers.
-
-    Raises
-    ------
-    ValueError : with the name of such an array.
-    """
+    """Refuse arrays whose shapes differ, or of which only some are numbers."""
     for name in sorted(first.keys() | part.keys()):
         shapes = [arrays[name].shape if name in arrays else None for arrays in (first, part)]
         if None in shapes or shapes[0] != shapes[1]:

@@ -40,13 +40,7 @@ MODES = {
     "ten owners": ("joint", 10, 0.3),
     "ten groups in layers": ("auto", 1, None),
 }
-STOPS = (
-    "complete",
-    "threshold",
-    "subspace",
-    "search",
-    "examples",
-)  # limit of a recovery, by number
+STOPS = ("complete", "threshold", "subspace", "search", "examples")  # limits, by number
 SCORES = ("found", "false", "matched", "frobenius", "seconds", "stop")
 LEVEL = 0.95  # magnetisation from which an archetype counts as found
 HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried
@@ -171,19 +165,16 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Largest K by mode, at N = 1,000 or, if that was not run, at the largest N."""
     most = largest(config, arrays)
     at = config.N.index(1000) if 1000 in config.N else len(config.N) - 1
-    names = list(MODES)
     counted = np.broadcast_to(complete(arrays), arrays["false"].shape)
-    summary: dict[str, Any] = {
-        "most_one_operator": int(most[names.index("one operator"), at]),
-        "most_ten_groups": int(most[names.index("ten groups"), at]),
-        "most_in_layers": int(most[names.index("ten groups in layers"), at]),
-        "most_ten_owners": int(most[names.index("ten owners"), at]),
-        "false_discoveries": int(np.nansum(arrays["false"][counted])),
-    }
-    keys = {"one_operator": "one operator", "ten_groups": "ten groups"}
-    for key, name in {**keys, "in_layers": "ten groups in layers"}.items():
-        stops = arrays["stop"][:, names.index(name), at]
-        summary["stop_" + key] = _first_stop(config, stops, config.N[at])
+    false = int(np.nansum(arrays["false"][counted]))
+    summary: dict[str, Any] = {"false_discoveries": false}
+    for i, name in enumerate(MODES):
+        key = name.replace("ten groups in layers", "in layers").replace(" ", "_")
+        if "," not in name:
+            summary[f"most_{key}"] = int(most[i, at])
+        if "," not in name and name != "ten owners":
+            stops = arrays["stop"][:, i, at]
+            summary[f"stop_{key}"] = _first_stop(config, stops, config.N[at])
     if 400 in config.N:
         summary["most_at_400"] = int(most[:, config.N.index(400)].max())
     return summary

@@ -17,7 +17,7 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least
-from hopfed.experiments.shared.statistics import kolmogorov, mean_and_sd, wilson
+from hopfed.experiments.shared.statistics import kolmogorov, mean_and_sd, stacked, wilson
 from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
@@ -62,14 +62,10 @@ COMPARED = {
     "distance_signs": "mean Kolmogorov distance to the law, +-1",
     "distance_gaussian": "mean Kolmogorov distance to the law, Gaussian",
     **{
-        f"{rule}_{kind}_{level:g}": (
-            f"{words} at {level:.0%}, {kind}: farthest rate",
-            "",
-            f"{level:g}",
-        )
+        f"{rule}_{kind}_{at:g}": (f"{words} at {at:.0%}, {kind}: farthest rate", "", f"{at:g}")
         for rule, words, kinds in _RULES
         for kind in kinds
-        for level in LEVELS
+        for at in LEVELS
     },
     "unshifted_signs_0.05": "Tracy-Widom at 5% without +-1 shift: farthest rate",
     "mp_excess": ("MP edge, rate minus the law's: farthest", "", "0"),
@@ -81,7 +77,7 @@ def measure(seed: int, config: Config) -> Arrays:
     bulk = [[_bulk(config, kind, M, seed) for M in config.samples(config.N)] for kind in KINDS]
     tests = [_tests(config, M, seed) for M in config.samples(config.N_test)]
     gaussian = [_tops(config, M, seed) for M in config.samples(config.N_test)]
-    found = {name: np.stack([t[name] for t in tests]) for name in tests[0]}
+    found = stacked(tests)
     return {
         "distance": np.array([[d for d, _ in row] for row in bulk]),
         "histogram": np.array([[h for _, h in row] for row in bulk]),
@@ -130,7 +126,7 @@ def _tests(config: Config, M: int, seed: int) -> Arrays:
         rules = _rules(config, derive(seed, "mp", "shuffle", M, i))
         alarms = {name: rule(sample).n_detected > 0 for name, rule in rules.items()}
         rows.append({"tops": spectrum.values[0], **alarms})
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return stacked(rows)
 
 
 def _rules(config: Config, seed: int) -> dict[str, RankRule]:

@@ -41,14 +41,9 @@ from hopfed.hopfield.stream import ArchetypeStream
 
 SCENARIOS = ("equal", "rare", "scarce")
 VARIANTS = (
-    "equal/carried",
-    "equal/paper",
-    "rare/fresh",
-    "rare/carried",
-    "rare/paper",
-    "scarce/fresh",
+    "equal/carried", "equal/paper", "rare/fresh", "rare/carried", "rare/paper", "scarce/fresh",
     "scarce/carried",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -128,21 +123,12 @@ COMPARED = {
 
 def measure_round(
     seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays | None]:
+) -> tuple[Arrays, Arrays]:
     """Play one round with every mechanism in every scenario."""
     K = config.old + config.new
     xi = rademacher(K, config.N, stream(seed, "novelty"))
     variants = {name: _method(config, xi, name, seed) for name in VARIANTS}
-    arrays, after = play_variants(
-        variants,
-        xi,
-        state,
-        t,
-        rounds=config.rounds,
-        seed=seed,
-        clients=config.clients,
-        engine=engine,
-    )
+    arrays, after = play_variants(variants, xi, (seed, config, t, state, engine))
     for name, method in variants.items():
         source = cast(ArchetypeStream, method.source)
         new = heard(arrays, state, name, source, t, method.discount)
@@ -150,8 +136,7 @@ def measure_round(
         foreseen = foresee(xi, seen, config.quality, config.alpha)
         arrays |= {f"{name}/{key}": value for key, value in foreseen.items()}
         arrays[f"{name}/labels"] = new[0].sum(axis=0)
-        if after is not None:
-            after |= seen.state(name)
+        after |= seen.state(name)
     return arrays, after
 
 
@@ -162,15 +147,12 @@ def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFed
     source = ArchetypeStream(
         xi, mixtures, config.examples[i], config.quality, derive(seed, "novelty", scenario)
     )
-    paper = mechanism == "paper"
+    how: dict[str, Any] = {"rule": Structure(), "memory": "separate"}
+    if mechanism == "paper":
+        how = {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
+    discount = config.discount[i] if mechanism == "carried" else 0.0
     return HopfieldFederation(
-        source,
-        Encoding(config.N),
-        rule=Entropy() if paper else Structure(),
-        smoothing=Smoothing(ema=0.5 if paper else 1.0),
-        memory="common" if paper else "separate",
-        discount=config.discount[i] if mechanism == "carried" else 0.0,
-        alpha=config.alpha,
+        source, Encoding(config.N), discount=discount, alpha=config.alpha, **how
     )
 
 

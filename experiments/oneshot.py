@@ -47,6 +47,8 @@ RULES = {rule: f"ridge={rule}" for rule in ("grid", "evidence", "gcv")}
 PRIVATE, PRIVATE_FILTERS = "bits=public,choose=own", 32  # fewer bits have less noise
 TRAINED = ("standalone", "fedavg", "fedavg-prior", "knn-per", "pfedgp")
 SWEPT = (*READINGS, "fedavg-prior", "knn-per")  # in the sections beside the table
+SHIFTED = (*READINGS, "standalone", "fedavg", "knn-per")
+EPSILONS = (100.0, 30.0, 10.0, 3.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -73,39 +75,28 @@ class Config(Bench):
 
     def cells(self) -> tuple[Cell, ...]:
         """All cells of the sections, in playing order."""
-        swept: dict[str, list[tuple[str, Any, dict[str, Any]]]] = {
-            TABLE: [(row, "", {}) for row in (*READINGS, *TRAINED)],
-            HETEROGENEITY: [
-                (row, at, {"partition": f"dirichlet:{at}"})
-                for row in SWEPT
-                for at in ("0.1", "1", "10")
-            ],
-            SHIFT: [
-                (row, "", {"partition": self.shift})
-                for row in (*READINGS, "standalone", "fedavg", "knn-per")
-            ],
-            FILTERS: [(row, n, {"filters": n}) for row in READINGS for n in (8, 16, 32, 64, 128)],
-            RIDGE: [(row, at, {"more": rule}) for row in READINGS for at, rule in RULES.items()],
-            SAME: [
-                (row, at.partition(",")[0], {"partition": at})
-                for row in (*READINGS, RESEMBLING)
-                for at in (*self.partitions, self.shift)
-            ],
-            PRIVACY: [
-                (
-                    row,
-                    f"{at:g}",
-                    {"filters": PRIVATE_FILTERS, "more": f"bits=public,choose=own,epsilon={at}"},
-                )
-                for row in READINGS
-                for at in (100.0, 30.0, 10.0, 3.0, 1.0)
-            ],
+        spread = [(at, {"partition": f"dirichlet:{at}"}) for at in ("0.1", "1", "10")]
+        filters = [(n, {"filters": n}) for n in (8, 16, 32, 64, 128)]
+        rules = [(at, {"more": rule}) for at, rule in RULES.items()]
+        divided = (*self.partitions, self.shift)
+        alike = [(at.partition(",")[0], {"partition": at}) for at in divided]
+        own = {"filters": PRIVATE_FILTERS}
+        noise = [(f"{at:g}", own | {"more": f"{PRIVATE},epsilon={at}"}) for at in EPSILONS]
+        swept: dict[str, tuple[tuple[str, ...], list[tuple[Any, dict[str, Any]]]]] = {
+            TABLE: ((*READINGS, *TRAINED), [("", {})]),
+            HETEROGENEITY: (SWEPT, spread),
+            SHIFT: (SHIFTED, [("", {"partition": self.shift})]),
+            FILTERS: (tuple(READINGS), filters),
+            RIDGE: (tuple(READINGS), rules),
+            SAME: ((*READINGS, RESEMBLING), alike),
+            PRIVACY: (tuple(READINGS), noise),
         }
         return tuple(
             self._cell(section, row, at, **how)
-            for section, held in swept.items()
+            for section, (rows, places) in swept.items()
             if section in self.sections
-            for row, at, how in held
+            for row in rows
+            for at, how in places
         )
 
     def readings(self) -> tuple[Reading, ...]:

@@ -103,7 +103,7 @@ COMPARED = {
 
 def measure_round(
     seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays | None]:
+) -> tuple[Arrays, Arrays]:
     """Play one round of every variant."""
     xi = rademacher(len(config.exposures), config.N, stream(seed, "participation"))
     source = _source(config, xi, seed)
@@ -113,23 +113,14 @@ def measure_round(
     arrays: Arrays = {}
     after: Arrays = {}
     for name, participation in config.variants.items():
-        played, left = play_variants(
-            {name: method},
-            xi,
-            state,
-            t,
-            rounds=config.rounds,
-            seed=seed,
-            clients=config.clients,
-            engine=engine,
-            participation=participation,
-        )
+        at = seed, config, t, state, engine
+        played, left = play_variants({name: method}, xi, at, participation=participation)
         seen = Labelled.before(state, name, len(xi)).faded(config.discount)
         seen = seen.add(*heard(played, state, name, source, t, config.discount))
         foreseen = foresee(xi, seen, config.quality, config.alpha)
         arrays |= played | {f"{name}/{key}": value for key, value in foreseen.items()}
-        after |= (left or {}) | seen.state(name)
-    return arrays, (after if t + 1 < config.rounds else None)
+        after |= left | seen.state(name)
+    return arrays, after
 
 
 def _source(config: Config, xi: np.ndarray, seed: int) -> ArchetypeStream:

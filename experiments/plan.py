@@ -19,6 +19,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.shared.statistics import by_name
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
 from hopfed.spectral.noise import Sample
@@ -78,10 +79,8 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
         for j, promise in enumerate(PROMISES):
             sizes[i, j], powers[i, j] = plan.samples[promise], plan.powers[promise]
             rng = stream(seed, "plan", N, K, f"{r:g}", promise)
-            exposures = np.full(K, 1 / K)
-            rows, _ = draw_examples(
-                rademacher(K, N, rng), int(sizes[i, j]), r, rng, exposures=exposures
-            )
+            xi, equal = rademacher(K, N, rng), np.full(K, 1 / K)
+            rows, _ = draw_examples(xi, int(sizes[i, j]), r, rng, exposures=equal)
             if promise == "resolved":
                 shown[i, j] = recover(rows, seed=seed, device=device).status == "ok"
             else:
@@ -110,7 +109,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "kept": "; ".join(
             f"{name} {kept[:, j].sum()} of {len(kept)}" for j, name in enumerate(PROMISES)
         ),
-        "lowest": "; ".join(f"{name} {lowest[j]:.3f}" for j, name in enumerate(PROMISES)),
+        "lowest": by_name(PROMISES, lowest),
         "error": float(error),
         "frequencies": frequency.tolist(),
         "sizes": arrays["sizes"][0].tolist(),
@@ -121,13 +120,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
     """Planned sizes and frequencies of every kind of study."""
     headings = [text for name in PROMISES for text in (f"M {name}", name)]
-    rows = []
-    for kind, sizes, found in zip(
-        summary["kinds"], summary["sizes"], summary["frequencies"], strict=True
-    ):
-        cells = [
-            text for M, f in zip(sizes, found, strict=True) for text in (f"{M:.0f}", f"{f:.3f}")
-        ]
+    rows, names = [], ("kinds", "sizes", "frequencies")
+    for kind, sizes, found in zip(*(summary[name] for name in names), strict=True):
+        pairs = zip(sizes, found, strict=True)
+        cells = [text for M, f in pairs for text in (f"{M:.0f}", f"{f:.3f}")]
         rows.append(("N = {:.0f}, K = {:.0f}, r = {:g}".format(*kind), *cells))
     title = f"power {config.power:g}, error {summary['error']:.3f}"
     return (Table(title, tuple(headings), tuple(rows)),)

@@ -23,8 +23,8 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.experiments import Arrays
-from hopfed.experiments.settings import Floats, Settings, above, at_least, within
-from hopfed.experiments.shared.statistics import mean_and_sd, r_squared, with_spread
+from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
+from hopfed.experiments.shared.statistics import mean_and_sd, r_squared, stacked, with_spread
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.privacy.mechanism import GaussianMechanism, PrivateOperator, noisy
 from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
@@ -37,7 +37,7 @@ STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archety
 
 
 @dataclass(frozen=True)
-class Config(Settings):
+class Config(Mixed):
     """Settings."""
 
     N: Annotated[int, at_least(KEPT), "sites"] = 256
@@ -61,11 +61,6 @@ class Config(Settings):
     def n_examples(self) -> int:
         """Number of examples of all clients together."""
         return self.M * self.clients
-
-    @property
-    def mixture(self) -> np.ndarray:
-        """(K,) normalised exposures."""
-        return np.array(self.exposures) / sum(self.exposures)
 
 
 PRESETS = {
@@ -108,7 +103,7 @@ def measure(seed: int, config: Config) -> Arrays:
         null = private_spectrum(_release(config, nulls, epsilon, seed, "null"), config.alpha)[1]
         released = _release(config, clients, epsilon, seed, "noise")
         cells.append(_cell(config, released, xi, exposures, seed) | {"null": null.n_detected})
-    return {name: np.array([cell[name] for cell in cells]) for name in cells[0]}
+    return stacked(cells)
 
 
 def _sums(config: Config, examples: np.ndarray, client: int) -> DenseOperator:
@@ -130,9 +125,8 @@ def _cell(
 ) -> dict[str, Any]:
     K, N, M = len(xi), config.N, config.n_examples
     spectrum, rank = private_spectrum(released, config.alpha)
-    patterns = factorize(
-        spectrum, rank, method="layered", search=PRIVATE_SEARCH, seed=seed
-    ).patterns
+    search: dict[str, Any] = {"method": "layered", "search": PRIVATE_SEARCH, "seed": seed}
+    patterns = factorize(spectrum, rank, **search).patterns
     found = retrieval(patterns, xi)
     leading = eigenpairs(released, K).vectors
     cosines = (leading.T @ xi.T) ** 2 / N
@@ -193,7 +187,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     def overlap_r2(i: np.ndarray) -> float:
         return float(r_squared(overlap[i], overlap_foreseen[i]))
 
-    least, most = int(np.argmin(config.epsilons)), int(np.argmax(config.epsilons))
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
         "count_gap": with_spread(gap_of_counts, n),
@@ -202,14 +195,13 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "overlap_gap": with_spread(partial(_typical, np.median, overlap_gap, everywhere), n),
         "overlap_r2": with_spread(overlap_r2, n),
         "magnetisation_gap": with_spread(partial(_typical, np.mean, m_gap, seen), n),
-        "recovered_least": mean_and_sd(recovered[:, least]),
-        "foreseen_least": mean_and_sd(expected[:, least]),
-        "recovered_most": mean_and_sd(recovered[:, most]),
-        "foreseen_most": mean_and_sd(expected[:, most]),
         "false_patterns": mean_and_sd(arrays["false"].mean(axis=1)),
         "foreseen_false": mean_and_sd(blurred.mean(axis=1)),
         "strays": mean_and_sd(arrays["stray"].mean(axis=1)),
     }
+    for end, at in (("least", np.argmin(config.epsilons)), ("most", np.argmax(config.epsilons))):
+        summary[f"recovered_{end}"] = mean_and_sd(recovered[:, at])
+        summary[f"foreseen_{end}"] = mean_and_sd(expected[:, at])
     for i, epsilon in enumerate(config.epsilons):
         summary[f"n_detected_{epsilon:g}"] = mean_and_sd(n_detected[:, i])
         summary[f"n_detected_{epsilon:g}_foreseen"] = float(means[i])

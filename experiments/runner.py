@@ -1,7 +1,8 @@
-"""Run an experiment over its seeds, in this process or in several, with the same results.
+"""Run an experiment over its seeds, in this process or in several.
 
 Every seed draws from its own named streams and is computed with one BLAS thread. So its results are
-the same, bit for bit, in any process, in any order, and after an interruption. Whatever computes,
+the same, bit for bit, in any process of one machine, in any order, and after an interruption; where
+the clients of a round are divided among processes, up to the order of sums. Whatever computes,
 units (seeds, or rounds of them) are handed out and committed by one loop, `feed`.
 """
 
@@ -65,21 +66,23 @@ def execute(
     ----------
     experiment : a module, see `hopfed.experiments.Experiment`.
     config : its settings.
-    out : run file, written after every seed. For a federation it is also written between rounds,
-        which may take up to a twentieth of the time. None writes no file.
+    out : run file, written after every seed and, which may take up to a twentieth of the time,
+        between the rounds of a federation. None writes no file.
     resume : continue the run in `out` if there is one; otherwise `out` must not exist.
     engine : "local" runs every seed in one process, `workers` of them at a time; "pool", for a
         federation, runs the clients of a round in `workers` processes, one seed after the other;
         "dask" gives seeds, or the clients of a round where there are fewer seeds than `workers`, as
         tasks to the Dask cluster in use, or to `workers` processes here; "flower" runs clients as
         nodes of Flower in this process; an engine object stays open.
-    workers : number of processes. The results depend neither on it nor on the engine.
+    workers : number of processes. Results of "local" do not depend on it. Another engine has the
+        same up to the order of sums, where clients are trained together or elsewhere.
     memory : bytes of the clients' states to keep in memory; the others are in files.
     at_once : write the run file after every round, at any cost.
     report : called after every seed, or every round of a federation.
     first : the first seed; others than those that settings were tuned on are drawn from 100 on.
     device : where an experiment recovers whose `measure` takes a `device`; "cpu" for all others.
-    callbacks : called with seed, round and arrays of each, see `hopfed.experiments.callbacks`.
+    callbacks : called with seed, round and arrays, as soon as those of a round are committed. They
+        cannot change results; an error of theirs ends the run, whose committed rounds are kept.
 
     Raises
     ------
@@ -134,10 +137,7 @@ def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> N
 def check_fits(config: Any) -> None:
     """Refuse at the start settings whose smallest possible arrays do not fit into memory.
 
-    Parameters
-    ----------
-    config : of an experiment. One that holds no operator of N x N, or not all sizes with one
-        another, says what it needs at least: `least_memory`, in bytes.
+    Settings without operators of N x N, or whose sizes do not all meet, have `least_memory`.
     """
     require(1 <= config.seeds <= MOST_SEEDS, "seeds", f"1 to {MOST_SEEDS:,}", config.seeds)
     N, M, clients, examples, rounds = (
@@ -186,14 +186,15 @@ def begun(
             rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
             raise ArgumentError("device", rule, device)
         more["device"] = device
+    alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
     ledger = Ledger(
         name,
         to_plain(config) | more,
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
-        rounds=getattr(config, "played", getattr(config, "rounds", None)) if by_round else 1,
+        rounds=_rounds(config) if by_round else 1,
         joined=getattr(config, "joined", None),
-        callbacks=callbacks,
+        callbacks=[*alarm, *callbacks],
         path=out,
         memory=memory,
     )
@@ -204,13 +205,15 @@ def begun(
     return Job(experiment.__name__, config, ledger)
 
 
-def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, engine: Any) -> Any:
-    """One seed, or round `t` of it from `state`: (arrays, state after it or None).
+def _rounds(config: Any) -> int | None:
+    """Rounds of a seed, where settings say how many."""
+    return getattr(config, "played", getattr(config, "rounds", None))
 
-    Parameters
-    ----------
-    job : name of the experiment's module, its settings, and its device, if it is told one.
-    engine : of a federation's clients; None for this process.
+
+def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, engine: Any) -> Any:
+    """One seed, or round `t` of it from `state`: (arrays, state after it, None after the last).
+
+    A job is the name of the experiment's module, its settings, and its device, if it is told one.
     """
     from threadpoolctl import threadpool_limits
 
@@ -218,7 +221,9 @@ def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, en
     experiment = import_module(module)
     with threadpool_limits(1):  # the order of summation depends on the number of threads
         if hasattr(experiment, "measure_round"):
-            return experiment.measure_round(seed, config, t, state, engine or LocalEngine())
+            at = seed, config, t, state, engine or LocalEngine()
+            arrays, after = experiment.measure_round(*at)
+            return arrays, None if t + 1 == _rounds(config) else after
         return experiment.measure(seed, config, **device), None
 
 
@@ -273,12 +278,7 @@ def here(engine: str | Engine = "local", workers: int = 1) -> Iterator[Workers]:
 
 @contextmanager
 def open_workers(engine: str, workers: int) -> Iterator[Workers]:
-    """Open worker processes: of the Dask cluster in use, or one here, if `engine` is "dask".
-
-    Raises
-    ------
-    HopfedError : a process died.
-    """
+    """Open worker processes: of the Dask cluster in use, or one here, if `engine` is "dask"."""
     try:
         if engine == "dask":
             with cluster(None, workers) as client:
@@ -324,12 +324,7 @@ def feed(
 ) -> None:
     """Keep every worker busy with one unit; commit results in the order of completion.
 
-    Parameters
-    ----------
-    workers : what computes units.
-    jobs : runs whose units are to be computed.
-    tell : called after every unit.
-    failed : told of a run that cannot go on, while the others do; without it the error is raised.
+    `tell` is called after every unit; `failed` of a run that cannot go on, while the others do.
     """
     waiting = [(job, seed) for job in jobs for seed in job.ledger.pending()][::-1]
     running: dict[Future[Any], tuple[Job, int]] = {}

@@ -24,6 +24,7 @@ from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Ints, Settings, at_least, within
+from hopfed.experiments.shared.statistics import stacked
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import run_recovery
 
@@ -73,21 +74,17 @@ COMPARED = {
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every point in a separate process; the axis of all arrays is the point."""
     sizes = zip(config.N, config.M, strict=True)
-    points = [_measure(config, N, M, seed, device) for N, M in sizes]
-    return {name: np.array([p[name] for p in points]) for name in points[0]}
+    return stacked([_measure(config, N, M, seed, device) for N, M in sizes])
 
 
 def _measure(config: Config, N: int, M: int, seed: int, device: str) -> dict[str, float]:
     settings = json.dumps([N, M, config.archetypes, config.quality, seed, device])
     code = f"from hopfed.experiments.scale import point; point(*{settings})"
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    call = [sys.executable, "-c", code]
+    answer = subprocess.run(call, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
-        why = (answer.stderr.strip().splitlines() or ["it was killed, perhaps for want of memory"])[
-            -1
-        ]
-        raise HopfedError(f"the point N = {N}, M = {M} failed: {why}")
+        lines = answer.stderr.strip().splitlines() or ["it was killed, perhaps for want of memory"]
+        raise HopfedError(f"the point N = {N}, M = {M} failed: {lines[-1]}")
     return json.loads(answer.stdout)
 
 

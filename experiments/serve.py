@@ -39,6 +39,7 @@ from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.client import pack_patterns, unpack_patterns
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.flat import unflatten
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.private import PrivateClasses
@@ -77,8 +78,8 @@ class Config(Settings):
     names: Annotated[Words, "of these columns, which clients are told; none if not known"] = ()
     order: Annotated[
         str,
-        "how columns are matched where no names are known: by place if empty, or sorted or ordered "
-        "and the digest of the names that most clients have (`hopfed.hopfield.headers`)",
+        "how columns are matched where no names are known: by place if empty, or sorted and the "
+        "digest of the names that most clients have (`hopfed.hopfield.headers`)",
     ] = ""
     clients: Annotated[int, within(f"[1, {MOST_CLIENTS}]")] = 3
     rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "to which clients deal their rows"] = 1
@@ -117,8 +118,8 @@ class Config(Settings):
         require(fits, "minimum", f"1 to the {self.clients} clients", self.minimum)
         held = len(self.names) in (0, self.columns) and len(set(self.names)) == len(self.names)
         require(held, "names", f"{self.columns} names that differ", f"{len(self.names)}")
-        plain = re.fullmatch("((sorted|ordered) [0-9a-f]{64})?", self.order)
-        require(plain is not None, "order", "sorted or ordered, and a digest", self.order)
+        plain = re.fullmatch("(sorted [0-9a-f]{64})?", self.order)
+        require(plain is not None, "order", "sorted, and a digest", self.order)
         rule = f"1 to the {self.rounds} rounds"
         require(self.persistence <= self.rounds, "persistence", rule, self.persistence)
         self.make()
@@ -221,7 +222,6 @@ def _arrays(config: Config, played: Played) -> Arrays:
         name: np.asarray(said.get(name, np.nan), dtype=float)
         for name in ("n_detected", "quality", "examples", "misfit")
     }
-    numbers["shown"] = np.asarray(said.get("shown", np.nan), dtype=float)
     numbers |= {f"withheld/{k}": np.array(said.get(k, 0)) for k in ("unconfirmed", "unsupported")}
     cut = {int(c): (was, now) for c, was, now in said.get("claims", ()) if now < was}
     numbers |= {
@@ -239,7 +239,7 @@ def _classes(config: Config, played: Played) -> Arrays:
     if not config.graded:
         packed = played.state.down[EVERYONE]["patterns"]
         return {"patterns": unpack_patterns(packed, config.columns)}
-    memory = Memory.unflatten(below(played.state.server, "memory"))
+    memory = unflatten(Memory, below(played.state.server, "memory"))
     means = np.full((config.most, config.columns), np.nan, np.float32)
     shares = np.full(config.most, np.nan)
     means[: memory.size], shares[: memory.size] = memory.means, memory.shares
@@ -282,12 +282,6 @@ def remarks(arrays: Arrays) -> list[str]:
         lines.append(f"{doubtful} archetypes are withheld: too few clients support them ({names})")
     if few:
         lines.append(f"{few} archetypes are withheld: too few examples support them")
-    shown = float(arrays.get("shown", np.nan))
-    if not np.isnan(shown):
-        lines.append(
-            "the search is bounded: without the clients that show most, "
-            f"{int(shown)} of {int(arrays['n_detected'])} directions are left"
-        )
     found = int(arrays["archetypes/number"]) + doubtful + few
     lines += [
         f"client {c} supports {int(supports[c])} of the {found} archetypes found"

@@ -13,6 +13,8 @@ from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
+import numpy as np
+
 from hopfed._lib.settings import check_types, describe, require
 from hopfed.errors import ArgumentError
 
@@ -25,7 +27,15 @@ Words: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Range:
-    """Where a number lies: ``low <= x <= high``, without the ends in `open`; perhaps rising."""
+    """Where a number lies: ``low <= x <= high``, without the ends in `open`; perhaps rising.
+
+    Examples
+    --------
+    >>> at_least(2).holds((2, 5)), at_least(2).words((1,)), above(0).words(0)
+    (True, 'at least 2 each', 'above 0')
+    >>> within("(0, 1]").holds((0.5, 1)), within("(0, 1]").holds(0), within("[0, 2)").words(3)
+    (True, False, 'in [0, 2)')
+    """
 
     low: float = -math.inf
     high: float = math.inf
@@ -65,47 +75,23 @@ class Among:
 
 
 def at_least(low: float, *, rising: bool = False) -> Range:
-    """From `low` on.
-
-    Examples
-    --------
-    >>> at_least(2).holds((2, 5)), at_least(2).words((1,)), at_least(0, rising=True).holds((1, 0))
-    (True, 'at least 2 each', False)
-    """
+    """From `low` on."""
     return Range(low, rising=rising)
 
 
 def above(low: float) -> Range:
-    """Beyond `low`.
-
-    Examples
-    --------
-    >>> above(0).holds(0), above(0).words(0)
-    (False, 'above 0')
-    """
+    """Beyond `low`."""
     return Range(low, open=(True, False))
 
 
 def within(interval: str, *, rising: bool = False) -> Range:
-    """In an interval such as ``(0, 1]``, whose round ends do not belong to it.
-
-    Examples
-    --------
-    >>> within("(0, 1]").holds((0.5, 1)), within("(0, 1]").holds(0), within("[0, 2)").words(3)
-    (True, False, 'in [0, 2)')
-    """
+    """In an interval such as ``(0, 1]``, whose round ends do not belong to it."""
     low, high = map(float, interval[1:-1].split(","))
     return Range(low, high, (interval[0] == "(", interval[-1] == ")"), rising)
 
 
 def among(names: Iterable[str]) -> Among:
-    """One of these words.
-
-    Examples
-    --------
-    >>> among(("mean", "median")).holds("mode")
-    False
-    """
+    """One of these words."""
     return Among(tuple(names))
 
 
@@ -149,14 +135,19 @@ class Settings:
             require(len(value) == count, name, f"one for each of {count} {first}", describe(value))
 
 
-def words_of(config: type) -> dict[str, str]:
-    """What each field is, by its name.
+class Mixed(Settings):
+    """Settings that have `exposures`."""
 
-    Examples
-    --------
-    >>> words_of(Settings)
-    {'seeds': 'draws'}
-    """
+    exposures: tuple[float, ...]
+
+    @property
+    def mixture(self) -> np.ndarray:
+        """(K,) normalised exposures."""
+        return np.array(self.exposures) / sum(self.exposures)
+
+
+def words_of(config: type) -> dict[str, str]:
+    """What each field is, by its name."""
     return {name: words for name, (_, words) in _annotations(config).items()}
 
 

@@ -16,6 +16,7 @@ recalled by the sample, and archetypes instead of the mean. See theory/NOTES.md,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any, ClassVar
 
 from hopfed.experiments import Table
@@ -36,14 +37,12 @@ SWEEPS: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 SECTIONS = (TABLE, "ablation", "mlp head", *SWEEPS)
 WORDS = {("augment", False): "no", ("augment", True): "yes", ("init", "auto"): "he"}
+_PLAIN = (
+    "standalone", "standalone-bias", "lg-fedavg", "fedproto", "fedssa", "fedral", "fedkd", "fedmrl",
+    "pfedes", "sohip",
+)  # fmt: skip
 METHODS = {  # row -> method and its options; {rounds} is the number of rounds
-    **{name: (name, "") for name in ("standalone", "standalone-bias", "lg-fedavg", "fedproto")},
-    "fedssa": ("fedssa", ""),
-    "fedral": ("fedral", ""),
-    "fedkd": ("fedkd", "rounds={rounds}"),
-    "fedmrl": ("fedmrl", ""),
-    "pfedes": ("pfedes", ""),
-    "sohip": ("sohip", ""),
+    **{name: (name, "rounds={rounds}" * (name == "fedkd")) for name in _PLAIN},
     "sohip not collective": ("sohip", "ablation=c"),
     "proposed: by class": ("sohip", "memory=class"),
     "proposed: by sample": ("sohip", "memory=sample"),
@@ -93,11 +92,9 @@ class Config(Bench):
         ]
         for section in (s for s in self.sections if s in SWEEPS):
             name, values = SWEEPS[section]
-            for row in ("sohip",) if name == "m" else self.swept:
-                for value in values:
-                    at = WORDS.get((name, value)) or str(value).rpartition(":")[2]
-                    changes = {name: value}
-                    made.append(self._cell(section, row, *METHODS[row], at=at, **changes))
+            for row, value in product(("sohip",) if name == "m" else self.swept, values):
+                at = WORDS.get((name, value)) or str(value).rpartition(":")[2]
+                made.append(self._cell(section, row, *METHODS[row], at=at, **{name: value}))
         return tuple(made)
 
     def _cell(

@@ -107,27 +107,19 @@ COMPARED = {
 
 def measure_round(
     seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays | None]:
+) -> tuple[Arrays, Arrays]:
     """Play one round of every setting."""
     arrays: Arrays = {}
     after: Arrays = {}
     for setting in config.settings():
         xi = archetypes(config.data, setting.K, setting.overlap, seed)
-        played, kept = play_variants(
-            {setting.name: _method(config, setting, xi, seed)},
-            xi,
-            state,
-            t,
-            rounds=config.rounds + 1,  # so that the last round returns its state, with the pictures
-            seed=seed,
-            clients=config.clients,
-            engine=engine,
-        )
-        after |= kept or {}
+        methods = {setting.name: _method(config, setting, xi, seed)}
+        played, kept = play_variants(methods, xi, (seed, config, t, state, engine))
+        after |= kept
         remembered = after[f"{setting.name}/server/memory/patterns"]
         pictures = _pictures(xi, remembered, setting.quality, seed)
         arrays |= played | {f"{setting.name}/{key}": value for key, value in pictures.items()}
-    return arrays, (after if t + 1 < config.rounds else None)
+    return arrays, after
 
 
 def archetypes(data: str, K: int, overlap: float, seed: int) -> np.ndarray:
@@ -147,16 +139,11 @@ def _method(config: Config, setting: Setting, xi: np.ndarray, seed: int) -> Hopf
     """One federation in which every client sees all pictures, equally often."""
     mixtures = np.full((config.rounds, config.clients, setting.K), 1 / setting.K)
     sizes = budget(config.examples, config.rounds, config.clients)
-    return HopfieldFederation(
-        ArchetypeStream(xi, mixtures, sizes, setting.quality, seed),
-        Encoding(xi.shape[1]),
-        rule=Fixed(config.weight),
-        discount=config.discount,
-        memory=config.memory,
-        factoriser=config.factoriser,
-        votes=config.factoriser != "paper",
-        groups=0 if config.factoriser == "paper" else 4,
-    )
+    paper = config.factoriser == "paper"
+    how = {name: getattr(config, name) for name in ("discount", "memory", "factoriser")}
+    how |= {"rule": Fixed(config.weight), "votes": not paper, "groups": 0 if paper else 4}
+    source = ArchetypeStream(xi, mixtures, sizes, setting.quality, seed)
+    return HopfieldFederation(source, Encoding(xi.shape[1]), **how)
 
 
 def _pictures(xi: np.ndarray, remembered: np.ndarray, quality: float, seed: int) -> Arrays:

@@ -35,15 +35,7 @@ _LINE = 1 << 20  # bytes of the first line of a table, at most
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a sweep, and what came of it.
-
-    Attributes
-    ----------
-    values : of the settings that are swept, in the order of the grid, as texts.
-    path : of its run file.
-    status : "ok", or the reason why there is no result.
-    summary : of its run; empty where there is none.
-    """
+    """One cell of a sweep: values as texts, its run file, "ok" or why not, and its summary."""
 
     values: tuple[str, ...]
     path: Path
@@ -62,10 +54,6 @@ class Cell:
 def parsed_grid(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Settings and their values, of texts such as ``key=a,b,c``; values with commas stand by ``;``.
 
-    Raises
-    ------
-    ArgumentError : not of that form, a setting given twice, or too many cells.
-
     Examples
     --------
     >>> parsed_grid(["N=50,100", "M=100,200;400"])
@@ -78,9 +66,7 @@ def parsed_grid(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         rule = "of the form key=a,b,c, each key once"
         require(bool(sign and all(found)) and key.strip() not in grid, "--grid", rule, text)
         grid[key.strip()] = tuple(dict.fromkeys(found))
-    cells = 1
-    for values in grid.values():
-        cells *= len(values)
+    cells = math.prod(map(len, grid.values()))
     require(len(grid) > 0 and cells <= MOST, "--grid", f"1 to {MOST:,} cells", cells)
     return grid
 
@@ -132,12 +118,8 @@ def sweep(
     if not folder.is_dir():
         check_writable(folder)
     _check_folder(folder)
-    require(
-        not getattr(config, "keep", "") and "keep" not in grid,
-        "keep",
-        "left out: cells of a sweep would take each other's place",
-        getattr(config, "keep", "") or "--grid keep",
-    )
+    keep = getattr(config, "keep", "") or "--grid keep" * ("keep" in grid)
+    require(not keep, "keep", "left out: cells of a sweep would take each other's place", keep)
     reasons: dict[Path, str] = {}
     cells = [Cell(values, folder / _name(grid, values)) for values in product(*grid.values())]
     jobs = _begun(experiment, config, grid, cells, first, reasons)
@@ -252,10 +234,6 @@ def best(cells: Sequence[Cell], name: str) -> Cell:
 
     A number that test examples have no part in, such as ``validation`` of `hopfed sweep fl`, is
     what settings are to be chosen by; report what is chosen on other seeds.
-
-    Raises
-    ------
-    ArgumentError : no cell has such a number.
     """
     there = [cell for cell in cells if cell.measure(name) is not None]
     known = ", ".join(measures_of(cells))
@@ -270,14 +248,7 @@ def measures_of(cells: Sequence[Cell]) -> list[str]:
 
 
 def write_table(cells: Sequence[Cell], keys: Sequence[str], path: Path) -> None:
-    """Write a row for each cell: settings, status, and value and spread of each number.
-
-    Parameters
-    ----------
-    cells : of a sweep.
-    keys : the settings that were swept.
-    path : of the .csv file.
-    """
+    """Write a row for each cell: settings, status, and value and spread of each number."""
     names = measures_of(cells)
     heads = [head for name in names for head in (name, f"{name} +-")]
     with replacing(path) as temporary, open(temporary, "w", newline="", encoding="utf-8") as file:

@@ -21,6 +21,7 @@ from hopfed.experiments import Arrays, Table
 from hopfed.experiments.settings import Settings, Words, among, at_least, within
 from hopfed.experiments.shared.baselines import METHODS, PATIENCE, Classes, Model
 from hopfed.experiments.shared.real_tables import RealTable, load_tables
+from hopfed.experiments.shared.statistics import by_name
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.tables.examples import as_examples
 
@@ -98,18 +99,17 @@ def _examined(
 ) -> tuple[np.ndarray, list[float]]:
     """Scores (scores, methods) of one table, and bytes over raw bits of one owner and several."""
     columns, sent = [], []
-    for owners in (1, config.owners):
+    methods: tuple[Any, ...] = (1, config.owners, *config.methods)
+    search = {"seed": seed, "most": config.most, "patience": config.patience}
+    for method in methods:
         began = time.perf_counter()
-        model, ratio = _recovered(rows, owners, seed)
+        if isinstance(method, int):
+            model, ratio = _recovered(rows, method, seed)
+            sent.append(ratio)
+        else:
+            model = METHODS[method](rows, **search)
         seconds = time.perf_counter() - began
         columns.append([*exam.scores(model), seconds])
-        sent.append(ratio)
-    for method in config.methods:
-        began = time.perf_counter()
-        search = {"seed": seed, "most": config.most, "patience": config.patience}
-        other = METHODS[method](rows, **search)
-        seconds = time.perf_counter() - began
-        columns.append([*exam.scores(other), seconds])
     return np.array(columns).T, sent
 
 
@@ -182,22 +182,17 @@ def _by_method(config: Config, scores: np.ndarray) -> str:
     scored = scores[~np.isnan(scores).all(axis=1)]
     if not len(scored):
         return ""
-    values = scored.mean(axis=0)
-    pairs = zip(row_names(config), values, strict=True)
-    return "; ".join(f"{name} {value:.3f}" for name, value in pairs if np.isfinite(value))
+    return by_name(row_names(config), scored.mean(axis=0))
 
 
 def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
     """A table for each score: real tables down, methods across."""
-    headings = tuple(row_names(config))
-    return tuple(
-        Table(
-            title,
-            headings,
-            tuple(
-                (name, *("-" if v is None or np.isnan(v) else f"{v:{form}}" for v in values))
-                for name, values in zip(summary["tables"], summary["scores"][score], strict=True)
-            ),
-        )
-        for score, (title, form) in TITLES.items()
-    )
+    made = []
+    for score, (title, form) in TITLES.items():
+        cells = [
+            ["-" if v is None or np.isnan(v) else f"{v:{form}}" for v in values]
+            for values in summary["scores"][score]
+        ]
+        rows = tuple((n, *c) for n, c in zip(summary["tables"], cells, strict=True))
+        made.append(Table(title, tuple(row_names(config)), rows))
+    return tuple(made)

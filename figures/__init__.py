@@ -23,14 +23,8 @@ from hopfed.figures.style import literal, new_figure, styled
 from hopfed.runs import Run
 
 __all__ = [
-    "drawer",
-    "has_more_sections",
-    "literal",
-    "new_figure",
-    "save",
-    "sections_drawer",
-    "styled",
-]
+    "drawer", "has_more_sections", "literal", "new_figure", "save", "sections_drawer", "styled",
+]  # fmt: skip
 
 NEURAL = ("sohip", "fedssa", "fedh2l", "knnper", "oneshot")
 # Kind of a run that has a picture of its own -> module with `draw`.
@@ -38,18 +32,9 @@ OWN = {"recover": "recovery", "recall": "recall", "fl": "fl", "bench": "bench"}
 
 
 def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
-    """Return the function that draws a run of `kind`, or several runs; None if there is none.
+    """Return the function that draws a run, or `several` in a list; None if there is none.
 
-    Parameters
-    ----------
-    kind : of the runs.
-    several : the function takes a list of runs.
-    whole : it draws all panels, and not only the first ones.
-
-    Examples
-    --------
-    >>> drawer("bbp") is None, drawer("dance"), drawer("fl", several=True).__name__
-    (False, None, 'draw_several')
+    A `whole` picture has all panels, and not only the first ones.
     """
     if kind in OWN:
         module = import_module(f"hopfed.figures.{OWN[kind]}")

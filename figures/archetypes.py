@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, shown
-from hopfed.figures import literal, new_figure, styled
+from hopfed.errors import shown
+from hopfed.figures.style import literal, new_figure, shaped, styled, tiles
 from hopfed.runs import Run
 
 LINES = 50  # columns in the heat map: those that differ most between archetypes
@@ -20,21 +20,15 @@ ACROSS = 10  # pictures in a row
 
 @styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
-    """Draw the means of archetypes from their run.
-
-    Parameters
-    ----------
-    run : of a recovery, with `archetypes/means` (K, N), and `columns/names` where there are any.
-    shape : height and width of a picture; a heat map when None.
-
-    Raises
-    ------
-    ArgumentError : there is no archetype, or `shape` does not make up the columns.
-    """
+    """Draw the means of archetypes from their run, as pictures of a shape, or as a heat map."""
     means = run.arrays["archetypes/means"]
     require(len(means) > 0, "run", "of a recovery that found archetypes", "none")
     if shape is not None:
-        return _pictures(means, shape)
+        some, shape = means[:SHOWN], shaped(shape, means.shape[1])
+        across = min(ACROSS, len(some))
+        figure = new_figure(17 * across, 18 * -(-len(some) // across) + 2)
+        tiles(figure, some, shape, across, named=True)
+        return figure
     figure = new_figure(*heat_map_size(means))
     heat_map(figure, run)
     return figure
@@ -47,13 +41,7 @@ def heat_map_size(means: np.ndarray) -> tuple[float, float]:
 
 
 def heat_map(figure: Any, run: Run) -> None:
-    """Draw a line for each column of the table, in its order; across are archetypes.
-
-    Parameters
-    ----------
-    figure : or a part of one.
-    run : of a recovery.
-    """
+    """Draw into a figure a line for each column of the table, in its order; across archetypes."""
     means = run.arrays["archetypes/means"]
     K, N = means.shape
     kept = np.sort(np.argsort(-means.std(axis=0), kind="stable")[:LINES])
@@ -88,20 +76,3 @@ def _label(run: Run, j: int) -> str:
     if names is None:
         return f"column {j + 1}"
     return literal(shown(names[j].decode("utf-8", "replace"), LONGEST))
-
-
-def _pictures(means: np.ndarray, shape: tuple[int, int]) -> Figure:
-    height, width = shape
-    if height * width != means.shape[1]:
-        rule = f"height x width with a product of {means.shape[1]}"
-        raise ArgumentError("shape", rule, f"{height}x{width}")
-    some = means[:SHOWN]
-    across = min(ACROSS, len(some))
-    rows = -(-len(some) // across)
-    figure = new_figure(17 * across, 18 * rows + 2)
-    for k, axes in enumerate(figure.subplots(rows, across, squeeze=False).flat):
-        axes.set_axis_off()
-        if k < len(some):
-            axes.imshow(some[k].reshape(shape), vmin=-1, vmax=1, interpolation="nearest")
-            axes.set_title(str(k + 1), pad=1)
-    return figure

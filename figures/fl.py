@@ -64,7 +64,8 @@ def _page(lines: dict[str, tuple[Run, str]], title: str = "") -> Figure:
         there = np.flatnonzero(~np.isnan(a[part]).all(axis=(0, 2)))
         mean = np.nanmean(a[part][:, there], axis=2)
         curves[label] = mean if len(there) == len(scored) else np.full((1, len(scored)), np.nan)
-        both = a["traffic/up"] + a["traffic/down"], a["client/flops"]
+        sent = a["traffic/up"] + a["traffic/down"] + a.get("scoring/bytes", 0)
+        both = sent, a["client/flops"]
         for held, spent, unit in zip(costs.values(), both, (1e6, 1e9), strict=True):
             x = np.nan_to_num(spent.astype(float)).mean(axis=2).cumsum(axis=1).mean(axis=0)
             held[label] = x[there] / unit, mean.mean(axis=0)

@@ -23,14 +23,7 @@ MOST = 6  # panels of a first picture
 WIDTH, HEIGHT = 180, 52  # mm, of a page and of a row of panels
 LINES = ("-", "--", ":", "-.")
 MARKS = "os^vDPX"
-GREYS = {
-    "theory",
-    "foreseen",
-    "law",
-    "test",
-    "edge",
-    "full",
-}  # drawn in grey, whatever else is there
+GREYS = {"theory", "foreseen", "law", "test", "edge", "full"}  # whatever else is there
 # Colours of a mosaic: paper, ink, wrong pixel, space between the pictures.
 MOSAIC = ListedColormap(["white", "0.15", "#D55E00", "0.85"])
 
@@ -78,9 +71,7 @@ def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3) -> Fi
         labels = tuple(axes.get_legend_handles_labels()[1])
         if panel.legend and len(labels) > 1:
             keys.setdefault(labels, []).append((axes, panel))
-    most: tuple[str, ...] = max(
-        keys, key=lambda labels: (len(keys[labels]), len(labels)), default=()
-    )
+    most: tuple[str, ...] = max(keys, key=lambda held: (len(keys[held]), len(held)), default=())
     if most and len(keys[most]) > 1:  # one legend for panels of the same lines
         lines = keys[most][0][0].get_legend_handles_labels()[0]
         figure.legend(lines, most, loc="outside lower center", ncols=min(len(most), 5))
@@ -153,9 +144,7 @@ def over(
             axes.plot(at, middle, label=label, **look)
         for label, values in (foreseen or {}).items():
             own_x, y = values if isinstance(values, tuple) else (at, values)
-            look = (
-                style[label] if label not in lines else {"color": style[label]["color"], "ls": ":"}
-            )
+            look = style[label] | ({"ls": ":"} if label in lines else {})
             axes.plot(own_x, y, lw=0.9, label=None if label in lines else label, **look)
         for label, height in (levels or {}).items():
             axes.axhline(height, lw=0.9, label=label, **style[label])
@@ -209,9 +198,8 @@ def against(
             own = {"color": style[label]["color"], "ms": 2.5, "mew": 0.5, "mfc": "none"}
             axes.plot(np.ravel(x), np.ravel(y), MARKS[i % 7], alpha=0.6, label=label, **own)
         for label, (x, y) in (lines or {}).items():
-            axes.plot(
-                x, y, color=style[label]["color"], lw=1, label=None if label in points else label
-            )
+            name = None if label in points else label
+            axes.plot(x, y, color=style[label]["color"], lw=1, label=name)
         _scales(axes, log)
         if diagonal:
             ends = [np.ravel(v)[np.isfinite(np.ravel(v))] for pair in points.values() for v in pair]
@@ -295,11 +283,7 @@ def matrix(
                 place = {"ha": "center", "va": "center", "fontsize": 7, "color": colour}
                 axes.text(i + 0.5, j + 0.5, f"{100 * value:.0f}", **place)
         if line is not None:
-            places = [
-                np.interp(v, np.asarray(s, float), p)
-                for v, s, p in zip(line, (xs, ys), (x, y), strict=True)
-            ]
-            axes.plot(*places, color="C3")
+            axes.plot(np.interp(line[0], xs, x), np.interp(line[1], ys, y), color="C3")
         axes.set_xticks(x, [f"{v:g}" if isinstance(v, float) else str(v) for v in xs])
         axes.set_yticks(y, [f"{v:g}" if isinstance(v, float) else str(v) for v in ys])
         axes.figure.colorbar(mesh, ax=axes, label=label)

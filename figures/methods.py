@@ -45,7 +45,8 @@ class Cell:
     def spent(self, name: str) -> np.ndarray:
         """MB both ways, or GFLOP, of a client up to each round: (seeds, rounds)."""
         a = self.arrays
-        held = a["traffic/up"] + a["traffic/down"] if name == "MB" else a["client/flops"]
+        sent = a["traffic/up"] + a["traffic/down"] + a.get("scoring/bytes", 0)
+        held = sent if name == "MB" else a["client/flops"]
         unit = 1e6 if name == "MB" else 1e9
         return np.asarray(np.nan_to_num(held.astype(float)).mean(axis=2).cumsum(axis=1) / unit)
 

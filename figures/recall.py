@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from hopfed.errors import ArgumentError
-from hopfed.figures import new_figure, styled
-from hopfed.figures.recovery import _rectangle
+from hopfed.figures.style import new_figure, shaped, styled
 from hopfed.runs import Run
 
 SIDE = 22  # side of a picture in mm
@@ -16,18 +14,9 @@ SHOWN = 6  # number of cues
 
 @styled()
 def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
-    """Draw a recall from its run.
-
-    Parameters
-    ----------
-    run : as `hopfed recall --out RUN.h5` writes it.
-    shape : height and width of a pattern; the nearest rectangle when left out.
-    """
+    """Draw a recall from its run, with patterns of a shape, or of the nearest rectangle."""
     cues = run.arrays["cues"][:SHOWN]
-    shape = shape or _rectangle(cues.shape[1])
-    if shape[0] * shape[1] != cues.shape[1]:
-        rule = f"height x width with a product of {cues.shape[1]}"
-        raise ArgumentError("shape", rule, f"{shape[0]}x{shape[1]}")
+    shape = shaped(shape, cues.shape[1])
     columns = _columns(run)
     layers = 1 if run.arrays["states"].ndim == 2 else run.arrays["states"].shape[1]
     rows = len(cues) * layers

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hopfed.errors import ArgumentError
-from hopfed.figures import archetypes, new_figure, styled
+from hopfed.figures import archetypes
+from hopfed.figures.style import new_figure, shaped, styled, tiles
 from hopfed.runs import Run
 
 SHOWN = 40  # largest number of patterns in the figure
@@ -34,38 +32,22 @@ def draw(run: Run, *, shape: tuple[int, int] | None = None) -> Figure:
     graded = run.summary.get("channel", "symmetric") != "symmetric"
     graded |= "archetypes/errors" in run.arrays
     patterns = run.arrays["archetypes/means" if graded else "archetypes/patterns"]
-    if shape is None and len(patterns) and archetypes.has_names(run):
-        return _named(run, graded)
-    shape = shape or _rectangle(patterns.shape[1])
-    if shape[0] * shape[1] != patterns.shape[1]:
-        rule = f"height x width with a product of {patterns.shape[1]}"
-        raise ArgumentError("shape", rule, f"{shape[0]}x{shape[1]}")
+    named = shape is None and len(patterns) and archetypes.has_names(run)
     rows = -(-min(len(patterns), SHOWN) // 10)
-    figure = new_figure(170, 55 + 18 * rows)
-    parts = figure.subfigures(2, 1, height_ratios=(55, max(18 * rows, 1)), squeeze=False)
-    top, bottom = parts[:, 0]
-    left, right = top.subplots(1, 2)
-    _spectrum(left, run)
-    (_shares if graded else _scores)(right, run)
-    if rows:
-        grid = np.atleast_2d(bottom.subplots(rows, 10))
-        for k, axes in enumerate(grid.flat):
-            axes.set_axis_off()
-            if k < min(len(patterns), SHOWN):
-                axes.imshow(patterns[k].reshape(shape), vmin=-1, vmax=1, interpolation="nearest")
-                axes.set_title(str(k + 1), pad=1)
-    return figure
-
-
-def _named(run: Run, graded: bool) -> Figure:
-    """Spectrum and scores above a heat map by the names of the columns."""
-    width, height = archetypes.heat_map_size(run.arrays["archetypes/means"])
+    width, height = (170.0, 18.0 * rows)
+    if named:
+        width, height = archetypes.heat_map_size(run.arrays["archetypes/means"])
+    else:
+        shape = shaped(shape, patterns.shape[1])
     figure = new_figure(max(170, width), 55 + height)
-    top, bottom = figure.subfigures(2, 1, height_ratios=(55, height))
+    top, bottom = figure.subfigures(2, 1, height_ratios=(55, max(height, 1)))
     left, right = top.subplots(1, 2)
     _spectrum(left, run)
     (_shares if graded else _scores)(right, run)
-    archetypes.heat_map(bottom, run)
+    if named:
+        archetypes.heat_map(bottom, run)
+    elif rows:
+        tiles(bottom, patterns[:SHOWN], shape, 10, named=True)
     return figure
 
 
@@ -104,8 +86,3 @@ def _shares(axes: Axes, run: Run) -> None:
     residual = run.summary["residual"]
     left = f"dependence left: {residual:.2f} of the edge of noise"
     axes.set_title(f"{run.summary['status']}; {run.summary['channel']}\n{left}")
-
-
-def _rectangle(n: int) -> tuple[int, int]:
-    height = next(h for h in range(math.isqrt(n), 0, -1) if n % h == 0)
-    return height, n // height

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -12,20 +13,14 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
+from hopfed._lib.settings import require
+
 _BUSY = RLock()  # matplotlib's settings are those of the process: one picture at a time
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Have matplotlib draw in this style inside; as a decorator, in a function.
-
-    Examples
-    --------
-    >>> with styled():
-    ...     inside = matplotlib.rcParams["image.cmap"]
-    >>> inside, matplotlib.rcParams["image.cmap"]
-    ('gray_r', 'viridis')
-    """
+    """Have matplotlib draw in this style inside; as a decorator, in a function."""
     with _BUSY, matplotlib.rc_context(_settings()):
         yield
 
@@ -40,11 +35,6 @@ class StyledFigure(Figure):
     """A figure that is drawn and written in this style, whoever asks for it and when.
 
     Ticks are made, and fonts are chosen, no sooner than that.
-
-    Examples
-    --------
-    >>> from io import BytesIO
-    >>> StyledFigure(figsize=(1, 1)).savefig(BytesIO())
     """
 
     def draw(self, renderer: Any) -> None:  # noqa: D102
@@ -62,11 +52,27 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def literal(text: str) -> str:
-    """Return a foreign text for a label, with dollars escaped, which would start a formula.
-
-    Examples
-    --------
-    >>> literal("cost in $")
-    'cost in \\\\$'
-    """
+    """Return a foreign text for a label, with dollars escaped, which would start a formula."""
     return text.replace("$", r"\$")
+
+
+def shaped(shape: tuple[int, int] | None, n: int) -> tuple[int, int]:
+    """Height and width of a picture of n pixels: those given, or the nearest rectangle."""
+    if shape is None:
+        height = next(h for h in range(math.isqrt(n), 0, -1) if n % h == 0)
+        return height, n // height
+    rule = f"height x width with a product of {n}"
+    require(shape[0] * shape[1] == n, "shape", rule, f"{shape[0]}x{shape[1]}")
+    return shape
+
+
+def tiles(part: Any, images: Any, shape: tuple[int, int], across: int, *, named: bool) -> None:
+    """Draw pictures (K, N) of -1 to 1 in rows of `across`, with their numbers if `named`."""
+    grid = part.subplots(-(-len(images) // across), across, squeeze=False)
+    for k, axes in enumerate(grid.flat):
+        axes.set_axis_off()
+        if k < len(images):
+            pixels = images[k].reshape(shape)
+            axes.imshow(pixels, vmin=-1, vmax=1, interpolation="nearest")
+            if named:
+                axes.set_title(str(k + 1), pad=1)

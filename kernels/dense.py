@@ -7,7 +7,7 @@ With ``a_mu = xi_mu . s`` the energies of K patterns (K, N) of +-1 with weights 
 
 (theory/NOTES.md, Recall energies). Sites are visited in order. The field of a spin is half of what
 the energy would rise by if the spin went from +1 to -1, all others as they are, so the spin's own
-part is never in it; a spin becomes ``sign(h)``, ``sign(0) = +1``, or is drawn by the heat bath.
+part is never in it; a spin becomes ``sign(h)``, stays where h is 0, or is drawn by the heat bath.
 
 A field takes one sum over the patterns: what depends on the overlaps alone is kept in a table that
 changes only where a spin flips, and then is looked up. For integer n and unit weights all terms are

@@ -24,11 +24,13 @@ from hopfed.kernels.cpu.threads import for_each, thread_count
 from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.layout import (
     SITES,
+    TIE,
     check_counters,
     check_factor,
     check_held,
     check_schedule,
     check_spins,
+    check_tie,
     lay_out,
 )
 from hopfed.kernels.philox import thresholds
@@ -135,19 +137,24 @@ def heat_bath(
         raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
     stop = np.inf if stop_score is None else float(stop_score)
     kept = check_held(held, state.shape)
-    return HeatBath(*_run(state, W, betas, counters, weights, stop, kept, cold=False)[:3])
+    return HeatBath(*_run(state, W, betas, counters, weights, stop, kept, 0.0)[:3])
 
 
 @with_twin("heatbath")
 def descend(
-    state: np.ndarray, W: np.ndarray, max_sweeps: int = 100, held: np.ndarray | None = None
+    state: np.ndarray,
+    W: np.ndarray,
+    max_sweeps: int = 100,
+    held: np.ndarray | None = None,
+    tie: float = TIE,
 ) -> Descent:
     """Set ``s_i = sign(h_i)`` serially until nothing changes; the energy never increases.
 
     Parameters
     ----------
-    state, W, held : as in `heat_bath`; ``sign(0) = +1``.
+    state, W, held : as in `heat_bath`.
     max_sweeps : most sweeps over all sites.
+    tie : above 0; a field of at most this size leaves the spin as it is.
 
     Examples
     --------
@@ -162,7 +169,7 @@ def descend(
     betas = np.ones((len(state), max_sweeps), np.float32)
     counters = check_counters(0, 0, ("first_sweep", 0, 0), ("first_chain", 0, 0))
     kept = check_held(held, state.shape)
-    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, kept, cold=True)
+    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, kept, check_tie(tie))
     return Descent(out[0], out[1], out[3])
 
 
@@ -174,7 +181,7 @@ def _run(
     weights: np.ndarray,
     stop: float,
     held: np.ndarray,
-    cold: bool,
+    cold: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Lay W out for the compiled loop and run it on all cores."""
     state = state.copy()
@@ -195,7 +202,8 @@ def _run(
     def task(_: int) -> None:
         run_chains(
             state, *layout, betas, lookup, *counters, padded_weights,
-            np.float32(stop), cold, held, queue, used, score, settled, scratch(layout.rows.shape),
+            np.float32(stop), np.float32(cold), held, queue, used, score, settled,
+            scratch(layout.rows.shape),
         )  # fmt: skip
 
     for_each(task, range(min(thread_count(), len(state))))
@@ -207,7 +215,7 @@ def scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
 
     (chain in each slot or -1, flips, beta, groups of slots in use, coefficients, fields, spins,
     thresholds, draws, the same by 16 bits). Padded sites are up, feel no field and have threshold
-    0: they never flip. At zero temperature all thresholds stay 0.
+    0, or at zero temperature one below 0: they never flip.
     """
     from hopfed.kernels.cpu.heatbath import SLOTS
     from hopfed.kernels.cpu.vectors import CHAINS

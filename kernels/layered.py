@@ -5,8 +5,9 @@ With the coefficients ``A_a = W^T sigma_a`` of layer a, the field of a layer is 
     linear (6):       c_a = A_a - lambda sum_{b != a} A_b
     quadratic (8-11): c_a = A_a - (lambda / N) sum_{b != a} (A_b . A_a) A_b
 
-and a spin becomes ``sign(tanh(beta h) + noise u)``, u uniform on [-1, 1], sign(0) = +1 (12). The
-field of a spin on itself, ``|W_i|^2 sigma_i``, is removed unless asked for.
+and a spin becomes ``sign(tanh(beta h) + noise u)``, u uniform on [-1, 1] (12). Without noise a
+field of zero leaves the spin, where the paper has +1: opposite states then stay opposite. The field
+of a spin on itself, ``|W_i|^2 sigma_i``, is removed unless asked for.
 
 Energies (theory/NOTES.md, "Energies of the layered memory"): ``-sum_a |A_a|^2 + lambda sum_{a != b}
 A_a . A_b - H sum_a cue . sigma_a`` (6), or with ``(lambda / N) sum_{a != b} (A_a . A_b)^2`` in the
@@ -29,10 +30,12 @@ from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.dispatch import with_twin
 from hopfed.kernels.layout import (
     SITES,
+    TIE,
     check_counters,
     check_factor,
     check_schedule,
     check_spins,
+    check_tie,
     lay_out,
 )
 from hopfed.kernels.philox import thresholds
@@ -84,6 +87,7 @@ def layered_step(
     stream: int = 0,
     first_update: int = 0,
     first_block: int = 0,
+    tie: float = TIE,
 ) -> LayeredUpdate:
     """Update all spins of all layers at once, `updates` times, in each of S independent blocks.
 
@@ -96,6 +100,7 @@ def layered_step(
     field, cue : H and the external pattern, int8 of +-1 that broadcasts to (S, L, N).
     self_field : keep the field of a spin on itself.
     seed, stream, first_update, first_block : place of the draws.
+    tie : above 0; without noise a field of at most this size leaves the spin as it is.
 
     Raises
     ------
@@ -130,6 +135,7 @@ def layered_sweep(
     stream: int = 0,
     first_update: int = 0,
     first_block: int = 0,
+    tie: float = TIE,
 ) -> LayeredUpdate:
     """Visit the spins one at a time, site by site and layer by layer at each site, `updates` times.
 
@@ -140,7 +146,7 @@ def layered_sweep(
     Parameters
     ----------
     state, W, beta, noise, coupling, repulsion, field, cue, self_field, seed, stream, first_update,
-    first_block : as in `layered_step`.
+    first_block, tie : as in `layered_step`.
 
     Examples
     --------
@@ -167,6 +173,7 @@ def _update(
     stream: int,
     first_update: int,
     first_block: int,
+    tie: float,
 ) -> LayeredUpdate:
     state = check_spins("state", state, "(blocks, layers, sites)", 3)
     n_blocks, n_layers, n = state.shape
@@ -174,7 +181,7 @@ def _update(
         raise ArgumentError("state", "of at least one layer", state.shape)
     W = check_factor(W, n)
     check_options(updates, coupling, repulsion, field)
-    schedule = _schedule(beta, noise, updates)
+    steps = schedule(beta, noise, updates, tie)
     counters = check_counters(
         seed,
         stream,
@@ -201,7 +208,7 @@ def _update(
         run(
             *span, scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
             out.changed, out.score, out.updates, given, layout.rows, layout.columns,
-            layout.overlaps, diagonal, *schedule, *counters,
+            layout.overlaps, diagonal, *steps, *counters,
             coupling == "quadratic", float(repulsion), float(field),
         )  # fmt: skip
 
@@ -221,16 +228,19 @@ def check_options(updates: int, coupling: str, repulsion: float, field: float) -
             raise ArgumentError(name, "finite and at least 0", number)
 
 
-def _schedule(beta: ArrayLike, noise: ArrayLike, updates: int) -> tuple[np.ndarray, ...]:
+def schedule(beta: ArrayLike, noise: ArrayLike, updates: int, tie: float) -> tuple[np.ndarray, ...]:
     """Return (betas, thresholds of each noise level, level of each update, where all is still).
 
-    An update is still if from it to the end there is no noise.
+    An update is still if from it to the end there is no noise. Without noise beta has no meaning
+    and is 1, and all thresholds are `tie`: a spin that is up turns below ``-tie``.
     """
     betas = check_schedule("beta", beta, (updates,))
     noises = check_schedule("noise", noise, (updates,))
     levels, level = np.unique(noises, return_inverse=True)
     lookup = np.stack([thresholds(float(x)) for x in levels])
+    lookup[levels == 0] = check_tie(tie)
     silent = (noises == 0) & (betas > 0)
+    betas = np.where(silent, np.float32(1), betas)
     still = np.logical_and.accumulate(silent[::-1])[::-1].copy()
     return betas, lookup, level, still
 

@@ -12,6 +12,7 @@ from hopfed.kernels.philox import counter_word, key
 
 LANES = 16  # rows of the factor are padded to a multiple of this
 SITES = 32  # sites whose fields are computed together
+TIE = 1e-30  # size of a field that counts as 0, which leaves the spin as it is
 
 
 class Layout(NamedTuple):
@@ -67,6 +68,13 @@ def check_factor(W: Any, n: int) -> np.ndarray:
     if not np.isfinite(W).all():
         raise ArgumentError("W", "finite in float32", W[~np.isfinite(W)][0])
     return W
+
+
+def check_tie(tie: float) -> float:
+    """Return `tie`, checked to be a size that single precision can hold."""
+    if not TIE <= tie < np.inf:
+        raise ArgumentError("tie", f"a finite number, at least {TIE:g}", tie)
+    return float(tie)
 
 
 def check_held(held: Any, shape: tuple[int, int]) -> np.ndarray:

@@ -71,7 +71,7 @@ def thresholds(noise: float = 1.0) -> np.ndarray:
     """(65536,) float32: a draw x sets a spin up when ``beta h >= thresholds(noise)[x]``.
 
     With ``v = (2 x + 1) / 65536 - 1`` uniform on (-1, 1) that is ``tanh(beta h) >= noise v``, the
-    update (12) ``sign(tanh(beta h) + noise u)`` with sign(0) = +1; noise 1 is the heat bath, which
+    update (12) ``sign(tanh(beta h) + noise u)``; noise 1 is the heat bath, which
     sets the spin up with probability ``(1 + tanh(beta h)) / 2`` to a resolution of 2^-16. The
     table is made on the host for every device, so that all of them compare with the same numbers.
 

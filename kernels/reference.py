@@ -84,7 +84,7 @@ def heat_bath(
 
 
 def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> np.ndarray:
-    """Serial descent, ``sign(0) = +1``."""
+    """Serial descent; a field of 0 leaves the spin."""
     J = W.astype(np.float64) @ W.T.astype(np.float64)
     np.fill_diagonal(J, 0)
     state = state.copy()
@@ -92,7 +92,7 @@ def descend(state: np.ndarray, W: np.ndarray, max_sweeps: int = 100) -> np.ndarr
         for _ in range(max_sweeps):
             before = s.copy()
             for i in range(len(s)):
-                s[i] = 1 if J[i] @ s >= 0 else -1
+                s[i] = np.sign(J[i] @ s) or s[i]
             if (s == before).all():
                 break
     return state
@@ -153,6 +153,8 @@ def layered_step(
                 x = draws(n, chain, first_update + t, seed, stream)
                 limit = thresholds(float(np.broadcast_to(noise, (updates,))[t]))[x]
                 new[block, a] = np.where(np.broadcast_to(beta, (updates,))[t] * h >= limit, 1, -1)
+                if not limit.any():  # no noise
+                    new[block, a] = np.where(h == 0, s[block, a], new[block, a])
         s = new
     return s.astype(np.int8)
 
@@ -188,14 +190,14 @@ def dense_field(c: np.ndarray, row: np.ndarray, energy: str, parameter: float) -
 def dense_sweep(
     state: np.ndarray, patterns: np.ndarray, energy: str, parameter: float, sweeps: int = 100
 ) -> np.ndarray:
-    """Serial descent on the dense or the exponential energy, ``sign(0) = +1``."""
+    """Serial descent on the dense or the exponential energy; a field of 0 leaves the spin."""
     state, xi = state.copy(), patterns.astype(np.float64)
     for s in state:
         for _ in range(sweeps):
             before = s.copy()
             for i in range(len(s)):
                 c = xi @ s - xi[:, i] * s[i]
-                s[i] = 1 if dense_field(c, xi[:, i], energy, parameter) >= 0 else -1
+                s[i] = np.sign(dense_field(c, xi[:, i], energy, parameter)) or s[i]
             if (s == before).all():
                 break
     return state

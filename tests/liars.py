@@ -8,7 +8,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
 
-GROWING = ("counts", "sketch", "columns", "examples", "groups", "sizes", "votes", "voters")
+GROWING = ("counts", "columns", "examples", "groups", "sizes", "votes", "voters")
 
 
 @dataclass(frozen=True)

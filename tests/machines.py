@@ -56,25 +56,39 @@ Batches.examples, HopfieldFederation.client_step = alike, client_step
 main(sys.argv[1:])
 """
 
-# A client on a machine that has no torch.
+# A client on a machine that has no torch. None in sys.modules would stop SciPy, which asks every
+# module that is there for its tensors: then the client never joined, and the server waited for it.
 WITHOUT_TORCH = """
 import sys
-sys.modules["torch"] = None
+class Without:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Without())
 from hopfed.cli import main
 main(sys.argv[1:])
 """
 
-# Many clients in one process, each with its key, its connection and its thread.
+# Many clients in one process, each with its key, its connection and its thread. Everything is
+# imported, and the libraries of BLAS are found, before there are threads: of two threads that
+# import at once one may see half a module, and then its client never comes.
 CROWD = """
 import sys, threading
+import hopfed.cli.machines.join, hopfed.cli.machines.watching, hopfed.federation.machines.client
+import hopfed.hopfield.allowed, hopfed.hopfield.site.named_owner, hopfed.tables.writers
+from hopfed._lib.arrays import blas_threads
 from hopfed.cli import main
+with blas_threads(1):
+    pass
 def join(c, rest):
     try:
         main([word.replace("@", c) for word in rest])
+        failed.remove(c)
     except SystemExit as end:
-        failed.extend([c] * bool(end.code))
-failed = []
-threads = [threading.Thread(target=join, args=(c, sys.argv[2:])) for c in sys.argv[1].split(",")]
+        if not end.code:
+            failed.remove(c)
+failed = sys.argv[1].split(",")
+threads = [threading.Thread(target=join, args=(c, sys.argv[2:])) for c in list(failed)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 sys.exit(len(failed))
@@ -166,8 +180,12 @@ class Machines:
         raise AssertionError(f"{name} never said {pattern!r}:\n{self.log(name)}")
 
     def end(self, name: str) -> int:
-        """Wait for a process to end; its exit status."""
-        return self.processes[name].wait(PATIENCE)
+        """Wait for a process to end; its exit status, or all that was printed where it does not."""
+        try:
+            return self.processes[name].wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            logs = "\n".join(f"--- {each}\n{self.log(each)}" for each in self.processes)
+            raise AssertionError(f"{name} did not end in {PATIENCE} s:\n{logs}") from None
 
     def run(self) -> Run:
         """Return the run, once the server is done."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
+
+PLACE = "a number, or infinite"
+FITS = "of shapes that broadcast"
 
 
 def real(
@@ -16,18 +23,12 @@ def real(
     rule: str = "a finite number",
     holds: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
-    """Return `value` as float64, or raise ArgumentError with the first element that breaks `rule`.
-
-    Examples
-    --------
-    >>> real("shift", [1, 2])
-    array([1., 2.])
-    """
+    """Float64 array of `value`; ArgumentError names the first element that breaks `rule`."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise ArgumentError(name, rule, repr(value)) from None
-    good = np.isfinite(array)
+    good = np.isfinite(array) if rule != PLACE else ~np.isnan(array)
     if holds is not None:
         # A comparison with NaN is already False; only the warning has to be kept quiet.
         with np.errstate(invalid="ignore"):
@@ -35,6 +36,11 @@ def real(
     if not good.all():
         raise ArgumentError(name, rule, array[~good].flat[0])
     return array
+
+
+def place(name: str, value: ArrayLike) -> np.ndarray:
+    """Float64 array of numbers; infinite ones are the ends of the line."""
+    return real(name, value, PLACE)
 
 
 def positive(name: str, value: ArrayLike) -> np.ndarray:
@@ -70,21 +76,37 @@ def count(name: str, value: ArrayLike) -> np.ndarray:
 
 
 def together(**arguments: ArrayLike) -> None:
-    """Refuse arguments whose shapes do not broadcast against each other.
-
-    Examples
-    --------
-    >>> together(x=[1, 2], q=[1, 2, 3])
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: x, q must be of shapes that broadcast, got (2,), (3,)
-    """
+    """Refuse arguments whose shapes do not broadcast against each other."""
     shapes = [np.shape(value) for value in arguments.values()]
     try:
         np.broadcast_shapes(*shapes)
     except ValueError:
         got = ", ".join(map(str, shapes))
-        raise ArgumentError(", ".join(arguments), "of shapes that broadcast", got) from None
+        raise ArgumentError(", ".join(arguments), FITS, got) from None
+
+
+def guard(module: str) -> None:
+    """Make the public functions of a module name arguments whose shapes do not fit, in one line."""
+    names = vars(sys.modules[module])
+    for name, thing in list(names.items()):
+        own = inspect.isfunction(thing) and thing.__module__ == module
+        if own and not name.startswith("_"):
+            names[name] = _guarded(thing)
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def guarded(*args: Any, **more: Any) -> Any:
+        try:
+            return function(*args, **more)
+        except ValueError as error:
+            if "broadcast" not in str(error):
+                raise
+            given = inspect.signature(function).bind(*args, **more).arguments
+            together(**{k: v for k, v in given.items() if isinstance(v, list | tuple | np.ndarray)})
+            raise
+
+    return guarded
 
 
 def scalar(name: str, value: ArrayLike, check: Callable[[str, ArrayLike], np.ndarray]) -> float:

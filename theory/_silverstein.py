@@ -39,15 +39,7 @@ class Maps(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The limit law of a sample covariance with noise covariance (t, w), plus a semicircle.
-
-    Attributes
-    ----------
-    t : (n,) ascending distinct population eigenvalues.
-    w : (n,) their weights, summing to 1.
-    q : aspect ratio N / M.
-    noise : variance of the semicircle (a quarter of its radius squared), 0 for none.
-    """
+    """The limit law of a sample covariance with noise covariance (t, w), plus a semicircle."""
 
     t: np.ndarray
     w: np.ndarray

@@ -111,20 +111,7 @@ def smallest_count(
     most: float,
     fineness: float = 0.0,
 ) -> np.ndarray:
-    """Smallest whole numbers that are enough: doubling until they are, then halving.
-
-    Parameters
-    ----------
-    enough : from numbers to whether each is enough, for arrays of one shape.
-    low : the least that are tried.
-    most : from which no more are tried; what is returned then is at least `most`.
-    fineness : relative step at which the search ends; 0 for the single count.
-
-    Examples
-    --------
-    >>> smallest_count(lambda m: m >= np.array([3.0, 700.0]), np.array([1.0, 1.0]), 2.0**20)
-    array([  3., 700.])
-    """
+    """Smallest whole numbers that are enough: doubling until they are, then halving."""
     low = np.array(low, dtype=np.float64)
     high = low.copy()
     while True:

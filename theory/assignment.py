@@ -132,29 +132,6 @@ def _scatter(share: np.ndarray, samples: float) -> np.ndarray:
     return found
 
 
-def samples_for_error(classes: Classes, error: float) -> np.ndarray:
-    """(K,) rows at which the means of each class have this error, root mean square over columns.
-
-    The inverse of :func:`mean_errors` without its second order: labels are known, or classes far
-    apart.
-
-    Parameters
-    ----------
-    classes : the population.
-    error : wanted, above 0.
-
-    Examples
-    --------
-    >>> samples_for_error(Classes([[0.6, 0.6], [0.0, 0.0]], [0.8, 0.2]), 0.1).round(6)
-    array([ 80., 500.])
-    """
-    wanted = _check.scalar("error", error, _check.positive)
-    spread = (1 - classes.means) * (1 + classes.means) / classes.observed
-    with np.errstate(divide="ignore"):
-        found: np.ndarray = spread @ classes.weights / (classes.N * classes.shares * wanted**2)
-    return found
-
-
 def estimated_errors(classes: Classes, M: float) -> np.ndarray:
     """(K, N) standard deviation of the class means of maximum likelihood, labels unknown.
 
@@ -330,3 +307,6 @@ def _diagonal_of_inverse(
     core = np.linalg.solve(np.eye(strength.size) + scaled, np.diag(strength))
     diagonal -= np.einsum("rs,rja,sja->ja", core, solved, solved)
     return diagonal if diagonal.min() > 0 else wrong
+
+
+_check.guard(__name__)

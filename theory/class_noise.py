@@ -28,10 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hopfed.errors import ArgumentError
-
 from . import _check
-from ._solve import fewest, increasing_root
+from ._solve import increasing_root
 from .graded import Classes, Prediction, squared_norms, strengths_and_axes
 
 _STEPS = 200  # Newton's; at the edge itself each halves the error
@@ -85,33 +83,6 @@ def predict(classes: Classes, M: float) -> Prediction:
             overlaps[i] = inner**2 / squared_norms(classes)
     q = classes.N / samples
     return Prediction(q, edge, strengths, margins, outliers, alignments, overlaps)
-
-
-def samples_to_count(classes: Classes, count: int) -> float:
-    """Fewest rows from which `count` eigenvalues leave the bulk; infinite beyond 2^40.
-
-    Parameters
-    ----------
-    classes : the population.
-    count : number of eigenvalues, at most the number of classes and of columns.
-
-    Examples
-    --------
-    >>> xi = np.array([[1, 1, 1, 1] * 10, [1, -1, 1, -1] * 10])
-    >>> samples_to_count(Classes(0.3 * xi, [0.75, 0.25]), 2)
-    41.0
-    """
-    wanted = int(_check.scalar("count", count, _check.count))
-    if wanted > min(classes.means.shape):
-        raise ArgumentError("count", f"at most {min(classes.means.shape)}", count)
-
-    def enough(samples: int) -> bool:
-        edge = upper_edge(classes, samples)
-        return bool(_levels(classes, samples, edge)[0][wanted - 1] > 1)
-
-    strength = max(float(classes.strengths[wanted - 1]), 1e-12)
-    found = fewest(enough, 1, classes.N / strength**2, _MOST_SAMPLES)
-    return float(found) if found < _MOST_SAMPLES else np.inf
 
 
 def upper_edge(classes: Classes, M: float) -> float:

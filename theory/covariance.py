@@ -217,3 +217,6 @@ def _law_of(population: Population, q: float, radius: float) -> _silverstein.Law
     # A radius moves an edge by its square: this little is below rounding.
     noise = width**2 / 4 if width > 1e-8 * t[-1] else 0.0
     return _silverstein.Law(t, population.weights, ratio, noise)
+
+
+_check.guard(__name__)

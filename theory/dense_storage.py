@@ -51,34 +51,6 @@ def pairings(n: int) -> int:
     return int(np.prod(np.arange(1, 2 * n - 2, 2, dtype=object)))
 
 
-def dense_load(n: int, N: int, K: ArrayLike) -> np.ndarray:
-    """Return the load ``(2n - 3)!! K / N^(n - 1)`` of K patterns over N sites.
-
-    Parameters
-    ----------
-    n : power of the energy, at least 2.
-    N : sites.
-    K : patterns, at least 0, any shape.
-
-    Raises
-    ------
-    ArgumentError : an argument that is none of these, or a load above 1e308.
-
-    Examples
-    --------
-    >>> float(dense_load(3, 100, 1000))
-    0.3
-    """
-    ways, sites = pairings(n), int(_check.scalar("N", N, _check.count))
-    patterns = _check.nonnegative("K", K)
-    try:
-        each = ways / sites ** (n - 1)  # of whole numbers of any size
-    except OverflowError:
-        raise ArgumentError("n", "that of a load below 1e308", n) from None
-    found: np.ndarray = patterns * each
-    return found
-
-
 def dense_capacity(n: int) -> float:
     """Largest load at which the dense memory returns its patterns.
 
@@ -200,3 +172,6 @@ def _critical_y(n: int) -> np.ndarray:
     _power(n, 3)
     low, high = (np.asarray(v) for v in _Y_RANGE)
     return maximise(lambda y: _dense_load_at(y, n), low, high)
+
+
+_check.guard(__name__)

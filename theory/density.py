@@ -71,7 +71,7 @@ def cdf(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> 
     >>> round(float(cdf(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.7388722524
     """
-    x = _check.real("x", x)
+    x = np.clip(_check.place("x", x), -1e300, 1e300)
     parts = _components_of(population, q, radius)
     atom = max(0.0, 1 - 1 / q) if radius == 0 else 0.0
     total = np.where(x >= 0, atom, 0.0)
@@ -257,3 +257,6 @@ def _hermite(theta: np.ndarray, value: np.ndarray, slope: np.ndarray) -> np.ndar
     rise = right - left
     found: np.ndarray = left + u * (a + u * (3 * rise - 2 * a - b + u * (a + b - 2 * rise)))
     return found
+
+
+_check.guard(__name__)

@@ -121,3 +121,6 @@ def interval(share: ArrayLike, error: ArrayLike, level: float = 0.95) -> np.ndar
     ends = expit(logit(middle)[..., None] + np.stack([-step, step], axis=-1))
     found: np.ndarray = np.where(inside[..., None], ends, x[..., None])
     return found
+
+
+_check.guard(__name__)

@@ -184,3 +184,6 @@ def _distances(ell: ArrayLike, law: _silverstein.Law) -> tuple[np.ndarray, np.nd
     critical = _silverstein.upper_distance(law)
     distance = ell - law.t[-1]
     return np.maximum(distance, critical), distance > critical
+
+
+_check.guard(__name__)

@@ -18,7 +18,7 @@ Parameters
 classes : the population; with the shares of a draw, what is predicted for that draw.
 M : number of rows.
 
-Source: derived in theory/NOTES.md, "Spikes of graded classes" and "Telling two classes apart".
+Source: derived in theory/NOTES.md, "Spikes of graded classes".
 """
 
 from __future__ import annotations
@@ -255,81 +255,6 @@ def contrast(share: ArrayLike, other: ArrayLike, distance: ArrayLike) -> np.ndar
     return found
 
 
-def least_distance(
-    share: ArrayLike,
-    other: ArrayLike,
-    N: ArrayLike,
-    M: ArrayLike,
-    common: ArrayLike = np.inf,
-    cosine: ArrayLike = 0.0,
-) -> np.ndarray:
-    """Distance above which M rows show two classes as two, in coordinates of unit noise.
-
-    With `g = sqrt(N / M)`, w the weight of :func:`contrast` and A the strength of the common mean,
-    the smaller eigenvalue of the pair's 2 x 2 matrix passes g where
-    `distance^2 = g (A - g) / (w (A (1 - cosine^2) - g))`: `g / w` for a difference at right angles
-    to the mean, `g / (w (1 - cosine^2))` beside a strong mean. Exact for two classes in white
-    noise; with more, for a difference at right angles to the rest of the signal.
-
-    Parameters
-    ----------
-    share, other : shares of the two classes, in (0, 1).
-    N, M : columns, rows.
-    common : strength A of the mean of both, `(share + other) |mean|^2`; infinite by default.
-    cosine : of the difference and the mean, in [-1, 1].
-
-    Returns
-    -------
-    the distance; infinite where none is enough.
-
-    Examples
-    --------
-    >>> float(least_distance(0.5, 0.5, 100, 400).round(3))
-    1.414
-    >>> float(least_distance(0.1, 0.9, 100, 400, cosine=0.6).round(3))
-    2.946
-    """
-    rule = "above 0, or infinite"
-    given = np.asarray(common, dtype=np.float64)
-    strong = np.isinf(given) & (given > 0)
-    mean = _check.real("common", np.where(strong, 1.0, given), rule, lambda a: a > 0)
-    angle = _check.real("cosine", cosine, "a number in [-1, 1]", lambda a: np.abs(a) <= 1)
-    g = np.sqrt(_check.count("N", N) / _check.count("M", M))
-    sine = (1 - angle) * (1 + angle)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(strong, 1 / sine, (mean - g) / (mean * sine - g))
-        ratio = np.where(strong | (mean * sine > g), ratio, np.inf)
-        # At right angles the mean does not matter, not even one too weak to be seen.
-        ratio = np.where(angle == 0, 1.0, ratio)
-    found: np.ndarray = np.sqrt(g * ratio / _pair_weight(share, other))[()]
-    return found
-
-
-def samples_to_resolve(
-    share: ArrayLike, other: ArrayLike, distance: ArrayLike, N: ArrayLike, cosine: ArrayLike = 0.0
-) -> np.ndarray:
-    """Number of rows from which two classes are two, beside a strong mean; a real number.
-
-    `N / (contrast (1 - cosine^2))^2`, the inverse of :func:`least_distance` at `common = inf`.
-
-    Parameters
-    ----------
-    share, other, distance : of the two classes, as in :func:`contrast`.
-    N : number of columns.
-    cosine : of the difference and the mean, in [-1, 1].
-
-    Examples
-    --------
-    >>> float(samples_to_resolve(0.5, 0.5, 2.0, 100))
-    100.0
-    """
-    angle = _check.real("cosine", cosine, "a number in [-1, 1]", lambda a: np.abs(a) <= 1)
-    strength = contrast(share, other, distance) * (1 - angle) * (1 + angle)
-    with np.errstate(divide="ignore"):
-        found: np.ndarray = (_check.count("N", N) / strength**2)[()]
-    return found
-
-
 def _pair_weight(share: ArrayLike, other: ArrayLike) -> np.ndarray:
     first, second = _check.probability("share", share), _check.probability("other", other)
     if np.any(first + second > 1 + 1e-9):
@@ -352,3 +277,6 @@ def strengths_and_axes(classes: Classes) -> tuple[np.ndarray, np.ndarray]:
     values, vectors = np.linalg.eigh(root[:, None] * classes.gram * root)
     most = min(classes.means.shape)
     return np.maximum(values[::-1][:most], 0), (vectors[:, ::-1].T * root)[:most]
+
+
+_check.guard(__name__)

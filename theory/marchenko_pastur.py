@@ -63,7 +63,6 @@ def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarr
     """
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
-    _check.together(q=q, variance=variance)
     root = np.sqrt(q)
     return variance * (1 - root) ** 2, variance * (1 + root) ** 2
 
@@ -91,7 +90,6 @@ def pdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """
     x = _check.real("x", x)
     lower, upper = edges(q, variance)
-    _check.together(x=x, q=q, variance=variance)
     width = np.maximum(x - lower, 0) * np.maximum(upper - x, 0)
     inside = (x >= lower) & (x <= upper)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -104,14 +102,15 @@ def pdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
 def cdf(x: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """Distribution function, atom included, in closed form (absolute error about 1e-15).
 
+    0 and 1 at -inf and inf.
+
     Examples
     --------
     >>> round(float(cdf(1.0, 1.0)), 12)
     0.608997781044
     """
-    x = _check.real("x", x)
+    x = _check.place("x", x)
     lower, upper = edges(q, variance)
-    _check.together(x=x, q=q, variance=variance)
     q = np.asarray(q, dtype=np.float64)
     tau = 2 * np.arctan2(np.sqrt(np.maximum(x - lower, 0)), np.sqrt(np.maximum(upper - x, 0)))
     zero_mass = atom(q)
@@ -131,7 +130,6 @@ def quantile(p: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarra
     p = _check.probability("p", p)
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
-    _check.together(p=p, q=q, variance=variance)
     inner = np.minimum((p - atom(q)) * np.maximum(1, q), 1.0)
     value = _nonzero_quantile(np.maximum(inner, 0.0), q) * variance
     return np.where(inner > 0, value, 0.0)[()]
@@ -148,7 +146,6 @@ def median_nonzero(q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
-    _check.together(q=q, variance=variance)
     found: np.ndarray = (_nonzero_quantile(np.asarray(0.5), q) * variance)[()]
     return found
 
@@ -170,7 +167,6 @@ def moment(k: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     k = _check.real("k", k, rule, lambda a: (a >= 0) & (a == np.floor(a)) & (a <= _HIGHEST))
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
-    _check.together(k=k, q=q, variance=variance)
     k, q, variance = np.broadcast_arrays(k, q, variance)
     value = np.empty(k.shape)
     for order in np.unique(k):
@@ -199,7 +195,6 @@ def stieltjes(z: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarr
     if not np.isfinite(z).all():
         raise ArgumentError("z", "a finite complex number", z[~np.isfinite(z)].flat[0])
     lower, upper = edges(q, variance)
-    _check.together(z=z, q=q, variance=variance)
     q, variance = np.asarray(q, dtype=np.float64), np.asarray(variance, dtype=np.float64)
     if np.any((z == 0) & (q >= 1)):
         raise ArgumentError("z", "other than 0 when q >= 1, where the transform has a pole", 0.0)
@@ -234,7 +229,6 @@ def sample(
     """
     q = _check.positive("q", q)
     variance = _check.positive("variance", variance)
-    _check.together(q=q, variance=variance)
     shape = np.broadcast_shapes(q.shape, variance.shape) if size is None else size
     _check.together(size=np.broadcast_to(0.0, shape), q=q, variance=variance)
     # random() may return 0, which is no quantile level: its mirror image in (0, 1] may be 1, whose
@@ -352,3 +346,6 @@ def _newton_step(
         step = sign * 3 * root**2 * (aim - root) / slope
     # A tail that rounds to 0 gives a step of 0, which is no sign of convergence: bisect instead.
     return np.where(root > 0, step, np.nan)
+
+
+_check.guard(__name__)

@@ -392,3 +392,6 @@ def binomial_shares(exposure: np.ndarray, M: np.ndarray) -> tuple[np.ndarray, np
     few_weights = np.where(exposure < 1, np.exp(log_weight), certain)
     share = np.where(is_few, np.minimum(_COUNTS / M, 1.0), many)
     return share, np.where(is_few, few_weights, _NORMAL_WEIGHTS)
+
+
+_check.guard(__name__)

@@ -393,3 +393,6 @@ def _beside(N: int, M: int, radius: float, stronger: int) -> tuple[int, int, flo
     k = planning._check_stronger(stronger, np.minimum(sites, samples))
     n, m = int(sites - k), int(samples - k)
     return n, m, float(width * np.sqrt(n / sites) * samples / m)
+
+
+_check.guard(__name__)

@@ -177,3 +177,6 @@ def _clients(
     if w.shape != r.shape:
         raise ArgumentError("weights", f"of shape {r.shape}, one per client", f"shape {w.shape}")
     return (1 - r) * (1 + r), w / w.sum(), _check.scalar("q", q, _check.positive)
+
+
+_check.guard(__name__)

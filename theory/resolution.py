@@ -157,3 +157,6 @@ def majority_needed(overlap: float, r: float, most: int = 1 << 20) -> float:
         enough = majority_overlap(2 * middle + 1, r) >= overlap
         low, high = (low, middle) if enough else (middle + 1, high)
     return float(2 * low + 1)
+
+
+_check.guard(__name__)

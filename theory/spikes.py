@@ -45,7 +45,8 @@ def threshold(q: ArrayLike) -> np.ndarray:
 def outlier(kappa: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.ndarray:
     """Sample eigenvalue of a spike, `variance (1 + kappa)(1 + q / kappa)` (41).
 
-    Up to the threshold the spike stays in the bulk, and the upper edge is returned.
+    The law of large tables: up to the threshold the spike stays in the bulk, and the upper edge is
+    returned. What tables of a given size show there, and of spikes near each other, has `spiked`.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ def outlier(kappa: ArrayLike, q: ArrayLike, variance: ArrayLike = 1.0) -> np.nda
 def overlap(kappa: ArrayLike, q: ArrayLike) -> np.ndarray:
     """Squared cosine of a sample eigenvector and its spike, `(1 - q/kappa^2) / (1 + q/kappa)` (42).
 
-    0 up to the threshold.
+    The law of large tables: 0 up to the threshold; at a given size see `spiked`.
 
     Examples
     --------
@@ -130,7 +131,9 @@ def outlier_sd(
     variance: ArrayLike = 1.0,
     exposure: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Standard deviation of an outlier over draws of M examples, 0 up to the threshold.
+    """Standard deviation of an outlier far above the threshold over draws of M examples.
+
+    0 up to the threshold, where the eigenvalue spreads as that of noise (`spiked`).
 
     With `g = 1 - q/kappa^2` it is `variance (1 + kappa) sqrt(g (2 + k4 g) / M)`, where k4 is the
     excess kurtosis of an example's projection on the spike (Z. Bai, J. Yao, Ann. IHP 44 (2008)
@@ -386,3 +389,6 @@ def finite_size(archetypes: np.ndarray, exposures: ArrayLike, r: float, M: int) 
 def _is_sign(entries: np.ndarray) -> np.ndarray:
     found: np.ndarray = np.abs(entries) == 1
     return found
+
+
+_check.guard(__name__)

@@ -39,24 +39,24 @@ _Y_RANGE = (0.3, 9.0)  # holds the maximum for every t; erf(9) is 1 in double pr
 def capacity(t: ArrayLike = 0.0) -> np.ndarray:
     """Largest load at zero temperature at which patterns are still returned.
 
-    0.1379 for Hebb's rule, rising with t. The limit of zero temperature is taken before that of
-    large t: above t = 20 the value goes on to 1.07, past the projector's 1, and means nothing.
+    0.1379 for Hebb's rule, rising with t to the projector's 1. The limit of zero temperature is
+    taken before that of large t: above t = 20 the value goes on to 1.07 and means nothing.
 
     Parameters
     ----------
-    t : dreaming time, at least 0; any shape.
+    t : dreaming time, at least 0, or infinite for the projector; any shape.
 
     Raises
     ------
-    ArgumentError : t negative or not finite.
+    ArgumentError : t negative or NaN.
 
     Examples
     --------
     >>> capacity([0.0, 1.0]).round(6)
     array([0.137906, 0.386596])
     """
-    t = _check.nonnegative("t", t)
-    return _load(_critical_y(t), t)[()]
+    t, time = _times(t)
+    return np.where(np.isinf(t), PSEUDO_INVERSE_CAPACITY, _load(_critical_y(time), time))[()]
 
 
 def critical_magnetisation(t: ArrayLike = 0.0) -> np.ndarray:
@@ -64,7 +64,7 @@ def critical_magnetisation(t: ArrayLike = 0.0) -> np.ndarray:
 
     Parameters
     ----------
-    t : dreaming time, at least 0; any shape.
+    t : dreaming time, at least 0, or infinite; any shape.
 
     Examples
     --------
@@ -73,8 +73,8 @@ def critical_magnetisation(t: ArrayLike = 0.0) -> np.ndarray:
     """
     from scipy.special import erf
 
-    found: np.ndarray = erf(_critical_y(_check.nonnegative("t", t)))[()]
-    return found
+    t, time = _times(t)
+    return np.where(np.isinf(t), 1.0, erf(_critical_y(time)))[()]
 
 
 def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
@@ -83,7 +83,7 @@ def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
     Parameters
     ----------
     alpha : load K / N, at least 0.
-    t : dreaming time, at least 0; broadcast against `alpha`.
+    t : dreaming time, at least 0, or infinite; broadcast against `alpha`.
 
     Examples
     --------
@@ -92,15 +92,15 @@ def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
     """
     from scipy.special import erf
 
-    alpha, t = np.broadcast_arrays(_check.nonnegative("alpha", alpha), _check.nonnegative("t", t))
-    load, time = alpha.ravel(), t.ravel()
+    alpha, t = np.broadcast_arrays(_check.nonnegative("alpha", alpha), _times(t)[0])
+    load, time = alpha.ravel(), np.where(np.isinf(t), 0.0, t).ravel()
     low = _critical_y(time)
     most = _load(low, time)
     aim = np.minimum(load, most)
     # On the branch above the maximum the load falls with y.
     y = increasing_root(lambda v: aim - _load(v, time), low, np.full(load.shape, _Y_RANGE[1]))
-    value = np.where(load <= most, erf(y), 0.0)
-    return value.reshape(alpha.shape)[()]
+    value = np.where(load <= most, erf(y), 0.0).reshape(alpha.shape)
+    return np.where(np.isinf(t), alpha < PSEUDO_INVERSE_CAPACITY, value)[()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,6 +225,15 @@ def _sweep(
     return changed
 
 
+def _times(t: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Dreaming times as given, and with 0 for infinite ones, which have laws of their own."""
+    rule = "a number of at least 0, or inf"
+    given = np.asarray(t, dtype=np.float64)
+    if not (given >= 0).all():
+        raise ArgumentError("t", rule, given[~(given >= 0)].flat[0])
+    return given, np.where(np.isinf(given), 0.0, given)
+
+
 def _load(y: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Load at which a memory of dreaming time t has magnetisation erf(y)."""
     from scipy.special import erf
@@ -258,3 +267,6 @@ def _load(y: np.ndarray, t: np.ndarray) -> np.ndarray:
 def _critical_y(t: np.ndarray) -> np.ndarray:
     """Place of the maximum of the load, which is unimodal in y."""
     return maximise(lambda y: _load(y, t[..., None]), *(np.full(t.shape, v) for v in _Y_RANGE))
+
+
+_check.guard(__name__)

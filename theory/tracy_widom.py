@@ -26,6 +26,7 @@ Sources: P. L. Ferrari, H. Spohn, J. Phys. A 38 (2005) L557; F. Bornemann, Math.
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ _BETAS = (1, 2)
 
 
 def cdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
-    """Distribution function F_beta(s).
+    """Distribution function F_beta(s); 0 and 1 at -inf and inf.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def cdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
 
     Raises
     ------
-    ArgumentError : s is not finite, or beta is neither 1 nor 2.
+    ArgumentError : s is not a number, or beta is neither 1 nor 2.
 
     Examples
     --------
@@ -179,82 +180,13 @@ def wishart_scaling(M: ArrayLike, N: ArrayLike) -> tuple[np.ndarray, np.ndarray]
     return ((a + b) ** 2)[()], ((a + b) * np.cbrt(1 / a + 1 / b))[()]
 
 
-def fredholm_cdf(s: ArrayLike, beta: int = 1, nodes: int = 64) -> np.ndarray:
-    """F_beta(s) from the Fredholm determinant with `nodes` Gauss-Legendre points.
-
-    Exact up to quadrature (converged at 64 nodes for s above -10) and slow: one small
-    eigenproblem per value.
-
-    Examples
-    --------
-    >>> round(float(fredholm_cdf(0.0)), 13)
-    0.831908066203
-    """
-    s, log_det, _ = _fredholm(s, beta, nodes)
-    found: np.ndarray = np.exp(log_det)[()]
-    return found
-
-
-def fredholm_sf(s: ArrayLike, beta: int = 1, nodes: int = 64) -> np.ndarray:
-    """Upper tail `1 - F_beta(s)` from the Fredholm determinant, without cancellation.
-
-    Examples
-    --------
-    >>> f"{float(fredholm_sf(6.0)):.10e}"
-    '1.9408140726e-06'
-    """
-    s, log_det, _ = _fredholm(s, beta, nodes)
-    found: np.ndarray = -np.expm1(log_det)[()]
-    return found
-
-
-def fredholm_pdf(s: ArrayLike, beta: int = 1, nodes: int = 64) -> np.ndarray:
-    """Density from `(log det(I - B))' = -tr (I - B)^{-1} B'`, `B' = Ai'(x + y + s)`.
-
-    Examples
-    --------
-    >>> round(float(fredholm_pdf(-2.0)), 12)
-    0.281388430903
-    """
-    s, log_det, slope = _fredholm(s, beta, nodes)
-    found: np.ndarray = (np.exp(log_det) * slope)[()]
-    return found
-
-
-def _fredholm(s: ArrayLike, beta: int, nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return s, log F and its derivative, one s at a time."""
-    from scipy.special import airy
-
-    s = _check.real("s", s)
-    _check.one_of("beta", beta, _BETAS)
-    base, base_weights = np.polynomial.legendre.leggauss(
-        int(_check.scalar("nodes", nodes, _check.count))
-    )
-    log_det, slope = np.empty(s.shape), np.empty(s.shape)
-    for at, value in np.ndenumerate(s):
-        length = max(8.0, 16.0 - value)  # beyond it the kernel is below 1e-20
-        x = length / 2 * (base + 1)
-        root = np.sqrt(length / 2 * base_weights)
-        ai, ai_prime, _, _ = airy(x[:, None] + x[None, :] + value)
-        lam, vectors = np.linalg.eigh(root[:, None] * ai * root)
-        rate = np.einsum("ik,ij,jk->k", vectors, root[:, None] * ai_prime * root, vectors)
-        # log(1 - lambda) is the rounding of an eigenvalue next to 1 in the far left tail.
-        lam = np.minimum(lam, 1 - 1e-16)
-        if beta == 1:
-            log_det[at], slope[at] = np.log1p(-lam).sum(), -(rate / (1 - lam)).sum()
-        else:
-            log_det[at] = np.log1p(-(lam**2)).sum()
-            slope[at] = -(2 * lam * rate / (1 - lam**2)).sum()
-    return s, log_det, slope
-
-
 @lru_cache(maxsize=2)
 def _pieces(beta: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """Knots of the interpolant, and per piece its coefficients and those of its derivative."""
-    from ._tracy_widom_table import COEFFICIENTS, KNOTS
-
-    knots = np.array(KNOTS)
-    values = [np.array(c) for c in COEFFICIENTS[beta]]
+    text = Path(__file__).with_name("tracy_widom.csv").read_text(encoding="utf-8")
+    lines = [line.split(",") for line in text.splitlines() if line.startswith(f"{beta},")]
+    knots = np.array([float(line[1]) for line in lines] + [float(lines[-1][2])])
+    values = [np.array(line[3:], np.float64) for line in lines]
     slopes = [
         np.polynomial.chebyshev.chebder(c) * 2 / width
         for c, width in zip(values, np.diff(knots), strict=True)
@@ -264,7 +196,7 @@ def _pieces(beta: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
 
 def _evaluate(s: ArrayLike, beta: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return s, the log of the tail on s's side of the switch, and the log's derivative."""
-    s = _check.real("s", s)
+    s = _check.place("s", s)
     _check.one_of("beta", beta, _BETAS)
     flat = s.ravel()
     log_tail, slope = np.empty(flat.shape), np.empty(flat.shape)
@@ -319,3 +251,6 @@ def _invert(log_target: np.ndarray, left: np.ndarray, beta: int) -> np.ndarray:
             value = value - (log_tail - target) / slope
         s[block] = value
     return s.reshape(log_target.shape)
+
+
+_check.guard(__name__)

@@ -2,9 +2,10 @@
 
 For samples `x = sqrt(tau) g` with any positive factors tau, the sample covariance follows the
 tails of tau and its bulk has no sharp edge. Tyler's fixed point
-`S = (N / M) sum x x^T / (x^T S^{-1} x)` sees directions alone; with trace N its spectrum follows
-the Marchenko-Pastur law of white noise where the shape is the identity, so that the edges and
-thresholds of `marchenko_pastur` and `tracy_widom` hold again.
+`S = (N / M) sum x x^T / (x^T S^{-1} x)` sees directions alone; with trace N its spectrum tends to
+the Marchenko-Pastur law of white noise where the shape is the identity. At finite size its edge
+lies higher: at the Tracy-Widom level for 5% white noise of 200 samples and 50 sites passes in 14%
+of draws. :func:`noise_threshold` has a level that holds.
 
 Sources: D. E. Tyler, Ann. Statist. 15 (1987) 234; spectrum: T. Zhang, X. Cheng, A. Singer, J.
 Multivariate Anal. 149 (2016) 114; shrinkage: Y. Chen, A. Wiesel, A. O. Hero, IEEE Trans. Signal
@@ -14,12 +15,13 @@ Process. 59 (2011) 4097.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from hopfed.errors import ArgumentError
 
-from . import _check
+from . import _check, tracy_widom
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,55 @@ def tyler(
     if weight == 0 and M <= N:
         raise ArgumentError("shrinkage", f"above 0 for M = {M} samples of N = {N} sites", weight)
     return _fixed_point(x, weight, tolerance, limit)
+
+
+@lru_cache(maxsize=64)
+def noise_threshold(
+    N: int,
+    M: int,
+    false_alarm: float,
+    shrinkage: float | None = None,
+    size: int = 200,
+    seed: int = 0,
+) -> float:
+    """Level that the largest eigenvalue of the shape matrix of pure noise passes by chance.
+
+    The law is the same for all noise of white shape, whatever its tails: directions alone count.
+    It is simulated, and the Tracy-Widom law takes the mean and the deviation of the draws; with 200
+    of them the rate at a level of .05 is between .025 and .075.
+
+    Parameters
+    ----------
+    N, M : sites and samples.
+    false_alarm : rate, in (0, 1).
+    shrinkage : as in :func:`tyler`.
+    size, seed : number of draws, at least 2, and their seed.
+
+    Raises
+    ------
+    ArgumentError : an argument outside of its range.
+
+    Examples
+    --------
+    >>> level = noise_threshold(10, 50, 0.05)
+    >>> white = np.random.default_rng(0).standard_normal((50, 10))
+    >>> bool(2.0 < level < 2.6), bool(np.linalg.eigvalsh(tyler(white).matrix)[-1] < level)
+    (True, True)
+    """
+    n, m, draws = (
+        int(_check.scalar(name, value, _check.count))
+        for name, value in (("N", N), ("M", M), ("size", size))
+    )
+    rng = np.random.default_rng([seed, n, m])
+    tops = np.array(
+        [
+            np.linalg.eigvalsh(tyler(rng.standard_normal((m, n)), shrinkage, 1e-6).matrix)[-1]
+            for _ in range(max(draws, 2))
+        ]
+    )
+    law = tracy_widom.moments(1)
+    level = tracy_widom.isf(_check.scalar("false_alarm", false_alarm, _check.probability))
+    return float(tops.mean() + tops.std(ddof=1) * (level - law.mean) / np.sqrt(law.variance))
 
 
 def oracle_shrinkage(samples: np.ndarray) -> float:

@@ -2,9 +2,10 @@
 
 ``python -m hopfed.experiments.publish.gallery`` runs the commands of each picture of pictures.toml
 that is missing or has other settings, one after the other, in a temporary folder. If it is stopped
-and started again, it continues with the next picture. With names it makes these pictures. With run
-files it draws them; such a picture stays until it is requested by name or with ``--all``. A picture
-contains the commands that made it. The command works on a checkout, not on an installed package.
+and started again, it continues with the next picture. With names it makes these pictures; with run
+files it draws them, and such a picture stays until it is asked for by name or with ``--all``. A
+picture contains the commands that made it. The command works on a checkout, not on an installed
+package.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -27,7 +27,7 @@ import click
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import to_plain
 from hopfed.errors import HopfedError
-from hopfed.experiments import NAMES, find, preset
+from hopfed.experiments import find, preset
 from hopfed.experiments.publish.results import changes
 from hopfed.runs import Run
 
@@ -85,73 +85,52 @@ def made_with(path: Path) -> Made | None:
     return made
 
 
-def store(source: Path, target: Path, made: Made) -> None:
-    """Write the PNG `source` to `target` with few colours and with `made` as metadata."""
+def make(picture: Made, folder: Path = FOLDER) -> None:
+    """Run the commands of `picture`, and store it with few colours."""
     from PIL import Image, PngImagePlugin
 
-    words = PngImagePlugin.PngInfo()
-    words.add_text(KEY, json.dumps(made))
-    with Image.open(source) as image, replacing(target) as temporary:
-        few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-        few.save(temporary, optimize=True, pnginfo=words)
-
-
-def make(picture: Made, folder: Path = FOLDER) -> None:
-    """Run the commands of `picture`; HopfedError says why one failed."""
-    commands = commands_here(picture)
     with tempfile.TemporaryDirectory() as place:
-        for command in commands:
+        for command in picture["commands"]:
             program, *words = shlex.split(os.path.expandvars(command))
-            words = ["-m", "hopfed", *words] if program == "hopfed" else words
-            done = subprocess.run(
-                [sys.executable, *words], cwd=place, capture_output=True, text=True, check=False
-            )
+            words = [sys.executable, *(["-m", "hopfed"] * (program == "hopfed")), *words]
+            done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
             if done.returncode:
                 reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
                 raise HopfedError(f"{command}: {reason}")
+        told = picture.get("told", picture["commands"])
+        settings = "" if "told" in picture else digest(picture)
+        made = {"commands": told, "settings": settings, "more": "--whole" in done.stdout}
+        text = PngImagePlugin.PngInfo()
+        text.add_text(KEY, json.dumps(made))
         drawn = Path(place) / f"{picture['name']}.png"
-        made = {"commands": commands, "settings": digest(picture), "more": "--whole" in done.stdout}
-        store(drawn, folder / drawn.name, made)
+        with Image.open(drawn) as image, replacing(folder / drawn.name) as temporary:
+            few = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+            few.save(temporary, optimize=True, pnginfo=text)
 
 
-def commands_here(picture: Made) -> list[str]:
-    """Commands of `picture` on this machine; they use the real data if these exist."""
+def here(picture: Made) -> Made:
+    """A picture with the commands of this machine; they use the real data if these exist."""
     first, *rest = picture["commands"]
     home, data = os.environ.get("HOPFED_DATA", ""), picture.get("data")
     if data and home and (Path(home) / data).is_file():
         first += f" --set data=$HOPFED_DATA/{data}"
-    return [first, *rest]
+    return picture | {"commands": [first, *rest]}
 
 
-def draw(paths: Sequence[Path], folder: Path = FOLDER) -> str:
-    """Draw one or several run files of one kind in one picture; return its name."""
-    from hopfed.figures import drawer, has_more_sections, save
-
+def of_runs(paths: list[Path]) -> Made:
+    """The picture of one or several run files of one kind."""
     runs = [Run.load(path, complete=True) for path in paths]
     kind = runs[0].kind
-    function = drawer(kind, several=len(runs) > 1)
-    if function is None or kind not in (*NAMES, "fl"):
-        raise HopfedError(f"{paths[0]}: no picture of {len(runs)} runs of {kind!r} in the gallery")
     files = [f"{run.config['method'] if kind == 'fl' else kind}.h5" for run in runs]
-    commands = [f"{command_of(run)} --out {file}" for run, file in zip(runs, files, strict=True)]
-    commands.append(f"hopfed figure {' '.join(files)} --out {kind}.png")
-    with tempfile.TemporaryDirectory() as place:
-        drawn = Path(place) / f"{kind}.png"
-        save(function(runs) if len(runs) > 1 else function(runs[0]), drawn)
-        more = len(runs) == 1 and has_more_sections(runs[0])
-        store(drawn, folder / drawn.name, {"commands": commands, "settings": "", "more": more})
-    return kind
+    told = [f"{command_of(run)} --out {file}" for run, file in zip(runs, files, strict=True)]
+    told.append(f"hopfed figure {' '.join(files)} --out {kind}.png")
+    where = shlex.join(str(path.absolute()) for path in paths)
+    command = f"hopfed figure {where} --out {kind}.png"
+    return {"name": kind, "commands": [command], "told": told}
 
 
 def command_of(run: Run) -> str:
-    """Return the command that makes such a run, from the nearest preset.
-
-    Examples
-    --------
-    >>> config = to_plain(preset(find("bbp"), "paper"))
-    >>> command_of(Run("bbp", {**config, "N": 500}, {}, {}))
-    'hopfed run bbp --preset paper --set N=500'
-    """
+    """Return the command that makes such a run, from the nearest preset."""
     config = {name: _base(value) for name, value in run.config.items()}
     experiment, words = find(run.kind), f"hopfed run {run.kind}"
     starts = {f" --preset {name}": preset(experiment, name) for name in experiment.PRESETS}
@@ -191,24 +170,23 @@ def main(wanted: tuple[str, ...], everything: bool, folder: Path) -> None:
 
     Example: python -m hopfed.experiments.publish.gallery bbp drift.h5
     """
-    files = [Path(word) for word in wanted if word.endswith(".h5")]
+    groups: dict[str, list[Path]] = {}
+    for word in wanted:
+        if word.endswith(".h5"):
+            groups.setdefault(Run.load(word).kind, []).append(Path(word))
     named = {word for word in wanted if not word.endswith(".h5")}
     unknown = sorted(named - {picture["name"] for picture in PICTURES})
     if unknown:
         raise click.UsageError(f"there is no picture {unknown[0]!r}")
-    failures, groups = [], dict[str, list[Path]]()
-    try:
-        for path in files:
-            groups.setdefault(Run.load(path).kind, []).append(path)
-        for group in groups.values():
-            click.echo(f"drew {draw(group, folder)}")
-    except HopfedError as error:
-        failures.append(str(error))
     todo = [
-        p for p in PICTURES if everything or p["name"] in named or (not wanted and stale(p, folder))
+        here(p)
+        for p in PICTURES
+        if everything or p["name"] in named or (not wanted and stale(p, folder))
     ]
+    todo += map(of_runs, groups.values())
+    failures = []
     for count, picture in enumerate(todo, start=1):
-        click.echo(f"[{count}/{len(todo)}] {picture['name']}: {commands_here(picture)[0]}")
+        click.echo(f"[{count}/{len(todo)}] {picture['name']}: {picture['commands'][0]}")
         began = time.monotonic()
         try:
             make(picture, folder)

@@ -41,10 +41,7 @@ Summary = dict[str, Any]
 
 
 def keep(path: Path, minutes: float | None = None, name: str = "", folder: Path = FOLDER) -> str:
-    """Keep the summary of a complete run under its kind, or another name; return the name.
-
-    Runs of `hopfed fl run` are kept under ``fl_FILE``. `minutes` is the measured duration.
-    """
+    """Keep the summary of a complete run under its kind or another name; return the name."""
     run = Run.load(path, complete=True)
     name = name or (f"fl_{path.stem}" if run.kind == "fl" else run.kind)
     kept: Summary = {
@@ -78,30 +75,12 @@ def _rounded(value: Any) -> Any:
 
 
 def fill(template: str, kept: Mapping[str, Any]) -> str:
-    """Return `template` with its fields filled in from a kept summary.
-
-    Raises
-    ------
-    HopfedError : there is no such key; the text names it.
-    ValueError : a word after the bar has no meaning.
-
-    Examples
-    --------
-    >>> kept = {"config": {"seeds": 50}, "summary": {"r/w = 0": [0.99381, 0.0015], "K": [3, 14]}}
-    >>> fill("{r/w = 0|4}, {r/w = 0|1 % mean}% in {config/seeds} draws; K {K|range}", kept)
-    '.9938 +- .0015, 99.4% in 50 draws; K 3 to 14'
-    """
+    """Return `template` with its fields filled in from a kept summary."""
     return _FIELD.sub(lambda field: _text(_value(field[1], kept), field[2] or ""), template)
 
 
 def number(value: float, digits: int = 0, signed: bool = False) -> str:
-    """Return `value` in this project's format: no leading zero, no decimals of whole numbers.
-
-    Examples
-    --------
-    >>> number(0.5, 2), number(-0.0123, 3), number(1.0, 3), number(0.9999, 3), number(2000)
-    ('.50', '-.012', '1', '1.000', '2,000')
-    """
+    """Return `value` in this project's format: no leading zero, no decimals of whole numbers."""
     value = round(value, 12)  # 100 times a share may miss a whole number by a bit
     whole = value == int(value)
     text = f"{value:{'+' if signed else ''},.{0 if whole else digits}f}"
@@ -116,13 +95,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def changes(config: Mapping[str, Any], start: Mapping[str, Any]) -> list[str]:
-    """Options that turn the settings `start` of a preset into `config`, as JSON values.
-
-    Examples
-    --------
-    >>> changes({"N": 500, "seeds": 3, "first_seed": 100}, {"N": 400, "seeds": 2})
-    ['--seeds 100:103', '--set N=500']
-    """
+    """Options that turn the settings `start` of a preset into `config`, as JSON values."""
     words, first = [], config.get("first_seed", 0)
     if first:
         words.append(f"--seeds {first}:{first + config['seeds']}")
@@ -193,18 +166,15 @@ def recoveries() -> str:
         cells.append((*shape, c["method"], *complete, *times))
     head = "N", "K", "M", "r", "clients", "method", "complete", "false", "median s", "worst s"
     ratio = found["ratio"]
+    seconds = f"{_short(ratio['seconds'])} s against {_short(ratio['seconds_dense'])} s"
     words = [
-        f"Against the paper's algorithm, computed densely on the same data, `recover` is "
-        f"{ratio['ratio']:.0f} times faster ({_short(ratio['seconds'])} s against "
-        f"{_short(ratio['seconds_dense'])} s)."
+        "Against the paper's algorithm, computed densely on the same data, `recover` is "
+        f"{ratio['ratio']:.0f} times faster ({seconds})."
     ]
     for row in (found["memory"], *found["targets"]):
-        c = row["case"]
-        words.append(
-            f"N = {c['N']:,}, M = {c['M']:,}, K = {c['K']}: {row['found']} found, "
-            f"{row['false_discoveries']} false, {_short(row['seconds'])} s, "
-            f"{_short(row['peak_bytes'] / 1e9)} GB."
-        )
+        c, cost = row["case"], f"{_short(row['seconds'])} s, {_short(row['peak_bytes'] / 1e9)} GB"
+        scores = f"{row['found']} found, {row['false_discoveries']} false"
+        words.append(f"N = {c['N']:,}, M = {c['M']:,}, K = {c['K']}: {scores}, {cost}.")
     return "\n\n".join((table(head, cells), "\n".join(words)))
 
 
@@ -228,10 +198,10 @@ def pairs() -> str:
 
 def _compared(rows: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Size, hopfed's way, and the obvious way, for all sizes at which both were run."""
-    found: dict[tuple[str, str], tuple[str, dict[str, Any], dict[str, Any]]] = {}
+    found: dict[Any, tuple[str, dict[str, Any], dict[str, Any]]] = {}
     for row, after in pairwise(rows):
+        size = _size(row["point"])
         if row["ratio"] is not None:
-            size = _size(row["point"])
             found.setdefault((row["device"], size), (size, row, after))
     return list(found.values())
 
@@ -292,12 +262,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 
 
 def render(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
-    """Return `text` with every section between its comments rewritten.
-
-    Raises
-    ------
-    HopfedError : a section has no place in `text`, or nothing is kept of what it quotes.
-    """
+    """Return `text` with every section between its comments rewritten."""
     for name, make in sections.items():
         begin, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
         parts = re.split(f"{begin}.*?{end}", text, flags=re.DOTALL)

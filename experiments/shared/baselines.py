@@ -1,14 +1,15 @@
 """Other methods that fit classes to pooled binary rows: latent class analysis, clusters, factors.
 
-Each takes rows of -1, 0 (missing) and +1 and chooses its number of classes itself. A fitted model
-gives the likelihood of the observed entries of new rows, and estimates of the missing ones.
+Each takes rows (M, N) of -1, 0 (missing) and +1, the seed of its starts, and the `most` classes
+that its own search for their number does not pass. A fitted model gives the likelihood of the
+observed entries of new rows, and estimates of the missing ones.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ import numpy as np
 from hopfed.errors import HopfedError
 from hopfed.memory.graded import complete
 
+STARTS = 5  # of each number of classes
 PATIENCE = 3  # numbers of classes without gain after which the search for their number ends
 HIDDEN = 0.1  # of the entries, by which the number of factors is chosen
 GRID = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)  # numbers of clusters and of factors to choose from
@@ -42,19 +44,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Classes:
-    """Latent classes.
-
-    Attributes
-    ----------
-    means : (K, N) in (-1, 1).
-    shares : (K,) above 0.
-
-    Examples
-    --------
-    >>> model = Classes.of(np.array([[1.0, 1.0], [-1.0, -1.0]]), np.ones(2) / 2, rows=98)
-    >>> model.completed(np.array([[1, 0]])).round(2).tolist(), model.labels(np.array([[0, -1]]))
-    ([[0.96, 0.96]], array([1]))
-    """
+    """Latent classes: means (K, N) in (-1, 1) and shares (K,) above 0."""
 
     means: np.ndarray = field(repr=False)
     shares: np.ndarray
@@ -86,13 +76,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class Factors:
-    """Non-negative factors of the entries as 0 and 1; they give no likelihood of a new row.
-
-    Attributes
-    ----------
-    fitted : scikit-learn's model.
-    filling : (N,) that stands in for gaps.
-    """
+    """Non-negative factors, by scikit-learn, of entries as 0 and 1, gaps filled; no likelihood."""
 
     fitted: Any
     filling: np.ndarray
@@ -104,7 +88,8 @@ class Factors:
 
     def completed(self, rows: np.ndarray) -> np.ndarray:
         """Entries of the nearest combination of factors."""
-        found: np.ndarray = 2 * self._weights(rows) @ self.fitted.components_ - 1
+        weights = self.fitted.transform(_filled(rows, self.filling))
+        found: np.ndarray = 2 * weights @ self.fitted.components_ - 1
         return found
 
     def log_likelihood(self, rows: np.ndarray) -> float:  # noqa: ARG002
@@ -113,53 +98,23 @@ class Factors:
 
     def labels(self, rows: np.ndarray) -> np.ndarray:
         """Factor with the largest part of each row."""
-        found: np.ndarray = self._weights(rows).argmax(axis=1)
-        return found
-
-    def _weights(self, rows: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self.fitted.transform(_filled(rows, self.filling))
+        found: np.ndarray = self.fitted.transform(_filled(rows, self.filling)).argmax(axis=1)
         return found
 
 
 def one_class(rows: np.ndarray, **_: int) -> Classes:
-    """Means of the columns.
-
-    Parameters
-    ----------
-    rows : (M, N) of -1, 0 and +1.
-
-    Examples
-    --------
-    >>> one_class(np.array([[1, 1], [1, -1], [1, 0]]), seed=0).means.round(2).tolist()
-    [[0.6, 0.0]]
-    """
+    """Means of the columns."""
     return Classes.of(_means(rows)[None], np.ones(1), len(rows))
 
 
-def stepmix(
-    rows: np.ndarray, *, seed: int, most: int, starts: int = 5, patience: int = PATIENCE
-) -> Classes:
-    """Latent class analysis by the package StepMix; the number of classes by BIC.
-
-    Parameters
-    ----------
-    rows : (M, N) of -1, 0 and +1.
-    seed : of the starts.
-    most : number of classes that the search does not pass.
-    starts : of each number of classes.
-    patience : numbers of classes without gain after which the search ends.
-
-    Raises
-    ------
-    HopfedError : StepMix is not installed.
-    """
+def stepmix(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE) -> Classes:
+    """Latent class analysis by the package StepMix; the number of classes by BIC."""
     model = _library("stepmix.stepmix").StepMix
-    gaps = bool((rows == 0).any())
+    kind = "bernoulli_nan" if (rows == 0).any() else "bernoulli"
     table = np.where(rows == 0, np.nan, (rows + 1) / 2)
 
     def tried(K: int) -> tuple[float, Any]:
-        kind = "bernoulli_nan" if gaps else "bernoulli"
-        asked = model(K, measurement=kind, n_init=starts, random_state=seed, progress_bar=0)
+        asked = model(K, measurement=kind, n_init=STARTS, random_state=seed, progress_bar=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that a start has not converged
             fitted = asked.fit(table)
@@ -169,59 +124,35 @@ def stepmix(
     return Classes.of(2 * np.asarray(found["measurement"]["pis"]) - 1, found["weights"], len(rows))
 
 
-def k_modes(
-    rows: np.ndarray, *, seed: int, most: int, starts: int = 5, patience: int = PATIENCE
-) -> Classes:
-    """Clusters by the package kmodes, read as latent classes; their number by BIC.
-
-    Parameters
-    ----------
-    rows, seed, most, starts, patience : as in `stepmix`; gaps take the commoner value of their
-        column.
-
-    Raises
-    ------
-    HopfedError : kmodes is not installed.
-    """
+def k_modes(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE) -> Classes:
+    """Clusters by the package kmodes as classes, by BIC; gaps take the commoner value."""
     model = _library("kmodes.kmodes").KModes
     full = np.where(rows == 0, np.where(_means(rows) >= 0, 1, -1), rows)
-    distinct = len(np.unique(full, axis=0))
-    return _clustered(
-        rows,
-        lambda K: model(K, init="Huang", n_init=starts, random_state=seed).fit_predict(full),
-        min(most, distinct),
-        patience,
-    )
+
+    def clusters(K: int) -> np.ndarray:
+        found: np.ndarray = model(K, init="Huang", n_init=STARTS, random_state=seed).fit_predict(
+            full
+        )
+        return found
+
+    return _clustered(rows, clusters, min(most, len(np.unique(full, axis=0))), patience)
 
 
-def k_means(
-    rows: np.ndarray, *, seed: int, most: int, starts: int = 5, patience: int = PATIENCE
-) -> Classes:
-    """Clusters by scikit-learn's k-means, read as latent classes; their number by BIC.
-
-    Parameters
-    ----------
-    rows, seed, most, starts, patience : as in `stepmix`; gaps take the mean of their column.
-    """
+def k_means(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE) -> Classes:
+    """Clusters by scikit-learn's k-means as classes, by BIC; gaps take the mean of their column."""
     from sklearn.cluster import KMeans
 
     full = _filled(rows, (1 + _means(rows)) / 2)
-    distinct = len(np.unique(full, axis=0))
-    return _clustered(
-        rows,
-        lambda K: KMeans(K, n_init=starts, random_state=seed).fit_predict(full),
-        min(most, distinct),
-        patience,
-    )
+
+    def clusters(K: int) -> np.ndarray:
+        found: np.ndarray = KMeans(K, n_init=STARTS, random_state=seed).fit_predict(full)
+        return found
+
+    return _clustered(rows, clusters, min(most, len(np.unique(full, axis=0))), patience)
 
 
 def nmf(rows: np.ndarray, *, seed: int, most: int, **_: int) -> Factors:
-    """Non-negative matrix factors; their number by a tenth of the entries, hidden.
-
-    Parameters
-    ----------
-    rows, seed, most : as in `stepmix`; gaps take the mean of their column.
-    """
+    """Non-negative factors, their number by a tenth of the entries; gaps take column means."""
     from sklearn.decomposition import NMF
 
     filling = (1 + _means(rows)) / 2
@@ -270,7 +201,7 @@ def _clustered(
 
     def tried(K: int) -> tuple[float, Classes]:
         labels = np.unique(clusters(K), return_inverse=True)[1]
-        parts = list(_parts(rows, labels))
+        parts = [rows[labels == label] for label in range(labels.max() + 1)]
         shares = np.array([len(part) for part in parts]) / len(rows)
         model = Classes.of(np.array([_means(part) for part in parts]), shares, len(rows))
         parameters = model.means.size + model.size - 1
@@ -279,11 +210,6 @@ def _clustered(
 
     found: Classes = _best(tried, [K for K in GRID if most >= K], patience)
     return found
-
-
-def _parts(rows: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
-    for label in range(labels.max() + 1):
-        yield rows[labels == label]
 
 
 def _means(rows: np.ndarray) -> np.ndarray:
@@ -302,6 +228,5 @@ def _library(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise HopfedError(
-            f"{name.partition('.')[0]} is not installed: pip install 'hopfed[compare]'"
-        ) from None
+        package = name.partition(".")[0]
+        raise HopfedError(f"{package} is not installed: pip install 'hopfed[compare]'") from None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar
@@ -99,6 +99,7 @@ class Bench(fl.Shared):
     def validate(self) -> None:
         """Refuse sections and rows that do not exist, or not without their reference."""
         require(1 <= self.early <= self.rounds, "early", "between 1 and rounds", self.early)
+        require(self.score == "all", "score", "all in a comparison", self.score)
         fits = self.domains or self.choose != "acc"
         require(fits, "choose", "validation or last without domains", self.choose)
         unknown = [s for s in self.sections if s not in self.SECTIONS]
@@ -203,16 +204,14 @@ def measure_round(
 def _played(seed: int, bench: Bench, t: int, state: Any, engine: Engine) -> tuple[Arrays, Any]:
     groups = groups_of(bench)
     group, inner = groups[t // bench.rounds], t % bench.rounds
-    config, ends = group[0].config, inner + 1 == bench.rounds
+    config = group[0].config
     trained = config.make(seed).trained_as()
     spent, after = fl.train_round(config, trained, inner, state or None, engine)
     spent = {n: a for n, a in spent.items() if not n.startswith("client/") or n in CLIENT}
     each = [_scored(bench, cell, inner, trained, spent, after) for cell in group]
     each += each[-1:] * (max(map(len, groups)) - len(each))  # one shape for all groups
     arrays = {n: np.stack([a[n] for a in each]) for n in each[0]}
-    if not ends:
-        return arrays, after
-    return arrays, None if t + 1 == bench.played else {}  # the next group starts afresh
+    return arrays, {} if inner + 1 == bench.rounds else after  # the next group starts afresh
 
 
 def _scored(
@@ -223,20 +222,19 @@ def _scored(
     if method != trained:
         more = [method.reading_flops(c) for c in range(bench.clients)]
         arrays["client/flops"] = arrays["client/flops"] + more  # NaN where one did not take part
-    arrays |= fl.score(cell.config, method, inner, after)
+    arrays |= fl.score(cell.config, method, inner, after, fl.heard_in(arrays))
     if bench.choose == "acc":
         arrays["validation"] = arrays["domains/validation"]
-    readings = readings_of(bench)
+    readings, here = readings_of(bench), (cell.key, inner + 1)
     if readings:
         arrays["readings"] = np.full((len(readings), bench.clients), np.nan)
-    here = cell.key, inner + 1
     ours = [i for i, reading in enumerate(readings) if (reading.base, reading.round) == here]
     if ours:
         arrays["readings"][ours] = bench.score([readings[i] for i in ours], method, after)
     if bench.PICTURED:
-        arrays["plane"] = _blank(bench.clients)
-        if inner + 1 == bench.rounds and cell.key in bench.PICTURED:
-            arrays["plane"] = plane(method, after, *bench.PLANE)
+        drawn = inner + 1 == bench.rounds and cell.key in bench.PICTURED
+        blank = np.zeros((min(GROUPS, bench.clients), EACH, 3), np.uint8)
+        arrays["plane"] = plane(method, after, *bench.PLANE) if drawn else blank
     return arrays
 
 
@@ -258,16 +256,11 @@ def counted_round(bench: Bench, arrays: Arrays) -> tuple[np.ndarray, np.ndarray]
 
 
 def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
-    """One number per seed for each cell and measure.
+    """One number per seed for each cell and measure, at the round that counts where none is named.
 
-    ``test``, ``weighted`` by test examples, ``decile``, the mean of the worst tenth, and
-    ``quantile``, see `low_quantile`, are at the round that counts; ``early``, ``last`` and
-    ``best_test``, of the round that is best on test examples, not;
-    megabytes (both ways) and GFLOP are those of a client until the chosen round; ``unseen`` is that
-    of the clients that never take part, where there are any.
+    Megabytes (both ways) and GFLOP are those of a client until then; ``unseen`` is the accuracy of
+    the clients that never take part, where there are any.
     """
-    from hopfed.neural.training.evaluation import bottom_decile, low_quantile
-
     found = {}
     settings = {cell.key: cell.config for cell in cells_of(bench)}
     for key, a in by_cell(bench, arrays).items():
@@ -277,13 +270,8 @@ def per_seed(bench: Bench, arrays: Arrays) -> dict[str, dict[str, np.ndarray]]:
         test = a["test"].mean(axis=2)
         scored = np.flatnonzero(~np.isnan(test[0]))
         early = scored[np.searchsorted(scored, min(bench.early - 1, scored[-1]))]
-        up, down, flops = (fl.spent(a, n) for n in ("traffic/up", "traffic/down", "client/flops"))
-        found[key] = {
-            "test": chosen.mean(axis=1),
-            "weighted": fl.by_size(chosen, a),
-            "decile": bottom_decile(chosen),
-            "quantile": low_quantile(chosen),
-            "spread": chosen.std(axis=1),
+        up, down, flops, _ = fl.costs(a)
+        found[key] = fl.scores_over_clients(chosen, a) | {
             "early": test[:, early],
             "last": test[:, -1],
             "best_test": np.nanmax(test, axis=1),
@@ -335,7 +323,7 @@ def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
     from hopfed.neural.memory.embedding import features_of, flattened
 
     split, tensors = method.loaded.split, method.loaded.tensors
-    found = _blank(len(split))
+    found = np.zeros((min(GROUPS, len(split)), EACH, 3), np.uint8)
     clients = np.arange(len(found)) if by == "domains" else _alike(split.counts(), len(found))
     features, labels, places = [], [], []
     for g, c in enumerate(clients):
@@ -352,10 +340,6 @@ def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
     return found
 
 
-def _blank(clients: int) -> np.ndarray:
-    return np.zeros((min(GROUPS, clients), EACH, 3), np.uint8)
-
-
 def _alike(counts: np.ndarray, wanted: int) -> np.ndarray:
     """The first clients, of (clients, classes) examples, that hold the class that most hold."""
     holders = counts > 0
@@ -367,23 +351,20 @@ def tables(
     bench: Bench, summary: dict[str, Any], paper: dict[str, str] | None = None
 ) -> list[Table]:
     """The table of methods, with the paper's value of each row, and one table per sweep."""
-    cells = [*cells_of(bench), *readings_of(bench)]
+    sections: dict[str, list[Place]] = {}
+    for cell in (*cells_of(bench), *readings_of(bench)):
+        sections.setdefault(cell.section, []).append(cell)
     made: list[Table] = []
-    for section in dict.fromkeys(cell.section for cell in cells):
-        ours = [cell for cell in cells if cell.section == section]
+    for ours in sections.values():
         if any(cell.at for cell in ours):
-            made += _sweep(section, ours, summary, bench)
+            made += _sweep(ours, summary, bench)
         else:
-            made.append(_table(section, ours, summary, bench, paper or {}))
+            made.append(_table(ours, summary, bench, paper or {}))
     return made
 
 
 def _table(
-    section: str,
-    cells: Sequence[Place],
-    summary: dict[str, Any],
-    bench: Bench,
-    paper: dict[str, str],
+    cells: list[Place], summary: dict[str, Any], bench: Bench, paper: dict[str, str]
 ) -> Table:
     apart = f"{cells[0].key}/unseen" in summary  # either all cells of a section or none
     shown = {  # heading -> number of the summary, and how it is written
@@ -404,14 +385,12 @@ def _table(
             value = value[:1] if name == "decile" else value
             row.append(percent(value, *how) if how else f"{value[0]:.3g}")  # type: ignore[arg-type]
         rows.append((*row, *([paper.get(cell.row, "")] if paper else [])))
-    return Table(section, (*shown, *["paper"] * bool(paper)), tuple(rows))
+    return Table(cells[0].section, (*shown, *["paper"] * bool(paper)), tuple(rows))
 
 
-def _sweep(
-    section: str, cells: Iterable[Place], summary: dict[str, Any], bench: Bench
-) -> Iterator[Table]:
+def _sweep(cells: list[Place], summary: dict[str, Any], bench: Bench) -> Iterator[Table]:
     """Tables of accuracy and, if the reference is swept too, of gains at the same value."""
-    reference = bench.COMPARED[0]
+    section, reference = cells[0].section, bench.COMPARED[0]
     keys: dict[str, dict[str, str]] = {}
     for cell in cells:
         keys.setdefault(cell.row, {})[cell.at] = cell.key
@@ -434,13 +413,7 @@ def _sweep(
 
 
 def percent(value: Sequence[float | None], digits: int, sign: bool = False) -> str:
-    """Mean and spread in percent.
-
-    Examples
-    --------
-    >>> percent((0.0123, 0.004), 1, sign=True)
-    '+1.2 ± 0.4'
-    """
+    """Mean and spread in percent, as ``+1.2 ± 0.4``."""
     mean, spread = value[0], value[1] if len(value) > 1 else None
     text = f"{100 * (mean or 0):{'+' if sign else ''}.{digits}f}"
     return text if spread is None else f"{text} ± {100 * spread:.{digits}f}"

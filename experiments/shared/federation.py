@@ -17,52 +17,40 @@ from hopfed.hopfield import HopfieldFederation
 
 # Metrics of the server that a run file keeps if they exist.
 SERVER = (
-    "n_detected",
-    "threshold",
-    "quality",
-    "eigenvalues",
-    "examples",
-    "archetypes",
-    "explained",
-)
+    "n_detected", "threshold", "quality", "eigenvalues", "examples", "archetypes", "explained",
+)  # fmt: skip
 
 
 def play_variants(
     variants: Mapping[str, HopfieldFederation],
     archetypes: np.ndarray,
-    state: Arrays | None,
-    t: int,
+    at: tuple[int, Any, int, Arrays | None, Engine],
     *,
-    rounds: int,
-    engine: Engine,
     mixtures: bool = False,
+    clients: int = 0,
     **federation: Any,
-) -> tuple[Arrays, Arrays | None]:
-    """Play round `t` of every variant; each continues from its own part of `state`.
+) -> tuple[Arrays, Arrays]:
+    """Play a round of every variant; return its arrays and the state after it.
 
-    Parameters
-    ----------
-    variants : name -> method; arrays and states carry the name as a prefix.
-    archetypes : (K, N), the truth, used only to score the patterns that the server remembers.
-    mixtures : keep the shares of the archetypes in what each server holds as well.
-    federation : `seed`, `clients` and other arguments of `play_round`.
-
-    Returns
-    -------
-    arrays of the round, and the state for the next one, None after the last.
+    Each continues from its own part of the state; arrays and states carry the variant's name as a
+    prefix. Archetypes (K, N) are the truth, used only to score the patterns that servers remember.
+    `at` is what `measure_round` is given; `mixtures` keeps the shares of the archetypes in what a
+    server holds as well; clients are those of the settings where 0. The rest is for `play_round`.
     """
+    seed, config, t, state, engine = at
+    federation |= {"seed": seed, "clients": clients or config.clients, "engine": engine}
     arrays: Arrays = {}
     after: Arrays = {}
     for name, method in variants.items():
         before = None if state is None else FederationState.unflatten(below(state, name))
-        played = play_round(method, before, t, engine=engine, **federation)
+        played = play_round(method, before, t, **federation)
         measured = played.arrays() | kept_metrics(played) | score(played, archetypes)
         if mixtures:
             earlier = {} if before is None else before.server
             measured["mixture"] = held_mixture(method, t, earlier, played, archetypes)
         arrays |= {f"{name}/{key}": value for key, value in measured.items()}
         after |= {f"{name}/{key}": value for key, value in played.state.flatten().items()}
-    return arrays, (after if t + 1 < rounds else None)
+    return arrays, after
 
 
 def score(played: Played, archetypes: np.ndarray) -> Arrays:

@@ -37,16 +37,11 @@ _OURS = re.compile(
 def keep(
     config: Any, seed: int, t: int, arrays: Arrays, method: Any, state: FederationState
 ) -> None:
-    """Keep the networks of round `t`, counted from 0, if its validation accuracy is the best yet.
-
-    Raises
-    ------
-    RunFileError : the folder cannot be written.
-    """
-    validation = arrays["validation"]
-    if np.isnan(validation).all():
+    """Keep the networks of round `t`, from 0, if its validation accuracy is the best yet."""
+    score = arrays["validation"][arrays["scored"]]
+    if not len(score) or np.isnan(score).any():  # a network that is not finite is not kept
         return
-    score, folder = float(np.nan_to_num(validation).mean()), Path(config.keep) / f"seed-{seed}"
+    score, folder = float(score.mean()), Path(config.keep) / f"seed-{seed}"
     try:
         folder = followed(config.keep) / folder.name
         held = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else None
@@ -114,14 +109,10 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A client's network that was kept, and how the client classifies.
+    """A client's network that was kept, what `model.json` says, and how the client classifies.
 
-    Attributes
-    ----------
-    model : the network.
-    about : what `model.json` says.
-    classifier : function from inputs to scores of the classes: the network, or a classifier made of
-        it and of the client's memory.
+    The classifier, from inputs to scores of the classes, is the network, or made of it and of the
+    client's memory.
     """
 
     model: Any
@@ -129,12 +120,7 @@ class Kept:
     classifier: Callable[[Any], Any]
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
-        """Map inputs (n, ...) of the shape that it was trained on to probabilities (n, classes).
-
-        Raises
-        ------
-        DataError : inputs of another shape, or the classifier is one of other classes.
-        """
+        """Map inputs (n, ...) of the shape that it was trained on to probabilities (n, classes)."""
         import torch
 
         from hopfed.neural.data.tensors import Tensors
@@ -158,15 +144,7 @@ class Kept:
 def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept:
     """Read a client's network from a folder `seed-S`, and what it remembers beside it.
 
-    Parameters
-    ----------
-    trusted : names of code that may be imported, where the network is one of a user.
-
-    Raises
-    ------
-    DataError : not such a folder, or one that names code which is not trusted; or the client
-        classifies with more, and that is not there.
-    ArgumentError : there is no such client.
+    Code of a user that the folder names is imported only if its name is `trusted`.
     """
     from hopfed.neural.models import build
     from hopfed.neural.models.foreign import own_code
@@ -194,16 +172,10 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
             due = (shape[0] if images else 0,)
             if about[moments] is not None and np.array(about[moments], np.float32).shape != due:
                 raise ValueError(f"{moments} is not a number for each of {due[0]} channels")
-        model = build(
-            names[client],
-            channels=shape[0] if images else about["tokens"],
-            size=shape[-1] if images else shape[0],
-            classes=len(about["classes"]),
-            seed=0,
-            norm=about["norm"],
-            tokens=not images,
-            head_layer=about["head_layer"],
-        )
+        channels, size = (shape[0], shape[-1]) if images else (about["tokens"], shape[0])
+        how = {"channels": channels, "size": size, "classes": len(about["classes"]), "seed": 0}
+        how |= {"norm": about["norm"], "head_layer": about["head_layer"], "tokens": not images}
+        model = build(names[client], **how)
         load_weights(model, path)
     made = model.eval()
     if about["alone"]:

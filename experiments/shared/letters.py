@@ -6,29 +6,15 @@ import string
 
 import numpy as np
 
+from hopfed._lib.random import stream
+from hopfed.hopfield.channel import draw_examples
+
 LETTERS = string.ascii_uppercase
+CLIENTS, EACH, QUALITY, SUBSET = 5, 1_200, 0.5, 14  # of `hopfed demo`
 
 
 def render_letters(size: int = 48) -> np.ndarray:
-    r"""Draw the capital letters in ink +1 on paper -1: int8 (26, size * size).
-
-    Parameters
-    ----------
-    size : height and width in pixels.
-
-    Examples
-    --------
-    >>> L = render_letters(8)[11].reshape(8, 8)
-    >>> print("\n".join("".join("-#"[int(x > 0)] for x in row) for row in L))
-    --------
-    --#-----
-    --#-----
-    --#-----
-    --#-----
-    --#-----
-    --#-----
-    --------
-    """
+    """Draw the capital letters in ink +1 on paper -1, `size` pixels each way: int8 (26, size^2)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import PathPatch
@@ -52,3 +38,23 @@ def render_letters(size: int = 48) -> np.ndarray:
         grey = np.asarray(canvas.buffer_rgba())[..., 0]
         images[k] = np.where(grey < 128, 1, -1)
     return images.reshape(len(LETTERS), -1)
+
+
+def letters_over_clients(seed: int, size: int) -> tuple[np.ndarray, list[np.ndarray], list[str]]:
+    """Letters (26, size^2) of `hopfed demo`, each client's examples, and which letters it holds.
+
+    Subsets overlap and together cover the alphabet: every client gets its share of a shuffled
+    alphabet dealt round, and more letters at random up to its number. A quarter of the pixels of
+    examples is flipped.
+    """
+    letters = render_letters(size)
+    order = stream(seed, "demo", "deal").permutation(len(LETTERS))
+    examples, subsets = [], []
+    for c in range(CLIENTS):
+        rng = stream(seed, "demo", "client", c)
+        own = set(order[c::CLIENTS].tolist())
+        others = [k for k in rng.permutation(len(LETTERS)).tolist() if k not in own]
+        subset = sorted(own | set(others[: SUBSET - len(own)]))
+        examples.append(draw_examples(letters[subset], EACH, QUALITY, rng)[0])
+        subsets.append("".join(LETTERS[k] for k in subset))
+    return letters, examples, subsets

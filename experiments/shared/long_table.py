@@ -12,26 +12,11 @@ from hopfed.runs import Run, settings_of
 
 
 def columns(run: Run) -> dict[str, np.ndarray]:
-    """Columns of the table, of one length each.
+    """Columns of the table, of one length each; RunFileError for a run without rounds of clients.
 
     `seed`, `round` (from 1) and `client` (from 0) say whose numbers a row has; in a comparison of
     methods `row` names the cell of its tables. Each array of the run that has a number for every
     seed, round and client is a column of its own name, such as `test` or `traffic/up`.
-
-    Parameters
-    ----------
-    run : of `hopfed fl run`, or of an experiment that plays federations.
-
-    Raises
-    ------
-    RunFileError : a run without rounds of clients.
-
-    Examples
-    --------
-    >>> arrays = {"seeds": np.arange(2), "test": np.zeros((2, 3, 4))}
-    >>> table = columns(Run("fl", {"rounds": 3}, arrays, {}))
-    >>> {name: column.shape for name, column in table.items()}
-    {'seed': (24,), 'round': (24,), 'client': (24,), 'test': (24,)}
     """
     shape = np.shape(run.arrays.get("test", 0))
     if len(shape) != 3 or "seeds" not in run.arrays:
@@ -49,14 +34,7 @@ def columns(run: Run) -> dict[str, np.ndarray]:
 
 
 def frame(run: Run) -> Any:
-    """Return `columns` as a frame of pandas.
-
-    Examples
-    --------
-    >>> arrays = {"seeds": np.arange(1), "test": np.ones((1, 2, 1))}
-    >>> frame(Run("fl", {"rounds": 2}, arrays, {})).groupby("round").test.mean().tolist()
-    [1.0, 1.0]
-    """
+    """Return `columns` as a frame of pandas."""
     import pandas as pd
 
     return pd.DataFrame(columns(run))

@@ -24,14 +24,7 @@ PIXEL = 7.5  # between the grey values of paper and ink
 
 @dataclass(frozen=True)
 class RealTable:
-    """A table.
-
-    Attributes
-    ----------
-    name : of the table.
-    rows : int8 (M, N) of -1, 0 (missing) and +1.
-    labels : (M,) what its authors say each row is, or None.
-    """
+    """A table: int8 (M, N) of -1, 0 (missing) and +1, and what its authors say each row is."""
 
     name: str
     rows: np.ndarray = field(repr=False)
@@ -39,22 +32,7 @@ class RealTable:
 
 
 def load_tables(folder: str, names: tuple[str, ...]) -> list[RealTable]:
-    """Read tables, scikit-learn's own first.
-
-    Parameters
-    ----------
-    folder : with more tables, .csv or .npz; "" for none.
-    names : tables to take, in this order; () for all.
-
-    Raises
-    ------
-    ArgumentError : there is no such table.
-
-    Examples
-    --------
-    >>> [(table.name, table.rows.shape) for table in load_tables("", ("iris", "wine"))]
-    [('iris', (150, 4)), ('wine', (178, 13))]
-    """
+    """Read the named tables, all for (): scikit-learn's own, then those of a folder, if any."""
     known: dict[str, Callable[[], RealTable]] = {name: partial(_own, name) for name in OWN}
     if folder:
         files = sorted(p for p in Path(folder).iterdir() if p.suffix in (".csv", ".npz"))

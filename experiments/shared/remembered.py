@@ -27,14 +27,7 @@ SERVER = "server.memory"
 
 
 def write_memory(folder: Path, config: Any, method: Any, state: FederationState) -> dict[str, Any]:
-    """Write states and messages; return the words that tell of them.
-
-    Parameters
-    ----------
-    folder : of the kept networks.
-    config : settings of the run, a `hopfed.experiments.fl.Config`.
-    method, state : of the round.
-    """
+    """Write states and messages of a round; return the words that tell of them."""
     _write(folder / SERVER, state.down.get(EVERYONE, {}))
     for c in range(len(method.loaded.split)):
         own = state.clients.get(c)
@@ -52,15 +45,7 @@ def read_memory(
 ) -> Callable[[Any], Any]:
     """Make the classifier of a client, from inputs (B, ...) to scores (B, classes).
 
-    Parameters
-    ----------
-    about : what the folder says of itself.
-    trusted : names of code that may be imported.
-
-    Raises
-    ------
-    DataError : the folder lacks what the client remembers, names code that is not trusted, or the
-        examples of the run are not where they were.
+    Code that the folder names must be `trusted`, and the examples of the run where they were.
     """
     from hopfed.experiments import fl
 

@@ -28,20 +28,7 @@ _KEYS = ("images", "labels", "split", "class_names")
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Binary pictures with names.
-
-    Attributes
-    ----------
-    patterns : int8 (K, side * side), object +1 and background -1.
-    names : of the K pictures.
-    source : what they are, for titles and run files.
-
-    Examples
-    --------
-    >>> drawn = Pictures(np.ones((2, 9), np.int8), ("square", "again"), "drawn here")
-    >>> drawn.images.shape, drawn.take([1]).names
-    ((2, 3, 3), ('again',))
-    """
+    """Binary pictures with names: int8 (K, side^2), object +1, and what they are, for titles."""
 
     patterns: np.ndarray = field(repr=False)
     names: tuple[str, ...]
@@ -65,17 +52,7 @@ class Pictures:
         """Choose K pictures evenly spread over all, none nearer than `cut` to another.
 
         Every ``round(n / K)``-th picture is taken, going round; one with |overlap| above `cut` to
-        a chosen one gives way to the next.
-
-        Raises
-        ------
-        ArgumentError : fewer than K are left.
-
-        Examples
-        --------
-        >>> rows = np.array([[1, 1, 1], [-1, -1, -1], [1, -1, 1]], dtype=np.int8)
-        >>> Pictures(rows, ("square", "its negative", "cross"), "drawn").spread(2).names
-        ('square', 'cross')
+        a chosen one gives way to the next. ArgumentError where fewer than K are left.
         """
         n = len(self)
         require(1 <= K <= n, "K", f"in 1 .. {n}", K)
@@ -105,17 +82,6 @@ def load_silhouettes(
         (all 26 when none is). `Pictures.source` tells which it was.
     classes : names, or their beginnings where only one class begins so; () for all classes.
     example : which picture of each class, counted from 0 in the order of the training split.
-
-    Raises
-    ------
-    DataError : the file is missing, broken, or not of this kind.
-    ArgumentError : a class is unknown or ambiguous, or has no such picture.
-
-    Examples
-    --------
-    >>> pictures = load_silhouettes()
-    >>> pictures.names, pictures.source, pictures.images.shape
-    (('A', 'J', 'S'), 'letters', (3, 28, 28))
     """
     require(example >= 0, "example", "at least 0", example)
     if not str(path):
@@ -134,39 +100,17 @@ def load_silhouettes(
 
 
 def overlaps(patterns: np.ndarray) -> np.ndarray:
-    """Overlaps ``<xi_mu, xi_nu> / N`` of patterns (K, N) with one another: float64 (K, K).
-
-    Examples
-    --------
-    >>> overlaps(np.array([[1, 1, 1, 1], [1, 1, 1, -1]], dtype=np.int8))
-    array([[1. , 0.5],
-           [0.5, 1. ]])
-    """
+    """Overlaps ``<xi_mu, xi_nu> / N`` of patterns (K, N) with one another: float64 (K, K)."""
     return patterns @ patterns.T.astype(np.float64) / patterns.shape[1]
 
 
 def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
-    """Flip random pixels until no two patterns overlap by more than `target`, either sign.
+    """Flip random pixels until no two patterns (K, N) overlap by more than `target`, either sign.
 
     The paper's figures use decorrelated silhouettes and its text does not say how; this is our
     reading. One pixel is flipped at a time, in either pattern of the pair that overlaps most, drawn
     among the pixels that make them overlap. For the paper's three and a target of .1 that changes
     10.3 +- .2% of the pixels (10 seeds); pixels drawn among all would take 28 +- 2%.
-
-    Parameters
-    ----------
-    patterns : int8 (K, N) of +-1; left as they are.
-    target : in (0, 1); independent random patterns have about ``sqrt(4 log(K) / N)``.
-
-    Raises
-    ------
-    ArgumentError : as many flips as there are pixels in all patterns did not reach the target.
-
-    Examples
-    --------
-    >>> overlaps(decorrelate(np.ones((2, 100), dtype=np.int8), 0.3, seed=0))
-    array([[1. , 0.3],
-           [0.3, 1. ]])
     """
     require(0 < target < 1, "target", "in (0, 1)", target)
     rng = stream(seed, "decorrelate")
@@ -189,30 +133,17 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
 
 
 def deflate(patterns: np.ndarray) -> np.ndarray:
-    """Decorrelate patterns in their order, as the programs of arXiv:2603.19902 do.
+    """Decorrelate patterns (K, N) in their order, as the programs of arXiv:2603.19902 do.
 
-    From each pattern its projections on those before it are subtracted, one by one, and the sign is
-    taken: ``xi_mu = sgn(xihat_mu - sum_{nu < mu} (xi_nu . xihat_mu / N) xi_nu)``, sgn(0) = +1. A
-    pixel turns only where the projections add up to more than 1, so nothing changes while the
-    overlaps of a pattern with those before it add up to less than 1 in absolute value. The paper's
-    three silhouettes stay as they are; 13 and 25 of them become more alike, their largest overlap
-    rises from .76 and .79 to .98.
-
-    Parameters
-    ----------
-    patterns : int8 (K, N) of +-1; left as they are.
-
-    Examples
-    --------
-    >>> alike = np.array([[1, 1, 1, 1], [1, 1, 1, -1]], dtype=np.int8)
-    >>> bool((deflate(alike) == alike).all())
-    True
+    ``xi_mu = sgn(xihat_mu - sum_{nu < mu} (xi_nu . xihat_mu / N) xi_nu)``, sgn(0) = +1. A pixel
+    turns only where the projections add up to more than 1, so the paper's three silhouettes stay
+    as they are; 13 and 25 of them become more alike, their largest overlap rises from .76 and .79
+    to .98.
     """
     xi = patterns.copy()
     for k in range(1, len(xi)):
         projections = xi[:k].astype(np.float64) @ xi[k] / xi.shape[1]
-        rest = xi[k] - projections @ xi[:k]
-        xi[k] = np.where(rest >= 0, 1, -1)
+        xi[k] = np.where(xi[k] - projections @ xi[:k] >= 0, 1, -1)
     return xi
 
 
@@ -240,9 +171,7 @@ def _find_classes(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
         hits = [low.index(word)] if word in low else []
         hits = hits or [i for i, name in enumerate(low) if name.startswith(word)]
         if len(hits) != 1:
-            near = [names[i] for i in hits] or [
-                names[low.index(n)] for n in get_close_matches(word, low)
-            ]
+            near = [names[i] for i in hits or map(low.index, get_close_matches(word, low))]
             hint = f"; near it: {', '.join(near)}" if near else ""
             raise ArgumentError("classes", f"names of one class each{hint}", repr(word))
         found.append(hits[0])

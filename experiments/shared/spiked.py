@@ -18,14 +18,9 @@ from hopfed.hopfield.encoding import lower
 
 @dataclass(frozen=True)
 class Spiked(HopfieldFederation):
-    """A Hopfield federation in which some clients lie; see `hopfed.experiments.byzantine`.
+    """A Hopfield federation whose first clients lie; see `hopfed.experiments.byzantine`.
 
-    Attributes
-    ----------
-    attackers : number of lying clients, the first ones.
-    amplitude : strength a of the lie.
-    kind : "fixed" or "wandering".
-    seed : seed of the patterns.
+    The lie is a pattern of strength a, the `amplitude`, which is "fixed" or "wandering".
     """
 
     attackers: int = 0

@@ -1,8 +1,9 @@
-"""Statistics of the summaries: agreement, and its spread over seeds."""
+"""Statistics of summaries: agreement, spread over seeds, where a share crosses a level, words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,18 +12,28 @@ from hopfed._lib.random import stream
 _REPEATS = 200
 
 
+def stacked(cells: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Arrays of cells, a list of dicts or of such lists, by name: the lists are the first axes."""
+
+    def values(part: Any, name: str) -> Any:
+        return part[name] if isinstance(part, Mapping) else [values(p, name) for p in part]
+
+    first: Any = cells
+    while not isinstance(first, Mapping):
+        first = first[0]
+    return {name: np.array(values(cells, name)) for name in first}
+
+
+def by_name(names: Iterable[Any], values: Iterable[float], form: str = "{} {:.3f}") -> str:
+    """Names with their numbers, as ``hebb 0.613; dense 0.702``; none for those without a number."""
+    pairs = zip(names, values, strict=True)
+    return "; ".join(form.format(n, v) for n, v in pairs if np.isfinite(v))
+
+
 def r_squared(
     measured: np.ndarray, predicted: np.ndarray, axis: int | tuple[int, ...] | None = None
 ) -> np.ndarray:
-    """Share of the variance of `measured` that `predicted` explains; negative if it adds variance.
-
-    NaN if `measured` does not vary.
-
-    Examples
-    --------
-    >>> float(r_squared(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])))
-    1.0
-    """
+    """Share of the variance that `predicted` explains; negative if it adds; NaN without any."""
     total = ((measured - measured.mean(axis=axis, keepdims=True)) ** 2).sum(axis=axis)
     return 1 - ((measured - predicted) ** 2).sum(axis=axis) / np.where(total > 0, total, np.nan)
 
@@ -30,15 +41,10 @@ def r_squared(
 def with_spread(
     statistic: Callable[[np.ndarray], float], n_seeds: int
 ) -> tuple[float, float | None]:
-    """Return `statistic` of all seeds and its standard error, by resampling of the seeds.
+    """`statistic` of all seeds, given as indices, and its standard error by resampling of seeds.
 
     The standard error is half the width of the central 68%, which is robust against a few
-    resamplings with almost no variance.
-
-    Parameters
-    ----------
-    statistic : function from an array of seed indices to a number.
-    n_seeds : number of seeds; with one seed the spread is None.
+    resamplings with almost no variance; None with one seed.
 
     Examples
     --------
@@ -72,9 +78,8 @@ def wilson(successes: np.ndarray, trials: int, z: float = 1.96) -> tuple[np.ndar
 
     Examples
     --------
-    >>> low, high = wilson(np.array(5), 100)
-    >>> round(float(low), 4), round(float(high), 4)
-    (0.0215, 0.1118)
+    >>> [round(float(end), 4) for end in wilson(np.array(5), 100)]
+    [0.0215, 0.1118]
     """
     rate = np.asarray(successes) / trials
     centre = (rate + z**2 / (2 * trials)) / (1 + z**2 / trials)
@@ -83,13 +88,9 @@ def wilson(successes: np.ndarray, trials: int, z: float = 1.96) -> tuple[np.ndar
 
 
 def kolmogorov(values: np.ndarray, levels: np.ndarray, zeros: int = 0) -> float:
-    """Largest distance of the empirical distribution of `values` from a law.
+    """Largest distance of an empirical distribution, `values` and `zeros` 0s, from a law.
 
-    Parameters
-    ----------
-    values : (n,) ascending, above 0.
-    levels : (n,) distribution function of the law at `values`.
-    zeros : number of further values that are exactly 0, where the law may have an atom.
+    `levels` (n,) is the law's distribution function at the ascending `values` (n,).
 
     Examples
     --------
@@ -98,3 +99,63 @@ def kolmogorov(values: np.ndarray, levels: np.ndarray, zeros: int = 0) -> float:
     """
     steps = np.arange(zeros, zeros + len(values) + 1) / (zeros + len(values))
     return float(max(np.abs(steps[1:] - levels).max(), np.abs(steps[:-1] - levels).max()))
+
+
+def crossing(x: np.ndarray, values: np.ndarray, level: float = 0.5) -> float | None:
+    """Where falling `values` first cross a level, linear between places; None where they do not.
+
+    Examples
+    --------
+    >>> crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25]))
+    0.25
+    """
+    low = np.flatnonzero(values < level)
+    if not len(low) or low[0] == 0:
+        return None
+    k = low[0]
+    part = (values[k - 1] - level) / (values[k - 1] - values[k])
+    return float(x[k - 1] + part * (x[k] - x[k - 1]))
+
+
+def half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
+    """Load at which half are lost, and its jackknife error, from shares (seeds, loads); NaN if not.
+
+    Examples
+    --------
+    >>> x, error = half_lost(np.array([0.1, 0.2]), np.array([[1.0, 0.0], [1.0, 0.0]]))
+    >>> round(x, 9), error
+    (0.15, 0.0)
+    """
+    count = len(shares)
+    without = [crossing(loads, np.delete(shares, s, 0).mean(axis=0)) for s in range(count)]
+    whole = crossing(loads, shares.mean(axis=0))
+    if whole is None or None in without or count < 2:
+        return (np.nan if whole is None else whole), np.nan
+    spread = float(np.var(np.array(without, float)))
+    return whole, ((count - 1) * spread) ** 0.5
+
+
+def limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> tuple[float, float] | None:
+    """Intercept and its standard error of critical loads that are linear in N^(-1/2).
+
+    Least squares weighed by the errors, of which none counts as smaller than half the median: few
+    seeds tell an error badly. Where the line does not fit, the standard error is enlarged by the
+    root of chi^2 over its degrees of freedom.
+
+    Examples
+    --------
+    >>> sizes = np.array([100, 400, 1600])
+    >>> x, e = limit(sizes, 0.1 + sizes**-0.5, np.full(3, 0.01)) or (0, 0)
+    >>> round(x, 6), round(e, 4)
+    (0.1, 0.0122)
+    """
+    known = np.isfinite(critical) & np.isfinite(error)
+    if known.sum() < 3:
+        return None
+    x, y = sizes[known] ** -0.5, critical[known]
+    w = 1 / np.maximum(error[known], max(float(np.median(error[known])) / 2, 1e-6))
+    A = np.stack([w, w * x], axis=1)
+    covariance = np.linalg.inv(A.T @ A)
+    fitted = covariance @ A.T @ (w * y)
+    chi2 = float(((A @ fitted - w * y) ** 2).sum()) / (len(y) - 2)
+    return float(fitted[0]), float((covariance[0, 0] * max(1.0, chi2)) ** 0.5)

@@ -29,18 +29,10 @@ STEP = 0.25  # rounds between two lags that are tried
 def held_mixture(
     method: HopfieldFederation, t: int, before: Message, played: Played, archetypes: np.ndarray
 ) -> np.ndarray:
-    """Shares (K,) of the archetypes in the operator that the server factored in a round.
+    """Shares (K,) of archetypes (K, N) in the operator that the server factored in round `t`.
 
-    Parameters
-    ----------
-    t : the round.
-    before : state of the server before the round; empty before the first.
-    played : the round.
-    archetypes : (K, N), matched with the patterns that the server remembers after the round.
-
-    Returns
-    -------
-    (K,) : 0 for an archetype that no remembered pattern stands for; they sum to 1, or are all 0.
+    `before` is the server's state before the round. A share is 0 where no remembered pattern stands
+    for an archetype; they sum to 1, or are all 0.
     """
     shares, after = np.zeros(len(archetypes)), played.state.server
     patterns = after["memory/patterns"].astype(np.float64)
@@ -74,13 +66,6 @@ def shares_of(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
     """Shares (C,), up to a factor, with which patterns (C, N) make up an operator off its diagonal.
 
     The diagonal holds the same whatever the examples are: rows of +-1 have squares of 1.
-
-    Examples
-    --------
-    >>> from hopfed.spectral.operators import DenseOperator
-    >>> x = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> shares_of(DenseOperator.from_examples(x[[0, 0, 0, 1]]) * 0.25, x).round(6).tolist()
-    [3.0, 1.0]
     """
     if not len(patterns):
         return np.zeros(0)
@@ -92,25 +77,10 @@ def shares_of(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
 
 
 def lag(held: np.ndarray, true: np.ndarray) -> tuple[float, float, float]:
-    """How late a picture of the mixture is, and how far from it.
+    """How late held shares (T, K) are, their distance from the true ones, and that if moved.
 
-    Parameters
-    ----------
-    held, true : (T, K) shares by round.
-
-    Returns
-    -------
-    lag : rounds, of those up to a third of T, by which the true path has to be moved for the
-        smallest mean distance, the total variation (half the sum of absolute differences).
-    now, then : mean distance as it stands, and from the path so moved.
-
-    Examples
-    --------
-    >>> path = np.clip(np.linspace(-1, 2, 13), 0, 1)
-    >>> true = np.column_stack([path, 1 - path])
-    >>> late = np.vstack([true[:1], true[:1], true[:-2]])
-    >>> lag(late, true)[0], lag(true, true)
-    (2.0, (0.0, 0.0, 0.0))
+    The lag is the number of rounds, up to a third of T, by which the true path has to be moved for
+    the smallest mean total variation (half the sum of absolute differences).
     """
     T = len(true)
     rounds, tried = np.arange(T), np.arange(0, T / 3 + STEP / 2, STEP)

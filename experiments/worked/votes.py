@@ -29,15 +29,7 @@ SURE = 0.9  # probability from which a member is listed
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was found.
-
-    Attributes
-    ----------
-    found : the classes.
-    parties : their names, in the order of the columns of `counts`.
-    counts : (K, parties) members of each party in each class.
-    against : (name, party) of the members who are surely in a class of another party.
-    """
+    """Classes, members (K, parties) of each, and (name, party) of those surely elsewhere."""
 
     found: hopfed.Archetypes
     parties: list[str]
@@ -46,12 +38,7 @@ class Outcome:
 
 
 def deal(path: str | Path, folder: str | Path = ".") -> tuple[list[Path], list[np.ndarray]]:
-    """Deal the members to files of owners; return these, and the parties of their members.
-
-    Raises
-    ------
-    DataError : there is no column `party`, or no such file.
-    """
+    """Deal the members to files of owners; return these, and the parties of their members."""
     try:
         with open(path, newline="", encoding="utf-8") as file:
             header, *rows = [row for row in csv.reader(file) if row]

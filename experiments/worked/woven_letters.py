@@ -30,15 +30,7 @@ MIXED = 3
 
 
 def woven() -> np.ndarray:
-    """Letters with stripes as background, int8 (6, 48 * 48).
-
-    Examples
-    --------
-    >>> xi = woven()
-    >>> overlaps = np.abs(xi @ xi.T.astype(int)) / xi.shape[1]
-    >>> xi.shape, bool((overlaps - np.eye(6) < 0.15).all())
-    ((6, 2304), True)
-    """
+    """Letters with stripes as background, int8 (6, 48 * 48)."""
     letters = render_letters(SIZE)[[LETTERS.index(c) for c in WOVEN]]
     right, down = np.meshgrid(np.arange(SIZE), np.arange(SIZE))
     stripes = [

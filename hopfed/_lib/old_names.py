@@ -25,7 +25,7 @@ MODULES = {
     "hopfed.hopfield.private": "hopfed.hopfield.noisy",
     "hopfed.hopfield.remembered": "hopfed.hopfield.memory.remembered",
     "hopfed.hopfield.support": "hopfed.hopfield.memory.support",
-    "hopfed.hopfield.voting": "hopfed.hopfield.memory.voting",
+    "hopfed.hopfield.voting": "hopfed.hopfield.memory.remembered",
     "hopfed.joint": "hopfed.archetypes.joint_diagonalization",
     "hopfed.lam": "hopfed.memory.layered",
     "hopfed.memory": "hopfed.neural.memory.store",

@@ -11,7 +11,7 @@ import click
 
 from hopfed import bench
 from hopfed.cli.device import device_option
-from hopfed.cli.numbers import Whole
+from hopfed.cli.numbers import within
 from hopfed.cli.outputs import json_option
 from hopfed.cli.printing import Screen, named, out, progress_bar, table
 from hopfed.errors import ArgumentError, BackendError
@@ -31,7 +31,7 @@ HARDWARE = ("processor", "cores", "kernel threads", "memory", "BLAS", "GPU")
     help="Small: seconds for each benchmark. Full: a minute or two; only full measures targets.",
 )
 @device_option("both ways run")
-@click.option("--seeds", type=Whole(1), help="For recover: seeds per case. [default: 10]")
+@click.option("--seeds", type=within(1), help="For recover: seeds per case. [default: 10]")
 @click.option(
     "--silhouettes",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -8,21 +8,15 @@ from pathlib import Path
 import click
 
 from hopfed.cli.device import device_option
-from hopfed.cli.numbers import WHOLE, Whole
-from hopfed.cli.outputs import FIGURE, check_outputs, overwrite_option
+from hopfed.cli.numbers import WHOLE, within
+from hopfed.cli.outputs import FIGURE, check_outputs, file_option, overwrite_option
 from hopfed.cli.printing import err, out, shown
 
 
 @click.command("demo")
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of all draws.")
-@click.option("--size", type=Whole(40, 96), default=48, show_default=True, help="Pixels.")
-@click.option(
-    "--figure",
-    type=click.Path(path_type=Path),
-    default=Path("demo.png"),
-    show_default=True,
-    help="File of the picture: .png, .pdf or .svg.",
-)
+@click.option("--size", type=within(40, 96), default=48, show_default=True, help="Pixels.")
+@file_option("--figure", "File of the picture: .png, .pdf or .svg.", default=Path("demo.png"))
 @overwrite_option
 @device_option("it is computed")
 def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
@@ -32,7 +26,7 @@ def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
     """
     from hopfed._lib.random import check_seed
     from hopfed.cli.tables.recover import print_recovery
-    from hopfed.experiments.shared.demo import letters_over_clients
+    from hopfed.experiments.shared.letters import letters_over_clients
 
     check_seed(seed)
     check_outputs(("--figure", figure, FIGURE))

@@ -25,16 +25,9 @@ ON_CUDA = (
 )
 CUDA = ("cupy-cuda12x", "cupy-cuda13x")  # what the row of the GPU says of them is enough
 EXTRAS = {  # package -> the extra of hopfed that installs it
-    "torch": "neural",
-    "flwr": "flower",
-    "grpcio": "machines",
-    "dask": "dask",
-    "pandas": "table",
-    "polars": "table",
-    "zarr": "table",
-    "anndata": "table",
-    "dp-accounting": "privacy",
-}
+    "torch": "neural", "flwr": "flower", "grpcio": "machines", "dask": "dask", "pandas": "table",
+    "polars": "table", "zarr": "table", "anndata": "table", "dp-accounting": "privacy",
+}  # fmt: skip
 
 
 @click.command("doctor")
@@ -102,18 +95,15 @@ def _places() -> Iterator[tuple[str, str]]:
     """What works with each `--device`, and what HOPFED_DEVICE asks for."""
     yield "--device cpu", "everything; taken where nothing is said"
     try:
-        name = Place(0).open().name
+        yield "--device cuda", f"on {Place(0).open().name}: {ON_CUDA}"
     except BackendError as error:
         yield "--device cuda", f"nothing: {error}"
-    else:
-        yield "--device cuda", f"on {name}: {ON_CUDA}"
     if word := os.environ.get(VARIABLE):
         try:
             asked(None).open()
+            yield VARIABLE, word
         except HopfedError as error:
             yield VARIABLE, f"{word}: {error}"
-        else:
-            yield VARIABLE, word
 
 
 def _driver() -> int | None:

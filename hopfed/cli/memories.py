@@ -13,21 +13,20 @@ import numpy as np
 
 from hopfed._lib.settings import real, require
 from hopfed.cli.numbers import COUNT, WHOLE
-from hopfed.cli.outputs import (
-    FIGURE,
-    RUN,
-    check_outputs,
-    json_option,
-    overwrite_option,
-)
+from hopfed.cli.outputs import FIGURE, RUN, check_outputs, file_option, json_option, out_option
 from hopfed.cli.printing import human_bytes, out, table
 from hopfed.cli.tables.reading import NAMES, choices_of, table_options
 from hopfed.cli.tables.reading import read as read_tables
 from hopfed.errors import ArgumentError, DataError, RunFileError
 
 ARRAYS = (".npy", ".npz", ".h5", ".hdf5")  # which hold numbers without names
+RULE = (
+    "hebb, projector, dreamed, layered, dense or exponential.  [default: projector; exponential "
+    "for graded patterns]"
+)
 SETTINGS = (
-    "layers, repulsion, coupling, t and g of layered; t of dreamed; n of dense; beta of exponential"
+    "A setting of the rule, as n=4: layers, repulsion, coupling, t and g of layered; t of dreamed; "
+    "n of dense; beta of exponential."
 )
 ROWS = 40  # of the table; --json and --out hold all
 SHOWN = 6  # cues in the figure
@@ -44,13 +43,9 @@ _NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
 
 @dataclass(frozen=True)
 class Named:
-    """Rows of numbers, and what they and their columns are called.
+    """Rows of numbers (M, ...), NaN where one is missing, and what they and columns are called.
 
-    Attributes
-    ----------
-    values : (M, ...) numbers; NaN where one is missing, of words +-1.
-    columns, ids : names of the columns and of the rows, None where they have none.
-    coding : how words became +-1, None where the cells are numbers as they stand.
+    `coding` says how words became +-1; None where the cells are numbers as they stand.
     """
 
     values: np.ndarray
@@ -158,36 +153,14 @@ def check_complete(found: Named, file: Path) -> None:
 
 @click.command("store")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    "out_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The .h5 file to write.",
-)
-@overwrite_option
-@click.option(
-    "--rule",
-    default="",
-    help="hebb, projector, dreamed, layered, dense or exponential.  [default: projector; "
-    "exponential for graded patterns]",
-)
-@click.option(
-    "--set", "settings", multiple=True, help=f"A setting of the rule, as n=4: {SETTINGS}."
-)
-@click.option(
-    "--operator", is_flag=True, help="Rows are examples: store what their second moments show."
-)
+@out_option("The .h5 file to write.", required=True)
+@click.option("--rule", default="", help=RULE)
+@click.option("--set", "settings", multiple=True, help=SETTINGS)
+@click.option("--operator", is_flag=True, help="Rows are examples: store their second moments.")
 @json_option
 @table_options
 def store_command(
-    file: Path,
-    out_file: Path,
-    rule: str,
-    settings: tuple[str, ...],
-    operator: bool,
-    as_json: bool,
-    **options: Any,
+    file: Path, out_file: Path, operator: bool, as_json: bool, **options: Any
 ) -> None:
     """Store the patterns of FILE in an associative memory.
 
@@ -200,7 +173,7 @@ def store_command(
     from hopfed.memory.storage import as_run
 
     check_outputs(("--out", out_file, RUN), inputs=[file])
-    chosen = _rule(rule, settings)
+    chosen = _rule(options.pop("rule"), options.pop("settings"))
     choices_of(options)
     named, memory = _stored(file, chosen, options, operator)
     run = as_run(memory, str(file))
@@ -209,13 +182,16 @@ def store_command(
     run.save(out_file)
     size = out_file.stat().st_size
     if as_json:
-        print(json.dumps({**run.summary, "settings": run.config["settings"], "bytes": size}))
+        more = {"settings": run.config["settings"], "bytes": size, "advice": list(memory.advice)}
+        print(json.dumps(run.summary | more))
         return
     what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
     if memory.factor is not None:
         what = f"an operator of {memory.factor.shape[1]} components"
     out.print(f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}", markup=False)
     out.print(f"wrote {out_file} ({human_bytes(size)})", markup=False)
+    for line in memory.advice:
+        out.print(line, markup=False)
 
 
 def _rule(name: str, settings: tuple[str, ...]) -> Any:
@@ -295,20 +271,9 @@ def _archetypes(file: Path) -> Named | None:
 @click.command("recall")
 @click.argument("memory", type=click.Path(path_type=Path))
 @click.argument("cues", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    "out_file",
-    type=click.Path(path_type=Path),
-    help="States to .npy or .csv; everything to .h5.",
-)
-@overwrite_option
+@out_option("States to .npy or .csv; everything to .h5.")
 @click.option("--updates", type=COUNT, default=100, show_default=True, help="Most updates.")
-@click.option(
-    "--temperature",
-    default="0",
-    show_default=True,
-    help="A number, or FROM:TO to cool down to TO evenly.",
-)
+@click.option("--temperature", default="0", show_default=True, help="A number, or FROM:TO to cool.")
 @click.option(
     "--order",
     type=click.Choice(["serial", "synchronous"]),
@@ -318,7 +283,7 @@ def _archetypes(file: Path) -> Named | None:
 )
 @click.option("--free", is_flag=True, help="Let observed sites of cues with gaps turn as well.")
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of the noise.")
-@click.option("--figure", type=click.Path(path_type=Path), help="Draw cue, steps and result.")
+@file_option("--figure", "Draw cue, steps and result.")
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
@@ -338,20 +303,17 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     held = Named.of_run(Run.load(memory), memory, len(stored), stored.n_sites)
     given = _named(cues, _NOTHING, held.coding, least=1)
     asked = as_cues(ordered(given, held.columns, cues), cues, stored.n_sites)
-    updates = options["updates"]
-    require(updates >= 1, "--updates", "at least 1", updates)
-    settings = {
-        "updates": updates,
-        "temperature": _temperatures(options["temperature"], updates),
-        "order": options["order"],
-        "hold": not options["free"],
-        "seed": options["seed"],
-    }
+    settings = {name: options[name] for name in ("updates", "order", "seed")}
+    require(settings["updates"] >= 1, "--updates", "at least 1", settings["updates"])
+    settings["temperature"] = _temperatures(options["temperature"], settings["updates"])
+    settings["hold"] = not options["free"]
     found = stored.recall(asked, observed=asked != 0, **settings)  # +1 and gaps are no bits
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
     run = _as_run(stored, asked, found, settings, config | {k: str(v) for k, v in options.items()})
     names = replace(held, ids=given.ids)
-    run = replace(run, arrays=run.arrays | names.arrays(), summary=run.summary | _said(names, held))
+    both = {"ids": names.ids, "patterns": held.ids}
+    said = {name: list(ids) for name, ids in both.items() if ids is not None}
+    run = replace(run, arrays=run.arrays | names.arrays(), summary=run.summary | said)
     _write(run, options, names)
     if options["as_json"]:
         print(json.dumps(run.summary))
@@ -362,12 +324,6 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
                 out.print(f"wrote {options[name]}", markup=False)
         if options["out_file"] and held.coding is not None:
             out.print(_meaning(held.coding), markup=False)
-
-
-def _said(names: Named, held: Named) -> dict[str, Any]:
-    """Names of cues and of patterns for the report, where they have any."""
-    both = {"ids": names.ids, "patterns": held.ids}
-    return {name: list(ids) for name, ids in both.items() if ids is not None}
 
 
 def as_cues(cues: np.ndarray, file: Path, n_sites: int) -> np.ndarray:
@@ -436,24 +392,13 @@ def _as_run(
     if len(memory):
         nearest = np.abs(found.overlaps).argmax(axis=-1)
         best = np.take_along_axis(found.overlaps, nearest[..., None], axis=-1)[..., 0]
-    arrays = {
-        "cues": cues,
-        "states": found.states,
-        "overlaps": found.overlaps,
-        "energy": found.energy,
-        "updates": found.updates,
-        "converged": found.converged,
-        **_steps(memory, cues, found, settings),
-    }
-    summary = {
-        "cues": len(cues),
-        "converged": int(found.converged.sum()),
-        "nearest": nearest.tolist(),
-        "overlap": best.tolist(),
-        "energy": found.energy.tolist(),
-        "updates": found.updates.tolist(),
-    }
-    return Run("recall", config, arrays, summary)
+    names = ("states", "overlaps", "energy", "updates", "converged")
+    arrays = {"cues": cues} | {name: getattr(found, name) for name in names}
+    summary = {"cues": len(cues), "converged": int(found.converged.sum())}
+    measured = {"nearest": nearest, "overlap": best, "energy": found.energy}
+    measured["updates"] = found.updates
+    summary |= {name: array.tolist() for name, array in measured.items()}
+    return Run("recall", config, arrays | _steps(memory, cues, found, settings), summary)
 
 
 def _write(run: Any, options: dict[str, Any], names: Named) -> None:
@@ -499,9 +444,7 @@ def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | N
     """Print what every cue was recalled as; cues and patterns by name where they have one."""
     states, overlaps = run.arrays["states"], run.arrays["overlaps"]
     layers = states.shape[1] if states.ndim == 3 else 1
-    grid = table(
-        "cue", *(["layer"] if layers > 1 else []), "nearest", "overlap", "updates", "rests"
-    )
+    grid = table("cue", *["layer"] * (layers > 1), "nearest", "overlap", "updates", "rests")
     flat = overlaps.reshape(len(states), layers, -1)
     for s in range(min(len(states), ROWS)):
         for layer in range(layers):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 import click
 
@@ -23,6 +24,18 @@ def _keep(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta["overwrite"] = value
 
 
+def file_option(flags: str, words: str, **more: Any) -> Any:
+    """An option that is a path; `flags` may name its argument after a space."""
+    more |= {"show_default": True} if "default" in more else {}
+    return click.option(*flags.split(), type=click.Path(path_type=Path), help=words, **more)
+
+
+def out_option(words: str, **more: Any) -> Any:
+    """--out and --overwrite."""
+    option = file_option("--out out_file", words, **more)
+    return lambda command: option(overwrite_option(command))
+
+
 overwrite_option = click.option(
     "--overwrite",
     is_flag=True,
@@ -30,9 +43,7 @@ overwrite_option = click.option(
     callback=_keep,
     help="Replace files of these names that are there.",
 )
-figure_option = click.option(
-    "--figure", type=click.Path(path_type=Path), help="Draw to .png, .pdf or .svg."
-)
+figure_option = file_option("--figure", "Draw to .png, .pdf or .svg.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 
 
@@ -49,15 +60,11 @@ def check_outputs(
 ) -> None:
     """Refuse, before any work, files that could not be written after it or would destroy others.
 
-    An output has one of its suffixes, if there are any. It is no input and no other output by any
-    name or link, and it can be written. A file that is there is replaced with --overwrite alone; a
-    run file, even then, takes the place of nothing but a run. An empty file is as good as none.
-
-    Parameters
-    ----------
-    outputs : of each its option, its path (None where it was not asked for) and its suffixes.
-    inputs : files that the command reads.
-    resume : whether the run that is there is continued; None where a command cannot do that.
+    Outputs are an option, its path (None where it was not asked for) and its suffixes, if any. Each
+    is no input and no other output by any name or link, and it can be written. A file that is there
+    is replaced with --overwrite alone; a run file, even then, takes the place of nothing but a run.
+    An empty file is as good as none. `resume` says whether the run that is there is continued; None
+    where a command cannot do that.
     """
     read, taken = [Path(path) for path in inputs], dict[Path, str]()
     for option, given, suffixes in outputs:

@@ -23,13 +23,7 @@ _UNSAFE = re.compile(
 
 
 def shown(text: object) -> str:
-    """Return `text` with an escape for every character that would control a terminal.
-
-    Examples
-    --------
-    >>> print(shown("a\\x1b[31m\\n.csv"))
-    a\\x1b[31m\\n.csv
-    """
+    """Return `text` with an escape for every character that would control a terminal."""
     return _UNSAFE.sub(_spelt, str(text))
 
 
@@ -68,13 +62,7 @@ def named(name: str, words: str) -> Text:
 
 
 def human_bytes(count: float) -> str:
-    """Return a number of bytes as a text with its unit.
-
-    Examples
-    --------
-    >>> human_bytes(1_536)
-    '1.5 kB'
-    """
+    """Return a number of bytes as a text with its unit, such as 1.5 kB."""
     if count < 1000:
         return f"{count:.0f} B"
     power = min(int(math.log(count, 1000)), 3)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from hopfed._lib.outputs import RUN, check_folder
 from hopfed._lib.settings import describe
@@ -23,7 +22,9 @@ from hopfed.cli.outputs import (
     FIGURE,
     PAGE,
     check_outputs,
+    file_option,
     json_option,
+    out_option,
     overwrite_option,
     overwriting,
     set_aside,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 FILES = ("data", "table", "weights")  # settings that name files to read
 MOST_FAULTS = 50  # that are listed for one variant
 LONGEST = 300  # characters of a setting that are shown
+ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; may be repeated."
 
 _path = click.Path(path_type=Path)
 _runs = click.argument("run_files", metavar="RUN...", nargs=-1, required=True, type=_path)
@@ -62,10 +64,6 @@ _dask = click.option(
 )
 
 
-def _out(what: str) -> Any:
-    return click.option("--out", "out_file", type=_path, help=what)
-
-
 def engine_options(command: Any) -> Any:
     """Add --engine and --dask: where the clients of a federation run."""
     return click.option(
@@ -86,8 +84,7 @@ def engine_options(command: Any) -> Any:
 @engine_options
 @_workers
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
-@_out("Run file (.h5) to write.")
-@overwrite_option
+@out_option("Run file (.h5) to write.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
 @json_option
@@ -132,10 +129,9 @@ def carry_out(
     first: int = 0,
     device: str = "cpu",
     dask: str | None = None,
-    callbacks: Sequence[Any] = (),
     **_: Any,
-) -> None:
-    """Run `experiment` with a progress bar, and print its summary."""
+) -> Run:
+    """Run `experiment` with a progress bar, print its summary, and return the run."""
     from hopfed.experiments.runner import execute
     from hopfed.federation.states import BUDGET
 
@@ -145,28 +141,20 @@ def carry_out(
     kept = [file.parent for file in Path(folder).glob("seed-*/model.json")] if folder else []
     seconds = -time.perf_counter()
     name = _name(experiment)
+    how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "first": first}
+    how |= {"workers": workers, "device": device}
+    how["memory"] = BUDGET if memory is None else int(memory * 1e9)
     with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
-        run = execute(
-            experiment,
-            config,
-            out=out_file,
-            resume=resume,
-            engine=engine,
-            workers=workers,
-            memory=BUDGET if memory is None else int(memory * 1e9),
-            report=report,
-            first=first,
-            device=device,
-            callbacks=callbacks,
-        )
+        run = execute(experiment, config, report=report, **how)
     seconds += time.perf_counter()
     if as_json:
         print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
-        return
+        return run
     print_summary(run)
     saved = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
     seeds = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
     out.print(f"\n{_clients_of(config)}{seeds} in {seconds:.1f} s; {saved}")
+    return run
 
 
 def _name(experiment: Any) -> str:
@@ -207,7 +195,7 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
     from hopfed._lib.settings import from_plain
     from hopfed.runs import Run, first_seed, settings_of
 
-    _check_preset(experiment, options["preset"])
+    preset(experiment, options["preset"] or "default")  # which may be unknown
     if not (options["resume"] and out_file is not None and out_file.exists()) or options["preset"]:
         return _changed(experiment, options)
     held = Run.load(str(out_file))
@@ -220,12 +208,6 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
     if not options["trust"]:
         refuse_code(experiment, config, str(out_file), options["settings"], "--trust or ")
     return _changed(experiment, options, config, first_seed(held.config))
-
-
-def _check_preset(experiment: Any, name: str | None) -> None:
-    known = experiment.PRESETS
-    if name not in (None, *known):
-        raise ArgumentError("--preset", f"one of {', '.join(known)}", repr(name))
 
 
 def _changed(
@@ -247,12 +229,8 @@ def refuse_code(
 ) -> None:
     """Refuse code, files and folders that settings name, unless the command line does too.
 
-    Parameters
-    ----------
-    experiment, config : what would run, with all its settings, whoever gave them.
-    path : of the file that gave some of them.
-    given : ``key=value`` of the command line.
-    trust : what else may be said, for the message.
+    Settings are of `experiment`, some of them from the file `path`; `given` is ``key=value`` of the
+    command line, and `trust` what else may be said, for the message.
     """
     from hopfed.experiments.fl import code_of
 
@@ -308,7 +286,7 @@ def progress(name: str) -> Iterator[Any]:
 @_dask
 @click.option("--choose", metavar="NUMBER", help="Say which cell has most of it.")
 @click.option("--measure", help="Number of the summary that is drawn.  [default: the first]")
-@click.option("--out", "folder", required=True, type=_path, help="Folder to write.")
+@file_option("--out folder", "Folder to write.", required=True)
 @overwrite_option
 def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any) -> None:
     """Run EXPERIMENT in each cell of a grid of settings.
@@ -326,7 +304,6 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     from hopfed.experiments.sweep import OK, best, parsed_grid, sweep
 
     experiment, settings = find(name), parsed_grid(grid)
-    _check_preset(experiment, options["preset"])
     how = getattr(experiment, "with_options", None)
     config, first = _changed(experiment, options, how=how)
     engine, workers, known = options["engine"], options["workers"], experiment.COMPARED
@@ -373,6 +350,8 @@ def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) 
 
 def _print_cells(cells: Any, keys: list[str], names: list[str]) -> None:
     """Print as many numbers of the cells as fit into a line; the file has all."""
+    import numpy as np
+
     columns = [[key, *(str(shown(cell.values[i])) for cell in cells)] for i, key in enumerate(keys)]
     columns += [[name, *(_words(cell.measure(name)) for cell in cells)] for name in names]
     ends = np.cumsum([max(map(len, column)) + 1 for column in columns])
@@ -462,6 +441,8 @@ def show_command(run_file: Path, as_json: bool) -> None:
 
 def _faults(run: Run) -> dict[str, str]:
     """Clients that failed, with round and reason; absence and lateness are not failures."""
+    import numpy as np
+
     from hopfed.federation.faults import Fault
 
     quiet = (Fault.NONE, Fault.ABSENT, Fault.LATE)
@@ -500,10 +481,8 @@ def compare_command(run_files: tuple[Path, ...]) -> None:
             style = None if len(set(values)) == 1 else "bold"
             grid.add_row(*map(shown, (label, *values)), style=style)
         same = sum(all(_equal(runs[0], run, name) for run in runs[1:]) for name in names)
-    for title, words in (
-        ("setting", settings),
-        ("made with", _differences([run.provenance for run in runs])),
-    ):
+    versions = _differences([run.provenance for run in runs])
+    for title, words in (("setting", settings), ("made with", versions)):
         if words:
             _print_pairs(title, words)
     out.print(grid)
@@ -511,6 +490,8 @@ def compare_command(run_files: tuple[Path, ...]) -> None:
 
 
 def _equal(a: Run, b: Run, name: str) -> bool:
+    import numpy as np
+
     if name not in a.arrays or name not in b.arrays:
         return False
     first, second = a.arrays[name], b.arrays[name]
@@ -533,28 +514,27 @@ def print_summary(run: Run) -> None:
 
 def _print_tables(tables: Sequence[Table]) -> None:
     for held in tables:
-        grid = table(shown(held.title), *map(shown, held.columns))
-        grid.columns[0].justify = "left"
-        for row in held.rows:
-            grid.add_row(*map(shown, row))
-        out.print(grid)
-        out.print("")
+        _print_rows((held.title, *held.columns), held.rows, left=1)
 
 
 def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
-    grid = table(title, "")
-    for column in grid.columns:
+    _print_rows((title, ""), pairs.items(), left=2)
+
+
+def _print_rows(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int) -> None:
+    """Print a table whose first columns begin at the left."""
+    grid = table(*map(shown, heads))
+    for column in grid.columns[:left]:
         column.justify = "left"
-    for name, text in pairs.items():
-        grid.add_row(shown(name), shown(text))
+    for row in rows:
+        grid.add_row(*map(shown, row))
     out.print(grid)
     out.print("")
 
 
 @click.command("figure")
 @_runs
-@_out("A .png, .pdf or .svg file. [default: RUN.png]")
-@overwrite_option
+@out_option("A .png, .pdf or .svg file. [default: RUN.png]")
 @click.option("--whole", is_flag=True, help="Draw all panels, and not only the first ones.")
 @click.option("--sections", metavar="NAME,...", help="Draw these sweeps of many methods, up to 6.")
 def figure_command(
@@ -595,17 +575,8 @@ def figure_command(
 
 @click.command("report")
 @_runs
-@_out("An .html file. [default: RUN.html, of several report.html]")
-@click.option(
-    "--rows",
-    "row_files",
-    multiple=True,
-    metavar="FILE",
-    type=_path,
-    help="Table, or folder of tables, whose rows a page about archetypes lists by these; may "
-    "be repeated.",
-)
-@overwrite_option
+@out_option("An .html file. [default: RUN.html, of several report.html]")
+@file_option("--rows row_files", ROWS, multiple=True, metavar="FILE")
 @table_options
 def report_command(
     run_files: tuple[Path, ...], out_file: Path | None, row_files: tuple[Path, ...], **options: Any
@@ -622,7 +593,7 @@ def report_command(
     from hopfed._lib.outputs import replacing
     from hopfed.report.page import page
     from hopfed.report.tables import load_complete
-    from hopfed.tables.many_files import files_of
+    from hopfed.tables.files import files_of
 
     row_files = tuple(file for given in row_files for file in files_of(given))
     if out_file is None:

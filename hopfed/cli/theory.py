@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from hopfed.cli import HelpfulGroup
-from hopfed.cli.numbers import FINITE, NUMBER, WHOLE, Numbers
+from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, WHOLE, Parsed, several
 from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.errors import ArgumentError
@@ -28,7 +28,7 @@ ARGUMENTS = {
     "exposures": "--exposure",
     "qualities": "--r",
 }
-MANY = Numbers()
+MANY = NUMBERS
 
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
 Option = tuple[str, Any, Any, str]  # flag, type, default, help
@@ -38,6 +38,7 @@ M: Option = ("--M", WHOLE, None, "Examples.")
 SEED: Option = ("--seed", WHOLE, 0, "Of the simulation.")
 VARIANCE: Option = ("--variance", FINITE, 1.0, "Noise variance.")
 LEVELS: Option = ("--p", MANY, None, "Levels at which to give quantiles.")
+DRAWS = 1_000  # of a spectrum: the errors of its means are a thirtieth of the deviations
 POWER: Option = ("--power", FINITE, 0.9, "Of the test.")
 ALPHA: Option = ("--alpha", FINITE, FALSE_ALARM, "False-alarm rate.")
 
@@ -141,15 +142,9 @@ def mp_command(q: np.ndarray, variance: float, at: Any, p: Any, **options: Any) 
     from hopfed.theory import marchenko_pastur as law
 
     lower, upper = law.edges(q, variance)
-    tables: dict[str, Columns] = {
-        "edges": {
-            "q": q,
-            "lower": lower,
-            "upper": upper,
-            "atom": law.atom(q),
-            "median_nonzero": law.median_nonzero(q, variance),
-        }
-    }
+    edges = {"q": q, "lower": lower, "upper": upper, "atom": law.atom(q)}
+    edges["median_nonzero"] = law.median_nonzero(q, variance)
+    tables: dict[str, Columns] = {"edges": edges}
     column = q[:, None]
     if at is not None:
         density, mass = law.pdf(at, column, variance), law.cdf(at, column, variance)
@@ -231,18 +226,17 @@ def bounds_command(
     proxy = min(float(concentration.variance_proxy(r, N, exposure)), 0.25)
     noise = 1 - r**2
     lower, upper = concentration.bulk_band(N, M, level, noise, pair)
-    tables: dict[str, Columns] = {
-        "deviation": {
-            "M": M,
-            "bernstein": concentration.bernstein_deviation(level, N, M, proxy),
-            "form_35": concentration.sub_gaussian_deviation(level, N, M, 1.0, options["c"]),
-            "form_36": concentration.paper_deviation(level, N, M, proxy, options["c"]),
-            "form_38": concentration.refined_deviation(level, N, M, (options["c"], options["C"])),
-        },
-        "band": {"M": M, "lower": lower, "upper": upper},
+    constants = options["c"], options["C"]
+    deviation = {
+        "M": M,
+        "bernstein": concentration.bernstein_deviation(level, N, M, proxy),
+        "form_35": concentration.sub_gaussian_deviation(level, N, M, 1.0, options["c"]),
+        "form_36": concentration.paper_deviation(level, N, M, proxy, options["c"]),
+        "form_38": concentration.refined_deviation(level, N, M, constants),
     }
-    drawn = {"N": N, "M": M, "r": r, "level": level, "proxy": proxy}
-    show(tables, options, "bounds", **drawn, constants=(options["c"], options["C"]), band=pair)
+    tables = {"deviation": deviation, "band": {"M": M, "lower": lower, "upper": upper}}
+    drawn = {"N": N, "M": M, "r": r, "level": level, "proxy": proxy, "constants": constants}
+    show(tables, options, "bounds", **drawn, band=pair)
 
 
 @prediction(
@@ -255,9 +249,15 @@ def bounds_command(
     N,
     M,
     ("--eigenvalue", MANY, None, "Measured eigenvalues to turn into strengths."),
+    ALPHA,
+    SEED,
 )
 def spike_command(**options: Any) -> None:
     """Where an archetype's eigenvalue lands, how its eigenvector aligns, and the inverse.
+
+    The first tables are the laws of large matrices, by which an archetype below the threshold is
+    not there. With the size, another says what matrices of it show of all strengths together, at,
+    below and above the threshold: mean, deviation, and the power of the test at --alpha.
 
     Example: hopfed theory spike --kappa 0.5,1,2 --q 0.5
     """
@@ -267,19 +267,53 @@ def spike_command(**options: Any) -> None:
     edge = spikes.outlier(spikes.threshold(q), q, variance)
     tables: dict[str, Columns] = {"bulk": {"q": q, "edge": edge, "threshold": spikes.threshold(q)}}
     if kappa is not None:
-        seen = spikes.outlier(kappa, q, variance)
-        overlap = spikes.overlap(kappa, q)
         found = {"kappa": kappa, "detectable": kappa > spikes.threshold(q)}
-        found |= {"eigenvalue": seen, "overlap": overlap}
+        found |= {"eigenvalue": spikes.outlier(kappa, q, variance)}
+        found |= {"overlap": spikes.overlap(kappa, q)}
         if options["M"] is not None:
             share = options["exposure"]
             sd = spikes.outlier_sd(kappa, q, options["M"], variance, exposure=share)
             found["eigenvalue_sd"] = sd
         tables["spikes"] = found
+        N, M = _size(options)
+        if N and len(kappa) < min(N, M):
+            tables["at_this_size"] = _exact(kappa, N, M, variance, options)
     if options["eigenvalue"] is not None:
         strength = spikes.strength(options["eigenvalue"], q, variance)
         tables["inverse"] = {"eigenvalue": options["eigenvalue"], "kappa": strength}
     show(tables, options, "spike", q=q, variance=variance, kappa=kappa)
+
+
+def _size(options: Mapping[str, Any]) -> tuple[int, int]:
+    """(N, M), one of them from the other and --q; zeros where there is none."""
+    N, M, q = options["N"], options["M"], options["q"]
+    if q is not None and (N or M):
+        N, M = N or round(q * M), M or round(N / q)
+    return (N, M) if N and M else (0, 0)
+
+
+def _exact(
+    kappa: np.ndarray, N: int, M: int, variance: float, options: Mapping[str, Any]
+) -> Columns:
+    """What exact draws of Gaussian noise show of these spikes together, the strongest first."""
+    from hopfed._lib.random import check_seed
+    from hopfed.theory import spiked
+
+    order = np.argsort(-kappa, kind="stable")
+    strengths, shares = kappa[order], options["exposure"]
+    found = spiked.predict(
+        strengths, N, M, variance, options["alpha"],
+        None if shares is None else np.broadcast_to(shares, kappa.shape)[order],
+        DRAWS, check_seed(options["seed"]),
+    )  # fmt: skip
+    return {
+        "kappa": strengths,
+        "eigenvalue": found.eigenvalue,
+        "eigenvalue_sd": found.eigenvalue_sd,
+        "overlap": found.overlap.diagonal(),
+        "overlap_sd": found.overlap_sd.diagonal(),
+        "power": found.power,
+    }
 
 
 def _spike_arguments(options: Mapping[str, Any]) -> tuple[float, float, np.ndarray | None]:
@@ -329,30 +363,25 @@ def phase_command(
     """
     from hopfed.theory import planning
 
-    tables: dict[str, Columns] = {
-        "boundary": {
-            "r": r,
-            "least_exposure": planning.minimal_exposure(r, N, M),
-            f"for_power_{power:g}": planning.exposure_needed(r, N, M, power, alpha),
-        }
-    }
+    boundary = {"r": r, "least_exposure": planning.minimal_exposure(r, N, M)}
+    boundary[f"for_power_{power:g}"] = planning.exposure_needed(r, N, M, power, alpha)
+    tables: dict[str, Columns] = {"boundary": boundary}
     if exposure is not None:
         diagram = planning.phase_diagram(r, exposure, N, M)
-        tables["diagram"] = {
-            "r": diagram.qualities[:, None],
-            "exposure": diagram.exposures,
-            "detectable": diagram.detectable,
-            "margin": diagram.margin,
-            "eigenvalue": diagram.eigenvalue,
-            "overlap": diagram.overlap,
-        }
-    arguments = {"N": N, "M": M, "power": power, "false_alarm": alpha}
-    show(tables, options, "phase", **arguments)
+        names = ("detectable", "margin", "eigenvalue", "overlap")
+        places = {"r": diagram.qualities[:, None], "exposure": diagram.exposures}
+        tables["diagram"] = places | {name: getattr(diagram, name) for name in names}
+    show(tables, options, "phase", N=N, M=M, power=power, false_alarm=alpha)
 
 
 @prediction(
     "capacity",
-    ("--t", MANY, "0,0.1,0.5,1,2,5,10", "Dreaming times; 0 is Hebb's rule."),
+    (
+        "--t",
+        several(NUMBER),
+        "0,0.1,0.5,1,2,5,10,inf",
+        "Dreaming times; 0 is Hebb's rule, inf the projector.",
+    ),
     ("--alpha", MANY, None, "Loads at which to give the magnetisation."),
     ("--temperature", MANY, None, "Temperatures at which to give Hebb's capacity."),
     ("--simulate", WHOLE, None, "Also simulate a memory of this many sites."),
@@ -372,8 +401,9 @@ def capacity_command(
     if simulate is not None and not 100 <= simulate <= 20_000:
         raise ArgumentError("--simulate", "between 100 and 20000 sites", simulate)
     capacity = storage.capacity(t)
-    if (t > 20).any():
-        raise ArgumentError("--t", "at most 20; the projector's capacity, its limit, is 1", t.max())
+    between = (t > 20) & np.isfinite(t)
+    if between.any():
+        raise ArgumentError("--t", "at most 20, or inf for the projector", t[between].max())
     last = storage.critical_magnetisation(t)
     tables: dict[str, Columns] = {"capacity": {"t": t, "capacity": capacity, "magnetisation": last}}
     if alpha is not None:
@@ -399,6 +429,8 @@ def _simulated(t: np.ndarray, N: int, seed: int) -> list[tuple[float, float, flo
         for time in t.tolist():
             for share in (0.4, 0.7, 0.9, 1.1, 1.3):
                 load = share * float(storage.capacity(time))
+                if load >= 1 and time == np.inf:
+                    continue  # no projector of as many patterns as sites
                 rng = stream(seed, "storage", str(time), str(share))
                 run = storage.simulate_storage(rng, N, load, time)
                 points.append((time, run.load, run.mean, run.standard_error))
@@ -409,6 +441,7 @@ _PRIVATE = ("epsilon", "delta", "clients", "rounds")
 _GRADED = ("missing", "rates", "M", "simulate", "seed")
 _MOST_ENTRIES = 100_000_000  # of a simulated table
 _MOST_DRAWS = 10_000
+RATES = "A,B: parameters of a Beta law of each class's column rates; or symmetric: flips of --r."
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 _MEANINGS = {
@@ -438,19 +471,14 @@ _PROMISED = {
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
 
-class Rates(click.ParamType):
-    """`symmetric`, or two numbers above 0: a tuple, or None for symmetric."""
-
-    name = "rates"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, float] | str:
-        """Parse `value`."""
-        if isinstance(value, tuple) or value == "symmetric":
-            return value
-        found = Numbers().convert(value, param, ctx).tolist()
-        if len(found) != 2 or min(found) <= 0:
-            self.fail(f"{value!r} is not 'symmetric' or two numbers above 0, A,B", param, ctx)
-        return found[0], found[1]
+def _rates(text: str) -> tuple[float, float] | str:
+    """`symmetric`, or two numbers above 0."""
+    if text == "symmetric":
+        return text
+    found = NUMBERS.parse(text).tolist()
+    if len(found) != 2 or min(found) <= 0:
+        raise ArgumentError("", "'symmetric' or two numbers above 0, A,B", repr(text))
+    return found[0], found[1]
 
 
 @prediction(
@@ -463,12 +491,7 @@ class Rates(click.ParamType):
     ALPHA,
     ("--stronger", WHOLE, 0, "Stronger archetypes."),
     ("--missing", FINITE, None, "Share of entries that are not observed. [default: 0]"),
-    (
-        "--rates",
-        Rates(),
-        None,
-        "A,B: parameters of a Beta law of each class's column rates; or symmetric: flips of --r.",
-    ),
+    ("--rates", Parsed("rates", _rates), None, RATES),
     ("--M", WHOLE, None, "Rows at hand: what do they show?"),
     ("--simulate", WHOLE, None, "Also draw so many tables and compare."),
     ("--seed", WHOLE, None, "Of the simulation. [default: 0]"),
@@ -552,9 +575,8 @@ def _plain(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> None
         if together:
             _explain(_PROMISED)
         if options["epsilon"] is not None:
-            out.print(
-                "\nThe second table is of operators with noise, of all clients' rows together."
-            )
+            words = "The second table is of operators with noise, of all clients' rows together."
+            out.print(f"\n{words}")
 
 
 def _together(
@@ -577,20 +599,12 @@ def _together(
         "overlap": spikes.overlap(spikes.spike_strength(r, shares, N), N / enough),
         "margin": planning.margin(r, shares, N, enough),
     }
-    promised = {
-        "promise": list(study.PROMISES),
-        "M": list(found.samples.values()),
-        "power": list(found.powers.values()),
-    }
-    return {"plan": each, "promises": promised}
+    sizes, powers = ([*held.values()] for held in (found.samples, found.powers))
+    return {"plan": each, "promises": {"promise": [*study.PROMISES], "M": sizes, "power": powers}}
 
 
 def _private_plan(
-    r: float,
-    exposure: np.ndarray,
-    epsilon: float,
-    budget: Mapping[str, Any],
-    arguments: Mapping[str, Any],
+    r: float, exposure: np.ndarray, epsilon: float, budget: Mapping[str, Any], arguments: Any
 ) -> dict[str, Columns]:
     """Tables of the budget and of the plan under it."""
     from hopfed.theory import private
@@ -621,16 +635,9 @@ def _graded(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> Non
     law = ClassLaw(
         None if rates in (None, "symmetric") else rates, options["r"], options["missing"] or 0.0
     )
+    settings = [options[name] for name in ("power", "alpha", "stronger", "M")]
     with err.status("planning"):
-        found = plan(
-            law,
-            exposure,
-            sites,
-            options["power"],
-            options["alpha"],
-            options["stronger"],
-            options["M"],
-        )
+        found = plan(law, exposure, sites, *settings)
     columns = {name: getattr(found, field) for name, field in _FIELDS.items()}
     tables: dict[str, Columns] = {"plan": {"exposure": exposure} | columns}
     failed: list[str] = []

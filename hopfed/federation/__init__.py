@@ -5,11 +5,10 @@ messages : what a message is, what it may look like, how its bytes are counted.
 participation : who takes part in a round, who is late, who joins and leaves.
 faults : what can go wrong with a client, and the log of what did.
 rounds : one round of a federation, from its state to the next.
-suspects : which message makes the server's step fail.
 aggregate : means over clients.
 states : the states of many clients, in memory and in files.
 packing : dicts of arrays as bytes.
-recipes, allowed : a method as plain data, for other machines, and what a recipe may hold.
+recipes : a method as plain data, for other machines, and what a recipe may hold.
 engines : local (in process), pool (worker processes), dask (a cluster), flower (its messages).
 machines : `hopfed serve` and `hopfed join`, over gRPC.
 """

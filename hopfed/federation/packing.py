@@ -28,12 +28,7 @@ Chunk = bytes | memoryview
 
 
 def chunks(arrays: Mapping[str, Any]) -> list[Chunk]:
-    """Return the bytes of `arrays` in pieces, which are not copied.
-
-    Parameters
-    ----------
-    arrays : name -> array or scalar, of booleans, numbers or bytes.
-    """
+    """Return the bytes of `arrays` in pieces, which are not copied."""
     entries: list[tuple[str, str, list[int]]] = []
     bodies: list[Chunk] = []
     for name, value in arrays.items():
@@ -49,28 +44,12 @@ def chunks(arrays: Mapping[str, Any]) -> list[Chunk]:
 
 
 def pack(arrays: Mapping[str, Any]) -> np.ndarray:
-    """Return the bytes of `arrays` as one array of uint8.
-
-    Examples
-    --------
-    >>> unpack(pack({"w": np.ones((1, 2), np.float32), "t": 3}))
-    {'w': array([[1., 1.]], dtype=float32), 't': array(3)}
-    """
+    """Return the bytes of `arrays` as one array of uint8."""
     return np.frombuffer(b"".join(chunks(arrays)), dtype=np.uint8)
 
 
 def unpack(data: np.ndarray, header: int | None = None) -> dict[str, np.ndarray]:
-    """Return the arrays in `data`, uint8, as views of it.
-
-    Parameters
-    ----------
-    data : bytes of `pack`, or of anybody.
-    header : bytes that names, types and shapes may take, None for any number.
-
-    Raises
-    ------
-    DataError : `data` is not what `pack` makes, or is not all of it.
-    """
+    """Return the arrays in `data`, uint8, as views of it."""
     found: dict[str, np.ndarray] = {}
     entries, at = _entries(data, header)
     for entry in entries:

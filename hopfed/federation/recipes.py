@@ -4,14 +4,20 @@ A recipe is text and arrays: numbers, words, lists and dicts as JSON has them, a
 dataclasses as the name of their class and their fields. Nothing in a recipe is code. Who follows
 one says which packages its classes may come from, and every class checks the settings it is given.
 Who does not trust the writer of a recipe gives a list instead: the classes that may be made, and
-the type and the range of each of their fields (`hopfed.federation.allowed`).
+the type and the range of each of their fields (`hopfed.federation.recipes`).
+
+What a recipe from somebody who is not trusted may hold: a list, and nothing beside it.
+
+A server that is not trusted sends its method as a recipe (`hopfed.federation.recipes`). Whoever
+follows it lists the classes that may be made of it, and the type and the range of each of their
+fields. What is not in the list is refused, in one line that names it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from pathlib import PurePath
 from typing import Any
@@ -20,7 +26,76 @@ import numpy as np
 
 from hopfed._lib.old_names import current_class, current_names
 from hopfed.errors import DataError, shown
-from hopfed.federation.allowed import Allowed
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a field of a recipe may hold.
+
+    Attributes
+    ----------
+    words : says so to people, after "must be".
+    holds : says so of a value.
+    """
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def whole(least: int, most: int = 2**63 - 1) -> Kind:
+    """Accept whole numbers from `least` to `most`; truth values are not among them."""
+    words = f"a whole number from {least} to {most}"
+    return Kind(words, lambda value: type(value) is int and least <= value <= most)
+
+
+def real(least: float, most: float) -> Kind:
+    """Accept numbers from `least` to `most`; NaN is not among them."""
+    words = f"a number from {least:g} to {most:g}"
+    return Kind(words, lambda value: type(value) in (int, float) and least <= value <= most)
+
+
+def one_of(*values: str | bool | None) -> Kind:
+    """Accept one of these words or truth values, or None."""
+
+    def holds(value: Any) -> bool:
+        return any(type(value) is type(each) and value == each for each in values)
+
+    return Kind(f"one of {', '.join(map(str, values))}", holds)
+
+
+def made(*classes: type) -> Kind:
+    """Accept what a recipe makes of one of these classes."""
+    words = " or ".join(f"a {cls.__name__}" for cls in classes)
+    return Kind(words, lambda value: type(value) in classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Allowed:
+    """The classes that a recipe may name, and what each field of them may hold: nothing else.
+
+    Attributes
+    ----------
+    classes : class -> field -> kind.
+    """
+
+    classes: Mapping[type, Mapping[str, Kind]]
+
+    def make(self, name: object, kept: Mapping[str, Any]) -> Any:
+        """Make an object of the class called `name` from its fields `kept`."""
+        found = [cls for cls in self.classes if f"{cls.__module__}:{cls.__qualname__}" == name]
+        if not found:
+            raise DataError(f"a recipe of {shown(name)}, which is not made here")
+        kinds = self.classes[found[0]]
+        for field, value in kept.items():
+            if field not in kinds:
+                raise DataError(f"a recipe with {shown(field)}, not a field of {shown(name)}")
+            if not kinds[field].holds(value):
+                where = f"{found[0].__name__}.{field}"
+                raise DataError(f"a recipe whose {where} is not {kinds[field].words}")
+        return found[0](**kept)
+
+
+__all__ = ["describe", "rebuild"]
 
 TRUSTED = ("hopfed",)  # packages and modules whose dataclasses a recipe may name
 LONGEST = 100_000  # characters of a recipe from somebody who is not trusted

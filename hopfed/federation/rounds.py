@@ -3,11 +3,13 @@
 The state is dicts of arrays, by client, so that a run file can hold it between any two rounds and a
 killed run continues to the same bits. A round replaces the states of those who took part, and
 neither copies nor reads those of the others.
+
+Which message makes a step of the server fail, so that the round goes on without its sender.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -21,7 +23,6 @@ from hopfed.federation.faults import Fault, FaultLog, TooFewClientsError
 from hopfed.federation.messages import Message, Traffic, as_message, digest, malformed, not_finite
 from hopfed.federation.participation import Participation
 from hopfed.federation.states import Held, StateMap
-from hopfed.federation.suspects import guarded, usable
 
 BLOCK = 64  # clients asked at a time: enough to be stepped together, few enough for their states
 
@@ -306,8 +307,8 @@ class _Round:
         What it says is kept until the clients fetch it; the senders of the others are at fault.
         """
         context = Context(self.seed, self.t, exchange, None, ages, self.asked)
-        answer = guarded(self.method, self.server, context)
-        useful, (state, down, metrics), culprits = usable(answer, messages)
+        answer = _guarded(self.method, self.server, context)
+        useful, (state, down, metrics), culprits = _usable(answer, messages)
         for c, error in culprits.items():
             self.faults.add(c, Fault.UNUSABLE, f"{type(error).__name__}: {error}")
             self.states = self.states.with_those_of(self.before, c)
@@ -389,3 +390,74 @@ class _Round:
 
 def _named(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix}/{name}": value for name, value in arrays.items()}
+
+
+Step = tuple[State, Mapping[int, Message], Metrics]
+Answer = Callable[[Mapping[int, Message]], Step]
+
+
+def _guarded(method: Method, state: State, context: Context) -> Answer:
+    """Return the step of the server, which fails if what it answers is not finite.
+
+    Numbers that overflow on the way are no error by themselves.
+    """
+
+    def step(heard: Mapping[int, Message]) -> Step:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            after, answers, metrics = method.server_step(state, heard, context)
+        down = {c: as_message(message) for c, message in answers.items()}
+        for message in down.values():
+            if complaint := not_finite(message):
+                raise FloatingPointError(f"in the server's answer {complaint}")
+        return after, down, metrics
+
+    return step
+
+
+def _usable(
+    answer: Answer, messages: Mapping[int, Message]
+) -> tuple[dict[int, Message], Step, dict[int, Exception]]:
+    """Answer as many of the `messages` as can be answered.
+
+    First those messages are left out that fail alone, which halving finds, unless all do. If the
+    others still fail together, one is left out without which they succeed. Where there is none,
+    the error is our own.
+    """
+    first = _attempt(answer, messages)
+    if not isinstance(first, Exception):
+        return dict(messages), first, {}
+    culprits = _alone(answer, messages, first)
+    if len(culprits) == len(messages) > 1:
+        culprits = {}
+    useful = {c: m for c, m in messages.items() if c not in culprits}
+    found = _attempt(answer, useful)
+    if not isinstance(found, Exception):
+        return useful, found, culprits
+    for c in useful:
+        others = {other: m for other, m in useful.items() if other != c}
+        without = _attempt(answer, others)
+        if not isinstance(without, Exception):
+            return others, without, culprits | {c: found}
+    raise first
+
+
+def _alone(
+    answer: Answer, messages: Mapping[int, Message], error: Exception
+) -> dict[int, Exception]:
+    """Messages of a group that failed with `error` that fail by themselves."""
+    if len(messages) <= 1:
+        return dict.fromkeys(messages, error)
+    clients, culprits = list(messages), dict[int, Exception]()
+    for half in (clients[: len(clients) // 2], clients[len(clients) // 2 :]):
+        group = {c: messages[c] for c in half}
+        found = _attempt(answer, group)
+        if isinstance(found, Exception):
+            culprits |= _alone(answer, group, found)
+    return culprits
+
+
+def _attempt(answer: Answer, messages: Mapping[int, Message]) -> Step | Exception:
+    try:
+        return answer(messages)
+    except Exception as error:  # whatever it is, it may be the work of one client
+        return error

@@ -70,15 +70,7 @@ class Held:
 
 
 class StateMap(Mapping[int, State]):
-    """States by client, read where they are when they are asked for.
-
-    Examples
-    --------
-    >>> before = StateMap.of({0: {"w": np.ones(2)}})
-    >>> after = before.replaced({3: {"w": np.zeros(2)}})
-    >>> list(before), list(after), after[3]["w"]
-    ([0], [0, 3], array([0., 0.]))
-    """
+    """States by client, read where they are when they are asked for."""
 
     def __init__(self, held: Mapping[int, Held] | None = None, store: StateStore | None = None):
         self.held, self.store = dict(held or {}), store
@@ -99,15 +91,7 @@ class StateMap(Mapping[int, State]):
         return StateMap(self.held | fresh.held, self.store)
 
     def with_those_of(self, other: StateMap, client: int) -> StateMap:
-        """Return a map with the state that `client` has in `other`, or without one if it has none.
-
-        Examples
-        --------
-        >>> before = StateMap.of({0: {"w": np.ones(2)}})
-        >>> after = before.replaced({0: {"w": np.zeros(2)}})
-        >>> after.with_those_of(before, 0)[0]["w"]
-        array([1., 1.])
-        """
+        """Return a map with the state of `client` in `other`, or without one if it has none."""
         held = {c: state for c, state in self.held.items() if c != client}
         if client in other.held:
             held[client] = other.held[client]
@@ -142,16 +126,6 @@ class StateStore:
     ------
     RunFileError : the folder is there, and is a link, or another account owns it or can write to
         it: it could change the states, and lead their files elsewhere.
-
-    Examples
-    --------
-    >>> store = StateStore(budget=100)
-    >>> states = StateMap.of({c: {"w": np.full(10, c)} for c in range(3)})  # 80 bytes each
-    >>> store.keep(states)
-    >>> [held.arrays is None for held in states.held.values()]
-    [True, True, False]
-    >>> int(states[0]["w"].sum())
-    0
     """
 
     def __init__(self, folder: Path | None = None, budget: int = BUDGET):
@@ -200,12 +174,7 @@ class StateStore:
         return pack({"index": words} | small)
 
     def thaw(self, data: np.ndarray) -> dict[str, Held]:
-        """Return the parts that `data` stands for; their files are looked for, but not yet read.
-
-        Raises
-        ------
-        RunFileError : a file is missing or truncated.
-        """
+        """Return the parts that `data` stands for; their files are looked for, but not yet read."""
         flat = unpack(data)
         parts = {}
         for i, (name, keys, *file) in enumerate(json.loads(flat["index"].tobytes())):

@@ -6,8 +6,7 @@ settings : how a federation works.
 client, server : the two sides of an exchange.
 method : both as a method of `hopfed.federation`.
 simulation : rounds in one call, all clients in one process.
-encoding : operators as messages: counts, factors or a sketch.
-grouped : groups of rows, whose differences say which archetypes a sum is made of.
+encoding : operators as messages: counts or factors.
 robust : means of operators that a few lying clients cannot move far.
 noisy : the federation of clients that send one operator with noise, and nothing else.
 graded : rounds of latent classes with a mean for each column, of rows that may have gaps.

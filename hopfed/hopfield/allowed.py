@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import inf
 
 from hopfed.archetypes.factorize import METHODS
-from hopfed.federation.allowed import Allowed, made, one_of, real, whole
+from hopfed.federation.recipes import Allowed, made, one_of, real, whole
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.encoding import FORMS, Encoding
 from hopfed.hopfield.graded.client import CLASSES
@@ -104,7 +104,6 @@ ALLOWED = Allowed(
             "n_sites": SITES,
             "form": one_of(*FORMS),
             "width": whole(1, 2**24),
-            "seed": whole(0),
         },
         Robust: {"kind": one_of(*KINDS), "share": SHARE},
         Smoothing: {"ema": SHARE, "limit": real(0, inf), "momentum": SHARE, "modulated": TRUTH},

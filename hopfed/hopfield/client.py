@@ -19,13 +19,7 @@ SPREADS = (
 
 
 def pack_patterns(patterns: np.ndarray) -> np.ndarray:
-    """Pack patterns of +-1, (K, N), to bytes (K, ceil(N / 8)): the form in which they travel.
-
-    Examples
-    --------
-    >>> pack_patterns(np.array([[1, -1, 1, 1]])).tolist()
-    [[176]]
-    """
+    """Pack patterns of +-1, (K, N), to bytes (K, ceil(N / 8)): the form in which they travel."""
     return np.packbits(patterns > 0, axis=1)
 
 
@@ -71,11 +65,6 @@ def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray) -> Message:
 
     An example counts only where its overlap is what the quality lets expect: those of archetypes
     not yet known, and of noise, stay out.
-
-    Parameters
-    ----------
-    sure : (K,) overlap of each pattern with its archetype, as the server expects it: the examples
-        of a blurred pattern overlap with it by less.
     """
     K, N = memory.patterns.shape
     if K == 0:

@@ -1,6 +1,6 @@
-"""Operators as messages: counts of the N x N matrix, leading factors, or a linear sketch.
+"""Operators as messages: counts of the N x N matrix, or leading factors.
 
-Source: theory/NOTES.md, "Low-rank forms" and "Linear sketches" and "Bytes on the wire".
+Source: theory/NOTES.md, "Low-rank forms" and "Bytes on the wire".
 
 - "counts": the strict lower triangle of ``sum_m eta_m eta_m^T``, exact integers; the diagonal is
   the number of examples. For few sites.
@@ -8,11 +8,9 @@ Source: theory/NOTES.md, "Low-rank forms" and "Linear sketches" and "Bytes on th
   the server rounds the latter to the same exact integers.
 - "factors": the `width` leading eigenpairs. What they leave out is noise, and archetypes that only
   the pool could show.
-- "sketch": ``S Omega`` with `width` columns under a common seed: sketches add, so they may be
-  summed where nobody sees a single one.
 
-What a client claims is held to what its number of examples could give: factors and sketches as
-operators, counts entry by entry only, so that a liar's counts may take away from an archetype what
+What a client claims is held to what its number of examples could give: factors as operators,
+counts entry by entry only, so that a liar's counts may take away from an archetype what
 as many honest examples would add. `hopfed.hopfield.liars.impossible_messages` asks for more, where
 it may.
 """
@@ -33,14 +31,14 @@ from hopfed.kernels import PackedBits
 from hopfed.spectral.eigenpairs import FULL_LIMIT, SMALL, eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
 from hopfed.spectral.rows import inner_products, transposed_times
-from hopfed.spectral.sketch import ROUNDING, SketchOperator
+from hopfed.spectral.sketch import ROUNDING
 
-FORMS = ("smallest", "counts", "factors", "sketch")
+FORMS = ("smallest", "counts", "factors")
 LOSSLESS = ("smallest", "counts")
 MOST_EXAMPLES = (
     2**40
 )  # examples of a batch: whatever adds them up stays exact, and below any overflow
-WIRE = 1e-2  # how far single precision may discount factors and sketches beyond what rows can give
+WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
 # Rules that are compared on the same examples encode them one after the other.
 _ENCODED = Recent(1 << 26, nbytes)
 
@@ -52,9 +50,8 @@ class Encoding:
     Attributes
     ----------
     n_sites : N.
-    form : "smallest", "counts", "factors" or "sketch".
-    width : eigenpairs or columns of the last two, at most N; of no account for the others.
-    seed : of the sketch's test matrix, common to all clients.
+    form : "smallest", "counts" or "factors".
+    width : eigenpairs of the last, at most N; of no account for the others.
 
     Raises
     ------
@@ -70,19 +67,16 @@ class Encoding:
     smallest 1568 bytes
     counts 1568 bytes
     factors 1320 bytes
-    sketch 1288 bytes
     """
 
     n_sites: int
     form: str = "counts"
     width: int = 64
-    seed: int = 0
 
     def __post_init__(self) -> None:
         check_types(self)
         require(self.form in FORMS, "form", f"one of {', '.join(FORMS)}", self.form)
         require(self.n_sites >= 1, "n_sites", "at least 1", self.n_sites)
-        require(self.seed >= 0, "seed", "at least 0", self.seed)
         most = np.inf if self.exact else self.n_sites
         rule = f"between 1 and the {self.n_sites} sites"
         require(1 <= self.width <= most, "width", rule, self.width)
@@ -95,7 +89,7 @@ class Encoding:
     @property
     def spec(self) -> Spec:
         """Arrays of an encoded operator."""
-        N, k = self.n_sites, self.width
+        N = self.n_sites
         slack = 1 + WIRE
         arrays: dict[str, Mapping[str, Field]] = {
             "counts": {"counts": Field((N * (N - 1) // 2,), "fi", within="examples")},
@@ -103,8 +97,6 @@ class Encoding:
                 "values": Field(("factors",), "f", least=-WIRE, most=N * slack),
                 "vectors": Field(("factors", N), "f", least=-slack, most=slack),
             },
-            # A row of S is at most M sqrt(N) long, and the columns of Omega are of length 1.
-            "sketch": {"sketch": Field((N, k), "f", within="examples", times=slack * N**0.5)},
         }
         counts = {"counts": Field((None,), "fi", within="examples")}
         arrays["smallest"] = {**counts, **arrays["factors"]}
@@ -126,10 +118,6 @@ class Encoding:
             return self._smallest(rows)
         if self.form == "counts":
             return {"counts": _counts(rows)}
-        if self.form == "sketch":
-            exact = FactorOperator.from_examples(rows)
-            sketch = SketchOperator.of(exact, width=self.width, seed=self.seed).sketch
-            return {"sketch": sketch.astype(np.float32)}
         values, vectors = leading_factors(FactorOperator.from_examples(rows), self.width)
         return {"values": values, "vectors": vectors}
 
@@ -175,11 +163,8 @@ class Encoding:
         if self.exact:
             counts = self.whole(message)["counts"]
             return DenseOperator(N, M, M, symmetric(counts, N, M))
-        if self.form == "factors":
-            weights = _possible(message["values"], message["vectors"]) * M
-            return FactorOperator(N, M, M, message["vectors"], weights)
-        sketch = message["sketch"].astype(np.float64)
-        return SketchOperator(N, M, M, sketch, N * M, self.seed).possible()
+        weights = _possible(message["values"], message["vectors"]) * M
+        return FactorOperator(N, M, M, message["vectors"], weights)
 
 
 def _possible(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:

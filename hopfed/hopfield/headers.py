@@ -4,13 +4,12 @@ What a server says of its columns travels beside every question, as a message of
 
 - nothing: columns are matched by their place, as those without names are;
 - *names*: their names in order, where whoever serves told them (`hopfed serve --columns FILE`); in
-  a federation of classes, whose rows may have gaps, an owner may lack a third of them;
-- *sorted*: a digest of their names, sorted; every owner sorts its columns by name;
-- *ordered*: a digest of their names in order, which stays that of the files.
+  a federation of classes with exact sums an owner may lack a third of them;
+- *sorted*: a digest of their names, sorted; every owner sorts its columns by name.
 
 An owner answers only where its own names are these, and tells nobody its names. Where no names were
-told, the server first asks each client for both digests, of 32 bytes each, and takes what most of
-all clients have (`settled`). A digest hides no name from somebody who guesses it; the name of the
+told, the server first asks each client for that digest, of 32 bytes, and takes what most of all
+clients have (`settled`). A digest hides no name from somebody who guesses it; the name of the
 federation is in it, so that those of two federations cannot be compared.
 """
 
@@ -41,26 +40,19 @@ KINDS: dict[str, Spec] = {
         "letters": Field((None,), "u", most=255),
     },
     "sorted": {"sorted": Field((DIGEST,), "u", most=255)},
-    "ordered": {"ordered": Field((DIGEST,), "u", most=255)},
 }
 
 
 @dataclass(frozen=True)
 class Headers:
-    """The question for digests of the names of columns, as the method of a federation of its own.
-
-    Examples
-    --------
-    >>> Headers().exchanges
-    1
-    """
+    """The question for digests of the names of columns, as a method of its own."""
 
     exchanges = 1
 
 
 @dataclass(frozen=True)
 class Introduced:
-    """A client that answers `Headers`: two digests, or two empty arrays where there are no names.
+    """A client that answers `Headers`: a digest, or an empty array where there are no names.
 
     Attributes
     ----------
@@ -81,27 +73,14 @@ class Introduced:
         down: Message,  # noqa: ARG002
         context: Context,  # noqa: ARG002
     ) -> tuple[State, Message, Metrics]:
-        """Tell the digests."""
+        """Tell the digest."""
         nothing = np.zeros(0, np.uint8)
-        if not self.names:
-            return state, {"ordered": nothing, "sorted": nothing}, {}
-        orders = {"ordered": self.names, "sorted": sorted(self.names)}
-        return state, {kind: digest_of(names, self.run) for kind, names in orders.items()}, {}
+        told = digest_of(sorted(self.names), self.run) if self.names else nothing
+        return state, {"sorted": told}, {}
 
 
 def digest_of(names: Sequence[str], run: str) -> np.ndarray:
-    """SHA-256 of names in their order, (32,) uint8.
-
-    Parameters
-    ----------
-    run : name of the federation.
-
-    Examples
-    --------
-    >>> one, other = digest_of(["a", "bc"], "run"), digest_of(["ab", "c"], "run")
-    >>> one.shape, (one == other).all().item()
-    ((32,), False)
-    """
+    """SHA-256 of names in their order, (32,) uint8."""
     found = hashlib.sha256()
     for word in (run, *names):
         letters = word.encode("utf-8", "surrogatepass")
@@ -110,34 +89,14 @@ def digest_of(names: Sequence[str], run: str) -> np.ndarray:
 
 
 def told_names(names: Sequence[str]) -> Message:
-    """Names as a message.
-
-    Examples
-    --------
-    >>> told_names(["tea", "ä"])["lengths"].tolist()
-    [3, 2]
-    """
+    """Names as a message."""
     words = [name.encode("utf-8", "surrogatepass") for name in names]
     lengths = np.array([len(word) for word in words], np.uint16)
     return {"lengths": lengths, "letters": np.frombuffer(b"".join(words), np.uint8)}
 
 
 def read_names(told: Message, most: int = MOST) -> tuple[str, ...]:
-    """Undo `told_names`, whatever was sent.
-
-    Parameters
-    ----------
-    most : names that there may be.
-
-    Raises
-    ------
-    DataError : no names, too many, or one that occurs twice.
-
-    Examples
-    --------
-    >>> read_names(told_names(["tea", "ä"]))
-    ('tea', 'ä')
-    """
+    """Undo `told_names`, whatever was sent."""
     wrong = malformed(told, KINDS["names"])
     lengths = told["lengths"].astype(np.int64) if wrong is None else np.zeros(0, np.int64)
     if wrong is None and len(lengths) > most:
@@ -160,12 +119,7 @@ def read_names(told: Message, most: int = MOST) -> tuple[str, ...]:
 
 
 def kind_of(told: Message) -> str:
-    """Say which of KINDS a message is; "" of an empty one.
-
-    Raises
-    ------
-    DataError : it is none of them.
-    """
+    """Say which of KINDS a message is; "" of an empty one."""
     if not told:
         return ""
     for kind, spec in KINDS.items():
@@ -182,35 +136,7 @@ def kind_of(told: Message) -> str:
 def places_of(
     own: Sequence[str], width: int, told: Message, run: str, gaps: bool = False
 ) -> np.ndarray | None:
-    """Where the columns of a federation are among one's own; None where both are in one order.
-
-    Parameters
-    ----------
-    own : names of one's columns; none where they have none.
-    width : number of them.
-    told : what the server says of its columns.
-    run : name of the federation.
-    gaps : whether columns of the federation may be absent, a third of them at most, where it told
-        their names.
-
-    Returns
-    -------
-    (N,) numbers of columns of one's own, -1 for those that are absent.
-
-    Raises
-    ------
-    OtherColumnsError : they are others.
-    DataError : the server says nothing that can be read.
-
-    Examples
-    --------
-    >>> places_of(["b", "a"], 2, told_names(["a", "b"]), "run")
-    array([1, 0])
-    >>> places_of(["b", "c"], 2, told_names(["a", "b"]), "run")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.OtherColumnsError: my table lacks 'a' of the federation, and has 'c' beside
-    """
+    """Where the columns of a federation are among one's own; None where both are in one order."""
     kind = kind_of(told)
     if kind == "names":
         return _by_names(own, width, read_names(told, 2 * width), gaps)
@@ -225,11 +151,6 @@ def places_of(
                 "my columns are others than those of most owners; serve --columns FILE tells which"
             )
         return np.array(sorted(range(width), key=lambda j: own[j]))
-    if kind == "ordered" and own and not np.array_equal(told["ordered"], digest_of(own, run)):
-        raise OtherColumnsError(
-            "my columns are others than those of most owners, or in another order, which counts "
-            "where some owners have no names: serve --columns FILE tells names"
-        )
     return None
 
 
@@ -257,12 +178,12 @@ def _by_names(
     return np.array([place.get(name, -1) for name in names])
 
 
-def heard_of(message: Message) -> Message | None:
-    """What a client answered to `Headers`; None where that is no answer."""
-    either = {name: Field(("letters",), "u", most=255) for name in ("ordered", "sorted")}
-    if malformed(message, either) is not None or len(message["sorted"]) not in (0, DIGEST):
+def heard_of(message: Message) -> bytes | None:
+    """Digest that a client answered to `Headers`, empty without names; None of no answer."""
+    if malformed(message, {"sorted": Field((None,), "u", most=255)}) is not None:
         return None
-    return {name: message[name].astype(np.uint8) for name in either}
+    digest = message["sorted"].astype(np.uint8).tobytes()
+    return digest if len(digest) in (0, DIGEST) else None
 
 
 @dataclass(frozen=True)
@@ -271,60 +192,32 @@ class Settled:
 
     Attributes
     ----------
-    kind : "sorted", "ordered" or "" for by place alone.
-    digest : of the names; empty for "".
+    digest : of the sorted names; empty for by place alone.
     kept : clients that fit.
     """
 
-    kind: str
     digest: bytes
     kept: tuple[int, ...]
 
 
 def settled(
-    heard: Mapping[int, Message], fewest: int = 0, suspects: int = 0, last: bool = True
+    heard: Mapping[int, bytes], fewest: int = 0, suspects: int = 0, last: bool = True
 ) -> Settled | None:
     """Match columns so that as many clients as can be fit; None where too few do.
 
-    Names in sorted order fit all whose names are the same, in whatever order, also those who come
-    later. The order of files fits those who have the same names in that order, and all who have
-    none: it is taken only where these are more than may lie, since it keeps other orders out.
-
-    Parameters
-    ----------
-    heard : what clients answered to `Headers`; no digests of those without names.
-    fewest : clients that have to fit; 0 for more than half of those heard.
-    suspects : clients that may lie: so many of those without names do not count.
-    last : whether nobody else will be heard. Where too few fit, all without names count then.
-
-    Examples
-    --------
-    >>> def said(names):
-    ...     return Introduced(tuple(names), "run").client_step({}, {}, None)[1]
-    >>> found = settled({0: said("ab"), 1: said("ba"), 2: said("ac")})
-    >>> found.kind, found.kept
-    ('sorted', (0, 1))
-    >>> settled({0: said("ab"), 1: said("ab"), 2: said("")}).kind, settled({0: said("")}).kind
-    ('ordered', '')
-    >>> settled({0: said("ab"), 1: said("ab"), 2: said("")}, suspects=1).kind
-    'sorted'
+    Names in sorted order fit all whose names are the same, in whatever order. Columns go by place
+    where nobody has names, or where more than may lie, and than agree on names, have none.
     """
-    told = {c: (bytes(m["sorted"]), bytes(m["ordered"])) for c, m in heard.items()}
-    named = {c: pair for c, pair in told.items() if pair[0]}
-    unnamed = [c for c in told if c not in named]
+    named = {c: digest for c, digest in heard.items() if digest}
+    unnamed = len(heard) - len(named)
     fewest = fewest or len(heard) // 2 + 1
+    by_place = Settled(b"", tuple(sorted(heard)))
     if not named:
-        return Settled("", b"", tuple(unnamed)) if last or len(unnamed) >= fewest else None
-    digest = Counter(pair[0] for pair in named.values()).most_common(1)[0][0]
-    alike = [c for c, pair in named.items() if pair[0] == digest]
-    # The order counts with the names: who tells that of some and the names of others stands alone.
-    pair = Counter(named.values()).most_common(1)[0][0]
-    placed = [*unnamed, *(c for c in named if named[c] == pair)]
-    by_name = Settled("sorted", digest, tuple(sorted(alike)))
-    by_place = Settled("ordered", pair[1], tuple(sorted(placed)))
-    if len(placed) - suspects > len(alike):
-        return by_place if len(placed) - (0 if last else suspects) >= fewest else None
+        return by_place if last or unnamed >= fewest else None
+    digest = Counter(named.values()).most_common(1)[0][0]
+    alike = tuple(sorted(c for c in named if named[c] == digest))
+    if unnamed - suspects > len(alike):
+        return by_place if unnamed - (0 if last else suspects) >= fewest else None
     if len(alike) >= fewest and 2 * len(alike) > len(named):
-        return by_name
-    more = len(placed) > len(alike)
-    return by_place if last and more and len(placed) >= fewest else None
+        return Settled(digest, alike)
+    return by_place if last and unnamed > len(alike) and unnamed >= fewest else None

@@ -41,12 +41,6 @@ class HopfieldFederation(HopfieldSettings):
     (2, 2)
     """
 
-    fresh = True  # a repeated operator would count its examples twice
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
-        return {}
-
     def server_start(self, seed: int) -> State:
         """State of the server before the first round, with a secret that it tells nobody.
 

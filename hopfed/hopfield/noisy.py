@@ -35,19 +35,18 @@ from functools import cached_property
 
 import numpy as np
 
-from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.client import checked, pack_patterns
 from hopfed.hopfield.encoding import MOST_EXAMPLES, lower, symmetric
+from hopfed.hopfield.liars.agreement import agreed
 from hopfed.hopfield.liars.claims import median_bound, suspects, wary
 from hopfed.hopfield.liars.impossible_messages import semidefinite
-from hopfed.hopfield.liars.leave_one_out import agreed, needed
 from hopfed.hopfield.memory.blending import Counted
 from hopfed.hopfield.memory.channel_fit import misfit, typical
 from hopfed.hopfield.memory.support import dual_directions
-from hopfed.hopfield.settings import Source
+from hopfed.hopfield.settings import Served, Source
 from hopfed.kernels import PackedBits
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.privacy.mechanism import PrivateOperator
@@ -67,7 +66,7 @@ class _Release:
 
 
 @dataclass(frozen=True)
-class PrivateFederation:
+class PrivateFederation(Served):
     """The private federation on the common contract.
 
     Attributes
@@ -111,28 +110,15 @@ class PrivateFederation:
     secret: int = 0
 
     exchanges = 1
-    fresh = True
 
     def __post_init__(self) -> None:
-        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
-        require(0 <= self.support < np.inf, "support", "a finite number", self.support)
-        require(self.claim >= 1, "claim", "at least 1", self.claim)
-        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
-        require(self.secret >= 0, "secret", "a number of at least 0", "a negative one")
+        self._check_ranges()
         self.mechanism  # noqa: B018  (checks the rest)
 
     @cached_property
     def mechanism(self) -> DiscreteGaussian:
         """What adds the noise."""
         return DiscreteGaussian(self.n_sites, self.epsilon, self.delta)
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client before its first round."""
-        return {}
-
-    def server_start(self, seed: int) -> State:  # noqa: ARG002
-        """State of the server before the first round."""
-        return {}
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """Form of a client's answer; an honest one is refused once in 10^9 releases."""
@@ -201,16 +187,15 @@ class PrivateFederation:
         total = state.get("sums", np.zeros(N * (N - 1) // 2))
         total = np.sum([total, *(r.counts for r in heard.values())], axis=0)
         state = {"mass": np.array(mass), "releases": np.array(releases), "sums": total}
-        found, need = None, np.zeros(0, dtype=bool)
+        found = None
         if releases:
-            found, need = self._recovered(state, heard, context.derive("recover"))
+            found = self._recovered(state, heard, context.derive("recover"))
         patterns, quality = np.zeros((0, N), np.int8), 0.0
         enough = shown = np.zeros(0, dtype=bool)
         alone = np.zeros((len(heard), 0))
         if found is not None:
             quality, enough = found.quality, found.exposures * mass >= self.support
             alone, shown = self._shown(found.patterns, list(heard.values()))
-            shown &= need
             patterns = found.patterns[enough & shown]
         state["memory/patterns"] = patterns
         down = {"patterns": pack_patterns(patterns), "quality": np.asarray(quality, np.float32)}
@@ -271,10 +256,8 @@ class PrivateFederation:
         chosen = 4 / np.pi * np.sqrt(N / 2)
         return alone, excess > max(self.level, chosen) * np.sqrt(spread[kept, 0].sum(axis=0))
 
-    def _recovered(
-        self, state: State, heard: Mapping[int, _Release], seed: int
-    ) -> tuple[Archetypes, np.ndarray]:
-        """Archetypes of the releases so far, and which (K,) clients cannot be explained without."""
+    def _recovered(self, state: State, heard: Mapping[int, _Release], seed: int) -> Archetypes:
+        """Archetypes of the releases so far."""
         N, mass = self.n_sites, float(state["mass"])
         noise = float(state["releases"]) * self.mechanism.variance
         pooled = PrivateOperator(N, mass, mass, symmetric(state["sums"], N, mass), noise=noise)
@@ -283,16 +266,15 @@ class PrivateFederation:
         among = list(parts.values()) if liars else []
         found = recover_private(pooled, seed=seed, alpha=self.alpha, parts=among)
         if not liars:
-            return found, np.ones(len(found), dtype=bool)
+            return found
 
-        def without(out: Sequence[int]) -> Archetypes:
-            others = [part for c, part in parts.items() if c not in out]
-            rest: PrivateOperator = sum(others[1:], others[0])
-            return recover_private(rest, seed=seed, alpha=self.alpha, parts=others)
+        def alone(clients: Sequence[int]) -> Archetypes:
+            some = [parts[c] for c in clients]
+            rest: PrivateOperator = sum(some[1:], some[0])
+            return recover_private(rest, seed=seed, alpha=self.alpha, parts=some)
 
         counted = Counted(*private_spectrum(pooled, self.alpha), {})
-        found = agreed(found, counted, parts, liars, self.level, without)
-        return found, needed(found.patterns, counted, parts, liars, self.level)
+        return agreed(found, counted, parts, liars, self.level, alone)
 
     def _operator(self, release: _Release) -> PrivateOperator:
         """Return a release as an operator."""

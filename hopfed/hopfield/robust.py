@@ -128,11 +128,6 @@ def _spread(entries: np.ndarray, cell: float) -> np.ndarray:
     A mean of M products of signs is a multiple of 2 / M apart from the next. The median of such
     values jumps from one to the next as their mean moves, which is far from linear; with each
     spread over its cell, 1 / M to either side, it is the median of grouped data, and follows.
-
-    Examples
-    --------
-    >>> _spread(np.array([[0.0], [1.0], [0.0]]), 0.5).ravel().tolist()
-    [-0.25, 0.25, 1.0]
     """
     rows = np.sort(np.ascontiguousarray(entries.T), axis=1)
     L = rows.shape[1]

@@ -5,6 +5,8 @@
 2. Projections up: joint diagonalisation, search and exposure fit find the archetypes; what is new
    is remembered, and what is remembered less surely than it now shows is renewed. Archetypes down.
 3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
+
+Groups of the clients' rows, whose differences say which archetypes a sum is made of.
 """
 
 from __future__ import annotations
@@ -22,18 +24,67 @@ from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.client import pack_patterns
-from hopfed.hopfield.grouped import clients_as_groups, joined, projected
+from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.liars.agreement import agreed
 from hopfed.hopfield.liars.claims import bounded
-from hopfed.hopfield.liars.leave_one_out import LEFT_OUT, agreed, needed, searched
+from hopfed.hopfield.liars.impossible_messages import unfolded
 from hopfed.hopfield.memory.blending import FEW, Blended, Counted
-from hopfed.hopfield.memory.channel_fit import misfits, typical
-from hopfed.hopfield.memory.corrected import corrected
+from hopfed.hopfield.memory.channel_fit import misfits, shares, typical
 from hopfed.hopfield.memory.evidence import Evidence
-from hopfed.hopfield.memory.remembered import Remembered
-from hopfed.hopfield.memory.support import Support, random_groups
-from hopfed.hopfield.memory.voting import Votes, told_apart
+from hopfed.hopfield.memory.remembered import Remembered, Votes, told_apart
+from hopfed.hopfield.memory.support import Support, corrected, random_groups
 from hopfed.hopfield.settings import HopfieldSettings
 from hopfed.spectral.operators import HebbianOperator
+
+
+def clients_as_groups(
+    operators: Mapping[int, HebbianOperator], weights: Mapping[int, float], counted: Counted
+) -> Groups | None:
+    """Take each client's operator, along the counted eigenvectors, for a group of its own.
+
+    The sum alone does not always say which patterns it is made of. Where a client that lies adds
+    the product of three archetypes, as often as each of them occurs, it is also the sum of four
+    other patterns, each of which agrees by half with each of these four. The operators of the
+    other clients are not made of those.
+    """
+    V = counted.spectrum.vectors[:, : counted.rank.n_detected]
+    if not operators or V.shape[1] == 0:
+        return None
+    common, eye = counted.rank.variance, np.eye(V.shape[1])
+    sums, counts = [], []
+    for c, operator in operators.items():
+        excess = counted.variances.get(c, common) - common
+        mass = weights[c] * operator.n_examples
+        sums.append(mass * (V.T @ operator.matmat(V) - excess * eye))
+        counts.append(mass)
+    return Groups(np.stack(sums), np.array(counts))
+
+
+def joined(one: Groups | None, other: Groups | None) -> Groups | None:
+    """Put the groups of both together."""
+    if one is None or other is None:
+        return other if one is None else one
+    return Groups(
+        np.concatenate([one.sums, other.sums]), np.concatenate([one.counts, other.counts])
+    )
+
+
+def projected(
+    messages: Mapping[int, Message], weights: Mapping[int, float], counted: Counted
+) -> Groups:
+    """Group projections of all clients, each brought to the common noise variance."""
+    common = counted.rank.variance
+    eye = np.eye(counted.rank.n_detected)
+    sums, counts = [], []
+    for c, message in messages.items():
+        full = unfolded(message["groups"])
+        sizes = message["sizes"].astype(np.float64)
+        excess = counted.variances.get(c, common) - common
+        full -= sizes[:, None, None] * excess * eye
+        sums.append(full * weights[c])
+        counts.append(sizes * weights[c])
+    return Groups(np.concatenate(sums), np.concatenate(counts))
+
 
 FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
 LIGHTEST = 1e-9  # weight below which a client says nothing
@@ -74,7 +125,7 @@ def hear_operators(
     }
     if method.joint:
         basis = counted.spectrum.vectors.astype(np.float32)
-        state |= {f"counted/{k}": v for k, v in counted.flatten().items()}
+        state |= flatten(None, counted=counted)
         return state, {EVERYONE: {"basis": basis}}, metrics
     groups = clients_as_groups(operators, weights, counted) if method.liars > 0 else None
     state, found = remember(method, state, counted, groups, context)
@@ -85,7 +136,7 @@ def hear_projections(
     method: HopfieldSettings, state: State, messages: Mapping[int, Message], context: Context
 ) -> Answer:
     """Factor the evidence into archetypes with the clients' projections."""
-    counted = Counted.unflatten(below(state, "counted"), method.n_sites)
+    counted = unflatten(Counted, below(state, "counted"))
     weights, claims, groups = _weights(state), _claims(state), None
     if messages and counted.rank.n_detected:
         believed = {c: weights[c] * claims[c][1] / claims[c][0] for c in messages}
@@ -152,20 +203,16 @@ def remember(
     """Factor the spectrum, and bring the remembered archetypes up to date."""
     memory, rank = _memory(method, state), counted.rank
     seed = context.derive("factorize")
-    liars = method.suspects(len(operators_of(state)))
-    heard = operators_of(state) if liars else {}
-    operators = {c: method.encoding.decode(m) for c, m in heard.items()}
-    shown, most = searched(counted, operators, _weights(state), liars)
-    search = replace(method.search or Search(), most=most * EFFORT)
-    method = replace(method, search=search)
     found = _factored(method, memory, counted, groups, seed)
-    if liars and method.robust.kind == "mean":
+    if (liars := method.suspects(len(operators_of(state)))) and method.robust.kind == "mean":
+        heard = operators_of(state)
+        operators = {c: method.encoding.decode(m) for c, m in heard.items()}
 
-        def without(out: Sequence[int]) -> Archetypes:
-            others = {c: op for c, op in operators.items() if c not in out}
-            return _factored(method, memory, *_alone(method, state, others), seed)
+        def alone(clients: Sequence[int]) -> Archetypes:
+            part = {c: operators[c] for c in clients}
+            return _factored(method, memory, *_alone(method, state, part), seed)
 
-        found = agreed(found, counted, operators, liars, method.level, without, LEFT_OUT * most)
+        found = agreed(found, counted, operators, liars, method.level, alone)
     matches, sure = found.matches, found.expected_overlaps
     if method.memory == "separate":
         memory = memory.renew(found.patterns, sure, matches)
@@ -181,12 +228,10 @@ def remember(
         state = state | {"quality": np.array(_quality(method, state, counted))}
     fit = misfits(method.encoding, operators_of(state), memory.patterns)
     memory, spoken = _confirmed(method, state, memory, counted, context.round)
-    state = state | {f"memory/{k}": v for k, v in memory.flatten().items()}
+    state = state | flatten(None, memory=memory)
     if not method.votes:
         state = closed(method, state, memory)
     metrics = {"archetypes": len(memory), "explained": found.explained, "misfit": typical(fit)}
-    if most < np.inf:
-        metrics["shown"] = shown
     return state, metrics | withheld(method, memory) | spoken
 
 
@@ -197,12 +242,16 @@ def _factored(
     groups: Groups | None,
     seed: int,
 ) -> Archetypes:
+    search = method.search
+    if method.liars > 0:  # one that lies can bring many directions
+        most = EFFORT * max(counted.rank.n_detected, 1)
+        search = replace(search or Search(), most=most)
     return factorize(
         counted.spectrum,
         counted.rank,
         groups=groups,
         method=method.factoriser,
-        search=method.search,
+        search=search,
         known=memory.patterns,
         sure=memory.sure,
         seed=seed,
@@ -263,16 +312,16 @@ def _confirmed(
 
     own = np.ones(len(memory), dtype=bool)
     memory = righted(memory, own)
+    quality = float(state.get("quality", 1.0))
     if liars:
-        named = dict(zip(heard, operators, strict=True))
-        own = needed(memory.patterns, counted, named, liars, method.level)
+        each_held = [op.n_examples * shares(op, memory.patterns) for op in operators]
+        own = np.sort(each_held, axis=0)[:-liars].sum(axis=0) >= FEWEST * quality**2
     # Beside what nobody needs, an archetype may have no direction of its own.
     noise = [counted.variances.get(c, counted.rank.variance) for c in heard]
     careful = method.liars > 0
     support = Support.of(operators, memory.patterns[own], each, noise, careful)
     shown, held = own.copy(), np.zeros(len(memory))
     shown[own] = support.scores() > method.level
-    quality = float(state.get("quality", 1.0))
     held[own] = support.behind(quality)
     if liars:
         others = support.behind(quality, liars) >= FEWEST
@@ -328,12 +377,7 @@ def client_weights(
 
 
 def broadcast(method: HopfieldSettings, state: State, silent: bool = False) -> Message:
-    """What the server says it remembers, as bits: archetypes confirmed by enough examples.
-
-    Parameters
-    ----------
-    silent : whether some examples have not voted, or not yet: they may stand behind a pattern, too.
-    """
+    """What the server says it remembers, as bits: archetypes confirmed by enough examples."""
     memory = _memory(method, state)
     told = told_of(method, memory, _behind(memory, silent))
     quality = np.asarray(state.get("quality", 1.0), dtype=np.float32)
@@ -345,7 +389,7 @@ def closed(method: HopfieldSettings, state: State, memory: Remembered) -> State:
     """Drop what only the exchanges of one round need, and evidence of which nothing is carried."""
     passing = ("evidence",) if method.discount == 0 else ()
     state = _without(state, "heard", "weights", "claims", "counted", "memory", *passing)
-    return state | {f"memory/{k}": v for k, v in memory.flatten().items()}
+    return state | flatten(None, memory=memory)
 
 
 def _evidence(method: HopfieldSettings, state: State) -> Evidence:
@@ -354,7 +398,7 @@ def _evidence(method: HopfieldSettings, state: State) -> Evidence:
 
 def _memory(method: HopfieldSettings, state: State) -> Remembered:
     arrays = below(state, "memory")
-    return Remembered.unflatten(arrays) if arrays else Remembered.nothing(method.n_sites)
+    return unflatten(Remembered, arrays) if arrays else Remembered.nothing(method.n_sites)
 
 
 def _weights(state: State) -> dict[int, float]:
@@ -379,7 +423,7 @@ def expected_projections(
     heard = operators_of(state).get(-1 if client is None else client)
     if heard is None or not method.encoding.exact:
         return None
-    vectors = state["counted/vectors"]
+    vectors = state["counted/spectrum/vectors"]
     projected: np.ndarray = vectors.T @ method.encoding.decode(heard).matmat(vectors)
     return projected * claim_of(state, client)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from numbers import Integral, Real
 from typing import Any, Protocol
 
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.factorize import METHODS
+from hopfed.federation.contract import State
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.liars.claims import suspects
 from hopfed.hopfield.memory.blending import MEMORIES
@@ -17,6 +20,14 @@ from hopfed.hopfield.robust import Robust
 
 WEIGHTINGS = ("examples", "clients")
 WHOLE = ("groups", "persistence", "patience", "client_groups")
+RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
+    "discount": (lambda x: 0 <= x <= 1, "in [0, 1]"),
+    "alpha": (lambda x: 0 < x < 1, "in (0, 1)"),
+    "claim": (lambda x: x >= 1, "at least 1"),
+    "liars": (lambda x: 0 <= x < 0.5, "in [0, 1/2)"),
+    "support": (lambda x: 0 <= x < inf, "at least 0, and finite"),
+    "secret": (lambda x: x >= 0, "at least 0"),
+}
 NUMBERS = ("discount", "alpha", "claim", "quorum", "level", "liars", "support")
 
 
@@ -38,8 +49,34 @@ class Source(Protocol):
         ...
 
 
+class Served:
+    """What the methods of this package share: clients and a server that know nothing at first.
+
+    Examples
+    --------
+    >>> Served().client_start(0, seed=1), Served.fresh
+    ({}, True)
+    """
+
+    fresh = True  # sums that are repeated would count their rows twice
+
+    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
+        """State of a client before its first round."""
+        return {}
+
+    def server_start(self, seed: int) -> State:  # noqa: ARG002
+        """State of the server before the first round."""
+        return {}
+
+    def _check_ranges(self) -> None:
+        """Fail where a number that several methods have is outside of its range."""
+        for name, (holds, rule) in RANGES.items():
+            if (value := getattr(self, name, None)) is not None:
+                require(holds(value), name, rule, value if name != "secret" else "another")
+
+
 @dataclass(frozen=True)
-class HopfieldSettings:
+class HopfieldSettings(Served):
     """How a Hopfield federation works.
 
     Attributes
@@ -56,7 +93,7 @@ class HopfieldSettings:
         as secure aggregation must, and the search works alone.
     votes : whether clients vote on the patterns, one more exchange; a pattern without a single
         vote is dropped. Votes count where examples can be told apart
-        (`hopfed.hopfield.memory.voting`).
+        (`hopfed.hopfield.memory.remembered`).
     robust : aggregate that bears lying clients.
     claim : examples that a client may claim in a round, in medians of all claims; it counts for no
         more (`hopfed.hopfield.liars.claims`). Clients that do hold more are cut, too; inf believes
@@ -120,13 +157,9 @@ class HopfieldSettings:
         require(self.weighting in WEIGHTINGS, "weighting", f"one of {known}", self.weighting)
         known = ", ".join(METHODS)
         require(self.factoriser in METHODS, "factoriser", f"one of {known}", self.factoriser)
-        require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
-        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
+        self._check_ranges()
         require(self.groups >= 0, "groups", "at least 0", self.groups)
-        require(self.claim >= 1, "claim", "at least 1", self.claim)
         require(0 <= self.quorum <= 1, "quorum", "in [0, 1]", self.quorum)
-        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
-        require(self.support >= 0, "support", "at least 0", self.support)
         for name in WHOLE[1:]:
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 

@@ -20,6 +20,7 @@ from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.flat import unflatten
 from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.settings import GradedSettings
@@ -166,7 +167,7 @@ def simulate(
     _check_parts(engine, participation)
     graded = channel == "graded"
     source, members, rounds, columns = _source(clients, rounds, gaps=graded)
-    sent = encoding or _encoding(columns, seed)
+    sent = encoding or _encoding(columns)
     rule = f"of the {columns} columns of the examples"
     require(sent.n_sites == columns, "encoding", rule, f"{sent.n_sites} columns")
     made = GradedFederation(source, columns, **settings) if graded else None
@@ -195,7 +196,7 @@ def _played(play: Callable[..., Played], rounds: int, traffic: Traffic, graded: 
         metrics.append(played.server_metrics)
         faults += [f"round {t}: {line}" for line in played.faults.words()]
     server = played.state.server
-    classes = Memory.unflatten(below(server, "memory")) if graded else None
+    classes = unflatten(Memory, below(server, "memory")) if graded else None
     patterns = server["memory/patterns"] if classes is None else classes.patterns
     return Simulation(patterns, tuple(metrics), traffic, tuple(faults), played.state, classes)
 
@@ -220,9 +221,9 @@ def _check_parts(engine: object, participation: object) -> None:
     require(holds, "participation", "a Participation, or None", repr(participation))
 
 
-def _encoding(columns: int, seed: int) -> Encoding:
+def _encoding(columns: int) -> Encoding:
     form = "smallest" if columns <= COUNTED else "factors"
-    return Encoding(columns, form, min(64, columns), seed)
+    return Encoding(columns, form, min(64, columns))
 
 
 def _source(

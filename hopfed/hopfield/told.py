@@ -52,12 +52,6 @@ class Told:
         (`hopfed.hopfield.memory.channel_fit`); None where that is not known.
     own : status and explanation of classes by an owner's own rows, which is not sent
         (`hopfed.hopfield.site.own_verdict`); None elsewhere.
-
-    Examples
-    --------
-    >>> told = Told(np.array([[1, -1, 1]], np.int8), quality=0.8)
-    >>> read(told.message(), 3).archetypes().means.round(2).tolist()
-    [[0.8, -0.8, 0.8]]
     """
 
     patterns: np.ndarray
@@ -100,13 +94,7 @@ class Told:
         columns: Sequence[str] | None = None,
         coding: Coding | None = None,
     ) -> Archetypes:
-        """Return archetypes with what is known of them; the rest is NaN.
-
-        Parameters
-        ----------
-        order : of the columns.
-        columns, coding : of the columns in that order, where they are known.
-        """
+        """Return archetypes with what is known of them; the rest is NaN."""
         K, (status, advice) = len(self.patterns), self.verdict
         unknown = np.full(K, np.nan)
         means = None if self.means is None else np.asarray(self.means, np.float64)[:, order]
@@ -129,17 +117,7 @@ class Told:
 
 
 def read(down: Message, N: int) -> Told:
-    """Return what a server told last, whatever it sent.
-
-    Parameters
-    ----------
-    down : the message.
-    N : columns of the federation.
-
-    Raises
-    ------
-    DataError : no such archetypes, or too many.
-    """
+    """Return what a server told last, whatever it sent."""
     packed = down.get("patterns", np.zeros((0, -(-N // 8)), np.uint8))
     if packed.dtype != np.uint8 or packed.shape[1:] != (-(-N // 8),):
         raise _malformed("patterns")

@@ -8,23 +8,55 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import require
 from hopfed.memory import couplings, dynamics, energies, graded
 from hopfed.memory.couplings import Couplings
 from hopfed.memory.cues import as_array, as_cues, as_patterns, as_spins, is_graded, masses
-from hopfed.memory.operator_factor import operator_factor
-from hopfed.memory.recalled import Recall
 from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
 from hopfed.memory.sweeps import layers_energy
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
+from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.sharpening import dream
 
 ORDERS = ("serial", "synchronous")
+
+
+@dataclass(frozen=True, eq=False)
+class Recall:
+    """What a memory made of cues.
+
+    Attributes
+    ----------
+    states : (S, N) int8 of +-1; (S, L, N) of a layered memory; float means of a graded one.
+    overlaps : (S, K) with the stored patterns, ``xi . s / N``; (S, L, K) of a layered memory;
+        the responsibilities of a graded one; K = 0 where an operator was stored.
+    energy : (S,) of the states, in the units of `AssociativeMemory.energy`.
+    updates : (S,) sweeps or synchronous updates made.
+    converged : (S,) whether a step without noise would change nothing.
+
+    Examples
+    --------
+    >>> memory = AssociativeMemory.store(np.array([[1, 1, 1, -1]]))
+    >>> found = memory.recall(np.array([[1, -1, 1, -1]]))
+    >>> found.states.tolist(), found.overlaps.tolist(), found.converged.tolist()
+    ([[1, 1, 1, -1]], [[1.0]], [True])
+    """
+
+    states: Array = field(repr=False)
+    overlaps: np.ndarray = field(repr=False)
+    energy: np.ndarray
+    updates: np.ndarray
+    converged: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +128,7 @@ class AssociativeMemory:
             chosen = rule_named(rule or "hebb")
             require(chosen.quadratic, "rule", "quadratic for an operator", chosen.name)
             require(weights is None, "weights", "left out for an operator", "given")
-            W = operator_factor(source, chosen.time, rank)
+            W = _operator_factor(source, chosen.time, rank)
             return cls(chosen, np.zeros((0, len(W)), np.int8), np.zeros(0), factor=W)
         source = getattr(source, "archetypes", source)
         patterns = as_patterns(
@@ -326,7 +358,8 @@ class AssociativeMemory:
         """
         from hopfed.memory import storage
 
-        storage.save(self, path)
+        check_run("path", path)
+        storage.as_run(self).save(path)
 
     @cached_property
     def coupling_factor(self) -> tuple[np.ndarray, float]:
@@ -340,12 +373,51 @@ class AssociativeMemory:
         root = np.sqrt(self.weights).astype(np.float32)
         return np.ascontiguousarray(self.patterns.T * root), 1 / self.n_sites
 
+    @cached_property
+    def rounding(self) -> float:
+        """Size of a field, in units of the factor's, that is its rounding; 0 where it has none."""
+        W, _ = self.coupling_factor
+        if self.couplings is None and self.factor is None and (self.weights == 1).all():
+            return 0.0
+        norm = float(np.linalg.norm(W))
+        if self.couplings is not None:  # no eigenvalue of the rows is above 1
+            norm = min(norm, float(np.sqrt(self.couplings.gain / self.coupling_factor[1])))
+        return dynamics.rounding(W, np.float32, norm)
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What the rule cannot do with these patterns, a sentence each; empty if nothing is odd."""
+        said, xi = [], self.patterns
+        pure = self.couplings is not None and self.couplings.ridge == 0
+        if pure and len(self.couplings.rows) == self.n_sites:  # type: ignore[union-attr]
+            said.append(
+                f"{self.n_sites:,} independent patterns of as many sites leave no basins: every "
+                "state is at rest. Store fewer, or use the rule dreamed or dense."
+            )
+        if isinstance(self.rule, Dense) and self.rule.n % 2:
+            lost = len({*map(bytes, xi)} & {*map(bytes, -xi)}) // 2
+            if lost:
+                said.append(
+                    "In an odd power a pattern and its negative cancel: neither is kept (pairs: "
+                    f"{lost:,}). Store one of each, or take an even power."
+                )
+        return tuple(said)
+
     def _with_couplings(self) -> AssociativeMemory:
         """Return the memory with the factor that its rule needs."""
         if not self.rule.quadratic or self.rule.time == 0 or not len(self):
             return replace(self, couplings=None)
         X = _weighed(self.patterns, self.weights)
         return replace(self, couplings=couplings.build(X, self.rule.time))
+
+    def _exact_factor(self) -> np.ndarray:
+        """W of `coupling_factor` in float64."""
+        if self.factor is not None:
+            return self.factor
+        if self.couplings is not None:
+            root = np.sqrt(self.couplings.gain / self.coupling_factor[1])
+            return np.ascontiguousarray(self.couplings.rows.T * root)
+        return self.patterns.T * np.sqrt(self.weights)
 
     def _changeable(self) -> None:
         known = "of patterns, not of an operator, to be changed"
@@ -365,9 +437,13 @@ class AssociativeMemory:
             return dynamics.overlapping(states, self.patterns, *args)
         W, scale = self.coupling_factor
         if isinstance(self.rule, Layered):
-            W = W * np.float32(np.sqrt(scale))
-            return dynamics.layered(states, like(W, states), self.rule, times, order, held)
-        return dynamics.quadratic(states, like(W, states), scale, times, order, held)
+            root = np.float32(np.sqrt(scale))
+            tie = self.rounding * float(scale)
+            W = like(W * root, states)
+            return dynamics.layered(states, W, self.rule, times, order, held, tie)
+        tie = self.rounding
+        found = dynamics.quadratic(states, like(W, states), scale, times, order, held, tie)
+        return dynamics.finer(found, self._exact_factor(), times, order, held) if tie else found
 
     def _filled(self, states: Array, seen: np.ndarray) -> Array:
         """States with the sites that were not seen at the sign of the field of the others."""
@@ -375,11 +451,14 @@ class AssociativeMemory:
         real = xp.astype(states, xp.float32)
         if isinstance(self.rule, Dense | Exponential):
             xi, mass = like(self.patterns.astype(np.float32), states), like(self.weights, states)
-            h = energies.fields(real, energies.overlap_sums(real, xi), xi, self.rule, mass)[0]
+            h = energies.fields(real, energies.overlap_sums(real, xi), xi, self.rule, mass)
         else:
             W = like(self.coupling_factor[0], states)
             h = xp.matmul(xp.matmul(real, W), W.T)
-        return xp.where(like(seen, states), states, 2 * xp.astype(h >= 0, states.dtype) - 1)
+        first = np.argmax(seen, axis=1)[:, None]  # where no field says more than another site
+        first = like(np.take_along_axis(to_host(states), first, axis=1), states)
+        h = xp.where(h == 0, xp.astype(first + (first == 0), h.dtype), h)
+        return xp.where(like(seen, states), states, xp.astype(xp.sign(h), states.dtype))
 
     def _completed(self, cues: Array, beta: float, hold: bool) -> Recall:
         """Recall of graded patterns: one step, exact, on the host."""
@@ -393,4 +472,26 @@ class AssociativeMemory:
 def _weighed(patterns: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """``sqrt(w / N) xi`` (K, N)."""
     found: np.ndarray = patterns * np.sqrt(weights / patterns.shape[1])[:, None]
+    return found
+
+
+def _operator_factor(operator: HebbianOperator, time: float, rank: int | None) -> np.ndarray:
+    """Return W (N, R) with ``J = W W^T``, the leading eigenpairs, of mean 1, dreamed."""
+    if rank is None:
+
+        def wanted(values: np.ndarray, whole: bool) -> int:
+            sample = Sample(values, operator.n_sites, operator.n_examples, whole)
+            return TracyWidom()(sample).n_detected
+
+        spectrum = eigenpairs(operator, wanted)
+    else:
+        most = operator.n_sites
+        whole = isinstance(rank, Integral) and 1 <= rank <= most
+        require(whole, "rank", f"a whole number in 1 .. {most}", rank)
+        spectrum = eigenpairs(operator, rank)
+    vectors = to_host(spectrum.vectors).astype(np.float64)
+    count = vectors.shape[1]
+    require(count > 0, "source", "an operator with a component above the noise", "none")
+    values = spectrum.values[:count]
+    found: np.ndarray = vectors * np.sqrt(dream(values / values.mean(), time))
     return found

@@ -15,19 +15,7 @@ HEAVIEST = 1e20  # weight: fields are products in float32, which ends at 3e38
 
 
 def as_array(given: Any, argument: str, rule: str) -> np.ndarray:
-    """Return what is given for an argument as an array, rows of unequal length refused.
-
-    Raises
-    ------
-    ArgumentError : the rows are of unequal length.
-
-    Examples
-    --------
-    >>> as_array([[1, -1], [1]], "cues", "a table")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: cues must be a table, got rows of unequal length
-    """
+    """Return what is given for an argument as an array, rows of unequal length refused."""
     try:
         return np.asarray(given)
     except ValueError:
@@ -39,19 +27,6 @@ def as_signs(values: np.ndarray) -> np.ndarray:
 
     Bits are booleans, and numbers of which each is 0 or 1, or NaN, which stays. One number alone
     decides nothing: with a -1 in the array, a 0 is a gap of a cue, or a mean. So are zeros alone.
-
-    Parameters
-    ----------
-    values : any shape, numbers or booleans.
-
-    Examples
-    --------
-    >>> as_signs(np.array([[1, 0], [0, 0]])).tolist(), as_signs(np.array([True, False])).tolist()
-    ([[1.0, -1.0], [-1.0, -1.0]], [1, -1])
-    >>> as_signs(np.array([[1, 0, 1], [0, -1, 1]])).tolist()
-    [[1, 0, 1], [0, -1, 1]]
-    >>> as_signs(np.array([1.0, 0.0, np.nan])).tolist()
-    [1.0, -1.0, nan]
     """
     if values.dtype == np.bool_:
         return np.where(values, 1, -1).astype(np.int8)
@@ -61,24 +36,7 @@ def as_signs(values: np.ndarray) -> np.ndarray:
 
 
 def as_patterns(source: Any, *, bits: bool = True) -> np.ndarray:
-    """Return patterns (K, N): int8 where all values are +-1 or bits, else float64 means.
-
-    Parameters
-    ----------
-    source : (K, N) of +-1, of bits, or of means in [-1, 1].
-    bits : False where numbers are known to be signs or means, and 0 is a mean.
-
-    Raises
-    ------
-    ArgumentError : not a table of at least one pattern, or values outside [-1, 1].
-
-    Examples
-    --------
-    >>> as_patterns([[1, -1], [1, 1]]).dtype.name, as_patterns([[0.5, -1]]).dtype.name
-    ('int8', 'float64')
-    >>> as_patterns([[1, 0]]).tolist(), as_patterns([[1, 0]], bits=False).tolist()
-    ([[1, -1]], [[1.0, 0.0]])
-    """
+    """Return patterns (K, N): int8 where all values are +-1 or bits, else float64 means."""
     x = as_array(source, "patterns", rule := "a table (K, N) of numbers")
     table = x.ndim == 2 and x.size > 0 and x.dtype.kind in "biuf"
     require(table, "patterns", rule, f"{x.dtype} of shape {x.shape}")
@@ -98,25 +56,7 @@ def is_graded(patterns: np.ndarray) -> bool:
 
 
 def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray | None]:
-    """Return cues int8 (S, N) with 0 in their gaps, and what was seen; None where all was.
-
-    Parameters
-    ----------
-    cues : (S, N) or (N,) of +1, -1, and 0 or NaN for a gap; or bits, see `as_signs`; on the host or
-        a device.
-    observed : bool that broadcasts to the shape of the cues, or None.
-    n_sites : N.
-
-    Raises
-    ------
-    ArgumentError : another width, or other values.
-
-    Examples
-    --------
-    >>> states, seen = as_cues([[1, np.nan, -1]], None, 3)
-    >>> states.tolist(), seen.tolist()
-    ([[1, 0, -1]], [[True, False, True]])
-    """
+    """Return cues int8 (S, N) with 0 in their gaps, and what was seen; None where all was."""
     if on_device(cues):  # looked at on the host: a copy is little beside recalling it
         mask = to_host(observed) if on_device(observed) else observed
         states, seen = as_cues(to_host(cues), mask, n_sites)
@@ -146,23 +86,7 @@ def as_cues(cues: Any, observed: Any, n_sites: int) -> tuple[Array, np.ndarray |
 
 
 def as_spins(states: Any, n_sites: int, layers: bool) -> np.ndarray:
-    """Return states int8 of +-1, (S, N) or (S, L, N) of layers, on the host.
-
-    Parameters
-    ----------
-    states : (S, N) or (N,) of +-1 or bits, see `as_signs`; (S, L, N) too where there are layers.
-    n_sites : N.
-    layers : whether states may have an axis of layers.
-
-    Raises
-    ------
-    ArgumentError : another width, or other values.
-
-    Examples
-    --------
-    >>> as_spins([1, 0, 1], 3, False).tolist()
-    [[1, -1, 1]]
-    """
+    """Return states int8 of +-1, (S, N) or (S, L, N) of layers, on the host."""
     x = to_host(states) if on_device(states) else states
     x = np.atleast_2d(as_array(x, "states", rule := f"of {n_sites} sites"))
     require(x.shape[-1] == n_sites and x.ndim <= 2 + layers, "states", rule, x.shape)
@@ -175,17 +99,7 @@ def as_spins(states: Any, n_sites: int, layers: bool) -> np.ndarray:
 
 
 def masses(weights: Any, count: int) -> np.ndarray:
-    """Return the weights of `count` patterns, 1 when left out, checked.
-
-    Raises
-    ------
-    ArgumentError : not `count` numbers above 0, or above what products in float32 can hold.
-
-    Examples
-    --------
-    >>> masses(None, 2).tolist(), masses([3, 1], 2).tolist()
-    ([1.0, 1.0], [3.0, 1.0])
-    """
+    """Return the weights of `count` patterns, 1 when left out, checked."""
     if weights is None:
         return np.ones(count)
     mass = as_array(weights, "weights", rule := f"{count} numbers above 0, at most {HEAVIEST:g}")

@@ -19,33 +19,23 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import check_seed
 from hopfed._lib.settings import require
 from hopfed.kernels.dispatch import on_device
+from hopfed.kernels.layout import TIE
 from hopfed.kernels.philox import key, philox4x32, thresholds
 from hopfed.memory.cues import as_array
 from hopfed.memory.energies import fields, overlap_sums
 from hopfed.memory.rules import Exponential, Layered, Overlapping
-from hopfed.memory.sweeps import dense_sweep, layers_step, layers_sweep
+from hopfed.memory.sweeps import layers_step, layers_sweep
 
 Outcome = tuple[Array, np.ndarray, np.ndarray]
 
 COLDEST = 1e-30  # temperature; below it, its inverse would not fit single precision, it counts as 0
 NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
-EPS = float(np.finfo(np.float32).eps)
+PIECE = 1 << 22  # fields made at a time
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Temperatures of the updates, and the place of their draws.
-
-    Attributes
-    ----------
-    temperatures : (updates,), at least 0, never rising.
-    seed, first : seed of the draws, number of the first update.
-
-    Examples
-    --------
-    >>> Schedule.of([0.5, 0.2, 0.0], 3, seed=0, first=0).hot
-    2
-    """
+    """Temperatures of the updates, and the place of their draws."""
 
     temperatures: np.ndarray
     seed: int
@@ -86,15 +76,7 @@ class Schedule:
 
 
 def serial(states: Array, hot: Any, cold: Any, times: Schedule) -> Outcome:
-    """Sweep with noise, then without, and look whether the end is a rest state.
-
-    Parameters
-    ----------
-    states : (S, N).
-    hot : states to states, with noise.
-    cold : (states, sweeps) to an outcome with `state`, `sweeps` and `settled`.
-    times : the schedule.
-    """
+    """Sweep with noise, then without, and look whether the end is a rest state."""
     used = np.zeros(len(states), np.int64)
     if times.hot:
         states = hot(states)
@@ -106,43 +88,82 @@ def serial(states: Array, hot: Any, cold: Any, times: Schedule) -> Outcome:
 
 
 def quadratic(
-    states: Array, W: Array, scale: float, times: Schedule, order: str, held: np.ndarray | None
-) -> Outcome:
-    """Relax on ``J = scale W W^T`` without its diagonal."""
+    states: Array, W: Array, scale: float, times: Schedule, order: str, held: np.ndarray | None,
+    tie: float = 0.0,
+) -> Outcome:  # fmt: skip
+    """Relax on ``J = scale W W^T`` without its diagonal; fields of at most `tie` count as 0."""
+    tie = max(tie, TIE)
     if order == "serial":
         hot = partial(
             kernels.heat_bath, W=W, beta=scale * times.betas, sweeps=times.hot, seed=times.seed,
             first_sweep=times.first, held=held,
         )  # fmt: skip
-        cold = partial(kernels.descend, W=W, held=held)
+        cold = partial(kernels.descend, W=W, held=held, tie=tie)
         return serial(states, lambda s: hot(s).state, lambda s, n: cold(s, max_sweeps=n), times)
 
     def step(now: Array, update: int, T: float) -> Array:
         return kernels.layered_step(
             now[:, None, :], W, beta=scale / T if T else 1.0, noise=float(T > 0), seed=times.seed,
-            first_update=times.first + update,
+            first_update=times.first + update, tie=tie,
         ).state[:, 0]  # fmt: skip
 
     if held is None and not times.hot:  # one call: coefficients stay with the kernel
         out = kernels.layered_step(
-            states[:, None, :], W, beta=1.0, noise=0.0, updates=times.cold, seed=times.seed
+            states[:, None, :], W, beta=1.0, noise=0.0, updates=times.cold, tie=tie
         )
         return out.state[:, 0], to_host(out.updates), to_host(out.changed) == 0
     return repeated(states, step, times, held)
 
 
-def layered(
-    states: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None
+def finer(
+    found: Outcome, W: np.ndarray, times: Schedule, order: str, held: np.ndarray | None
 ) -> Outcome:
+    """Go on in float64, with W (N, R) float64, where float32 took small fields for none."""
+    states, used, settled = found
+    tie = rounding(W, np.float64, float(np.linalg.norm(W)))
+    factor, own = like(W, states), like((W * W).sum(axis=1), states)
+    xp, moving, step = namespace(states), settled.copy(), max(1, PIECE // states.shape[1])
+    for at in range(0, len(states), step):
+        s = xp.astype(states[at : at + step], xp.float64)
+        turns = s * (xp.matmul(xp.matmul(s, factor), factor.T) - own * s) < -tie
+        if held is not None:
+            turns &= ~like(held[at : at + step], states)
+        moving[at : at + step] &= to_host(xp.any(turns, axis=1))
+    left = times.cold - int((used[moving] - times.hot).min(initial=times.cold))
+    if not moving.any() or not left:
+        return states, used, settled & ~moving
+    (rows,) = np.nonzero(moving)
+    colder = Schedule(np.zeros(left), times.seed, times.first)
+    kept = None if held is None else held[rows]
+    at = like(rows, states)
+    more = _layers(states[at][:, None, :], factor, Layered(1), colder, order, kept, tie)
+    states = xp.asarray(states, copy=True)
+    states[at], settled[rows] = more[0][:, 0], more[2]
+    used[rows] += more[1]
+    return states, used, settled
+
+
+def rounding(W: np.ndarray, kind: Any, norm: float) -> float:
+    """Size of the rounding of a field ``W_i . W^T s`` of spins; `norm` is a bound on that of W."""
+    longest = float(np.sqrt(np.einsum("nr,nr->n", W, W).max(initial=0)))
+    return NEAR * float(np.finfo(kind).eps) * longest * norm * len(W) ** 0.5
+
+
+def layered(
+    states: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None,
+    tie: float,
+) -> Outcome:  # fmt: skip
     """Relax L layers that all start at the same cue; the states are (S, L, N)."""
+    tie = max(tie, TIE)
     shape = (len(states), rule.layers, states.shape[1])
     blocks = namespace(states).broadcast_to(states[:, None, :], shape)
     if rule.g or held is not None:
-        return _layers(blocks, W, rule, times, order, held)
+        factor = namespace(W).astype(W, namespace(W).float64)
+        return _layers(blocks, factor, rule, times, order, held, tie)
     run = kernels.layered_sweep if order == "serial" else kernels.layered_step
     T = times.temperatures
     repulsion = rule.repulsion if rule.layers > 1 else 0.0
-    options: dict[str, Any] = {"coupling": rule.coupling, "repulsion": repulsion}
+    options: dict[str, Any] = {"coupling": rule.coupling, "repulsion": repulsion, "tie": tie}
     out = run(
         blocks, W, beta=1 / np.where(T > 0, T, 1), noise=(T > 0).astype(float), updates=len(T),
         seed=times.seed, first_update=times.first, **options,
@@ -154,11 +175,12 @@ def layered(
 
 
 def _layers(
-    blocks: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None
-) -> Outcome:
-    """Relax layers for which there is no kernel: with any couplings, or with held sites."""
+    blocks: Array, W: Array, rule: Layered, times: Schedule, order: str, held: np.ndarray | None,
+    tie: float,
+) -> Outcome:  # fmt: skip
+    """Relax layers for which there is no kernel: any couplings, held sites, W in float64."""
     xp, (S, L, N) = namespace(blocks), blocks.shape
-    factor, flat = xp.astype(W, xp.float64), (S * L, N)
+    flat = (S * L, N)
     kept = None
     if held is not None:
         kept = like(np.repeat(held[:, None, :], L, axis=1), blocks)
@@ -168,10 +190,10 @@ def _layers(
         if T:
             limits = _limits(xp.reshape(now, flat), times.first + update, times.seed)
             limits = xp.astype(xp.reshape(limits, now.shape), xp.float64)
-        noise: dict[str, Any] = {"temperature": T, "limits": limits}
+        noise: dict[str, Any] = {"temperature": T, "limits": limits, "tie": tie}
         if order == "serial":
-            return layers_sweep(now, factor, rule, **noise, held=kept)
-        new = layers_step(now, factor, rule, **noise)
+            return layers_sweep(now, W, rule, **noise, held=kept)
+        new = layers_step(now, W, rule, **noise)
         return new if kept is None else xp.where(kept, now, new)
 
     return repeated(xp.asarray(blocks, copy=True), step, times)
@@ -182,8 +204,9 @@ def overlapping(
     order: str, held: np.ndarray | None,
 ) -> Outcome:  # fmt: skip
     """Relax on an energy of pattern overlaps: the dense or the exponential one."""
-    if on_device(states):
-        return _away(states, patterns, weights, rule, times, order, held)
+    if on_device(states):  # the compiled loops run on the host
+        host = overlapping(to_host(states), patterns, weights, rule, times, order, held)
+        return like(host[0], states), *host[1:]
     settings = _settings(patterns, weights, rule) | {"held": held}
     if order == "serial":
         noise: dict[str, Any] = {
@@ -199,7 +222,7 @@ def overlapping(
     def heated(now: np.ndarray) -> np.ndarray:
         for update, T in enumerate(times.temperatures[: times.hot].tolist()):
             real = now.astype(np.float32)
-            h = fields(real, overlap_sums(real, xi), xi, rule, weights)[0]
+            h = fields(real, overlap_sums(real, xi), xi, rule, weights)
             new = _signs(h / T >= _limits(now, times.first + update, times.seed))
             now = new if held is None else np.where(held, now, new)
         return now
@@ -218,47 +241,8 @@ def _settings(patterns: np.ndarray, weights: np.ndarray, rule: Overlapping) -> d
     }
 
 
-def _away(
-    states: Array, patterns: np.ndarray, weights: np.ndarray, rule: Overlapping, times: Schedule,
-    order: str, held: np.ndarray | None,
-) -> Outcome:  # fmt: skip
-    """Relax as in `overlapping`, away from the host."""
-    xp, mass = namespace(states), like(weights, states)
-    single, double = (like(patterns.astype(d), states) for d in (np.float32, np.float64))
-    kept = None if held is None else like(held, states)
-
-    def sweep(now: Array, update: int, T: float) -> Array:
-        limits = _limits(now, times.first + update, times.seed) if T else None
-        return dense_sweep(now, double, rule, mass, temperature=T, limits=limits, held=kept)
-
-    def step(now: Array, update: int, T: float) -> Array:
-        real = xp.astype(now, xp.float32)
-        h, size = fields(real, overlap_sums(real, single), single, rule, mass)
-        if T:
-            return _signs(h / T >= _limits(now, times.first + update, times.seed))
-        new, bound = _signs(h >= 0), NEAR * EPS * len(patterns) ** 0.5 * size
-        (rows,) = np.nonzero(to_host(xp.any(xp.abs(h) <= bound[:, None], axis=1)))
-        if len(rows):  # signs that float32 leaves open
-            settings = _settings(patterns, weights, rule)
-            exact = kernels.dense_step(to_host(now)[rows], **settings, updates=1).state
-            new[like(rows, states), :] = like(exact, states)
-        return new
-
-    if order == "serial":
-        return repeated(states, sweep, times)
-    return repeated(states, step, times, held)
-
-
 def repeated(states: Array, step: Any, times: Schedule, held: np.ndarray | None = None) -> Outcome:
-    """Repeat a step until nothing changes, or to the end of the schedule.
-
-    Parameters
-    ----------
-    states : (S, ...).
-    step : (states, number of the update, temperature) to new spins.
-    times : the schedule.
-    held : of the shape of the states, bool, sites that keep their spin.
-    """
+    """Repeat a step until nothing changes, or to the end of the schedule."""
     xp = namespace(states)
     keep = None if held is None else like(np.broadcast_to(held, states.shape), states)
     sites = tuple(range(1, states.ndim))

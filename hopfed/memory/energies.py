@@ -17,25 +17,13 @@ from hopfed.memory.rules import Dense, Exponential, Overlapping
 
 
 def overlap_sums(states: Array, patterns: Array) -> Array:
-    """Return ``a = s xi^T`` (S, K) in float64, from float32 operands: exact for signs to 2^24.
-
-    Examples
-    --------
-    >>> overlap_sums(np.ones((1, 3), np.float32), np.array([[1, 1, -1]], np.float32))
-    array([[1.]])
-    """
+    """Return ``a = s xi^T`` (S, K) in float64, from float32 operands: exact for signs to 2^24."""
     xp = namespace(states, patterns)
     return xp.astype(xp.matmul(states, patterns.T), xp.float64)
 
 
 def energy(a: np.ndarray, rule: Overlapping, n_sites: int, weights: np.ndarray) -> np.ndarray:
-    """Energy (S,) of states with overlap sums `a` (S, K).
-
-    Examples
-    --------
-    >>> energy(np.array([[4.0, 0.0]]), Dense(2), 4, np.ones(2))
-    array([-2.])
-    """
+    """Energy (S,) of states with overlap sums `a` (S, K)."""
     if isinstance(rule, Dense):
         found: np.ndarray = -(n_sites / rule.n) * ((a / n_sites) ** rule.n @ weights)
     else:
@@ -44,13 +32,7 @@ def energy(a: np.ndarray, rule: Overlapping, n_sites: int, weights: np.ndarray) 
 
 
 def log_sum_exp(x: Array) -> Array:
-    """Return ``log sum_k exp(x_k)`` over the last axis, without overflow.
-
-    Examples
-    --------
-    >>> log_sum_exp(np.array([[1000.0, 1000.0]])).round(3)
-    array([1000.693])
-    """
+    """Return ``log sum_k exp(x_k)`` over the last axis, without overflow."""
     xp = namespace(x)
     most = xp.max(x, axis=-1)
     return most + xp.log(xp.sum(xp.exp(x - most[..., None]), axis=-1))
@@ -62,19 +44,6 @@ def table(a: Array, rule: Overlapping, n_sites: int, weights: Array) -> tuple[Ar
     For the dense rule they are the exact fields, a spin's own part left out (see
     `hopfed.kernels.dense`); for the exponential, ``B`` is the softmax of ``beta a`` and h the
     output of attention, of which the spin's own part is kept.
-
-    Parameters
-    ----------
-    a : (S, K) float64.
-    rule : `Dense` or `Exponential`.
-    n_sites : N.
-    weights : (K,).
-
-    Examples
-    --------
-    >>> B, own = table(np.array([[4.0, 0.0]]), Dense(2), 4, np.ones(2))
-    >>> B.tolist(), own.tolist()  # Hebb's rule: a / N, and K / N off for the self-field
-    ([[1.0, 0.0]], [[-0.5]])
     """
     xp = namespace(a)
     even = isinstance(weights, np.ndarray) and bool((weights == 1).all())  # the usual case
@@ -99,28 +68,9 @@ def _series(a: Array, n: int, first: int) -> Array:
     return total * a if (n - first) % 2 else total
 
 
-def fields(
-    states: Array, a: Array, patterns: Array, rule: Overlapping, weights: Array
-) -> tuple[Array, Array]:
-    """Return fields (S, N) in float32, and (S,) the size of what they are sums of.
-
-    Parameters
-    ----------
-    states : (S, N) float32.
-    a : (S, K), their overlap sums.
-    patterns : (K, N) float32.
-    rule, weights : as in `table`.
-
-    Examples
-    --------
-    >>> xi = np.array([[1, 1, 1, -1]], np.float32)
-    >>> fields(xi, xi @ xi.T.astype(np.float64), xi, Dense(3), np.ones(1))[0].round(2)
-    array([[ 0.58,  0.58,  0.58, -0.58]], dtype=float32)
-    """
+def fields(states: Array, a: Array, patterns: Array, rule: Overlapping, weights: Array) -> Array:
+    """Return fields (S, N) in float32 of float32 states with overlap sums `a` (S, K)."""
     xp = namespace(states, patterns)
     B, own = table(a, rule, patterns.shape[1], weights)
-    h, size = xp.matmul(xp.astype(B, xp.float32), patterns), xp.sqrt(xp.sum(B * B, axis=1))
-    if not isinstance(own, float):
-        h += xp.astype(own, xp.float32) * states
-        size = size + xp.abs(own[:, 0])
-    return h, size
+    h = xp.matmul(xp.astype(B, xp.float32), patterns)
+    return h if isinstance(own, float) else h + xp.astype(own, xp.float32) * states

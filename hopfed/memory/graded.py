@@ -18,19 +18,7 @@ SUREST = 1 - 1e-9  # means nearer to +-1 are taken for this: no observation is i
 
 
 def log_likelihoods(cues: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Return ``log p(x_observed | mu)`` (S, K).
-
-    Parameters
-    ----------
-    cues : (S, N) of +1, -1 and 0.
-    means : (K, N) in [-1, 1].
-
-    Examples
-    --------
-    >>> means = np.array([[0.6, 0.0], [-0.6, 0.0]])
-    >>> np.exp(log_likelihoods(np.array([[1, 0], [1, -1]]), means)).round(3).tolist()
-    [[0.8, 0.2], [0.4, 0.1]]
-    """
+    """Return ``log p(x_observed | mu)`` (S, K)."""
     means = np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
     require(means.ndim == 2, "means", "of shape (K, N)", means.shape)
     x = np.asarray(cues, np.float64)
@@ -43,22 +31,7 @@ def log_likelihoods(cues: np.ndarray, means: np.ndarray) -> np.ndarray:
 def complete(
     cues: np.ndarray, means: np.ndarray, weights: np.ndarray, beta: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return expected sites (S, N), responsibilities (S, K), ``-log p(x_observed) / beta`` (S,).
-
-    Parameters
-    ----------
-    cues, means : as in `log_likelihoods`.
-    weights : (K,) shares of the patterns, above 0; they are divided by their sum.
-    beta : power of the likelihood, finite and above 0; 1 is Bayes' rule, and the larger it is, the
-        more the most likely pattern counts.
-
-    Examples
-    --------
-    >>> means = np.array([[0.8, 0.8, 0.8], [-0.8, -0.8, -0.8]])
-    >>> states, shares, _ = complete(np.array([[1, 1, 0]]), means, np.ones(2))
-    >>> shares.round(3).tolist(), states.round(2).tolist()
-    ([[0.988, 0.012]], [[0.78, 0.78, 0.78]])
-    """
+    """Return expected sites (S, N), responsibilities (S, K), ``-log p(x_observed) / beta`` (S,)."""
     logs = beta * log_likelihoods(cues, means) + np.log(weights / np.sum(weights))
     total = log_sum_exp(logs)
     shares = np.exp(logs - total[:, None])

@@ -61,7 +61,10 @@ class Hebb(Rule):
 
 @dataclass(frozen=True)
 class Projector(Rule):
-    """The pseudo-inverse: any linearly independent patterns are rest states.
+    """The pseudo-inverse: any linearly independent patterns are rest states, fewer than N of them.
+
+    Basins shrink with the load: of random patterns with 10% of their sites turned all come back at
+    a load of .3, with 20% none at .5. N independent patterns leave none (`advice` of the memory).
 
     Examples
     --------
@@ -80,6 +83,9 @@ class Projector(Rule):
 @dataclass(frozen=True)
 class Dreamed(Rule):
     """Hebb's couplings after dreaming (Fachechi, Agliari, Barra 2019).
+
+    The capacity rises with the time: .138 N random patterns at t = 0, .387 N at 1, which is the
+    default, .870 N at 10 (`hopfed theory capacity`).
 
     Attributes
     ----------
@@ -188,7 +194,8 @@ class Dense(Rule):
 
     Attributes
     ----------
-    n : the power, 2 to 30; 2 is Hebb's rule.
+    n : the power, 2 to 30; 2 is Hebb's rule. If it is odd, a pattern and its negative cancel, and
+        neither is kept (`advice` of the memory says so).
 
     Examples
     --------

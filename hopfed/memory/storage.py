@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.outputs import check_run
 from hopfed._lib.settings import from_plain, require, to_plain
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.memory.associative import AssociativeMemory
@@ -47,32 +46,6 @@ def as_run(memory: AssociativeMemory, source: str = "") -> Run:
     }
     settings = to_plain(memory.rule) if asdict(memory.rule) else {}
     return Run(KIND, {"source": source, "settings": settings}, arrays, summary)
-
-
-def save(memory: AssociativeMemory, path: str | Path, source: str = "") -> None:
-    """Write a memory to an .h5 file, whole or not at all.
-
-    Parameters
-    ----------
-    memory, source : as in `as_run`.
-    path : of the file.
-
-    Raises
-    ------
-    ArgumentError : a path of another ending, or of a file that is no run file.
-    RunFileError : the file cannot be written; what stood there before is untouched.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> memory = AssociativeMemory.store(np.array([[1, -1, 1], [1, 1, 1]]), "projector")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(memory, f"{folder}/m.h5")
-    ...     load(f"{folder}/m.h5").patterns.tolist()
-    [[1, -1, 1], [1, 1, 1]]
-    """
-    check_run("path", path)
-    as_run(memory, source).save(path)
 
 
 def load(path: str | Path) -> AssociativeMemory:

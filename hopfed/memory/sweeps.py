@@ -1,124 +1,35 @@
 """Updates for which there is no kernel, on arrays of any library; slow where sites come in turn.
 
-Layers of any coupling matrix, layers that hold what was observed, and the serial order of the dense
-and the exponential rule away from the host. Every function takes states and returns new ones.
-Draws are given as limits, those of the heat bath (`hopfed.memory.dynamics`).
+Layers of any coupling matrix, layers that hold what was observed, and couplings in float64. Every
+function takes states and returns new ones. Draws are given as limits, those of the heat bath.
 """
 
 from __future__ import annotations
 
-from math import fsum
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
-from hopfed.memory.energies import log_sum_exp
-from hopfed.memory.rules import Dense, Layered, Overlapping
-
-CLOSE = 1e-11  # of the size of a sum: nearer to 0 its sign is settled on the host, exactly
+from hopfed.memory.rules import Layered
 
 
-def dense_sweep(
-    states: Array,
-    patterns: Array,
-    rule: Overlapping,
-    weights: Array,
-    *,
-    temperature: float = 0.0,
-    limits: Array = None,
-    held: Array = None,
-) -> Array:
-    """Visit all sites once, by the fields of the dense or the exponential rule.
-
-    Parameters
-    ----------
-    states : (S, N) of +-1, any dtype; it is not changed.
-    patterns : (K, N) float64.
-    rule, weights : and (K,) float64.
-    temperature, limits : T, and (S, N) what a field over T must reach; both left out without noise.
-    held : (S, N) bool, sites that keep their spin.
-
-    Examples
-    --------
-    >>> xi = np.array([[1.0, 1, 1, -1]])
-    >>> dense_sweep(np.array([[1, -1, 1, -1]]), xi, Dense(3), np.ones(1)).tolist()
-    [[1, 1, 1, -1]]
-    """
-    xp = namespace(states)
-    new, s = xp.asarray(states, copy=True), xp.astype(states, xp.float64)
-    a = xp.matmul(s, patterns.T)
-    for i in range(states.shape[1]):
-        x, spin = patterns[:, i], s[:, i]
-        c = a - spin[:, None] * x
-        if temperature:
-            up = _field(c, x, rule, weights, states.shape[1]) / temperature >= limits[:, i]
-        else:
-            up = _sign(c, x, rule, weights)
-        turned = 2 * xp.astype(up, xp.float64) - 1
-        if held is not None:
-            turned = xp.where(held[:, i], spin, turned)
-        a = c + turned[:, None] * x
-        new[:, i] = xp.astype(turned, new.dtype)
-    return new
-
-
-def _field(c: Array, x: Array, rule: Overlapping, weights: Array, n_sites: int) -> Array:
-    """Fields (S,) of a site from overlap sums c (S, K) without it, and its entries x (K,)."""
-    xp = namespace(c)
-    if isinstance(rule, Dense):
-        terms = (c + x) ** rule.n - (c - x) ** rule.n
-        return xp.sum(terms * weights, axis=1) * (n_sites / (2 * rule.n) / n_sites**rule.n)
-    logs = rule.beta * c + xp.log(weights)
-    up, down = (log_sum_exp(logs + sign * rule.beta * x) for sign in (1, -1))
-    return (up - down) / (2 * rule.beta)
-
-
-def _sign(c: Array, x: Array, rule: Overlapping, weights: Array) -> Array:
-    """Whether the fields (S,) are at least 0; patterns of equal overlap cancel exactly."""
-    xp = namespace(c)
-    if isinstance(rule, Dense):  # whole numbers
-        return xp.sum(((c + x) ** rule.n - (c - x) ** rule.n) * weights, axis=1) >= 0
-    terms = xp.exp(rule.beta * (c - xp.max(c, axis=1)[:, None])) * weights
-    total = xp.sum(terms * x, axis=1)
-    near = xp.abs(total) <= CLOSE * xp.sum(terms, axis=1)
-    if not bool(xp.any(near)):
-        return total >= 0
-    up, (rows,) = to_host(total >= 0).copy(), np.nonzero(to_host(near))
-    sums, row, mass = to_host(c), to_host(x), to_host(weights)
-    for s in rows:
-        up[s] = _exact(sums[s], row * mass, rule.beta) >= 0
-    return like(up, c)
-
-
-def _exact(c: np.ndarray, signed: np.ndarray, beta: float) -> float:
-    """``sum_mu signed_mu exp(beta c_mu)``, divided by its largest term that does not cancel."""
-    levels, where = np.unique(c, return_inverse=True)
-    sums = np.array([fsum(signed[where == j]) for j in range(len(levels))])
-    left = sums != 0
-    if not left.any():
-        return 0.0
-    return fsum(sums[left] * np.exp(beta * (levels[left] - levels[left].max())))
+def turned_by(h: Array, spins: Array, tie: float = 0.0) -> Array:
+    """Signs of the fields `h`; where they are at most `tie` in size, the spins as they are."""
+    xp = namespace(h)
+    return xp.where(xp.abs(h) <= tie, xp.astype(spins, h.dtype), xp.sign(h))
 
 
 def layers_step(
-    states: Array, W: Array, rule: Layered, *, temperature: float = 0.0, limits: Array = None
+    states: Array,
+    W: Array,
+    rule: Layered,
+    *,
+    temperature: float = 0.0,
+    limits: Array = None,
+    tie: float = 0.0,
 ) -> Array:
-    """Update all spins of all layers at once.
-
-    Parameters
-    ----------
-    states : (S, L, N) of +-1; it is not changed.
-    W : (N, R) float64, factor of the couplings.
-    rule : of whose layers ``g`` is used (theory/NOTES.md, Energies of the layered memory).
-    temperature, limits : as in `dense_sweep`; limits (S, L, N).
-
-    Examples
-    --------
-    >>> states = np.array([[[1, -1, 1, 1], [1, 1, 1, -1]]])
-    >>> layers_step(states, np.full((4, 1), 0.5), Layered(2, g=((1, -0.9), (-0.9, 1)))).tolist()
-    [[[1, 1, 1, 1], [1, 1, 1, 1]]]
-    """
+    """Update all spins of all layers at once."""
     xp = namespace(states)
     s = xp.astype(states, xp.float64)
     g, own = like(rule.matrix, s), xp.sum(W * W, axis=1)
@@ -126,8 +37,8 @@ def layers_step(
     if rule.coupling == "quadratic":
         g = _weighed(g, xp.matmul(A, xp.matrix_transpose(A)), states.shape[2])
     h = xp.matmul(xp.matmul(g, A), W.T) - _diagonal(rule, s)[:, None] * own * s
-    up = h >= 0 if not temperature else h / temperature >= limits
-    return 2 * xp.astype(up, states.dtype) - 1
+    found = turned_by(h / temperature - limits if temperature else h, s, tie)
+    return xp.astype(found, states.dtype)
 
 
 def layers_sweep(
@@ -138,20 +49,9 @@ def layers_sweep(
     temperature: float = 0.0,
     limits: Array = None,
     held: Array = None,
+    tie: float = 0.0,
 ) -> Array:
-    """Visit the spins once, site by site and layer by layer at each site.
-
-    Parameters
-    ----------
-    states, W, rule, temperature, limits : as in `layers_step`.
-    held : (S, L, N) bool, sites that keep their spin.
-
-    Examples
-    --------
-    >>> states = np.array([[[1, -1, 1, 1]]])
-    >>> layers_sweep(states, np.full((4, 1), 0.5), Layered(1, 0.0)).tolist()
-    [[[1, 1, 1, 1]]]
-    """
+    """Visit the spins once, site by site and layer by layer at each site."""
     xp = namespace(states)
     new, (_, L, N) = xp.asarray(states, copy=True), states.shape
     s = xp.astype(states, xp.float64)
@@ -169,8 +69,9 @@ def layers_sweep(
             else:
                 total = xp.matmul(h, g[u, :])
             total = total - g[u, u] * alone * spin
-            up = total >= 0 if not temperature else total >= temperature * limits[:, u, i]
-            turned = 2 * xp.astype(up, xp.float64) - 1
+            if temperature:
+                total = total - temperature * limits[:, u, i]
+            turned = turned_by(total, spin, 0.0 if temperature else tie)
             if held is not None:
                 turned = xp.where(held[:, u, i], spin, turned)
             change = turned - spin
@@ -185,12 +86,6 @@ def layers_energy(states: np.ndarray, W: np.ndarray, rule: Layered) -> np.ndarra
 
     ``-sum_a g_aa q_aa - sum_{a != b} g_ab q_ab``, or with ``q_ab^2 / N`` in the second sum where
     the coupling is quadratic, ``q_ab = s_a^T J s_b``.
-
-    Examples
-    --------
-    >>> states = np.array([[[1, 1, 1, 1], [1, 1, 1, -1]]])
-    >>> layers_energy(states, np.full((4, 1), 0.5), Layered(2, 0.2, "linear")).tolist()
-    [-4.2]
     """
     A = np.einsum("sln,nr->slr", states.astype(np.float64), W.astype(np.float64))
     q = np.einsum("slr,smr->slm", A, A)

@@ -79,6 +79,8 @@ class NeuralMethod:
     same_model: ClassVar[bool] = False  # whether clients must share one architecture
     shared: ClassVar[bool] = False  # whether all clients classify with the model the server sent
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
+    opens: ClassVar[str | None] = None  # prefix of what the server sends before round 0; "": all
+    trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -169,6 +171,21 @@ class NeuralMethod:
         """FLOPs of a client after training, in a round it takes part in."""
         return 0.0
 
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """Whether a client classifies with the server's last message; `known`: it took part."""
+        return False
+
+    def scoring_flops(self, client: int, known: bool, heard: bool) -> float:  # noqa: ARG002
+        """FLOPs of training for a score alone; `known`: it took part once, `heard`: this round."""
+        if known or not self.trains_first:
+            return 0.0
+        job = self.job(Call({}, {}, Context(self.task.seed, 0, 0, client)))
+        spent = 0.0
+        for number, phase in enumerate(self.phases()):
+            job.begin(phase, number)
+            spent += self.training_flops(job, phase) * phase.epochs if job.trained() else 0.0
+        return spent + self.reading_flops(client)
+
     # What methods use.
 
     def net(self, client: int) -> nn.Module:
@@ -182,6 +199,12 @@ class NeuralMethod:
     def size(self, client: int) -> Message:
         """Number of the client's training examples, as a message tells it."""
         return {"examples": np.asarray(len(self.loaded.split.train[client]))}
+
+    def opening_bytes(self, client: int) -> int:
+        """Bytes of the first model, or the part of it, that the server sends to a client."""
+        if self.opens is None:
+            return 0
+        return sum(t.nbytes for n, t in self.initial(client).items() if n.startswith(self.opens))
 
     def pass_flops(self, client: int) -> float:
         """FLOPs of one forward pass over the client's training examples."""

@@ -20,37 +20,12 @@ from hopfed._lib.settings import require
 
 
 def concentrated_delta(epsilon: float, rho: float) -> float:
-    """Delta that rho-concentrated answers guarantee at an epsilon.
-
-    Parameters
-    ----------
-    epsilon, rho : finite numbers above 0.
-
-    Examples
-    --------
-    >>> f"{concentrated_delta(1.0, 0.02):.1e}"
-    '8.8e-08'
-    """
+    """Delta that rho-concentrated answers guarantee at an epsilon."""
     return float(np.exp(min(_log_delta(epsilon, rho), 0.0)))
 
 
 def concentrated_rho(epsilon: float, delta: float) -> float:
-    """Largest rho of answers that are (epsilon, delta)-private together.
-
-    Parameters
-    ----------
-    epsilon, delta : of the guarantee, a finite number above 0 and one in (0, 1).
-
-    Raises
-    ------
-    ArgumentError : a budget that is none.
-
-    Examples
-    --------
-    >>> rho = concentrated_rho(1.0, 1e-5)
-    >>> round(rho, 4), concentrated_delta(1.0, rho) <= 1e-5
-    (0.0306, True)
-    """
+    """Largest rho of answers that are (epsilon, delta)-private together."""
     require(0 < epsilon < np.inf, "epsilon", "a finite number above 0", epsilon)
     require(0 < delta < 1, "delta", "a number in (0, 1)", delta)
     level = float(np.log(delta))

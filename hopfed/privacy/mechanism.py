@@ -13,7 +13,6 @@ neighbouring data sets differ. Sensitivities:
 - *other examples* are clipped to norm ``clip sqrt N``, and N becomes ``clip^2 N``. The diagonal is
   sent, with noise of twice the variance: ``(D_ij, D_ii / sqrt 2)`` has the Frobenius norm over
   sqrt 2 again, so that costs nothing more.
-- *sketch* ``Y = S Omega``, Omega orthonormal: the whole norm, sqrt 2 N; no entry mirrors another.
 
 The guarantee is for the releases of one mechanism, against all who see them, the server too; a
 later exchange about the same examples (group projections, means, a refit) is a further release.
@@ -30,12 +29,11 @@ from typing import Self
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, namespace, to_host
+from hopfed._lib.arrays import namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.errors import BackendError
 from hopfed.privacy.discrete_gaussian import Coins
-from hopfed.spectral.operators import DenseOperator, FactorOperator
-from hopfed.spectral.sketch import SketchOperator, sketch_matrix
+from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import private
 
 NEIGHBOURS = ("replace", "add_remove")
@@ -50,7 +48,7 @@ class GaussianMechanism:
     epsilon, delta : the budget; epsilon inf adds no noise.
     rounds : releases T computed from the same examples. Gaussians compose exactly: T releases are
         one of sqrt T times the sensitivity.
-    clip : None for +-1 examples; otherwise rows have norm at most ``clip sqrt N`` (`clip_rows`).
+    clip : None for +-1 examples; otherwise rows have norm at most ``clip sqrt N``.
     neighbours : "replace" or "add_remove".
 
     Raises
@@ -82,22 +80,16 @@ class GaussianMechanism:
         """z, the standard deviation of the noise of one release over its sensitivity."""
         return private.noise_multiplier(self.epsilon, self.delta, self.rounds)
 
-    def sensitivity(self, n_sites: int, *, sketch: bool = False) -> float:
-        """Largest change of the released sums over `n_sites` sites, in norm, between neighbours.
-
-        With `sketch` the whole matrix counts, otherwise one triangle of it.
-        """
+    def sensitivity(self, n_sites: int) -> float:
+        """Norm of the largest change of a triangle of sums over `n_sites` between neighbours."""
         frobenius = n_sites * (self.clip or 1.0) ** 2
         if self.neighbours == "replace":
             frobenius *= np.sqrt(2)
-        return float(frobenius if sketch else frobenius / np.sqrt(2))
+        return float(frobenius / np.sqrt(2))
 
-    def scale(self, n_sites: int, *, sketch: bool = False) -> float:
-        """Standard deviation of the noise on an entry of the sums (off the diagonal).
-
-        `n_sites` and `sketch` as in `sensitivity`.
-        """
-        return self.noise_multiplier * self.sensitivity(n_sites, sketch=sketch)
+    def scale(self, n_sites: int) -> float:
+        """Standard deviation of the noise on sums over `n_sites` sites (off the diagonal)."""
+        return self.noise_multiplier * self.sensitivity(n_sites)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,73 +123,6 @@ class PrivateOperator(DenseOperator):
 
     def __mul__(self, weight: float) -> Self:
         return replace(super().__mul__(weight), noise=self.noise * weight**2)
-
-
-@dataclass(frozen=True, eq=False)
-class PrivateSketch(SketchOperator):
-    """A sketch with noise of variance `noise` on its entries; pooling adds that up.
-
-    Examples
-    --------
-    >>> own = SketchOperator.from_examples(np.ones((50, 40)), width=8, seed=0)
-    >>> mechanism = GaussianMechanism(epsilon=1.0, delta=1e-5)
-    >>> found = noisy_sketch(own, mechanism, np.random.default_rng(0))
-    >>> found.sketch.shape, round(found.noise**0.5, 1)
-    ((40, 8), 211.0)
-    """
-
-    noise: float = 0.0
-
-    def factors(self) -> FactorOperator:
-        """Nystrom approximation from what of ``Omega^T Y`` stands above its own noise.
-
-        Symmetrised, that is a semicircle of radius ``sqrt(2 k)`` standard deviations.
-        """
-        if self.noise == 0:
-            return super().factors()
-        Y = np.asarray(self.sketch, dtype=np.float64)
-        inner = sketch_matrix(self.n_sites, Y.shape[1], self.seed).T @ Y
-        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        seen = values > np.sqrt(2 * Y.shape[1] * self.noise)
-        U, s, _ = np.linalg.svd(Y @ vectors[:, seen] / np.sqrt(values[seen]), full_matrices=False)
-        return FactorOperator(self.n_sites, self.mass, self.sum_sq_weights, U.T, s**2)
-
-    def _added(self, other: Self) -> Self:
-        return replace(super()._added(other), noise=self.noise + other.noise)
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(super().__mul__(weight), noise=self.noise * weight**2)
-
-
-def clip_rows(rows: Array, clip: float) -> Array:
-    """Scale the rows of a real (M, N) array down to norm ``clip sqrt N`` where they are longer.
-
-    Examples
-    --------
-    >>> clip_rows(np.array([[0.0, 4.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]), 1.0).tolist()
-    [[0.0, 2.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
-    """
-    require(0 < clip < np.inf, "clip", "a finite number above 0", clip)
-    xp = namespace(rows)
-    norm = xp.sqrt(xp.sum(rows * rows, axis=1, keepdims=True))
-    return rows / xp.clip(norm / (clip * float(np.sqrt(rows.shape[1]))), min=1.0)
-
-
-def clipped_operator(rows: Array, clip: float) -> DenseOperator:
-    """Operator of real rows, clipped: what a mechanism with this `clip` accepts.
-
-    Parameters
-    ----------
-    rows : (M, N) real.
-    clip : largest norm of a row, in units of sqrt N.
-
-    Examples
-    --------
-    >>> clipped_operator(np.array([[6.0, 8.0], [1.0, 1.0]]), clip=1.0).matrix.round(2).tolist()
-    [[1.72, 1.96], [1.96, 2.28]]
-    """
-    x = clip_rows(rows, clip)
-    return DenseOperator(x.shape[1], float(len(x)), float(len(x)), x.T @ x)
 
 
 def noisy(
@@ -243,49 +168,14 @@ def noisy(
     return PrivateOperator(n, mass, mass, matrix, noise=scale**2)
 
 
-def noisy_sketch(
-    operator: SketchOperator,
-    mechanism: GaussianMechanism,
-    rng: np.random.Generator,
-    nominal: float | None = None,
-) -> PrivateSketch:
-    """Release a client's sketch of +-1 examples: independent Gaussian noise on all of ``S Omega``.
-
-    The noise is that of the whole matrix, and only a part of the signal lies in the range of Omega:
-    from k of N columns a spike must be about ``sqrt 2 (N / k)^(1/4)`` times as strong as from
-    `noisy`, whose parameters and errors these are. Send the whole matrix where its bytes allow.
-
-    Parameters
-    ----------
-    operator, mechanism, rng, nominal : as in `noisy`.
-
-    Raises
-    ------
-    ArgumentError : a mechanism that clips; sketches are of +-1 examples.
-
-    Examples
-    --------
-    >>> own = SketchOperator.from_examples(np.ones((50, 40)), width=8, seed=0)
-    >>> exact = noisy_sketch(own, GaussianMechanism(np.inf, 1e-5), np.random.default_rng(0))
-    >>> exact.noise, bool((exact.sketch == own.sketch).all())
-    (0.0, True)
-    """
-    require(mechanism.clip is None, "clip", "None for sketches, of +-1 examples", mechanism.clip)
-    n, mass = operator.n_sites, _public_mass(operator, mechanism, nominal, operator.trace_sum)
-    scale = mechanism.scale(n, sketch=True)
-    draw = scale * rng.standard_normal(operator.sketch.shape)
-    sketch = operator.sketch + namespace(operator.sketch).asarray(draw)
-    return PrivateSketch(n, mass, mass, sketch, mass * n, operator.seed, noise=scale**2)
-
-
 def _public_mass(
-    operator: DenseOperator | SketchOperator,
+    operator: DenseOperator,
     mechanism: GaussianMechanism,
     nominal: float | None,
     trace: float,
 ) -> float:
     """Number of examples that a release may carry, once the operator may be released at all."""
-    noised = isinstance(operator, (PrivateOperator, PrivateSketch))
+    noised = isinstance(operator, PrivateOperator)
     require(not noised, "operator", "one without noise", "one that has it already")
     weights = "over examples of weight one; scale and pool after the noise"
     require(operator.mass == operator.sum_sq_weights, "operator", weights, "other weights")

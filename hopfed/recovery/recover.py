@@ -27,9 +27,8 @@ from hopfed.spectral.determined import determined
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside
-from hopfed.tables.aligning import check_choice
 from hopfed.tables.examples import as_examples
-from hopfed.tables.table import is_made_up
+from hopfed.tables.table import check_choice, is_made_up
 
 Rows = Bits | Reread  # of one client, held or not
 

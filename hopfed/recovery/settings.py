@@ -18,11 +18,10 @@ from hopfed.archetypes.factorize import METHODS
 from hopfed.errors import ArgumentError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rank import Fixed, MarchenkoPastur, RankRule, Shuffle, TracyWidom
-from hopfed.tables.aligning import aligned_tables
-from hopfed.tables.many_files import is_many
+from hopfed.tables.files import is_many
 from hopfed.tables.partitions import is_partitioned, read_partitions
 from hopfed.tables.reading import read_table, read_tables
-from hopfed.tables.table import Table
+from hopfed.tables.table import Table, aligned_tables
 
 CHANNELS = ("auto", "symmetric", "graded")
 
@@ -123,7 +122,7 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
     examples : a table, a frame, a mapping from names to columns, rows in lists, an array or a frame
         of Dask, or a path: of a file, or of a folder, a zarr store or a pattern of files, which
         Dask's workers read. Or a list of these, one for each owner; files in it are coded alike.
-    columns : what becomes of columns that not all owners have (`hopfed.tables.aligning`).
+    columns : what becomes of columns that not all owners have (`hopfed.tables.table`).
 
     Returns
     -------

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -469,6 +470,8 @@ def eigenpairs(
     """
     if route not in ROUTES:
         raise ArgumentError("route", f"one of {', '.join(ROUTES)}", route)
+    if not callable(wanted) and not (isinstance(wanted, Integral) and wanted >= 0):
+        raise ArgumentError("wanted", "a whole number of vectors, or a rule", wanted)
     if isinstance(operator, SketchOperator):
         operator = operator.factors()
     chosen = _choose(operator) if route == "auto" else route

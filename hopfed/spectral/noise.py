@@ -274,6 +274,9 @@ class Sample:
     white : whether the eigenvalues are those of whitened coordinates, where the noise of every
         column has variance 1 (`hopfed.spectral.whitening`).
     columns : the columns' noise there, which knows what rare values do to the edge.
+    kurtosis : excess kurtosis of the noise in an entry, of equal variance in all columns, where
+        entries are no signs (0 for Gaussian noise); None for +-1, whose trace and kurtosis are
+        known. `values` must then be complete, for the trace is theirs.
 
     Raises
     ------
@@ -295,10 +298,13 @@ class Sample:
     profile: NoiseProfile | None = None
     white: bool = False
     columns: ColumnNoise | None = None
+    kurtosis: float | None = None
 
     def __post_init__(self) -> None:
         if self.quality is not None and not 0 < self.quality <= 1:
             raise ArgumentError("quality", "in (0, 1]", self.quality)
+        if self.kurtosis is not None and not self.complete:
+            raise ArgumentError("values", "complete beside a kurtosis", "the leading ones")
 
     @property
     def aspect(self) -> float:
@@ -319,7 +325,8 @@ class Sample:
             return 1.0
         if self.profile is not None and self.profile.captured is not None:
             return self.profile.mean(k)
-        return noise_variance(self.values[:k], self.n_sites, self.aspect)
+        total = 1.0 if self.kurtosis is None else float(self.values.sum()) / self.n_sites
+        return total * noise_variance(self.values[:k] / total, self.n_sites, self.aspect)
 
 
 def noise_variance(leading: np.ndarray, n_sites: int, aspect: float) -> float:

@@ -125,7 +125,8 @@ class TracyWidom:
 
     The k-th test compares the next eigenvalue with the quantile for the noise left beside k
     spikes, an (M - k) x (N - k) Wishart matrix: strong spikes take one row and one column each.
-    Ma's centring and scaling; the edge moved by the kurtosis of the +-1 channel.
+    Ma's centring and scaling; the edge moved by the kurtosis of the +-1 channel, or of the sample's
+    own where its entries are no signs.
 
     Attributes
     ----------
@@ -338,7 +339,7 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
     m, n = max(round(sample.drawn) - k, 1), max(sample.n_sites - k, 1)
     if sample.profile is None:
         tau = s2 * white_edge(m, n, alpha) / sample.drawn
-        if not sample.white:
+        if not sample.white and sample.kurtosis is None:
             rough = float(f"{s2:.2g}")  # so that few are computed, in units of s2
             rare = _rare_flips(rough, round(sample.drawn), sample.n_sites, alpha)
             return max(tau * _shift(sample, k, s2), s2 * rare)
@@ -383,6 +384,9 @@ def _rare(sample: Sample, alpha: float) -> float:
 def _shift(sample: Sample, k: int, s2: float) -> float:
     if sample.white:  # columns of sample variance 1: the kurtosis of -2 that +-1 entries have
         return _channel_shift(1.0, max(round(sample.n_examples), 1), sample.n_sites)
+    if sample.kurtosis is not None:  # no signs: neither their edge nor their rare flips
+        size = max(round(sample.n_examples), 1), sample.n_sites
+        return float(spikes.small_table_shift(sample.kurtosis, *size))
     if sample.profile is not None:
         return float(
             1 + sample.profile.kurtosis(k, s2) / np.sqrt(sample.n_examples * sample.n_sites)

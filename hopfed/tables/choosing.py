@@ -10,19 +10,19 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.tables.coding import EMPTY, Code, Coding
 from hopfed.tables.examples import RULE
-from hopfed.tables.held import Held, doubtful, why_doubtful
+from hopfed.tables.held import Column, Held, doubtful
 from hopfed.tables.options import Choices
-from hopfed.tables.remarks import Decided, remarks
-from hopfed.tables.table import is_made_up, listed
+from hopfed.tables.remarks import remarks
+from hopfed.tables.table import SHOWN, columns_error, is_made_up, listed
 from hopfed.tables.words import (
     FAMILIES,
     FULL,
@@ -30,7 +30,7 @@ from hopfed.tables.words import (
     KNOWN,
     MAYBE_LEVEL,
     MISSING,
-    UNSAID,
+    NO_ANSWERS,
     canonical,
     level,
     meanings,
@@ -42,7 +42,6 @@ from hopfed.tables.words import (
     token,
 )
 
-SHOWN = 10  # columns of which an error has a line
 LEVELS = 100  # categories of a column, at most
 OTHERS = 3  # words beside which rarer ones of yes and no are names of something
 RARE = 4  # times as many columns of 0 and 1 as with a -1: these are variables of another kind
@@ -50,8 +49,6 @@ FEW = 10  # different words below which a first column is no list of names unles
 RARELY = 0.1  # of the rows hold a word that is no answer rather than a category
 MOSTLY = 0.9  # of the words in a list of names that differ, or of numbers
 BINARY, TWO = {-1.0, 0.0, 1.0}, {1.0, 2.0}
-# Numbers that stand for no answer as a rule.
-NO_ANSWERS = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))
 NAMING = re.compile(
     r"(.*[ ._-])?(id|ids|name|names|key|index|row|rownames?|rowid)|unnamed: 0|__index_level_0__|"
     r"seqn|idno|patid|patnr|__null_dask_index__|column 1|",
@@ -66,28 +63,24 @@ DRESSED = re.compile(
 )
 THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}([ .,'’\u00a0\u202f][0-9]{3})+")
 SUMS = {"total", "totals", "sum", "mean", "average", "gesamt", "summe", "mittelwert"}
+KNOWN_SIGNS = {
+    word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
+} | {"-1": -1, "0": -1, "1": 1}
 
 
-@dataclass
-class Fault:
-    """What is in the way in a column.
+Way = tuple[str, dict[str, Any]]  # when something may be given, and that, as of `Choices.give`
 
-    Attributes
-    ----------
-    name : of the column.
-    why : in words.
-    told : what settles it, as of `Choices.give`.
-    ways : what else may be said, each of it in words.
-    """
 
-    name: str
+class Fault(NamedTuple):
+    """What is in the way in a column, what settles it (of `Choices.give`), and other ways."""
+
+    column: Column
     why: str
     told: dict[str, Any]
-    ways: list[str] = field(default_factory=list)
+    ways: Sequence[Way] = ()
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """How the columns of tables are coded, and what was noticed, a line each."""
 
     coding: Coding
@@ -114,136 +107,75 @@ class Decider:
         choices: Choices,
         commas: Sequence[bool | None] = (),
     ):
-        self.whats, self.names, self.parts = whats, names, parts
+        self.whats, self.names, self.parts, self.what = whats, names, parts, whats[0]
         self.choices = choices.among(names)
         self.commas = commas or [None] * len(whats)
-        self.what = whats[0]
         self.places = list(zip(whats, parts, strict=True))  # where words are looked for
-        self.held = [Held.together(column) for column in zip(*parts, strict=True)]
+        told = self.choices.named()
+        columns = enumerate(zip(names, zip(*parts, strict=True), strict=True))
+        self.columns = [
+            Column(j, name, held, self.choices, name not in told) for j, (name, held) in columns
+        ]
         self.notes: list[str] = []
         self.faults: list[Fault] = []
-        self.unsaid: dict[int, set[str]] = {}
-        self.named_by: int | None = None
-        self._others: Sequence[int] = ()
+        self.id: Column | None = None
         self._made_up = is_made_up(names)
-        self._plain = self.choices.words is None  # so that tokens are the same in all columns
-        self._cache: dict[int, set[str]] = {}
 
     def decide(self) -> Decision:
-        """Return the coding of all columns that are used.
-
-        Raises
-        ------
-        ColumnsError : columns that cannot be used as they are, all of them, with what to say.
-        DataError : a column that is not there; none is left; 0 means two things.
-        """
+        """Return the coding of all columns that are used, or refuse those that cannot be used."""
         unknown = sorted(self.choices.named() - set(self.names))
         if unknown:
             raise _no_columns(self.what, unknown, self.names)
-        place = self.named_by = self._id()
-        used = [j for j in range(len(self.names)) if j != place and self._is_used(j)]
+        others = self._name_rows()
+        used = [
+            c for c in self.columns if c is not self.id and c not in others and self._is_used(c)
+        ]
         if not used:
-            why = f": '{self._name(place)}' names the rows" if place is not None else ""
+            why = f": '{self.id.shown}' names the rows" if self.id else ""
             raise DataError(f"{self.what}: no column is left to use{why}")
         self._look_at_zeros(used)
         kinds: dict[Code, Code] = {}  # columns that are coded alike share one
-        codes = [None if c is None else kinds.setdefault(c, c) for c in map(self._code, used)]
+        for c in used:
+            code = self._code(c)
+            c.code = code if code is None else kinds.setdefault(code, code)
         if self.faults:
             raise self._error(len(used))
-        ids = () if place is None else (self.names[place],)
-        kept = {*used, place}
-        left = tuple(n for j, n in enumerate(self.names) if j not in kept)
-        names = tuple(self.names[j] for j in used)
-        coding = Coding(names, tuple(code for code in codes if code), ids, left)
-        decided = [
-            Decided(self.names[j], self.held[j], code, self._entries(j), self._is_free(j))
-            for j, code in zip(used, coding.codes, strict=True)
-        ]
-        gone = {self.names[j]: sorted(words) for j, words in self.unsaid.items() if j in used}
-        self.notes += remarks(decided, self.choices, self.minus, self._made_up, gone)
+        kept = {c.place for c in (*used, self.id) if c}
+        left = tuple(name for j, name in enumerate(self.names) if j not in kept)
+        ids = (self.id.name,) if self.id else ()
+        coding = Coding(tuple(c.name for c in used), tuple(c.code for c in used), ids, left)
+        self.notes += remarks(used, self.choices, self.minus, self._made_up)
         return Decision(coding, self.notes)
 
-    # What columns hold
-
-    def _tokens(self, j: int, held: Held | None = None) -> set[str]:
-        """Words of a column that may be entries."""
-        if held is None and j in self._cache:
-            return self._cache[j]
-        told = {w for w, s in self.choices.signs(self.names[j]).items() if s == GONE}
-        found = {canonical(w) for w in (held or self.held[j]).words} - told
-        found = found - MISSING | ({"-"} & found if "+" in found else set())
-        unsaid = found & UNSAID - self.choices.signs(self.names[j]).keys()
-        if unsaid and "present" not in found:
-            rest = found - unsaid
-            numbers = rest and None not in map(number, rest)
-            if rest and (numbers or meanings([rest]) is not None):
-                self.unsaid.setdefault(j, set()).update(unsaid)
-                found = rest
-        if held is None:
-            self._cache[j] = found
-        return found
-
-    def _meanings(self, j: int, told: Collection[str] = ()) -> dict[str, int] | None:
-        """Code of each word that is not told, if those of each source are of one family."""
-        if len(self.parts) == 1:
-            return meanings([self._tokens(j).difference(told)])
-        return meanings(self._tokens(j, part[j]).difference(told) for part in self.parts)
-
-    def _numbers(self, j: int, held: Held | None = None) -> set[float]:
-        """Numbers of a column that are entries, if all of its words are numbers."""
-        told = self.choices.signs(self.names[j]).keys()
-        values = {number(word) for word in self._tokens(j, held) - told}
-        return set() if None in values else {v for v in values if v is not None}
-
-    def _entries(self, j: int) -> frozenset[float]:
-        return frozenset() if self.held[j].many else frozenset(self._numbers(j))
-
-    def _rows_of(self, j: int, words: Collection[str]) -> int:
-        """Number of rows of a column that hold one of some words."""
-        counts = self.held[j].words.items()
-        return sum(count for word, count in counts if canonical(word) in words)
-
-    def _name(self, j: int) -> str:
-        return shown(self.names[j], 60)
-
-    def _is_free(self, j: int) -> bool:
-        return self.names[j] not in self.choices.named()
-
-    def _is_used(self, j: int) -> bool:
+    def _is_used(self, c: Column) -> bool:
         """Whether a column is one to compute with; a line says so if it is not."""
-        if self.names[j] in self.choices.ignore or j in self._others:
+        if c.name in self.choices.ignore or (c.free and INDEX.fullmatch(c.name)):
             return False
-        if INDEX.fullmatch(self.names[j]) and self._is_free(j):
-            return False
-        held = self.held[j]
-        empty = not self._tokens(j) and not held.many and not held.why
-        if empty and self.names[j].startswith("column ") and not self._made_up:
-            self.notes.append(f"left out: '{self._name(j)}', which has no name and no entry")
+        empty = not c.tokens and not c.held.many and not c.held.why
+        if empty and c.name.startswith("column ") and not self._made_up:
+            self.notes.append(f"left out: '{c.shown}', which has no name and no entry")
             return False
         return True
 
-    def _look_at_zeros(self, used: Sequence[int]) -> None:
+    def _look_at_zeros(self, used: Sequence[Column]) -> None:
         """Find out what 0 stands for, and 1 where there is 2: that is one rule for a table.
 
         Where -1 occurs, 0 is missing; but where many named columns of 0 and 1 stand beside those
         with a -1, these are variables of another kind, and columns of all three are numbers.
         """
         signs, twos = [], False
-        for held in self.parts:
-            alone = len(self.parts) == 1
-            columns = [self._numbers(j, None if alone else held[j]) for j in used]
-            columns = [values for values in columns if values <= BINARY | TWO]
-            twos = twos or TWO in columns
-            signs.append(set[float]().union(*columns) & BINARY)
-        low = set[float]().union(*signs)
-        self.ones = low <= {1.0} and twos
+        for k in range(len(self.parts)):
+            held = [c.numbers_of(c.each[k]) for c in used]
+            held = [values for values in held if values <= BINARY | TWO]
+            twos = twos or TWO in held
+            signs.append(set[float]().union(*held) & BINARY)
+        self.ones = set[float]().union(*signs) <= {1.0} and twos
         self.minus = any({-1.0, 0.0} <= values for values in signs)
-        whole = [] if self._made_up or not self.minus else [self._numbers(j) for j in used]
+        whole = [] if self._made_up or not self.minus else [c.numbers_of(c.tokens) for c in used]
         plain = sum(values == {0.0, 1.0} for values in whole)
         lower = sum(-1.0 in values and values <= BINARY for values in whole)
         self.mixed = self.minus and RARE * plain > lower
-        if self.mixed:
-            self.minus = False
+        self.minus = self.minus and not self.mixed
         for what, values in zip(self.whats, signs, strict=True):
             if self.minus and 0.0 in values and -1.0 not in values:
                 raise DataError(
@@ -253,41 +185,40 @@ class Decider:
 
     # Names of rows
 
-    def _id(self) -> int | None:
-        """Column that names the rows; others that could are left out with a line."""
+    def _name_rows(self) -> list[Column]:
+        """Find the column that names the rows; others that could are left out with a line."""
         if self.choices.id is not None:
-            place = self.names.index(self.choices.id) if self.choices.id else None
-            if place is not None and "lists" in self.held[place].why:
+            self.id = next((c for c in self.columns if c.name == (self.choices.id or None)), None)
+            if self.id is not None and "lists" in self.id.held.why:
                 raise DataError(
-                    f"{self.what}: column '{self._name(place)}' {self.held[place].why}, which name "
-                    f"no rows: name another column, or '' for none ({self.choices.called('id')})"
+                    f"{self.what}: column '{self.id.shown}' {self.id.held.why}, which name no "
+                    f"rows: name another column, or '' for none ({self.choices.called('id')})"
                 )
-            return place
-        found = [j for j in range(len(self.names)) if self._is_free(j) and self._names_rows(j)]
+            return []
+        found = [c for c in self.columns if c.free and self._names_rows(c)]
         if not found:
-            return None
-        named = [j for j in found if NAMING.fullmatch(self.names[j])]
-        chosen = next((j for j in named if self.names[j] != "column 1"), [*named, *found][0])
-        self.notes.append(f"column '{self._name(chosen)}' names the rows")
-        words = self.held[chosen].words
+            return []
+        named = [c for c in found if NAMING.fullmatch(c.name)]
+        self.id = next((c for c in named if c.name != "column 1"), [*named, *found][0])
+        self.notes.append(f"column '{self.id.shown}' names the rows")
+        words = self.id.held.words
         sums = sorted(word for word in words if token(word).rstrip(" :") in SUMS)
         if sums:
             self.notes.append(f"a row is named {listed(sums)}: remove it if it sums up others")
-        self._others = [j for j in found if j != chosen]
-        if self._others:
-            others = listed([self.names[j] for j in self._others])
-            self.notes.append(f"left out: {others}, in which no two rows have the same word")
-        return chosen
+        others = [c for c in found if c is not self.id]
+        if others:
+            names = listed([c.name for c in others])
+            self.notes.append(f"left out: {names}, in which no two rows have the same word")
+        return others
 
-    def _names_rows(self, j: int) -> bool:
+    def _names_rows(self, c: Column) -> bool:
         """Whether the words of a column are names of rows: all differ, and they are no entries."""
-        held, first = self.held[j], j == 0
-        named = bool(NAMING.fullmatch(self.names[j])) and not self._made_up
-        if held.why or held.rows < 3 or (not held.different and not first and not named):
+        held, first, tokens = c.held, c.place == 0, c.tokens
+        named = bool(NAMING.fullmatch(c.name)) and not self._made_up
+        if held.why or held.rows < 3 or not (held.different or first or named):
             return False
-        tokens = self._tokens(j)
-        told = tokens & self.choices.signs(self.names[j]).keys()
-        if not tokens or tokens & FULL or self._meanings(j):
+        told = tokens & c.given.keys()
+        if not tokens or tokens & FULL or c.meanings():
             return False
         if told and not (held.different and len(tokens - told) > FEW):  # 1 and 2 of 1 to 450
             return False
@@ -304,308 +235,250 @@ class Decider:
         mostly = held.many or len(held.words) >= MOSTLY * held.rows
         return mostly and len(held.words) > FEW
 
-    def _may_name(self, j: int) -> bool:
-        """Whether a column may name the rows, as none does that was found or told."""
-        if self.named_by is not None or self._made_up:
-            return False
-        held = self.held[j]
-        return bool(NAMING.fullmatch(self.names[j])) or (
-            held.different and all(v is None or v.is_integer() for v in map(number, held.words))
-        )
-
     # Codes
 
-    def _code(self, j: int) -> Code | None:
+    def _code(self, c: Column) -> Code | None:
         """How a column is coded; None, and a fault, where it cannot be used as it is."""
-        held, name = self.held[j], self.names[j]
-        if held.why:
-            return self._drop(j, held.why)
-        given = self.choices.signs(name)
-        tokens = self._tokens(j)
-        rest = tokens - given.keys()
-        gone = {word: GONE for word, sign in given.items() if sign == GONE}
-        if self.choices.of(name) == "answers":
-            return self._answers(j, given)
-        if held.many and not held.numeric:
-            return self._many_words(j, "more than 1,000")
-        if self.choices.of(name):
-            return self._category(j, gone)
-        worded = any(number(w) is None and given[w] != GONE for w in tokens & given.keys())
-        if held.many or (rest and self._numbers(j) and not worded):
-            return self._number(j, gone)
-        words = dict(given) if tokens & given.keys() else {}
+        kind = self.choices.of(c.name)
+        if c.held.why:
+            return self._drop(c, c.held.why)
+        rest, said = c.tokens - c.given.keys(), c.tokens & c.given.keys()
+        if kind == "answers":
+            return self._answers(c)
+        if c.held.many and not c.held.numeric:
+            return self._many_words(c, "more than 1,000")
+        if kind:
+            return self._category(c)
+        worded = any(number(w) is None and c.given[w] != GONE for w in said)
+        if c.held.many or (rest and c.numbers and not worded):
+            return self._number(c)
+        words = dict(c.given) if said else {}
         if not rest:
-            return Code("words", tuple({**(words or dict(EMPTY)), **gone}.items()))
-        known = self._meanings(j, given)
+            return Code("words", tuple({**(words or dict(EMPTY)), **c.gone}.items()))
+        known = c.meanings(c.given)
         if known is not None:
-            return Code("words", tuple({**known, **words, **gone}.items()))
+            return Code("words", tuple({**known, **words, **c.gone}.items()))
         if any(sign != GONE for sign in words.values()):
-            return self._odd(j, outsiders(rest) or rest, "is not among the words that were given")
-        return self._category(j, gone)
+            return self._odd(c, outsiders(rest) or rest, "is not among the words that were given")
+        return self._category(c)
 
-    def _number(self, j: int, gone: Mapping[str, int]) -> Code | None:
+    def _number(self, c: Column) -> Code | None:
         """Code of a column of numbers."""
-        held, name, values = self.held[j], self.names[j], self._numbers(j)
-        how = self.choices.cut(name)
-        if not held.many:
+        values, how = c.numbers_of(c.tokens), self.choices.cut(c.name)
+        gone, cut_all = tuple(c.gone.items()), self.choices.cuts_all(c.name)
+        if not c.held.many:
             if values <= TWO and (2.0 in values or self.ones):
-                return Code("words", (("1", -1), ("2", 1), *gone.items()))
+                return Code("words", (("1", -1), ("2", 1), *gone))
             if values <= BINARY and not (self.mixed and values >= {-1.0, 0.0}):
                 none = self.minus or (self.mixed and -1.0 in values)
                 low = {"-1": -1, "0": GONE if none else -1, "1": 1}
-                return Code("words", tuple({**low, **self.choices.signs(name), **gone}.items()))
-            zeros = sum(re.fullmatch(r"0\d\d+", word.strip()) is not None for word in held.words)
-            if zeros and (how is None or self.choices.cuts_all(name)):
-                return self._category(j, gone, sure=True)  # codes of places and the like
+                return Code("words", tuple({**low, **c.given}.items()))
+            zeros = any(re.fullmatch(r"0\d\d+", word.strip()) for word in c.held.words)
+            if zeros and (how is None or cut_all):
+                return self._category(c, sure=True)  # codes of places and the like
         if how == "levels":
-            return self._category(j, gone)
-        for what, commas, part in zip(self.whats, self._doubts, self.parts, strict=True):
-            if commas and commas[j] and part[j].words:
-                sure = bool(self.commas[self.whats.index(what)])
-                return self._drop(j, why_doubtful(commas[j], sure))
+            return self._category(c)
+        for doubts, part in zip(self._doubts, c.parts, strict=True):
+            if doubts and doubts[c.place] and part.words:
+                return self._drop(c, doubts[c.place])
         endless = {spelt(v) for v in values if math.isinf(v)}
         if endless:
-            return self._odd(j, endless, "is no number to use")
+            return self._odd(c, endless, "is no number to use")
         codes = sorted(v for v in values if abs(v) in NO_ANSWERS)
-        coded = bool(codes) and not held.many and values - set(codes) in ({0.0, 1.0}, TWO)
-        if how is not None and not (coded and self.choices.cuts_all(name)):
-            return Code("number", tuple(gone.items()), threshold=held.threshold(str(how)))
-        if how is None and len(values) <= 2 and not held.many:
+        coded = bool(codes) and not c.held.many and values - set(codes) in ({0.0, 1.0}, TWO)
+        if how is not None and not (coded and cut_all):
+            return Code("number", gone, threshold=c.held.threshold(str(how)))
+        if how is None and len(values) <= 2 and not c.held.many:
             words = zip(map(spelt, sorted(values)), (-1, 1)[-len(values) :], strict=True)
-            return Code("words", (*words, *gone.items()))
-        return self._uncut(j, values, codes if coded else [])
+            return Code("words", (*words, *gone))
+        return self._uncut(c, values, codes if coded else [])
 
-    @property
+    @cached_property
     def _doubts(self) -> list[list[str]]:
-        """Of each source and column a number whose point may stand between thousands."""
-        if not hasattr(self, "_doubted"):
-            self._doubted = [
-                [] if commas is None else doubtful([h.words.keys() for h in held], commas)
-                for held, commas in zip(self.parts, self.commas, strict=True)
-            ]
-        return self._doubted
+        """Of each source and column why its points may stand between thousands."""
+        return [
+            [] if commas is None else doubtful([h.words.keys() for h in held], commas)
+            for held, commas in zip(self.parts, self.commas, strict=True)
+        ]
 
-    def _category(self, j: int, gone: Mapping[str, int], sure: bool = False) -> Code | None:
+    def _category(self, c: Column, sure: bool = False) -> Code | None:
         """Code of a column of categories."""
-        held, name = self.held[j], self.names[j]
-        if held.many:
-            return self._many_words(j, "more than 1,000")
-        missing = MISSING - MAYBE_LEVEL | gone.keys()
-        levels = {level(w) for w in held.words if canonical(w) not in missing}
-        if not sure and not self.choices.of(name) and self.choices.cut(name) != "levels":
-            before = len(self.faults)
-            self._look_for_odd(j, levels, {canonical(w) for w in levels})
-            if len(self.faults) > before:
-                return None
+        if c.held.many:
+            return self._many_words(c, "more than 1,000")
+        missing = MISSING - MAYBE_LEVEL | c.gone.keys()
+        levels = {level(w) for w in c.held.words if canonical(w) not in missing}
+        sure = sure or bool(self.choices.of(c.name)) or self.choices.cut(c.name) == "levels"
+        if not sure and self._is_of_another_kind(c, levels):
+            return None
         if len(levels) > LEVELS:
-            return self._many_words(j, str(len(levels)))
-        return Code("category", tuple(gone.items()), levels=sorted_levels(levels))
+            return self._many_words(c, str(len(levels)))
+        return Code("category", tuple(c.gone.items()), levels=sorted_levels(levels))
 
-    def _answers(self, j: int, given: Mapping[str, int]) -> Code | None:
+    def _answers(self, c: Column) -> Code | None:
         """Code of a column whose cells hold several answers each."""
-        whole = {word: sign for word, sign in given.items() if sign <= GONE}
-        said = [word for word in self.held[j].words if canonical(word) not in whole]
+        whole = {word: sign for word, sign in c.given.items() if sign <= GONE}
+        said = [word for word in c.held.words if canonical(word) not in whole]
         mark, answers = several_answers(said, sure=True)
         if not mark:
-            return self._drop(j, "holds no cell of several answers, with ; or | or , between")
-        if len(answers) > LEVELS or self.held[j].many:
-            return self._drop(j, f"holds {len(answers):,} or more different answers")
+            return self._drop(c, "holds no cell of several answers, with ; or | or , between")
+        if len(answers) > LEVELS or c.held.many:
+            return self._drop(c, f"holds {len(answers):,} or more different answers")
         return Code("answers", tuple(whole.items()), levels=answers, mark=mark)
 
     # Faults
 
-    def _look_for_odd(self, j: int, levels: set[str], tokens: set[str]) -> None:
-        """Refuse words that look like entries of another kind than categories."""
-        if self._is_dressed(j, levels) or self._is_coded(j):
-            return
+    def _is_of_another_kind(self, c: Column, levels: set[str]) -> bool:
+        """Whether words look like entries of another kind than categories: a fault."""
+        tokens, before = {canonical(word) for word in levels}, len(self.faults)
         numbers = {canonical(word) for word in levels if number(word) is not None}
+        known, strange = tokens & FULL, tokens - KNOWN
+        if self._is_dressed(c, levels) or self._is_coded(c):
+            return True
         if numbers:
             rest = tokens - numbers
-            if self._rows_of(j, numbers) < self._rows_of(j, rest):  # as of a row of totals
-                why = f"is a number beside {listed(sorted(rest)[:5])}"
-                self._odd(j, numbers, why, total=True)
+            if c.rows_of(numbers) < c.rows_of(rest):  # as of a row of totals
+                self._odd(c, numbers, f"is a number beside {listed(sorted(rest)[:5])}")
             else:
-                self._odd(j, rest, "is not a number")
-            return
-        if all(DATE.fullmatch(word) for word in levels):
-            self._drop(j, "holds dates")
-            return
-        known, strange = tokens & FULL, tokens - KNOWN
-        rare = self._rows_of(j, tokens & KNOWN) < self._rows_of(j, strange)
-        if known and len(tokens) > 1 and not (rare and len(strange) >= OTHERS):  # SI and NO: places
-            odd = outsiders(tokens) or tokens - FULL or tokens
-            self._odd(j, odd, "stands beside", beside=known)
+                self._odd(c, rest, "is not a number")
+        elif all(map(DATE.fullmatch, levels)):
+            self._drop(c, "holds dates")
+        elif known and len(tokens) > 1:
+            rare = c.rows_of(tokens & KNOWN) < c.rows_of(strange)
+            if not (rare and len(strange) >= OTHERS):  # SI and NO: places
+                self._odd(c, outsiders(tokens) or tokens - FULL or tokens, "stands beside", known)
+        return len(self.faults) > before
 
-    def _is_dressed(self, j: int, words: Collection[str]) -> bool:
+    def _is_dressed(self, c: Column, words: Collection[str]) -> bool:
         """Whether these are numbers that are not written plainly, such as 5 %: a fault."""
         odd = [word for word in words if number(word) is None]
-        alone = len(odd) < len(words) and sum(self.held[j].words[word] for word in odd) == 1
+        alone = len(odd) < len(words) and sum(c.held.words[word] for word in odd) == 1
         if not odd or alone or len(words) <= 2 or not all(map(DRESSED.fullmatch, words)):
             return False
         one = min(sorted(odd), key=len)
         way = "write them like 1234.5"
         if THOUSANDS.fullmatch(one):
             way = f"write {re.sub('[^0-9+-]', '', one)}, without marks of thousands"
-        self._drop(j, f"holds numbers that are written like '{shown(one, 40)}': {way}")
+        self._drop(c, f"holds numbers that are written like '{shown(one, 40)}': {way}")
         return True
 
-    def _is_coded(self, j: int) -> bool:
+    def _is_coded(self, c: Column) -> bool:
         """Whether one owner has 1 and 2 where others have words of a known meaning: a fault."""
-        held = [self._tokens(j, part[j]) for part in self.parts]
-        coded = [bool(tokens) and None not in map(number, tokens) for tokens in held]
-        words = [tokens for tokens, is_code in zip(held, coded, strict=True) if not is_code]
+        coded = [bool(tokens) and None not in map(number, tokens) for tokens in c.each]
+        words = [tokens for tokens, is_code in zip(c.each, coded, strict=True) if not is_code]
         if not any(coded) or not any(words) or meanings(words) is None:
             return False
         at = coded.index(True)
-        values = sorted(float(word) for word in held[at])
-        codes = [v for v in values if abs(v) not in NO_ANSWERS]
+        values = sorted(float(word) for word in c.each[at])
+        codes = [spelt(v) for v in values if abs(v) not in NO_ANSWERS]
         if len(codes) > 2:
             return False
-        gone = {spelt(v): 0 for v in values if v not in codes}
-        told = [
-            {**dict(zip(map(spelt, codes), signs, strict=False)), **gone}
-            for signs in ((1, -1), (-1, 1))
-        ]
-        others = listed(sorted(set[str]().union(*words)))
-        why = f"holds {listed(list(map(spelt, values)))} in {self.whats[at]} where others hold "
-        ways = [self.choices.give(words={self.names[j]: told[1]})]
-        why = f"{self._called(self.names[j])} {why}{others}"
-        self.faults.append(Fault(self.names[j], why, {"words": {self.names[j]: told[0]}}, ways))
+        gone = {spelt(v): 0 for v in values if abs(v) in NO_ANSWERS}
+        one, other = ({**dict(zip(codes, s, strict=False)), **gone} for s in ((1, -1), (-1, 1)))
+        numbers, others = listed(list(map(spelt, values))), listed(sorted(set().union(*words)))
+        why = f"holds {numbers} in {self.whats[at]} where others hold {others}"
+        way = "the other way round", {"words": {c.name: other}}
+        self._fault(c, why, {"words": {c.name: one}}, way)
         return True
 
-    def _uncut(self, j: int, values: set[float], codes: Sequence[float]) -> None:
+    def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
         """Refuse numbers of which nobody said where they are cut."""
-        name, held = self.names[j], self.held[j]
+        told: dict[str, Any] = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
+        ways: list[Way] = []
         if codes:
-            told: dict[str, Any] = {"words": {name: {spelt(code): 0 for code in codes}}}
-            ways = [f"if these are numbers: {self.choices.give(binarize={name: 1.5})}"]
-        else:
-            told = {"binarize": {name: "median"} if self.choices.by_rows else {name: 20.5}}
-            ways = [] if not self._made_up else [f"cut them elsewhere: {self.choices.cuts}"]
+            told = {"words": {c.name: {spelt(code): 0 for code in codes}}}
+            ways = [("if these are numbers", {"binarize": {c.name: 1.5}})]
         if values == BINARY:
-            gone = self.choices.give(words={name: {"0": GONE}})
-            ways.append(f"if 0 means no answer: {gone}")
-        whole = [v for v in map(number, held.words) if v is not None]
-        if COUNTS.fullmatch(name) and min(whole, default=0) >= 0 and not codes:
-            ways.append(
-                "if it says how often a row occurs: repeat each row so many times, and leave "
-                f"it out: {self.choices.give(ignore=[name])}"
-            )
-        if self._may_name(j):
-            ways.append(f"if it names the rows: {self.choices.give(id=name)}")
-        total = self._of_totals(j)
-        ways += [total] if total else []
-        why = f"{self._called(name)} holds numbers"
-        if self._made_up and not values <= BINARY:
-            odd = next(v for v in sorted(values) if v not in BINARY)
-            row = self._where(j, {spelt(odd)})[1]
-            why = f"{RULE}, got {odd:g} at row {row}, column {j + 1}"
-        self.faults.append(Fault(name, why, told, ways))
+            ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))
+        if COUNTS.fullmatch(c.name) and min(values, default=0) >= 0 and not codes:
+            lead = "if it says how often a row occurs: repeat each row so many times"
+            ways.append((f"{lead}, and leave it out", {"ignore": [c.name]}))
+        odd = next((v for v in sorted(values) if v not in BINARY), None)
+        if not self._made_up or odd is None:
+            self._fault(c, "holds numbers", told, *ways)
+            return
+        row = self._where(c, {spelt(odd)})[1]
+        why = f"{RULE}, got {odd:g} at row {row}, column {c.place + 1}"
+        self.faults.append(Fault(c, why, told, ways))
 
-    def _of_totals(self, j: int) -> str:
-        """What to do where one row holds the only number that is none of 0 and 1, or 1 and 2."""
-        held = self.held[j]
-        values = {v for v in map(number, held.words) if v is not None}
-        odd = max(values, default=0.0)
-        plain = values - {odd} <= BINARY or values - {odd} <= TWO
-        if held.many or not plain or self._rows_of(j, {spelt(odd)}) > 1:
-            return ""
-        what, row = self._where(j, {spelt(odd)})[:2]
-        return f"if row {row} of {what} sums up the others, remove it"
-
-    def _odd(
-        self,
-        j: int,
-        odd: Collection[str],
-        why: str,
-        total: bool = False,
-        beside: Collection[str] = (),
-    ) -> None:
+    def _odd(self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()) -> None:
         """Refuse some words of a column that do not fit to the others."""
-        name = self.names[j]
-        what, row, word = self._where(j, odd)
+        what, row, word = self._where(c, odd)
         if beside:
             why = f"{why} {listed(sorted(set(beside) - {canonical(word)}))}"
-        said = f"row {row}, {self._called(name)}: '{shown(word, 40)}' {why}"
-        if what != self.what:
-            said = f"{what}, {said}"
-        gone = {name: dict.fromkeys(self._spelt(j, odd), GONE)}
-        kind = {name: "category"}
-        few = len(odd) <= 3 and self._rows_of(j, odd) <= max(1, RARELY * self.held[j].rows)
-        told, other = ({"words": gone}, kind) if few else ({"words": kind}, gone)
-        lead = "if these are categories: " if few else "if there is no answer: "
-        ways = [lead + self.choices.give(words=other)] if few or len(odd) <= 3 else []
-        if total and self._rows_of(j, odd) == 1:
-            ways.append(f"if row {row} sums up others, remove it")
-        if self._may_name(j):
-            ways.append(f"if it names the rows: {self.choices.give(id=name)}")
-        self.faults.append(Fault(name, said, told, ways))
+        of = "" if what == self.what else f"{what}, "
+        written = {canonical(w): w.strip() for w in reversed(list(c.held.words))}
+        gone = {"words": {c.name: {written[w]: GONE for w in sorted(odd) if w in written}}}
+        kind = {"words": {c.name: "category"}}
+        few = len(odd) <= 3 and c.rows_of(odd) <= max(1, RARELY * c.held.rows)
+        other = ("if these are categories", kind) if few else ("if there is no answer", gone)
+        ways = [other] if len(odd) <= 3 else []
+        said = f"{of}row {row}, {self._called(c)}: '{shown(word, 40)}' {why}"
+        self.faults.append(Fault(c, said, gone if few else kind, [*ways, *self._naming(c)]))
 
-    def _many_words(self, j: int, count: str) -> None:
+    def _many_words(self, c: Column, count: str) -> None:
         """Refuse too many categories, which may be names of rows that come more than once."""
-        held, name = self.held[j], self.names[j]
-        if self._is_dressed(j, {w.strip() for w in held.words if canonical(w) not in MISSING}):
+        held = c.held
+        if self._is_dressed(c, {w.strip() for w in held.words if canonical(w) not in MISSING}):
             return
-        why = f"{self._called(name)} holds {count} different words"
+        why = f"holds {count} different words"
         mark, answers = several_answers([word for word in held.words if word.strip()])
         if mark:
             why += f", combinations of {len(answers)} answers with '{mark}' between them"
             few = len(answers) <= LEVELS
-            told = {"words": {name: "answers"}} if few else {"ignore": [name]}
-            self.faults.append(Fault(name, why, told))
+            told = {"words": {c.name: "answers"}} if few else {"ignore": [c.name]}
+            self.faults.append(Fault(c, f"{self._called(c)} {why}", told))
             return
-        named = not held.different and (j == 0 or NAMING.fullmatch(name))
-        more = f", which repeat in its {held.rows:,} rows" if named else ""
-        self._drop(j, f"holds {count} different words{more}")
+        named = not held.different and (c.place == 0 or NAMING.fullmatch(c.name))
+        self._drop(c, why + (f", which repeat in its {held.rows:,} rows" if named else ""))
 
-    def _drop(self, j: int, why: str) -> None:
+    def _drop(self, c: Column, why: str) -> None:
         """Refuse a column that can only be left out, or name the rows."""
-        held, name = self.held[j], self.names[j]
-        named = self.named_by is None and "lists" not in held.why and not held.numeric
-        may = named and (held.different or j == 0 or NAMING.fullmatch(name))
-        ways = [f"if it names the rows: {self.choices.give(id=name)}"] if may else []
-        self.faults.append(Fault(name, f"{self._called(name)} {why}", {"ignore": [name]}, ways))
+        self._fault(c, why, {"ignore": [c.name]})
 
-    def _called(self, name: str) -> str:
+    def _fault(self, c: Column, why: str, told: dict[str, Any], *ways: Way) -> None:
+        said = f"{self._called(c)} {why}"
+        self.faults.append(Fault(c, said, told, [*ways, *self._naming(c)]))
+
+    def _naming(self, c: Column) -> list[Way]:
+        """What to give if a column names the rows, where it may, as none does yet."""
+        held = c.held
+        if self.id is not None or self._made_up or "lists" in held.why:
+            return []
+        words = not held.numeric and (held.different or c.place == 0)
+        whole = held.different and all(v is None or v.is_integer() for v in map(number, held.words))
+        may = words or whole or NAMING.fullmatch(c.name)
+        return [("if it names the rows", {"id": c.name})] if may else []
+
+    def _called(self, c: Column) -> str:
         """What a line calls a column."""
-        return name if self._made_up else f"column '{shown(name, 60)}'"
+        return c.name if self._made_up else f"column '{c.shown}'"
 
-    def _where(self, j: int, odd: Iterable[str]) -> tuple[str, int, str]:
+    def _where(self, c: Column, odd: Iterable[str]) -> tuple[str, int, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
         odd = set(odd)
         for what, held in self.places:
-            found = [(row, w) for w, row in held[j].first.items() if canonical(w) in odd]
+            found = [(row, w) for w, row in held[c.place].first.items() if canonical(w) in odd]
             if found:
                 row, word = min(found)
                 return what, row, word.strip()
         return self.what, 0, next(iter(odd), "")
 
-    def _spelt(self, j: int, odd: Collection[str]) -> list[str]:
-        """Some words of a column as they stand, each once."""
-        found = {canonical(w): w.strip() for w in reversed(list(self.held[j].words))}
-        return [found[word] for word in sorted(odd) if word in found]
-
     def _error(self, used: int) -> ColumnsError:
         """All that is in the way: a line for each column, and one to copy that settles it."""
-        choices, n = self.choices, len(self.faults)
-        lines = [f"{self.what}: {n:,} of {len(self.names):,} columns cannot be read as they are:"]
-        place = {name: j for j, name in enumerate(self.names)}
+        give, lines = self.choices.give, []
         for fault in self.faults[:SHOWN]:
-            held = self.held[place[fault.name]].commonest()
+            held = fault.column.held.commonest()
             most = f"; commonest {held}" if held else ""
-            out = [] if "ignore" in fault.told else [choices.give(ignore=[fault.name])]
-            ways = "; or ".join([choices.give(**fault.told), *fault.ways, *out])
-            lines.append(f"  {fault.why}{most}; give {ways}")
-        if n > SHOWN:
-            lines.append(f"  and {n - SHOWN:,} columns more")
-        if n == 1:
-            lines = [f"{self.what}: {lines[1].strip()}"]
-        told = self._together()
+            ways = [give(**fault.told), *(f"{lead}: {give(**way)}" for lead, way in fault.ways)]
+            if "ignore" not in fault.told:
+                ways.append(give(ignore=[fault.column.name]))
+            lines.append(f"{fault.why}{most}; give {'; or '.join(ways)}")
+        told, names = self._together(), [fault.column.name for fault in self.faults]
+        last = f"to settle all of them: {give(**told)}" if len(names) > 1 else ""
         if len(told.get("ignore", ())) == used:
-            lines[-1] += "; there is no other column"
-        elif n > 1:
-            lines.append(f"to settle all of them: {choices.give(**told)}")
-        return ColumnsError("\n".join(lines), tuple(fault.name for fault in self.faults))
+            last = "there is no other column"
+        said = f"{len(names):,} of {len(self.names):,} columns cannot be read as they are"
+        return columns_error(self.what, said, lines, names, last)
 
     def _together(self) -> dict[str, Any]:
         """What settles all faults: one word for many columns, where it is odd in several."""
@@ -616,24 +489,21 @@ class Decider:
         for fault in self.faults:
             ignore += fault.told.get("ignore", ())
             cuts |= fault.told.get("binarize", {})
-            for name, own in fault.told.get("words", {}).items():
-                if isinstance(own, Mapping) and set(own.values()) == {GONE}:
-                    for word in own:
-                        odd.setdefault(word, []).append(name)
-                words[name] = own
+            words |= fault.told.get("words", {})
+        for name, own in words.items():
+            if isinstance(own, Mapping) and set(own.values()) == {GONE}:
+                for word in own:
+                    odd.setdefault(word, []).append(name)
         for word, names in odd.items():
             if len(names) > 1:
                 for name in names:
-                    own = {w: s for w, s in words[name].items() if w != word}
-                    words = {k: v for k, v in words.items() if k != name}
-                    words |= {name: own} if own else {}
+                    words[name] = {w: s for w, s in words[name].items() if w != word}
                 words[word] = GONE
-        hows = set(cuts.values())
-        everywhere = (
-            len(cuts) > 2 and len(hows) == 1 and not isinstance(self.choices.binarize, Mapping)
-        )
-        binarize: Any = next(iter(hows)) if everywhere else cuts
-        told: dict[str, Any] = {"words": words, "binarize": binarize, "ignore": ignore}
+        words = {key: value for key, value in words.items() if value != {}}
+        alike = len(cuts) > 2 and len(set(cuts.values())) == 1
+        if alike and not isinstance(self.choices.binarize, Mapping):
+            cuts = next(iter(cuts.values()))
+        told: dict[str, Any] = {"words": words, "binarize": cuts, "ignore": ignore}
         return {key: value for key, value in told.items() if value}
 
 
@@ -648,41 +518,16 @@ def _no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> Data
     return DataError(f"{what}: there is no column {listed(unknown)}{way}")
 
 
-KNOWN_SIGNS = {
-    word: sign for low, high in FAMILIES for side, sign in ((low, -1), (high, 1)) for word in side
-} | {"-1": -1, "0": -1, "1": 1}
-
-
 def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str, str]:
     """Columns that would be coded in another way if a row held something else, each with a reason.
 
     Noise hides what a row adds to a sum. Where a row also decides how the others are coded, it
     moves their sums too, and no noise that is made for one row hides that. Where rows with gaps get
-    noise, nor may a row decide what is missing: one -1 makes every 0 a missing entry. Of columns of
-    numbers that are cut those are named, too, that were taken for names of the rows and left out;
-    and columns that are called by a word that is an entry, as that name may have been a row.
-
-    Parameters
-    ----------
-    coding : of a table.
-    choices : what its reader was told.
-    gaps : whether rows with gaps get noise.
-
-    Returns
-    -------
-    Of each such column what decides: its "name", its "words", a "category", a "cut" that rows
-    place, whether it is "cut at all", "zero", or whether it is one of "ids".
-
-    Examples
-    --------
-    >>> from hopfed import read_table
-    >>> table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
-    >>> unsettled(table.coding, Choices())
-    {'tree': 'category', 'size': 'words'}
-    >>> said = Choices(words={"ash": -1, "yew": 1, "1": -1, "2": 1})
-    >>> again = read_table({"tree": ["ash", "yew"], "size": [1, 2]}, words=said.words)
-    >>> unsettled(again.coding, said)
-    {}
+    noise (`gaps`), nor may a row decide what is missing: one -1 makes every 0 a missing entry. Of
+    columns of numbers that are cut those are named, too, that were taken for names of the rows and
+    left out; and columns that are called by a word that is an entry, as that name may have been a
+    row. A reason is what decides: its "name", its "words", a "category", a "cut" that rows place,
+    whether it is "cut at all", "zero", or whether it is one of "ids".
     """
     found = {}
     for name, code in zip(coding.names, coding.codes, strict=True):

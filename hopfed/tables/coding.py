@@ -18,6 +18,8 @@ from hopfed.tables.words import GONE, MISSING, UNSAID, answers_in, canonical, le
 if TYPE_CHECKING:
     from hopfed.tables.table import Table
 
+__all__ = ["Code", "Coding"]
+
 KINDS = ("words", "number", "category", "answers")
 UNKNOWN = -2  # code of a word that a coding does not know
 VERSION = 1
@@ -98,6 +100,11 @@ class Code:
         return GONE if said in MISSING or unsaid else UNKNOWN
 
     @cached_property
+    def missing(self) -> frozenset[str]:
+        """Words that stand for no entry in a column of numbers."""
+        return MISSING | UNSAID | {word for word, _ in self.words}
+
+    @cached_property
     def _known(self) -> dict[str, int]:
         return dict(self.words)
 
@@ -110,11 +117,6 @@ class Code:
         """What +1 stands for: a word that the column held, or "> 2.5"; "" of a category or answers.
 
         Their columns are named after the levels.
-
-        Examples
-        --------
-        >>> Code("words", (("no", -1), ("yes", 1))).plus, Code("number", threshold=2.5).plus
-        ('yes', '> 2.5')
         """
         if self.kind == "words":
             return next((word for word, sign in self.words if sign == 1), "+1")
@@ -138,18 +140,7 @@ class Code:
         return signs
 
     def joined(self, ticked: np.ndarray) -> str:
-        """Return the cell that holds some of the answers.
-
-        Parameters
-        ----------
-        ticked : (width,) whether each of them is there.
-
-        Examples
-        --------
-        >>> code = Code("answers", levels=("bike", "bus"), mark=";")
-        >>> code.joined(np.array([True, True])), code.joined(np.array([False, False]))
-        ('bike;bus', '')
-        """
+        """Return the cell that holds some of the answers: those that are `ticked`, (width,)."""
         chosen = zip(self.levels, ticked, strict=True)
         none = next((word for word, sign in self.words if sign < 0), "")
         return self.mark.join(level for level, held in chosen if held) or none
@@ -180,13 +171,7 @@ EMPTY = (("0", -1), ("1", 1))  # words of a column that held none
 
 
 def is_empty(code: Code) -> bool:
-    """Whether a code is that of a column that held no entry; others are so if they were told to be.
-
-    Examples
-    --------
-    >>> is_empty(Code("words", (*EMPTY, ("9", 0)))), is_empty(Code("words", (("no", -1),)))
-    (True, False)
-    """
+    """Whether a code is that of a column that held no entry, or was told to be like it."""
     return code.kind == "words" and tuple(pair for pair in code.words if pair[1] != GONE) == EMPTY
 
 
@@ -232,15 +217,7 @@ class Coding:
     def of_bits(cls, names: tuple[str, ...], minus: bool) -> Coding:
         """Return the coding of an array of truth values, of 0 and 1, or of -1 and 1.
 
-        Parameters
-        ----------
-        names : of its columns.
-        minus : whether -1 occurs in it, so that 0 is a missing entry.
-
-        Examples
-        --------
-        >>> Coding.of_bits(("a",), minus=True).codes[0].codes(["-1", "0", "1"]).tolist()
-        [-1, 0, 1]
+        Where -1 occurs in it (`minus`), 0 is a missing entry; `names` are those of its columns.
         """
         signs = {"-1": -1, "0": GONE if minus else -1, "1": 1, "false": -1, "true": 1}
         return cls(names, (Code("words", tuple(signs.items())),) * len(names))
@@ -275,12 +252,6 @@ class Coding:
         """Words, in lower case, that are cells in tables without names; none where there are names.
 
         A table that is coded like one with names has a first row of names.
-
-        Examples
-        --------
-        >>> code = Code("words", (("never", -1), ("often", 1)))
-        >>> sorted(Coding(("column 1",), (code,)).entries()), Coding(("tea",), (code,)).entries()
-        (['never', 'often'], frozenset())
         """
         if self.names != tuple(f"column {j}" for j in range(1, len(self.names) + 1)):
             return frozenset()
@@ -288,16 +259,7 @@ class Coding:
         return frozenset([*words, *(w.lower() for code in self.codes for w in code.levels)])
 
     def apply(self, source: Any) -> Table:
-        """Code another table in the same way; columns are found by name, whatever their order.
-
-        Parameters
-        ----------
-        source : as of `hopfed.read_table`.
-
-        Raises
-        ------
-        DataError : columns that are not there, or a word that was not there, with their names.
-        """
+        """Code another table, a `source` as of `hopfed.read_table`; columns are found by name."""
         from hopfed.tables.reading import read_table
 
         return read_table(source, coding=self)
@@ -319,12 +281,7 @@ class Coding:
 
     @classmethod
     def from_json(cls, text: str) -> Coding:
-        """Return the coding that a JSON text describes.
-
-        Raises
-        ------
-        DataError : the text is no such description.
-        """
+        """Return the coding that a JSON text describes."""
         broken = ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
         try:
             held = json.loads(text)
@@ -342,8 +299,7 @@ class Coding:
 
 def _code(held: dict[str, Any]) -> Code:
     words = tuple((str(word), int(code)) for word, code in held.get("words", ()))
-    levels = _texts(held.get("levels", ()))
-    threshold = float(held.get("threshold", math.nan))
+    levels, threshold = _texts(held.get("levels", ())), float(held.get("threshold", math.nan))
     return Code(str(held["kind"]), words, threshold, levels, str(held.get("mark", "")))
 
 

@@ -7,7 +7,6 @@ false (`kernels.pack_masked`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Literal, overload
 
@@ -20,6 +19,8 @@ from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.masked import first_bad
 from hopfed.kernels.place import adopted
+
+__all__ = ["as_examples"]
 
 RULE = "values must be all +-1, all 0/1, or boolean"
 
@@ -55,73 +56,50 @@ def as_examples(
     >>> as_examples(np.array([[0, 1, 1], [1, 1, 0]])).shape
     (2, 3)
     """
-    packed = array if isinstance(array, PackedBits | MaskedBits) else _packed(array, name)
-    rows, columns = packed.shape
+    bits = array if isinstance(array, PackedBits | MaskedBits) else _checked(array, name)
+    rows, columns = bits.shape
     if rows < least or columns < 1:
         few = "two examples are" if least == 2 else f"{least} example(s) are"
         raise DataError(f"{name}: at least {few} needed, got {rows} x {columns}")
-    if isinstance(packed, MaskedBits) and not gaps:
-        raise DataError(f"{name}: {_missing(packed)}")
-    return packed
+    if isinstance(bits, MaskedBits) and not gaps:
+        raise DataError(f"{name}: {_missing(bits)}")
+    return bits
 
 
-def _packed(array: Any, name: str) -> PackedBits | MaskedBits:
+def _checked(array: Any, name: str) -> PackedBits | MaskedBits:
     """Pack the rows of a table, or name what is not binary."""
     array = adopted(of_tensor(array, name))
     array = array if on_device(array) else np.asanyarray(array)
     if array.ndim < 2:
         raise DataError(f"{name}: examples must be rows of a table, got {array.ndim} axes")
-    check_axes(array.shape, name)
+    if array.ndim > 2:  # which may be the tables of several owners
+        raise DataError(
+            f"{name}: a table is (M, N), got {tuple(array.shape)}; give a list of tables for "
+            "several owners, or flatten each row: x.reshape(len(x), -1)"
+        )
     if array.dtype.kind not in "biufO":
         raise DataError(f"{name}: examples must be numbers, got {array.dtype}")
-    table = array if on_device(array) else _native(array)
+    return packed(array if on_device(array) else _native(array), name)
+
+
+def packed(
+    table: Any, name: str, gone: np.ndarray | None = None, before: int = 0
+) -> PackedBits | MaskedBits:
+    """Pack some rows of numbers, `before` of which come others, or name the first that is odd."""
     try:
-        return kernels.pack_masked(table)
-    except ArgumentError as error:
-        raise DataError(f"{name}: {not_binary(table)}") from error
-
-
-def check_axes(shape: Sequence[int], name: str) -> None:
-    """Refuse an array in memory of more than two axes, which may be the tables of several owners.
-
-    Parameters
-    ----------
-    shape : of the array.
-    name : what to call it in the error.
-
-    Examples
-    --------
-    >>> check_axes((3, 400, 45), "examples")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: examples: a table is (M, N), got (3, 400, 45); give a list of tables \
-for several owners, or flatten each row: x.reshape(len(x), -1)
-    """
-    if len(shape) > 2:
-        raise DataError(
-            f"{name}: a table is (M, N), got {tuple(shape)}; give a list of tables for several "
-            "owners, or flatten each row: x.reshape(len(x), -1)"
-        )
+        return kernels.pack_masked(table, gone)
+    except ArgumentError:
+        row, column = first_bad(table) or (0, 0)
+        value = np.ma.getdata(to_host(table))[row, column]
+        what = f"{value:g}" if isinstance(value, Real) else shown(repr(value))
+        place = f"row {before + row + 1}, column {column + 1}"
+        raise DataError(f"{name}: {RULE}, got {what} at {place}") from None
 
 
 def of_tensor(array: Any, name: str) -> Any:
     """Return a tensor of PyTorch as one that NumPy can read; other arrays as they are.
 
     Its gradient is left out, and short numbers such as bfloat16 become float32.
-
-    Parameters
-    ----------
-    array : of any library.
-    name : what to call it in an error.
-
-    Raises
-    ------
-    DataError : a sparse or quantized tensor.
-
-    Examples
-    --------
-    >>> of_tensor(np.array([1, -1]), "examples").tolist()
-    [1, -1]
     """
     if not is_torch(array) or not hasattr(array, "layout"):
         return array
@@ -143,25 +121,6 @@ def _missing(rows: MaskedBits) -> str:
         f"{gone:,} {are} missing (first: row {row + 1}, column {int((line == 0).argmax()) + 1}; 0 "
         "is missing where -1 occurs), and complete rows are needed here"
     )
-
-
-def not_binary(table: Any, before: int = 0) -> str:
-    """Name the first value of a table that is neither binary nor missing, and what was expected.
-
-    Parameters
-    ----------
-    table : (M, N), in which there is one.
-    before : rows that come before it.
-
-    Examples
-    --------
-    >>> not_binary(np.array([[0, 1], [2, 1]]))
-    'values must be all +-1, all 0/1, or boolean, got 2 at row 2, column 1'
-    """
-    row, column = first_bad(table) or (0, 0)
-    value = np.ma.getdata(to_host(table))[row, column]
-    what = f"{value:g}" if isinstance(value, Real) else shown(repr(value))
-    return f"{RULE}, got {what} at row {before + row + 1}, column {column + 1}"
 
 
 def _native(array: np.ndarray) -> np.ndarray:

@@ -1,4 +1,7 @@
-"""Open files to read: only regular files are opened, and damaged ones give an error of one line."""
+"""Open files to read: only regular files are opened, and damaged ones give an error of one line.
+
+A path may stand for many files: a folder, or a pattern such as "data/*.parquet".
+"""
 
 from __future__ import annotations
 
@@ -12,58 +15,30 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from glob import glob
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 from hopfed.errors import DataError, HopfedError, shown
 
 Piece = TypeVar("Piece")
 
 UNPACKED = 100  # bytes for each byte of a packed file; of honest tables mostly below 20
+PATTERN = "*?["  # one of these makes a path a pattern
 # What damaged bytes make the libraries raise; a wrong name of ours is not among them.
 BROKEN = (
-    ArithmeticError,
-    BufferError,
-    EOFError,
-    lzma.LZMAError,
-    csv.Error,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    pickle.UnpicklingError,
-    struct.error,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
+    *(ArithmeticError, BufferError, EOFError, LookupError, MemoryError, OSError, RuntimeError),
+    *(SyntaxError, TypeError, ValueError, lzma.LZMAError, csv.Error, pickle.UnpicklingError),
+    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
 )
 
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file for reading bytes; a folder, a pipe or a device is refused at once.
-
-    Parameters
-    ----------
-    path : of the file.
-
-    Raises
-    ------
-    DataError : one line: it is not there, not a file, empty, or may not be read.
-
-    Examples
-    --------
-    >>> with opened("lost.npy"):
-    ...     pass
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: lost.npy: no such file
-    """
+    """Open a file for reading bytes; a folder, a pipe or a device is refused at once."""
     try:  # without the flag, opening a pipe would wait for whoever writes to it
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
@@ -89,24 +64,6 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
     """Turn whatever a truncated or malformed file raises into one line that names the file.
 
     Warnings of the libraries about its bytes are not shown: the file is read, or it is refused.
-
-    Parameters
-    ----------
-    path : of the file.
-    what : goes wrong, for the message.
-
-    Raises
-    ------
-    DataError : in place of one of `BROKEN`; errors of hopfed pass as they are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> with reading("a.npy"):
-    ...     np.frombuffer(b"123", dtype=np.int16)
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: a.npy: cannot be read: buffer size must be a multiple of element size
     """
     try:
         with warnings.catch_warnings():
@@ -118,50 +75,34 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
         raise DataError(f"{error.filename or path}: no such file") from error
     except BROKEN as error:
         raise DataError(f"{path}: {what}: {_reason(error)}") from error
+    except BaseException as error:  # of the libraries; one that panics is written in Rust
+        library = type(error).__module__.partition(".")[0]
+        if type(error).__name__ == "PanicException":
+            raise DataError(f"{path}: {what}: it is damaged") from None
+        if library not in ("pyarrow", "python_calamine", "pyreadstat"):
+            raise
+        raise DataError(f"{path}: {what}: {_reason(error)}") from None
 
 
-def pieces(made: Iterator[Piece], guard: Callable[[], Any]) -> Iterator[Piece]:
-    """Yield what is made of a file piece by piece, each of them made in a context of its own.
+def pieces(
+    made: Iterator[Piece], path: str | Path, what: str = "cannot be read"
+) -> Iterator[Piece]:
+    """Yield what is made of a file piece by piece, each of them guarded by `reading`.
 
     What the caller does between two pieces is outside of it: its warnings are shown.
-
-    Parameters
-    ----------
-    made : the pieces.
-    guard : makes a context, such as that of `reading`.
-
-    Examples
-    --------
-    >>> list(pieces(iter("abc"), lambda: reading("a.txt")))
-    ['a', 'b', 'c']
     """
     end = object()
-    try:
+    with closing(cast(Any, made)) if hasattr(made, "close") else nullcontext():  # a generator
         while True:
-            with guard():
+            with reading(path, what):
                 piece = next(made, end)
             if piece is end:
                 return
             yield piece  # type: ignore[misc]
-    finally:
-        close = getattr(made, "close", None)  # of a generator
-        if close is not None:
-            close()
 
 
 def size_of(file: BinaryIO) -> int:
-    """Return the size of an open file in bytes.
-
-    Parameters
-    ----------
-    file : on a disk.
-
-    Examples
-    --------
-    >>> with opened(__file__) as file:
-    ...     size_of(file) == len(file.read())
-    True
-    """
+    """Return the size of an open file in bytes."""
     return os.fstat(file.fileno()).st_size
 
 
@@ -172,3 +113,38 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, KeyError):
         return f"{said or 'a key'} is missing"
     return said or type(error).__name__
+
+
+def is_many(path: str | Path) -> bool:
+    """Whether a path is one of many files: a folder, such as of zarr, or a pattern."""
+    return any(c in str(path) for c in PATTERN) or Path(path).is_dir()
+
+
+def files_of(path: str | Path) -> list[Path]:
+    """Return the files that a path stands for, sorted by name; of a file or a zarr store itself.
+
+    Files whose names begin with a dot or an underscore are left out of folders, and a link that
+    leads out of its folder, to what nobody named, is refused.
+    """
+    place = Path(path)
+    if any(c in str(path) for c in PATTERN) and not place.exists():
+        found = [Path(one) for one in sorted(glob(str(path), recursive=True))]
+        if not found:
+            raise DataError(f"{path}: no such file")
+        fixed = takewhile(lambda part: not any(c in part for c in PATTERN), place.parts)
+        _check_links(found, Path(*fixed))
+        return [file for one in found for file in files_of(one)]
+    if not place.is_dir() or place.suffix.lower() == ".zarr":
+        return [place]
+    files = (p for p in sorted(place.rglob("*")) if p.is_file())
+    kept = [p for p in files if not any(x[0] in "._" for x in p.relative_to(place).parts)]
+    if not kept:
+        raise DataError(f"{path}: there are no files in it")
+    _check_links(kept, place)
+    return kept
+
+
+def _check_links(found: Iterable[Path], folder: Path) -> None:
+    for path in found:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{path}: a link that leads out of {folder}: name the file itself")

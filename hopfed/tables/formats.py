@@ -7,8 +7,7 @@ import math
 import os
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,9 @@ from hopfed.errors import BackendError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables import arrays
 from hopfed.tables.examples import of_tensor
-from hopfed.tables.files import UNPACKED, opened, pieces, reading, size_of
+from hopfed.tables.files import UNPACKED, files_of, opened, pieces, reading, size_of
 from hopfed.tables.source import NAME, Block, Numbers, Source, named
+from hopfed.tables.table import made_up, ordered
 from hopfed.tables.text import LINES, PACKED, layout, most_of, of_text, unpacked
 from hopfed.tables.words import MISSING, distinct, number, spelt, token
 from hopfed.tables.writers import Dialect
@@ -38,22 +38,9 @@ KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, 
 
 
 def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -> Source:
-    """Return what can be read of a path, a frame, an array or lists.
+    """Return what can be read of a path, a frame, an array or lists, which errors call `what`.
 
-    Parameters
-    ----------
-    given : as of `hopfed.read_table`.
-    what : it is called in an error, unless it is a path.
-    words : in lower case, that are cells: a first row of them holds no names.
-
-    Raises
-    ------
-    DataError : of a kind that is not known.
-
-    Examples
-    --------
-    >>> source_of({"a": [1, 0], "b": ["yes", None]}).names
-    ('a', 'b')
+    `words`, in lower case, are cells: a first row of them holds no names.
     """
     if isinstance(given, str | os.PathLike):
         return of_path(Path(given), words)
@@ -64,7 +51,7 @@ def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -
             is_list = hasattr(cells, "__iter__") and not isinstance(cells, str)
             if not is_list or getattr(cells, "ndim", 1) != 1:
                 raise DataError(f"{what}: column '{shown(name, 60)}' must be a list of cells")
-        return _of_columns(list(given), [as_arrow(cells) for cells in given.values()], what)
+        return _of_columns(list(given), list(map(as_arrow, given.values())), what)
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):
         return _of_annotated(given, what)
     if hasattr(given, "iloc"):
@@ -72,34 +59,23 @@ def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -
     if hasattr(given, "__arrow_c_stream__"):
         return _of_stream(given, what)
     if hasattr(given, "tocsr"):
-        return _of_numbers(_numbers(given.tocsr()), what)
+        return _of_numbers(given.tocsr(), what)
     if isinstance(given, PackedBits | MaskedBits):
-        return _of_numbers(Numbers(given.shape, lambda: iter(()), given), what)
+        return _of_parts(given.shape, lambda: iter(()), what, given)
     held = of_tensor(given, what) if hasattr(given, "shape") else _rows_of(given, what)
     return _of_array(held, what)
 
 
-def ending_of(path: Path) -> tuple[str, str]:
-    """Ending that says what a file is, in lower case, and what follows a colon: name of a sheet.
-
-    Examples
-    --------
-    >>> ending_of(Path("a.csv.gz")), ending_of(Path("book.xlsx:May"))
-    (('.csv', ''), ('.xlsx', 'May'))
-    """
+def of_path(path: Path, words: Collection[str] = ()) -> Source:
+    """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
+    kind, sheet = path.suffix.lower(), ""
     for ending in BOOKS:
         at = path.name.lower().find(f"{ending}:")
         if at > 0 and not path.exists():
-            return ending, path.name[at + len(ending) + 1 :]
-    suffix = path.suffix.lower()
-    return (path.with_suffix("").suffix.lower() if suffix in PACKED else suffix), ""
-
-
-def of_path(path: Path, words: Collection[str] = ()) -> Source:
-    """Return what can be read of a file; a sheet of a workbook is `book.xlsx:Sheet 2`."""
-    kind, sheet = ending_of(path)
-    if sheet:
-        path = path.with_name(path.name[: -len(sheet) - 1])
+            kind, sheet = ending, path.name[at + len(ending) + 1 :]
+            path = path.with_name(path.name[: at + len(ending)])
+    if kind in PACKED:
+        kind = path.with_suffix("").suffix.lower()
     if kind in TEXT:
         return of_text(path, words)
     if kind in arrays.ENDINGS:
@@ -110,7 +86,7 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         size = size_of(file)
     if path.suffix.lower() in PACKED and kind not in RECORDS:
         raise DataError(f"{path}: a packed file of another kind than text or JSON: unpack it")
-    with reading(path, f"cannot be read as {kind[1:]}"), _arrow_errors():
+    with reading(path, f"cannot be read as {kind[1:]}"):
         if kind in BOOKS:
             return _of_book(path, sheet, words)
         if kind in STUDIES:
@@ -122,31 +98,25 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
 
 
-@contextmanager
-def _arrow_errors() -> Iterator[None]:
-    """Turn errors of the libraries into ones of Python, which are told in one line."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except pa.ArrowException as error:
-        raise ValueError(str(error)) from None
-    except Exception as error:
-        if type(error).__module__.split(".")[0] in ("python_calamine", "pyreadstat"):
-            raise ValueError(str(error)) from None
-        raise
-    except BaseException as error:  # a panic of a library in Rust
-        if type(error).__name__ != "PanicException":
-            raise
-        raise ValueError("it is damaged") from None
-
-
 def _extra(name: str, what: str) -> Any:
     """A module of the extra `files`, or one line that says what it brings."""
     try:
         return __import__(name)
     except ImportError:
         raise BackendError(f"{what} need {name}: pip install 'hopfed[files]'") from None
+
+
+def _of_columns(
+    names: Sequence[Any], columns: list[Any], what: str, notes: Sequence[str] = ()
+) -> Source:
+    """Columns that are in memory."""
+    known, more = named(names, what)
+    lengths = sorted({len(array) for array in columns})
+    if not lengths:
+        raise DataError(f"{what}: there are no columns")
+    if len(lengths) > 1:
+        raise DataError(f"{what}: columns must be of one length, got {lengths}")
+    return Source(what, known, lambda: iter([columns]), notes=[*notes, *more])
 
 
 # Workbooks, studies, records
@@ -179,9 +149,9 @@ def _of_book(path: Path, sheet: str, words: Collection[str]) -> Source:
     if len(body) < len(rows) - laid.above:
         notes.append(f"{len(rows) - laid.above - len(body)} blank row(s) are left out")
     width = max(laid.width, len(rows[0]))
-    names = [*(laid.names or ()), *[""] * width][:width]  # type: ignore[assignment]
     columns = [_mixed([None if row[j] == "" else row[j] for row in body]) for j in range(width)]
-    source = _of_columns(names, columns, str(path), [*notes, *laid.notes])
+    named_as = [*(laid.names or ()), *[""] * width][:width]
+    source = _of_columns(named_as, columns, str(path), [*notes, *laid.notes])
     source.dialect = Dialect(mark=True)  # without it spreadsheets take UTF-8 for something else
     return source
 
@@ -191,18 +161,14 @@ def _mixed(cells: Sequence[Any]) -> Any:
     import pyarrow as pa
 
     plain = [cell for cell in cells if cell is not None]
-    if any(isinstance(cell, str) for cell in plain) or len({*map(type, plain)} - {int, float}) > 1:
-        return pa.array([None if c is None else spelt(c) for c in cells], pa.string())
-    try:
-        return pa.array(cells, from_pandas=True)
-    except (pa.ArrowException, TypeError, OverflowError):
-        return pa.array([None if c is None else spelt(c) for c in cells], pa.string())
+    if not any(isinstance(c, str) for c in plain) and len({*map(type, plain)} - {int, float}) < 2:
+        with suppress(pa.ArrowException, TypeError, OverflowError):
+            return pa.array(cells, from_pandas=True)
+    return pa.array([None if c is None else spelt(c) for c in cells], pa.string())
 
 
 def _of_study(path: Path, kind: str) -> Source:
     """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
-    import pyarrow as pa
-
     module = _extra("pyreadstat", "files of SPSS, Stata and SAS")
     if kind == "sav":
         _check_spss(path)
@@ -212,22 +178,11 @@ def _of_study(path: Path, kind: str) -> Source:
     labels = [meta.variable_value_labels.get(name, {}) for name in meta.column_names]
     size = max(1, PART // max(len(names), 1))
 
-    def column(cells: Any, known: Mapping[Any, str]) -> Any:
-        array = as_arrow(np.asarray(cells))
-        if not known:
-            return array
-        words = {spelt(value): str(text).strip() or spelt(value) for value, text in known.items()}
-        coded = array.dictionary_encode()
-        told = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
-        return pa.array(told, pa.string()).take(coded.indices)
-
     def blocks() -> Iterator[Block]:
         start = rows = 0
         while not start or rows == size:
-            limits = {"row_offset": start, "row_limit": size, "output_format": "dict"}
-            with _arrow_errors():
-                data, _ = read(str(path), **limits)
-                found = [column(cells, k) for cells, k in zip(data.values(), labels, strict=True)]
+            data, _ = read(str(path), row_offset=start, row_limit=size, output_format="dict")
+            found = [_labelled(cells, k) for cells, k in zip(data.values(), labels, strict=True)]
             rows = len(found[0]) if found else 0
             start += size
             if rows:
@@ -236,8 +191,21 @@ def _of_study(path: Path, kind: str) -> Source:
     labelled = sum(map(bool, labels))
     if labelled:
         notes.append(f"{labelled} column(s) are read by the labels of their values")
-    guard = partial(reading, path, f"cannot be read as {path.suffix[1:]}")
-    return Source(str(path), names, lambda: pieces(blocks(), guard), notes=notes)
+    what = f"cannot be read as {path.suffix[1:]}"
+    return Source(str(path), names, lambda: pieces(blocks(), path, what), notes=notes)
+
+
+def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
+    """Cells as an array of Arrow: the label of each value, where there are labels."""
+    import pyarrow as pa
+
+    array = as_arrow(np.asarray(cells))
+    if not labels:
+        return array
+    words = {spelt(value): str(text).strip() or spelt(value) for value, text in labels.items()}
+    coded = array.dictionary_encode()
+    told = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
+    return pa.array(told, pa.string()).take(coded.indices)
 
 
 def _check_spss(path: Path) -> None:
@@ -281,10 +249,10 @@ def _check_spss(path: Path) -> None:
 
 def _of_records(path: Path) -> Source:
     """A list of records in JSON, one in each line, or lists of columns."""
+    most = most_of(path)
     with unpacked(path) as file:
-        packed = most_of(path) < math.inf
-        data = file.read(int(most_of(path)) + 1) if packed else file.read()
-    if len(data) > most_of(path):
+        data = file.read(int(most) + 1) if most < math.inf else file.read()
+    if len(data) > most:
         raise ValueError("it unpacks to too many bytes: unpack it first")
     text = data.decode("utf-8-sig")
     require_memory(20 * len(text), str(path))
@@ -297,7 +265,7 @@ def _of_records(path: Path) -> Source:
         lists = [v for v in held.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
         held = lists[0] if len(lists) == 1 else held
     if isinstance(held, dict) and held and all(isinstance(v, list) for v in held.values()):
-        return _of_columns(list(held), [_mixed(cells) for cells in held.values()], str(path))
+        return _of_columns(list(held), list(map(_mixed, held.values())), str(path))
     if not isinstance(held, list) or not held or not all(isinstance(row, dict) for row in held):
         raise DataError(f"{path}: a list of records, or of columns, is needed")
     names = list(dict.fromkeys(name for row in held for name in row))
@@ -308,58 +276,56 @@ def _of_records(path: Path) -> Source:
 # What Arrow knows
 
 
-def _of_arrow(path: Path, kind: str, size: int, groups: Sequence[int] | None = None) -> Source:
-    """A file of Arrow; of .parquet some groups of rows, if so."""
+def parquet_groups(path: Path) -> tuple[int, list[int]]:
+    """Columns of a .parquet file, and the rows of each of its groups."""
+    from pyarrow import parquet
+
+    with opened(path) as raw, reading(path, "cannot be read as parquet"):
+        held = parquet.ParquetFile(raw).metadata
+        rows = [held.row_group(i).num_rows for i in range(held.num_row_groups)]
+        if min(rows, default=0) < 0 or sum(rows) != held.num_rows:
+            raise ValueError("its groups have other rows than it says")
+        return held.num_columns, rows
+
+
+def of_groups(path: Path, groups: Sequence[int], what: str) -> Source:
+    """Some groups of rows of a .parquet file, called `what`."""
+    with reading(path, "cannot be read as parquet"):
+        source = _of_arrow(path, "parquet", path.stat().st_size, list(groups))
+    source.what = what
+    return source
+
+
+def _of_arrow(path: Path, kind: str, size: int, groups: list[int] | None = None) -> Source:
+    """A file of Arrow, whose batches are what they say, and no more than can be in a file."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    def batches() -> Iterator[Any]:
-        with opened(path) as raw:
-            if kind == "parquet":
-                file = parquet.ParquetFile(raw, read_dictionary=texts)  # long words are kept once
-                yield from file.iter_batches(rows, row_groups=groups, use_threads=False)
-            elif kind == "orc":
-                from pyarrow import orc
-
-                held = orc.ORCFile(pa.PythonFile(raw, "r"))
-                yield from (held.read_stripe(i) for i in range(held.nstripes))
-            else:
-                file = pa.ipc.open_file(pa.PythonFile(raw, "r"), options=_serial())
-                yield from (file.get_batch(k) for k in range(file.num_record_batches))
-
-    texts: list[str] = []
-    with opened(path) as raw:
+    def begun(raw: Any) -> tuple[Any, int, Iterator[Any]]:
+        """Its schema, the number of its rows where that is stated, and batches of them."""
         if kind == "parquet":
-            meta = parquet.ParquetFile(raw)
-            schema, count = meta.schema_arrow, meta.metadata.num_rows
+            held = parquet.ParquetFile(raw)
+            schema = held.schema_arrow
             texts = [f.name for f in schema if pa.types.is_string(f.type)]
-        elif kind == "orc":
+            file = parquet.ParquetFile(raw, read_dictionary=texts)  # long words are kept once
+            some = max(1, PART // max(len(schema), 1))
+            made = file.iter_batches(some, row_groups=groups, use_threads=False)
+            return schema, held.metadata.num_rows, made
+        if kind == "orc":
             from pyarrow import orc
 
-            held = orc.ORCFile(pa.PythonFile(raw, "r"))
-            schema, count = held.schema, held.nrows
-        else:
-            schema, count = pa.ipc.open_file(pa.PythonFile(raw, "r")).schema, 0
-    _require_room(path, count * len(schema), size)
-    rows = max(1, PART // max(len(schema), 1))
-    return _of_batches(schema, _bounded(path, size, batches), str(path))
-
-
-def _serial() -> Any:
-    import pyarrow as pa
-
-    return pa.ipc.IpcReadOptions(use_threads=False)
-
-
-def _bounded(path: Path, size: int, batches: Callable[[], Iterator[Any]]) -> Any:
-    """Batches that are what they say, and no more than can be in a file."""
+            file = orc.ORCFile(pa.PythonFile(raw, "r"))
+            return file.schema, file.nrows, map(file.read_stripe, range(file.nstripes))
+        options = pa.ipc.IpcReadOptions(use_threads=False)
+        file = pa.ipc.open_file(pa.PythonFile(raw, "r"), options=options)
+        return file.schema, 0, map(file.get_batch, range(file.num_record_batches))
 
     most = max(UNPACKED * size, ROOM)
 
-    def checked() -> Iterator[Any]:
+    def batches() -> Iterator[Any]:
         entries = letters = 0
-        with _arrow_errors():
-            for batch in batches():
+        with opened(path) as raw:
+            for batch in begun(raw)[2]:
                 entries += batch.num_rows * batch.num_columns
                 letters += sum(c.nbytes for c in batch.columns if _is_text(c.type))
                 _require_room(path, entries, size)
@@ -368,8 +334,11 @@ def _bounded(path: Path, size: int, batches: Callable[[], Iterator[Any]]) -> Any
                 batch.validate(full=True)  # what it calls text is, and nothing leads out of it
                 yield batch
 
-    guard = partial(reading, path, f"cannot be read as {path.suffix[1:]}")
-    return lambda: pieces(checked(), guard)
+    with opened(path) as raw:
+        schema, count, _ = begun(raw)
+    _require_room(path, count * len(schema), size)
+    what = f"cannot be read as {path.suffix[1:]}"
+    return _of_batches(schema, lambda: pieces(batches(), path, what), str(path))
 
 
 def _is_text(kind: Any) -> bool:
@@ -386,30 +355,8 @@ def _require_room(path: Path, entries: int, size: int) -> None:
     require_memory(entries // 4, str(path))
 
 
-def parquet_groups(path: Path) -> tuple[int, list[int]]:
-    """Columns of a .parquet file, and the rows of each of its groups."""
-    from pyarrow import parquet
-
-    with opened(path) as raw, reading(path, "cannot be read as parquet"), _arrow_errors():
-        held = parquet.ParquetFile(raw).metadata
-        rows = [held.row_group(i).num_rows for i in range(held.num_row_groups)]
-        if min(rows, default=0) < 0 or sum(rows) != held.num_rows:
-            raise ValueError("its groups have other rows than it says")
-        return held.num_columns, rows
-
-
-def of_groups(path: Path, groups: Sequence[int], what: str) -> Source:
-    """Some groups of rows of a .parquet file, called `what`."""
-    with reading(path, "cannot be read as parquet"), _arrow_errors():
-        source = _of_arrow(path, "parquet", path.stat().st_size, groups)
-    source.what = what
-    return source
-
-
 def _of_folder(path: Path) -> Source:
     """A folder of files of one kind, one below the other."""
-    from hopfed.tables.many_files import files_of
-
     sources = [of_path(file) for file in files_of(path)]
     first = sources[0]
     for source in sources:
@@ -418,9 +365,7 @@ def _of_folder(path: Path) -> Source:
 
     def read() -> Iterator[Block]:
         for source in sources:
-            places = [source.names.index(name) for name in first.names]
-            for block in source.blocks():
-                yield [block[j] for j in places]
+            yield from ordered(source, first.names)()
 
     notes = list(dict.fromkeys(line for source in sources for line in source.notes))
     return Source(str(path), first.names, read, notes=notes)
@@ -430,13 +375,11 @@ def _of_stream(given: Any, what: str) -> Source:
     """A frame that Arrow knows: of polars, of Arrow itself, and others."""
     import pyarrow as pa
 
-    def batches() -> Iterator[Any]:
-        with reading(what), _arrow_errors():
-            yield from pa.RecordBatchReader.from_stream(given)
-
-    with reading(what), _arrow_errors():
+    with reading(what):
         schema = pa.RecordBatchReader.from_stream(given).schema
-    return _of_batches(schema, batches, what)
+    return _of_batches(
+        schema, lambda: pieces(iter(pa.RecordBatchReader.from_stream(given)), what), what
+    )
 
 
 def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) -> Source:
@@ -462,8 +405,8 @@ def _stored(array: Any) -> Any:
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     kind = array.type
-    nested = pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type)
-    array = array.dictionary_decode() if nested else array
+    if pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type):
+        array = array.dictionary_decode()
     views = pa.types.is_string_view(kind) or pa.types.is_large_string(kind)
     return array.cast(pa.string()) if views or pa.types.is_binary(kind) else array
 
@@ -484,30 +427,15 @@ def as_arrow(cells: Any) -> Any:
         kind = getattr(found.type, "value_type", found.type)
         if not isinstance(kind, pa.BaseExtensionType):  # of intervals and periods, say
             return _stored(found)
-    gone = [cell is None or (not isinstance(cell, str) and _is_missing(cell)) for cell in cells]
-    pairs = zip(cells, gone, strict=True)
-    return pa.array([None if g else spelt(cell) for cell, g in pairs], pa.string())
+    return pa.array([None if _is_missing(cell) else spelt(cell) for cell in cells], pa.string())
 
 
 def _is_missing(cell: Any) -> bool:
-    """Whether a cell is NaN, or what pandas has for it."""
+    """Whether a cell is None, NaN, or what pandas has for it."""
     try:
-        return bool(cell != cell)
+        return cell is None or bool(cell != cell)
     except (TypeError, ValueError):  # of pandas' NA it is not known
         return "NA" in type(cell).__name__
-
-
-def _of_columns(
-    names: Sequence[Any], columns: list[Any], what: str, notes: Sequence[str] = ()
-) -> Source:
-    """Columns that are in memory."""
-    known, more = named(names, what)
-    lengths = sorted({len(array) for array in columns})
-    if not lengths:
-        raise DataError(f"{what}: there are no columns")
-    if len(lengths) > 1:
-        raise DataError(f"{what}: columns must be of one length, got {lengths}")
-    return Source(what, known, lambda: iter([columns]), notes=[*notes, *more])
 
 
 def _of_pandas(given: Any, what: str) -> Source:
@@ -526,10 +454,8 @@ def _of_annotated(given: Any, what: str) -> Source:
     """An AnnData: numbers with names of rows and columns; backed ones are read in parts."""
     values = given.X
     values = values.tocsr() if hasattr(values, "tocsr") else values
-    lazy = hasattr(values, "shape") and not isinstance(values, np.ndarray)
-    source = _of_numbers(_numbers(values if lazy else np.asarray(values)), what)
-    names, notes = named(list(given.var_names), what)
-    source.names, source.notes = names, notes
+    source = _of_numbers(values if hasattr(values, "shape") else np.asarray(values), what)
+    source.names, source.notes = named(list(given.var_names), what)
     source.ids = np.array([str(name) for name in given.obs_names], dtype=str)
     return source
 
@@ -547,27 +473,27 @@ def _of_stored(path: Path) -> Source:
         for part in held.rows(max(1, 4 * PART // max(width, 1))):
             yield part.reshape(len(part), width)
 
-    return _of_numbers(Numbers((held.shape[0], width), parts), str(path))
+    return _of_parts((held.shape[0], width), parts, str(path))
 
 
 def _of_array(given: Any, what: str) -> Source:
     """An array of any library, in memory or not."""
-    dtype = getattr(given, "dtype", None)
-    if dtype is not None and getattr(dtype, "names", None):
-        return _of_columns(dtype.names, [as_arrow(given[name]) for name in dtype.names], what)
+    names = getattr(getattr(given, "dtype", None), "names", None)
+    if names:
+        return _of_columns(names, [as_arrow(given[name]) for name in names], what)
     lazy = type(given).__module__.startswith(("zarr", "h5py"))
     given = given if lazy or isinstance(given, np.ndarray) else to_host(given)
     if given.ndim < 2:
         raise DataError(f"{what}: examples must be rows of a table, got {given.ndim} axes")
     kind = given.dtype.kind
     if kind not in "US" and not (kind == "O" and any(isinstance(c, str) for c in given.flat)):
-        return _of_numbers(_numbers(given), what)
+        return _of_numbers(given, what)
     flat = given.reshape(len(given), -1)
     columns = [as_arrow(flat[:, j].tolist()) for j in range(flat.shape[1])]
     return _of_columns([""] * len(columns), columns, what)
 
 
-def _numbers(given: Any) -> Numbers:
+def _of_numbers(given: Any, what: str) -> Source:
     """Numbers of an array, dense or sparse, in which what is not stored is 0, in memory or not."""
     m, n = given.shape[0], math.prod(given.shape[1:])
 
@@ -578,20 +504,24 @@ def _numbers(given: Any) -> Numbers:
             part = part.toarray() if hasattr(part, "toarray") else part
             yield (part if isinstance(part, np.ndarray) else np.asarray(part)).reshape(-1, n)
 
-    return Numbers((m, n), parts, given.reshape(m, n) if isinstance(given, np.ndarray) else None)
+    whole = given.reshape(m, n) if isinstance(given, np.ndarray) else None
+    return _of_parts((m, n), parts, what, whole)
 
 
-def _of_numbers(numbers: Numbers, what: str) -> Source:
+def _of_parts(
+    shape: tuple[int, int], parts: Callable[[], Iterator[np.ndarray]], what: str, whole: Any = None
+) -> Source:
+    """Numbers of an array, some rows at a time; all of them where they are in memory."""
+    rows, columns = shape
+
     def blocks() -> Iterator[Block]:
-        for part in numbers.parts():
-            yield [as_arrow(part[:, j]) for j in range(part.shape[1])]
+        for part in parts():
+            yield [as_arrow(part[:, j]) for j in range(columns)]
 
-    rows, columns = numbers.shape
     if not rows:
         raise DataError(f"{what}: there are no rows in it, of {columns:,} column(s)")
     require_memory(NAME // 4 * columns, f"{what}: names of {columns:,} columns")
-    names = tuple(f"column {j}" for j in range(1, columns + 1))
-    return Source(what, names, blocks, numbers=numbers)
+    return Source(what, made_up(columns), blocks, numbers=Numbers(shape, parts, whole))
 
 
 def _rows_of(given: Any, what: str) -> np.ndarray:
@@ -604,54 +534,39 @@ def _rows_of(given: Any, what: str) -> np.ndarray:
     for k, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
             raise DataError(f"{what}: row {k} has {len(row)} cells instead of {len(rows[0])}")
+    if not any(cell is None or isinstance(cell, str) for row in rows for cell in row):
+        with suppress(ValueError, TypeError):
+            found = np.array(rows)
+            if found.ndim >= 2:
+                return found
     array = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
     for k, row in enumerate(rows):
         for j, cell in enumerate(row):
             array[k, j] = cell
-    if not any(cell is None or isinstance(cell, str) for cell in array.flat):
-        with suppress(ValueError, TypeError):
-            found = np.array(rows)
-            return found if found.ndim >= 2 else array
     return array
 
 
 def read_numbers(path: str | Path, gaps: bool = False) -> np.ndarray:
     """Read the numbers in a file as they stand, (M, ...), float64 if it is a text.
 
-    Parameters
-    ----------
-    path : .npy, .npz, .h5, .zarr, or a text such as .csv.
-    gaps : whether cells of a text may be missing; they are NaN then.
-
-    Raises
-    ------
-    DataError : the file is missing, empty, of unknown format, or holds a word.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/means.npy", [[0.5, -0.5]])
-    ...     read_numbers(f"{folder}/means.npy").tolist()
-    [[0.5, -0.5]]
+    Cells of a text may be missing where there may be `gaps`; they are NaN then.
     """
     path = Path(path)
     if path.suffix.lower() in arrays.ENDINGS:
         return arrays.stored(path).whole(str(path))
     parts: list[np.ndarray] = []
     for block in of_path(path).blocks():
-        before = sum(map(len, parts))
         columns = []
         for j, array in enumerate(block, start=1):
             words, places = distinct(array)
-            found = [number(word) for word in words]
-            gone = [(gaps and token(w) in MISSING) or token(w) == "nan" for w in words]
-            fits = [v is not None or none for v, none in zip(found, gone, strict=True)]
-            odd = ~np.array([*fits, gaps])[places]
+            missing = MISSING if gaps else {"nan"}
+            found = [np.nan if token(w) in missing else number(w) for w in words]
+            odd = np.array([value is None for value in found] + [not gaps])[places]
             if odd.any():
                 row = int(odd.argmax())
                 word = shown(words[places[row]].strip(), 40) if places[row] >= 0 else ""
                 what = f"'{word}' is not a number" if word else "there is no number"
+                before = sum(map(len, parts))
                 raise DataError(f"{path}: row {before + row + 1}, column {j}: {what}")
             columns.append(np.array([*found, None], float)[places])
         parts.append(np.stack(columns, axis=1))

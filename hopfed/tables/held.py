@@ -7,13 +7,23 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from hopfed.errors import shown
 from hopfed.tables.options import Choices
-from hopfed.tables.words import GONE, MISSING, UNSAID, Cells, as_numbers, canonical, number
+from hopfed.tables.words import (
+    GONE,
+    MISSING,
+    UNSAID,
+    Cells,
+    as_numbers,
+    canonical,
+    meanings,
+    number,
+)
 
 MOST = 1000  # different words of a column that are kept
 COMBINED = 100_000  # the same where each is a combination of answers
@@ -67,7 +77,10 @@ class Held:
             self.different = self.different and not before
             return
         if self.many:
-            self._add_numbers(cells.array)
+            values = as_numbers(cells.array, self.missing) if self.numeric else None
+            self.numeric = values is not None
+            if values is not None and self.kept is not None:
+                self.kept.append(values[~np.isnan(values)])
             return
         words, places = cells.words, cells.places
         counts = np.bincount(places[places >= 0], minlength=len(words))
@@ -86,19 +99,34 @@ class Held:
             told = (words[k] for k in fresh)
             self.numeric = all(number(w) is not None or canonical(w) in self.missing for w in told)
         if len(self.words) > self.most:
-            self.many = True
             if self.numeric and self.kept is not None:
-                values, counts = self._counted()
-                self.kept.append(np.repeat(values, counts))
+                self.kept.append(np.repeat(*self.values()))
+            self.many = True
 
-    def _add_numbers(self, array: Any) -> None:
-        values = as_numbers(array, self.missing) if self.numeric else None
-        self.numeric = values is not None
-        if values is not None and self.kept is not None:
-            self.kept.append(values[~np.isnan(values)])
+    @classmethod
+    def together(cls, parts: Sequence[Held]) -> Held:
+        """Return what one column holds in several tables."""
+        if len(parts) == 1:
+            return parts[0]
+        whole = cls(missing=parts[0].missing, most=parts[0].most)
+        for part in parts:
+            whole.words.update(part.words)
+            whole.first = {**part.first, **whole.first}
+            whole.rows += part.rows
+            whole.why = whole.why or part.why
+        known = [part for part in parts if part.words.keys() - {""}] or parts
+        whole.numeric = all(part.numeric for part in parts)
+        whole.different = all(part.different for part in known)  # an owner may lack the column
+        whole.many = len(whole.words) > whole.most or any(part.many for part in parts)
+        if whole.many and parts[0].kept is not None:
+            each = [p.kept if p.many else [np.repeat(*p.values())] for p in parts if p.numeric]
+            whole.kept = [array for arrays in each for array in arrays or ()]
+        return whole
 
-    def _counted(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers among the words, ascending, and how often each occurs."""
+    def values(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the numbers that it holds, ascending, and how often each occurs."""
+        if self.many and self.kept:
+            return np.unique(np.concatenate(self.kept), return_counts=True)
         found: Counter[float] = Counter()
         for word, count in self.words.items():
             value = number(word)
@@ -107,52 +135,8 @@ class Held:
         values = sorted(found)
         return np.array(values, float), np.array([found[v] for v in values], int)
 
-    @classmethod
-    def together(cls, parts: Sequence[Held]) -> Held:
-        """Return what one column holds in several tables."""
-        if len(parts) == 1:
-            return parts[0]
-        words: Counter[str] = Counter()
-        first: dict[str, int] = {}
-        for part in parts:
-            words.update(part.words)
-            first = {**part.first, **first}
-        known = [part for part in parts if part.words.keys() - {""}] or parts
-        many = len(words) > parts[0].most or any(part.many for part in parts)
-        kept = [array for part in parts for array in part.all_kept()]
-        return cls(
-            words,
-            first,
-            many,
-            all(part.numeric for part in parts),
-            all(part.different for part in known),  # an owner may lack the column
-            sum(part.rows for part in parts),
-            kept if many and parts[0].kept is not None else None,
-            parts[0].missing,
-            parts[0].most,
-            next((part.why for part in parts if part.why), ""),
-        )
-
-    def all_kept(self) -> list[np.ndarray]:
-        """Numbers that it holds, if they are asked for."""
-        if self.kept is None or not self.numeric:
-            return []
-        return self.kept if self.many else [np.repeat(*self._counted())]
-
-    def values(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers that it holds, ascending, and how often each occurs."""
-        if self.many and self.kept is not None:
-            return np.unique(np.concatenate(self.kept), return_counts=True)
-        return self._counted()
-
     def commonest(self, most: int = 5) -> str:
-        """Say what it mostly holds.
-
-        Examples
-        --------
-        >>> Held(Counter({"no": 3, "yes": 5, "": 1})).commonest()
-        'yes (5x), no (3x)'
-        """
+        """Say what it mostly holds."""
         held = [(word, n) for word, n in self.words.most_common() if word.strip()]
         said = [f"{shown(word.strip(), 30)} ({n:,}x)" for word, n in held[:most]]
         return ", ".join(said + ["..."] * (self.many or len(held) > most))
@@ -164,18 +148,6 @@ class Held:
         there is nothing, or divide them far worse than another value does: then the value is taken
         that comes nearest to halving the rows. No quantile is the largest number either, unless
         it is the only one.
-
-        Parameters
-        ----------
-        how : "mean", "median", "quantile:Q", or a number.
-
-        Examples
-        --------
-        >>> held = Held(Counter({"1": 2, "2": 1, "9": 1}))
-        >>> held.threshold("median"), held.threshold("mean"), held.threshold("quantile:0.5")
-        (1.5, 3.25, 1.5)
-        >>> Held(Counter({"3": 1, "4": 2, "5": 9})).threshold("median")
-        4.0
         """
         kind, _, share = how.partition(":")
         if kind not in ("median", "mean", "quantile"):
@@ -199,6 +171,77 @@ class Held:
         return cut if cut < values[-1] and near else float(values[misses.argmin()])
 
 
+class Column:
+    """What a column of some tables holds, and what was told of it.
+
+    Attributes
+    ----------
+    place, name : among the columns of the tables.
+    parts, held : what it holds in each table, and in all of them.
+    given, gone : codes of the words that were given, and those that are missing entries.
+    free : whether nobody said anything of it.
+    unsaid : words that are taken for no answer.
+    tokens : words that may be entries.
+    code : how it is coded, once that is decided.
+    """
+
+    def __init__(self, place: int, name: str, parts: Sequence[Held], choices: Choices, free: bool):
+        self.place, self.name, self.parts, self.free = place, name, parts, free
+        self.held = Held.together(parts)
+        self.given = choices.signs(name)
+        self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
+        self.unsaid: set[str] = set()
+        self.code: Any = None
+        self.tokens = self.tokens_of(self.held)
+
+    @property
+    def shown(self) -> str:
+        """Its name in a line."""
+        return shown(self.name, 60)
+
+    @property
+    def blanks(self) -> int:
+        """Number of blank cells."""
+        return self.held.words.get("", 0)
+
+    def tokens_of(self, held: Held) -> set[str]:
+        """Words of a table, or of all, that may be entries."""
+        found = {canonical(word) for word in held.words} - self.gone.keys()
+        found = found - MISSING | ({"-"} & found if "+" in found else set())
+        unsaid = found & UNSAID - self.given.keys()
+        rest = found - unsaid
+        if not unsaid or not rest or "present" in found:
+            return found
+        if None in map(number, rest) and meanings([rest]) is None:
+            return found
+        self.unsaid |= unsaid
+        return rest
+
+    def numbers_of(self, tokens: set[str]) -> set[float]:
+        """The words that were not given as numbers, if all of them are."""
+        values = {number(word) for word in tokens - self.given.keys()}
+        return set() if None in values else {v for v in values if v is not None}
+
+    @cached_property
+    def numbers(self) -> set[float]:
+        """Numbers that are entries, where all words are numbers; none of a column of too many."""
+        return set() if self.held.many else self.numbers_of(self.tokens)
+
+    @cached_property
+    def each(self) -> list[set[str]]:
+        """Words in each table that may be entries."""
+        alone = len(self.parts) == 1
+        return [self.tokens if alone else self.tokens_of(part) for part in self.parts]
+
+    def meanings(self, told: Collection[str] = ()) -> dict[str, int] | None:
+        """Code of each word that is not told, if those of each table are of one family."""
+        return meanings([tokens.difference(told) for tokens in self.each])
+
+    def rows_of(self, words: Collection[str]) -> int:
+        """Number of rows that hold one of some words."""
+        return sum(n for word, n in self.held.words.items() if canonical(word) in words)
+
+
 def _first(places: np.ndarray, which: Sequence[int], words: int) -> list[int]:
     """First row that holds each of some words."""
     if len(which) < 8:
@@ -209,14 +252,7 @@ def _first(places: np.ndarray, which: Sequence[int], words: int) -> list[int]:
 
 
 def unfit(kind: Any) -> str:
-    """Return why columns of a type of Arrow cannot be used; nothing where they can.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> unfit(pa.date32()), unfit(pa.int8())
-    ('holds dates or times', '')
-    """
+    """Return why columns of a type of Arrow cannot be used; nothing where they can."""
     import pyarrow.types as types
 
     kind = getattr(kind, "value_type", kind) if types.is_dictionary(kind) else kind
@@ -226,24 +262,12 @@ def unfit(kind: Any) -> str:
 
 
 def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
-    """Return, of each column of a file, a number whose point may be one of thousands; "" of most.
+    """Return, of each column of a file, why it is not read as its points may be of thousands.
 
-    Where a file has decimal commas, a point in a number is no decimal one as a rule; where
+    Where a file has decimal commas (`sure`), a point in a number is no decimal one as a rule; where
     semicolons separate its cells, and nothing says which its decimal sign is, it may be none. A
     column whose points all stand before three digits is not read then: 6.372 beside 346 may be
-    more than that, or less.
-
-    Parameters
-    ----------
-    columns : their different words.
-    sure : whether the file has decimal commas.
-
-    Examples
-    --------
-    >>> doubtful([["346", "6.372"], ["346", "1.5"]], sure=True)
-    ['6.372', '']
-    >>> doubtful([["346", "6.372"]], sure=False), doubtful([["346", "6.372"], ["1.5"]], sure=False)
-    (['6.372'], ['', ''])
+    more than that, or less. Of most columns it is "".
     """
     found, plain = [], False
     for words in columns:
@@ -254,18 +278,10 @@ def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
         plain = plain or decimal
         whole = bool(like) and any(re.fullmatch(r"\s*[+-]?\d{1,3}\s*", word) for word in words)
         found.append(like[0] if like and not decimal and (sure or whole) else "")
-    return [word if sure or not plain else "" for word in found]
+    return [_why(word, sure) if word and (sure or not plain) else "" for word in found]
 
 
-def why_doubtful(word: str, sure: bool) -> str:
-    """Return why a column with such a number is not read, and how to write it.
-
-    Examples
-    --------
-    >>> why_doubtful("6.372", True)
-    "holds '6.372' in a file with decimal commas: write it as 6372 if the point is one of \
-thousands, as 6.3720 if it is a decimal one"
-    """
+def _why(word: str, sure: bool) -> str:
     where = "in a file with decimal commas" if sure else "beside whole numbers"
     decimal = "" if word.count(".") > 1 else f", as {word}0 if it is a decimal one"
     plain = word.replace(".", "")

@@ -12,6 +12,8 @@ from hopfed._lib.settings import require
 from hopfed.errors import shown
 from hopfed.tables.words import GONE, canonical, number
 
+__all__ = ["Choices"]
+
 HOW = "median, mean, a number such as 20.5, quantile:Q, or levels for a column of each"
 COLUMN_OF = ("category", "answers")  # what a column may be said to be one of
 NAMED = 500  # columns that a line names for somebody to repeat
@@ -84,14 +86,8 @@ class Choices:
         binarize: Any = None,
         id: str | None = None,  # noqa: A002
     ) -> str:
-        """Return what the caller writes to say something of a table.
+        """Return what the caller writes to say something of a table; a sign of 0 is "missing".
 
-        Parameters
-        ----------
-        ignore, words, binarize, id : as of this class; a sign of 0 is "missing".
-
-        Examples
-        --------
         >>> told = {"9": 0, "kg": {"-99": 0}, "tree": "category"}
         >>> Choices(options=True).give(ignore=["a", "b c"], words=told, binarize="median")
         "--words 9=missing,kg=-99=missing,tree=category --binarize median --ignore 'a,b c'"
@@ -100,53 +96,41 @@ class Choices:
         """
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
         out = [shown(name, 200) for name in ignore[:NAMED]]
+        name = None if id is None else shown(id, 200)
         plain: dict[str, Any] = {}
         for key, value in (words or {}).items():
             own = isinstance(value, Mapping)
             signs = {shown(w, 200): s or "missing" for w, s in value.items()} if own else value
             plain[shown(key, 200)] = signs or "missing"
+        cut = {shown(k, 200): v for k, v in binarize.items()} if _is_map(binarize) else binarize
         if not self.options:
-            cut = {shown(k, 200): v for k, v in binarize.items()} if _is_map(binarize) else binarize
             parts = [f"words={plain}"] if plain else []
             parts += [f"binarize={cut!r}"] if cut else []
             parts += [f"ignore={out}{more}"] if out else []
-            return ", ".join(parts + ([f"id={shown(id, 200)!r}"] if id is not None else []))
+            return ", ".join(parts + ([f"id={name!r}"] if name is not None else []))
         told = []
         for key, value in plain.items():
-            pairs = value.items() if _is_map(value) else [("", value)]
-            for word, sign in pairs:
+            for word, sign in value.items() if _is_map(value) else [("", value)]:
                 lead = f"{key}={word}" if _is_map(value) else key
                 told.append(f"{lead}={sign:+d}" if isinstance(sign, int) else f"{lead}={sign}")
-        parts = []
-        if told:
-            text = ",".join(told)
-            parts.append(f"--words{'=' if text.startswith('-') else ' '}{shlex.quote(text)}")
-        cuts = binarize if _is_map(binarize) else {} if binarize is None else {"": binarize}
-        for name, how in cuts.items():
-            text = f"{shown(name, 200)}={how}" if name else str(how)
-            parts.append(f"--binarize {shlex.quote(text)}")
-        commas = [[name] for name in out if "," in name]
-        for group in [[name for name in out if "," not in name], *commas]:
-            parts += [f"--ignore {shlex.quote(','.join(group))}"] if group else []
-        parts += [f"--id {shlex.quote(shown(id, 200))}"] if id is not None else []
+        text = ",".join(told)
+        parts = [f"--words{'=' if text[:1] == '-' else ' '}{shlex.quote(text)}"] if told else []
+        cuts = cut if _is_map(cut) else {} if cut is None else {"": cut}
+        pairs = [f"{column}={how}" if column else str(how) for column, how in cuts.items()]
+        parts += [f"--binarize {shlex.quote(pair)}" for pair in pairs]
+        groups = [
+            [each for each in out if "," not in each],
+            *([each] for each in out if "," in each),
+        ]
+        parts += [f"--ignore {shlex.quote(','.join(group))}" for group in groups if group]
+        parts += [f"--id {shlex.quote(name)}"] if name is not None else []
         return " ".join(parts) + more
 
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.
 
-        A column whose name has a comma is meant by its whole name. COLUMN=WORD is a word of that
-        column alone.
-
-        Parameters
-        ----------
-        names : of the columns.
-
-        Examples
-        --------
-        >>> Choices(ignore=("a,b", "c,d"), options=True).among(["a", "b", "c,d"]).ignore
-        ('a', 'b', 'c,d')
-        >>> Choices(words={"smoker=9": None}, options=True).among(["smoker"]).words
-        {'smoker': {'9': None}}
+        A column whose name has a comma is meant by its whole name, one of `names`. COLUMN=WORD is a
+        word of that column alone.
         """
         if not self.options:
             return self
@@ -181,13 +165,7 @@ class Choices:
         return {*self.ignore, *([self.id] if self.id else []), *own, *self._cuts()} - {""}
 
     def entries(self) -> frozenset[str]:
-        """Return the words, in lower case, that have a given meaning: none of them names a column.
-
-        Examples
-        --------
-        >>> sorted(Choices(words={"Agree": 1, "tree": "category", "tea": {"Never": -1}}).entries())
-        ['agree', 'never']
-        """
+        """Return the words, in lower case, that have a given meaning: none names a column."""
         given = dict(self.words or {})
         own = [word for value in given.values() if isinstance(value, Mapping) for word in value]
         plain = [word for word, sign in given.items() if not _is_map(sign)]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,30 +15,18 @@ from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.coding import UNKNOWN, Code, Coding
-from hopfed.tables.held import MOST, doubtful, why_doubtful
+from hopfed.tables.held import MOST, doubtful
 from hopfed.tables.options import Choices
 from hopfed.tables.source import Source
-from hopfed.tables.table import is_made_up, listed, misspelt
-from hopfed.tables.words import (
-    GONE,
-    MISSING,
-    UNSAID,
-    Cells,
-    as_numbers,
-    canonical,
-    meanings,
-    number,
-    outsiders,
-)
+from hopfed.tables.table import SHOWN, columns_error, is_made_up, listed, misspelt
+from hopfed.tables.words import GONE, Cells, as_numbers, canonical, meanings, number, outsiders
 
 ROOM = 1 << 29  # bytes that names of rows may take in any case
 SPREAD = 64  # bytes for each letter of them that they may take beyond
-SHOWN = 10  # columns of which an error has a line
 WORDS = 5  # words of a column that it names
 
 
-@dataclass(frozen=True)
-class Unknown:
+class Unknown(NamedTuple):
     """What a coding does not know of a column: row and words, the first of them first, and why."""
 
     name: str
@@ -60,10 +47,6 @@ class Packing:
         names. None for as many as there are.
     judge : whether to look at points in numbers, which may be of thousands; where the coding was
         made from these rows that was done.
-
-    Raises
-    ------
-    DataError : it lacks columns, or holds a word that the coding does not know.
     """
 
     def __init__(
@@ -73,15 +56,14 @@ class Packing:
         self.places = _places(source, coding)
         names = [source.names.index(name) for name in coding.ids if name in source.names]
         self._id = names[0] if names else None
-        self._count = 0
+        self._count = self._letters = 0
         self._ids: list[str] = []
-        self._letters = 0
         self._gathered = Gathered(source.what, most)
-        self._points: dict[int, Counter[str]] = {}
+        cut = []
         if judge and pointed(source) is not None:
             pairs = zip(coding.codes, self.places, strict=True)
-            cut = (j for code, j in pairs if code.kind == "number" and j not in source.commas)
-            self._points = {j: Counter() for j in cut if j is not None}
+            cut = [j for code, j in pairs if code.kind == "number" and j not in source.commas]
+        self._points: dict[int, set[str]] = {j: set() for j in cut if j is not None}
 
     @property
     def lacking(self) -> list[str]:
@@ -96,12 +78,14 @@ class Packing:
         rows = len(cells[0]) if cells else 0
         parts: list[np.ndarray] = []
         unknown: list[Unknown] = []
-        for name, code, j in zip(self.coding.names, self.coding.codes, self.places, strict=True):  # type: ignore[assignment]
-            part = self._column(name, code, None if j is None else cells[j], rows)
-            if isinstance(part, Unknown):
-                unknown.append(part)
-            else:
-                parts.append(part)
+        columns = zip(self.coding.names, self.coding.codes, self.places, strict=True)
+        for name, code, j in columns:
+            part = (
+                np.full((code.width, rows), GONE, np.int8) if j is None else _signs(code, cells[j])
+            )
+            if (part == UNKNOWN).any():
+                unknown.append(self._unknown(name, code, cells[j or 0], part))
+            parts.append(part)
         if unknown:
             raise _unknown_words(self.source.what, unknown)
         codes = np.concatenate(parts)
@@ -111,11 +95,10 @@ class Packing:
 
     def judge(self) -> None:
         """Refuse numbers whose points may be of thousands, once all rows were seen."""
-        sure = bool(pointed(self.source))
-        doubts = doubtful([words.keys() for words in self._points.values()], sure)
-        for j, word in zip(self._points, doubts, strict=True):
-            if word:
-                name, why = shown(self.source.names[j], 60), why_doubtful(word, sure)
+        doubts = doubtful(list(self._points.values()), bool(pointed(self.source)))
+        for j, why in zip(self._points, doubts, strict=True):
+            if why:
+                name = shown(self.source.names[j], 60)
                 raise DataError(f"{self.source.what}: column '{name}' {why}")
 
     def add(self, cells: list[Cells]) -> None:
@@ -156,35 +139,30 @@ class Packing:
         require_memory(needed, self.source.what)
         return np.array(self._ids, dtype=str)
 
-    def _column(
-        self, name: str, code: Code, cells: Cells | None, rows: int
-    ) -> np.ndarray | Unknown:
-        """Rows (width, rows) of -1, 0 and +1 for a column of cells, or one that is lacking."""
-        if cells is None:
-            return np.full((code.width, rows), GONE, np.int8)
+    def _unknown(self, name: str, code: Code, cells: Cells, signs: np.ndarray) -> Unknown:
+        odd = np.flatnonzero((signs == UNKNOWN).any(axis=0))
+        places = dict.fromkeys(cells.places[odd].tolist())
+        words = tuple(cells.words[k].strip() for k in list(places)[: WORDS + 1])
+        why = f"was not there when the coding was made: {shown(code)}"
         if code.kind == "number":
-            missing = MISSING | UNSAID | {word for word, _ in code.words}
-            values = as_numbers(cells.array, missing)
-            if values is not None:
-                above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
-                above[np.isnan(values)] = GONE
-                return above[None]
-            fits = [canonical(w) in missing or number(w) is not None for w in cells.words]
-            entries = np.where(fits, 0, UNKNOWN)[None]
-        else:
-            entries = code.entries(cells.words)
-        odd = np.flatnonzero((entries == UNKNOWN).any(axis=0))
-        odd = odd[np.isin(odd, cells.places)] if len(odd) else odd
-        if len(odd):
-            row = int(np.flatnonzero(np.isin(cells.places, odd))[0])
-            order = dict.fromkeys([int(cells.places[row]), *odd[:WORDS].tolist()])
-            words = tuple(cells.words[k].strip() for k in order)
-            why = f"was not there when the coding was made: {shown(code)}"
-            if code.kind == "number":
-                why = "is not a number"
-            return Unknown(name, self._count + row + 1, words, why, code.kind == "words")
-        none = np.full((len(entries), 1), GONE, np.int8)
-        return np.hstack([entries, none])[:, cells.places]
+            why = "is not a number"
+        return Unknown(name, self._count + int(odd[0]) + 1, words, why, code.kind == "words")
+
+
+def _signs(code: Code, cells: Cells) -> np.ndarray:
+    """Rows (width, rows) of -1, 0, +1 and UNKNOWN for a column of cells."""
+    if code.kind == "number":
+        values = as_numbers(cells.array, code.missing)
+        if values is not None:
+            above = np.where(values > code.threshold, np.int8(1), np.int8(-1))
+            above[np.isnan(values)] = GONE
+            return above[None]
+        fits = [canonical(w) in code.missing or number(w) is not None for w in cells.words]
+        entries = np.where(fits, 0, UNKNOWN)[None]
+    else:
+        entries = code.entries(cells.words)
+    none = np.full((len(entries), 1), GONE, np.int8)
+    return np.hstack([entries, none])[:, cells.places]
 
 
 def pointed(source: Source) -> bool | None:
@@ -198,11 +176,9 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
     """Where the columns of a coding are in a source; None for one that it may lack."""
     place = {name: j for j, name in enumerate(source.names)}
     lacks = [name for name in coding.names if name not in place]
-    if not lacks:
-        return [place[name] for name in coding.names]
-    if is_made_up(source.names) and len(source.names) == len(coding.names):
+    if lacks and is_made_up(source.names) and len(source.names) == len(coding.names):
         return list(range(len(source.names)))
-    if coding.partial and len(lacks) < len(coding.names):
+    if not lacks or (coding.partial and len(lacks) < len(coding.names)):
         return [place.get(name) for name in coding.names]
     more = [name for name in source.names if name not in {*coding.names, *coding.ids}]
     way = misspelt(more, lacks) or "; add them with blank cells, which are missing"
@@ -211,35 +187,27 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
 
 def _unknown_words(what: str, columns: list[Unknown]) -> ColumnsError:
     """Return the error about all columns that hold words that a coding does not know."""
-    lines = [f"{what}: {len(columns):,} column(s) hold words that are not known:"]
+    lines = []
     for each in columns[:SHOWN]:
-        some = ", ".join(f"'{shown(word, 40)}'" for word in each.words[1:])
-        more = f" (and {some})" if some else ""
-        word = shown(each.words[0], 40)
-        lines.append(
-            f"  row {each.row}, column '{shown(each.name, 60)}': '{word}'{more} {each.why}"
-        )
-    if len(columns) > SHOWN:
-        lines.append(f"  and {len(columns) - SHOWN:,} columns more")
+        word, *others = (f"'{shown(word, 40)}'" for word in each.words)
+        more = f" (and {', '.join(others)})" if others else ""
+        lines.append(f"row {each.row}, column '{shown(each.name, 60)}': {word}{more} {each.why}")
     words = list(dict.fromkeys(word for each in columns for word in each.words))
     signed = all(each.signed for each in columns)
-    ways = _signs({canonical(word) for word in words}) if signed else []
-    if ways:
-        said = " or ".join(Choices(options=True).give(words=signs) for signs in ways)
-        lines.append(f"say what they stand for: {said} ({Choices().give(words=ways[0])})")
-    else:
-        told = dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)
-        some = dict(list(told.items())[:1])  # type: ignore[assignment]
-        lines.append(
-            f"if there is no answer, read them as missing: {Choices(options=True).give(words=told)}"
-            f" ({Choices().give(words=some)}{' and so on' if len(told) > 1 else ''})"  # type: ignore[arg-type]
-        )
-    if len(columns) == 1:
-        lines = [f"{what}: {lines[1].strip()}; {lines[2]}"]
-    return ColumnsError("\n".join(lines), tuple(each.name for each in columns))
+    ways = _meant({canonical(word) for word in words}) if signed else []
+    line = "say what they stand for"
+    if not ways:
+        line = "if there is no answer, read them as missing"
+        ways = [dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)]
+    said = " or ".join(Choices(options=True).give(words=signs) for signs in ways)
+    some = dict(list(ways[0].items())[: None if line.startswith("say") else 1])
+    more = " and so on" if len(some) < len(ways[0]) else ""
+    last = f"{line}: {said} ({Choices().give(words=some)}{more})"
+    said = f"{len(columns):,} column(s) hold words that are not known"
+    return columns_error(what, said, lines, [each.name for each in columns], last)
 
 
-def _signs(words: set[str]) -> list[dict[str, int]]:
+def _meant(words: set[str]) -> list[dict[str, int]]:
     """What words of yes and no may stand for, others being missing; 1 and 2 may be either.
 
     Where 2 is new, and 1 is not, it is the other one, or a code of no answer beside 0 and 1.
@@ -264,23 +232,6 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
 
     Words for no entry are so in every column; those for +1 and -1 in the columns of words. What a
     word stands for already stays so.
-
-    Parameters
-    ----------
-    coding : of archetypes.
-    given : what was told of a table.
-
-    Raises
-    ------
-    ArgumentError : a word is +1 in the coding and was told to be -1, or the other way round.
-
-    Examples
-    --------
-    >>> coding = Coding(("tea",), (Code("words", (("no", -1), ("yes", 1))),))
-    >>> with_words(coding, Choices(words={"9": None, "1": 1})).codes[0].codes(["9", "1"]).tolist()
-    [0, 1]
-    >>> with_words(coding, Choices(words={"9": None}, ignore="tea")) is None
-    True
     """
     given = given.among(coding.names)
     nothing: dict[str, Any] = {"id": None, "ignore": (), "binarize": None, "kinds": {}}
@@ -292,12 +243,12 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
     for name, code in zip(coding.names, coding.codes, strict=True):
         signs = {w: s for w, s in given.signs(name).items() if s == GONE or code.kind == "words"}
         for word, sign in code.words:
+            short = shown(word, 40)
             require(
                 signs.get(word, GONE) * sign >= 0,
                 given.called("words"),
-                f"for other words than '{shown(word, 40)}', which is {sign:+d} in "
-                f"'{shown(name, 60)}'",
-                f"{shown(word, 40)}={signs.get(word, GONE):+d}",
+                f"for other words than '{short}', which is {sign:+d} in '{shown(name, 60)}'",
+                f"{short}={signs.get(word, GONE):+d}",
             )
         signed -= signs.keys()
         fresh = [(word, sign) for word, sign in signs.items() if word not in dict(code.words)]

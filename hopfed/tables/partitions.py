@@ -10,25 +10,25 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
-from hopfed.errors import ArgumentError, DataError
+from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.partitions import Partitioned
 from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider
 from hopfed.tables.coding import Coding
-from hopfed.tables.examples import not_binary
+from hopfed.tables.examples import packed
+from hopfed.tables.files import files_of
 from hopfed.tables.formats import of_groups, parquet_groups, source_of
 from hopfed.tables.held import Held
-from hopfed.tables.many_files import files_of
 from hopfed.tables.options import Choices
 from hopfed.tables.packing import Packing, pointed
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
@@ -41,41 +41,14 @@ Bits = PackedBits | MaskedBits
 
 
 def is_partitioned(given: Any) -> bool:
-    """Whether something is a collection of Dask: an array or a frame.
-
-    Examples
-    --------
-    >>> is_partitioned(np.ones((2, 2)))
-    False
-    """
+    """Whether something is a collection of Dask: an array or a frame."""
     return hasattr(given, "__dask_graph__")
 
 
 def read_partitions(
     given: Any, *, choices: Choices | None = None, coding: Coding | None = None
 ) -> Table:
-    """Read a table that is in partitions, on Dask's workers; its bits stay there.
-
-    Parameters
-    ----------
-    given : an array or a frame of Dask, or paths, each of a file, of a folder of files, of a zarr
-        store or a pattern such as "data/*.parquet". All files are one table: each is a partition,
-        as are some 16 million entries of a zarr store, or of the groups of rows of a .parquet file.
-        The workers must be able to read them.
-    choices, coding : as in `hopfed.tables.reading.read_tables`.
-
-    Raises
-    ------
-    DataError : as `hopfed.read_table`; rows are counted within their partition.
-    BackendError : Dask is not installed.
-
-    Examples
-    --------
-    >>> import dask.array
-    >>> table = read_partitions(dask.array.ones((6, 2), chunks=(2, 2)))
-    >>> table.shape, table.rows.sizes
-    ((6, 2), (2, 2, 2))
-    """
+    """Read a table that is in partitions, on Dask's workers; its bits stay there."""
     dask_itself()
     choices = choices or Choices()
     parts = _parts_of(given)
@@ -86,18 +59,23 @@ def read_partitions(
 
 @dataclass(frozen=True)
 class _Part:
-    """A partition: what it is called, what is read (delayed, or a path), and if it is numbers."""
+    """A partition: what it is called, what is read, whether it is numbers, and a span of a file.
+
+    What is read is a task of Dask, or a path; a span is of rows of a zarr store, or of groups of
+    rows of a .parquet file.
+    """
 
     what: str
     given: Any
     plain: bool
+    span: tuple[int, int] | None = None
 
 
 def _parts_of(given: Any) -> list[_Part]:
     if is_partitioned(given):
         return _parts_of_collection(given)
     paths = [given] if isinstance(given, str | os.PathLike) else list(given)
-    return [part for path in paths for part in _parts_of_path(str(path))]
+    return [part for path in paths for file in files_of(path) for part in _parts_of_file(file)]
 
 
 def _parts_of_collection(given: Any) -> list[_Part]:
@@ -111,67 +89,37 @@ def _parts_of_collection(given: Any) -> list[_Part]:
     return [_Part(f"partition {i}", block, plain) for i, block in enumerate(blocks)]
 
 
-def _parts_of_path(path: str) -> list[_Part]:
-    return [part for file in files_of(path) for part in _parts_of_file(str(file))]
-
-
-def _parts_of_file(path: str) -> list[_Part]:
-    ending = Path(path).suffix.lower()
+def _parts_of_file(path: Path) -> list[_Part]:
+    """A file, or as many of its rows, or of their groups, as make a partition."""
+    ending = path.suffix.lower()
+    plain = ending in arrays.ENDINGS
     if ending == ".zarr":
-        held = arrays.stored(Path(path))
+        held = arrays.stored(path)
         rows = max(PART // max(math.prod(held.shape[1:]) * held.chunk, 1), 1) * held.chunk
-        cuts = pairwise([*range(0, held.shape[0], rows), held.shape[0]])
-        return [_Part(f"{path}, row {a + 1} on", _Stored(path, a, b), True) for a, b in cuts]
-    if ending == ".parquet":
-        return _parts_of_parquet(path)
-    return [_Part(path, path, ending in arrays.ENDINGS)]
+        starts = cuts = [*range(0, held.shape[0], rows), held.shape[0]]
+    elif ending == ".parquet":
+        width, sizes = parquet_groups(path)
+        starts, cuts = np.cumsum([0, *sizes]).tolist(), [0]
+        for i in range(1, len(sizes)):
+            first = starts[cuts[-1]]
+            if starts[i] > first and (starts[i + 1] - first) * width > PART:
+                cuts.append(i)
+        cuts = [*cuts, len(sizes)]
+        starts = [starts[i] for i in cuts]
+    if ending not in (".zarr", ".parquet") or (len(cuts) == 2 and not plain):
+        return [_Part(str(path), str(path), plain)]
+    pairs = zip(starts, pairwise(cuts), strict=False)
+    return [_Part(f"{path}, row {row + 1} on", str(path), plain, span) for row, span in pairs]
 
 
-def _parts_of_parquet(path: str) -> list[_Part]:
-    """Groups of rows of a file, as many together as make a partition; a small file is one."""
-    width, sizes = parquet_groups(Path(path))
-    most, cuts, rows = max(PART // max(width, 1), 1), [0], 0
-    for i, size in enumerate(sizes):
-        if rows and rows + size > most:
-            cuts.append(i)
-            rows = 0
-        rows += size
-    if len(cuts) == 1:
-        return [_Part(path, path, False)]
-    found = []
-    for first, last in pairwise([*cuts, len(sizes)]):
-        what = f"{path}, row {sum(sizes[:first]) + 1} on"
-        found.append(_Part(what, _Groups(path, tuple(range(first, last))), False))
-    return found
-
-
-@dataclass(frozen=True)
-class _Groups:
-    """Some groups of rows of a .parquet file."""
-
-    path: str
-    groups: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """Some rows of a zarr store."""
-
-    path: str
-    start: int
-    stop: int
-
-    def read(self) -> np.ndarray:
-        held = arrays.stored(Path(self.path))
-        found = np.concatenate(list(held.rows(PART, self.start, self.stop)))
-        return found.reshape(len(found), -1)
-
-
-def _opened(given: Any, what: str, choices: Choices) -> Source:
-    if isinstance(given, _Groups):
-        return of_groups(Path(given.path), given.groups, what)
-    given = given.read() if isinstance(given, _Stored) else given
-    return source_of(given, what, choices.entries())
+def _opened(given: Any, part: _Part, choices: Choices) -> Source:
+    """What reads a partition, whose task Dask has done by now."""
+    if part.span and part.plain:
+        found = arrays.stored(Path(given), part.span).whole(part.what)
+        given = found.reshape(len(found), -1)
+    elif part.span:
+        return of_groups(Path(given), range(*part.span), part.what)
+    return source_of(given, part.what, choices.entries())
 
 
 # Numbers: +-1, 0/1 or booleans.
@@ -181,37 +129,25 @@ def _plain(parts: Sequence[_Part]) -> Table:
     """Pack arrays; whether 0 is -1 or missing is known once all of them were looked at."""
     dask = dask_itself()
     pack = dask.delayed(_packed, pure=False)
-    packed = dask.persist(*(pack(part.given, part.what) for part in parts))
-    minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in packed)), strict=True))
+    bits = dask.persist(*(pack(part.given, replace(part, given=None)) for part in parts))
+    minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
     settle = dask.delayed(_settled, pure=False)
-    rows = Partitioned.of([settle(one[0], one[1], minus) for one in packed])
+    rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
     notes = (ZERO_IS_MISSING,) if minus and zeros else ()
     return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
 
 
-def _packed(given: Any, what: str) -> tuple[Bits, bool, bool]:
+def _packed(given: Any, part: _Part) -> tuple[Bits, bool, bool]:
     """Rows of one partition as if there were no others, and whether -1 and 0 occur in them."""
     if not isinstance(given, np.ndarray):
-        source = _opened(given, what, Choices())
+        source = _opened(given, part, Choices())
         if source.numbers is None:
             raise DataError(f"{source.what}: an array of words; give words in .csv or .parquet")
         found = list(source.parts())
         given = np.concatenate(found) if found else np.empty((0, len(source.names)))
     x = given.reshape(len(given), -1)
-    try:
-        bits = kernels.pack_masked(x)
-    except ArgumentError:
-        raise DataError(f"{what}: {not_binary(x)}") from None
-    return bits, _has_minus(x), bool((x == 0).any())
-
-
-def _has_minus(x: np.ndarray) -> bool:
-    """Whether -1 occurs in rows of -1, 0, 1 and what is missing."""
-    if x.dtype.kind in "bu" or not x.size:
-        return False
-    if x.dtype.kind == "O":
-        return bool((x == -1).any())
-    return bool(np.fmin.reduce(x, axis=None) < 0)
+    bits = packed(x, part.what)
+    return bits, bool((x == -1).any()), bool((x == 0).any())
 
 
 def _settled(bits: Bits, own: bool, minus: bool) -> Bits:
@@ -226,8 +162,7 @@ def _settled(bits: Bits, own: bool, minus: bool) -> Bits:
 # Words, categories, and numbers that are cut.
 
 
-@dataclass(frozen=True)
-class _Looked:
+class _Looked(NamedTuple):
     """What is in one partition: its columns' names, what they hold, and what is odd."""
 
     what: str
@@ -240,17 +175,18 @@ class _Looked:
 def _coded(parts: Sequence[_Part], choices: Choices, coding: Coding | None) -> Table:
     dask = dask_itself()
     notes: list[str] = []
+    given = [(part.given, replace(part, given=None)) for part in parts]
     if coding is None:
         look = dask.delayed(_looked, pure=False)
-        found = dask.compute(*(look(part.given, part.what, choices) for part in parts))
+        found = dask.compute(*(look(*each, choices) for each in given))
         coding, notes = _decided(found, choices)
     pack = dask.delayed(_packed_by, pure=False)
-    rows = Partitioned.of([pack(part.given, part.what, choices, coding) for part in parts])
+    rows = Partitioned.of([pack(*each, choices, coding) for each in given])
     return _table(rows, coding, notes)
 
 
-def _looked(given: Any, what: str, choices: Choices) -> _Looked:
-    source = _opened(given, what, choices)
+def _looked(given: Any, part: _Part, choices: Choices) -> _Looked:
+    source = _opened(given, part, choices)
     choices = choices.among(source.names)
     held = [Held.of(choices, name) for name in source.names]
     for block in source.blocks():
@@ -274,8 +210,8 @@ def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[s
     return decision.coding, [*first.notes, *decision.notes]
 
 
-def _packed_by(given: Any, what: str, choices: Choices, coding: Coding) -> Bits:
-    packing = Packing(_opened(given, what, choices), coding)
+def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Bits:
+    packing = Packing(_opened(given, part, choices), coding)
     found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])
 
@@ -283,5 +219,4 @@ def _packed_by(given: Any, what: str, choices: Choices, coding: Coding) -> Bits:
 def _table(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Table:
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
-    odd = oddities(rows, coding)
-    return Table(rows, coding.columns, None, coding, (*notes, *odd))
+    return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))

@@ -10,16 +10,14 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Any
 
-from hopfed import kernels
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, DataError
+from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.reread_rows import Gathered, Reread
-from hopfed.tables.aligning import aligned_sources, check_joined, lacking
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choosing import Decider, Decision
 from hopfed.tables.coding import Coding
-from hopfed.tables.examples import as_examples, not_binary
+from hopfed.tables.examples import as_examples, packed
 from hopfed.tables.formats import source_of
 from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
@@ -27,8 +25,18 @@ from hopfed.tables.packing import Packing, pointed, with_words
 from hopfed.tables.partitions import is_partitioned, read_partitions
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.source import Numbers, Source
-from hopfed.tables.table import Table, is_made_up, matched, places_of
+from hopfed.tables.table import (
+    Table,
+    aligned_sources,
+    check_joined,
+    is_made_up,
+    lacking,
+    matched,
+    places_of,
+)
 from hopfed.tables.words import Cells
+
+__all__ = ["read_table", "read_tables"]
 
 
 def read_table(
@@ -77,8 +85,9 @@ def read_table(
 
     Examples
     --------
+    >>> from hopfed.kernels import unpack
     >>> table = read_table({"name": ["Ann", "Ben", "Cem"], "tea": ["yes", "no", "?"]})
-    >>> table.columns, table.ids.tolist(), kernels.unpack(table.rows).ravel().tolist()
+    >>> table.columns, table.ids.tolist(), unpack(table.rows).ravel().tolist()
     (('tea',), ['Ann', 'Ben', 'Cem'], [1, -1, 0])
     """
     choices = Choices(id, (ignore,) if isinstance(ignore, str) else tuple(ignore), words, binarize)
@@ -87,14 +96,11 @@ def read_table(
         rule = "for missing entries, or words of columns of words, beside a coding"
         require(coding is not None, "words", rule, words)
     [table] = read_tables([source], choices=choices, coding=coding, memory=memory)
+    what = str(source) if isinstance(source, str | os.PathLike) else "examples"
     for line in table.notes:
         if line.startswith("0 is missing"):
-            warnings.warn(f"{_what(source)}: {line}", stacklevel=2)
+            warnings.warn(f"{what}: {line}", stacklevel=2)
     return table
-
-
-def _what(source: Any) -> str:
-    return str(source) if isinstance(source, str | os.PathLike) else "examples"
 
 
 def read_tables(
@@ -117,7 +123,7 @@ def read_tables(
     watch : is told the source and what part of it is read, from time to time.
     memory : bytes that the rows of all may take, as of `read_table`.
     least : rows that each must have; two when left out, or one with a `coding`.
-    columns : what becomes of columns that not all have (`hopfed.tables.aligning`).
+    columns : what becomes of columns that not all have (`hopfed.tables.table`).
 
     Examples
     --------
@@ -131,79 +137,37 @@ def read_tables(
         return matched(read, [f"examples[{i}]" for i in range(len(read))])
     most = None if memory is None else memory // len(sources)
     words = choices.entries() if coding is None else coding.entries()
-    names, opened = _opened(sources, words, columns)
+    whats = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
+    given = [source_of(source, what, words) for source, what in zip(sources, whats, strict=True)]
+    opened = aligned_sources(given, columns)
     for source in opened:
         source.watch = None if watch is None else partial(watch, source.what)
         source.most = source.most if most is None else min(source.most, most)
     if coding is not None:
-        least = least or 1
-        return [_coded(source, coding, source.notes, most, least, True) for source in opened]
-    found = _each_alone(opened, choices, most, least or 2)
-    if found is None:
-        found = _together(opened, choices, most, least or 2)
-        if columns == "union":
-            used = set(found[0].coding.names)
-            whats = [source.what for source in opened]
-            check_joined([[n for n in held if n in used] for held in names], whats)
-            found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
+        return [_coded(source, coding, source.notes, most, least or 1, True) for source in opened]
+    if all(source.numbers is not None or is_made_up(source.names) for source in opened):
+        alone = [_decided([source], choices, most, least or 2)[0] for source in opened]
+        if all(code.kind == "words" for table in alone for code in table.coding.codes):
+            return matched(alone, [source.what for source in opened])  # each with its own values
+    found = _decided(opened, choices, most, least or 2)
+    if columns == "union":
+        used = set(found[0].coding.names)
+        held = [[name for name in source.names if name in used] for source in given]
+        check_joined(held, [source.what for source in opened])
+        found = [replace(t, coding=replace(t.coding, partial=True)) for t in found]
     return found
-
-
-def _opened(
-    sources: Sequence[Any], words: frozenset[str], columns: str
-) -> tuple[list[Sequence[str]], list[Source]]:
-    """Names of the columns of all sources, and the sources with their columns matched."""
-    whats = ["examples"] if len(sources) == 1 else [f"examples[{i}]" for i in range(len(sources))]
-    opened = [source_of(source, what, words) for source, what in zip(sources, whats, strict=True)]
-    return [source.names for source in opened], aligned_sources(opened, columns)
-
-
-def _each_alone(
-    opened: Sequence[Source], choices: Choices, most: int | None, least: int
-) -> list[Table] | None:
-    """Tables without names, each of which has its own values for yes and no; None of others."""
-    if not all(s.numbers is not None or is_made_up(s.names) for s in opened):
-        return None
-    alone = [_alone(source, choices, most, least) for source in opened]
-    if any(code.kind != "words" for table in alone for code in table.coding.codes):
-        return None
-    return matched(alone, [source.what for source in opened])
-
-
-def _together(
-    opened: Sequence[Source], choices: Choices, most: int | None, least: int
-) -> list[Table]:
-    """Tables with names: what a column holds is looked at in all of them."""
-    decision, packings = _decided(opened, choices, most)
-    found = []
-    for source, packing in zip(opened, packings, strict=True):
-        notes = [*source.notes, *decision.notes]
-        if packing is None:
-            found.append(_coded(source, decision.coding, notes, most, least))
-        else:
-            found.append(_table(packing, notes, least))
-    return found
-
-
-def _alone(source: Source, choices: Choices, most: int | None, least: int) -> Table:
-    """Read one source that has no names."""
-    if source.numbers is not None and choices == Choices():
-        return _binary(source, source.numbers, most)
-    decision, (packing,) = _decided([source], choices, most)
-    notes = [*source.notes, *decision.notes]
-    if packing is None:
-        return _coded(source, decision.coding, notes, most, least)
-    return _table(packing, notes, least)
 
 
 def _decided(
-    sources: Sequence[Source], choices: Choices, most: int | None
-) -> tuple[Decision, list[Packing | None]]:
-    """Look at all that the columns hold, and choose a coding.
+    sources: Sequence[Source], choices: Choices, most: int | None, least: int
+) -> list[Table]:
+    """Look at all that the columns hold, choose a coding, and pack.
 
     What the first rows of a single source show is mostly true of the others: so its rows are packed
     on the way, and the second reading is spared where that was right.
     """
+    if len(sources) == 1 and sources[0].numbers is not None and choices == Choices():
+        return [_binary(sources[0], sources[0].numbers, most)]
     names = sources[0].names
     choices = choices.among(names)
     places = [places_of(s.names, names, s.what, sources[0].what) for s in sources]
@@ -221,30 +185,21 @@ def _decided(
             for k, (column, j) in enumerate(zip(held, place, strict=True)):
                 if k not in left:
                     column.add(cells[j])
-            if first and len(sources) == 1:
-                packing = _begun(source, decide, most)
-            packing = _packed_on(packing, cells)
-    decision = decide()
-    right = packing is not None and packing.coding == decision.coding
-    return decision, [packing] if right else [None] * len(sources)
-
-
-def _begun(source: Source, decide: Callable[[], Decision], most: int | None) -> Packing | None:
-    """Begin to pack by the coding that the first rows suggest; None if they allow none."""
-    try:
-        return Packing(source, decide().coding, most)
-    except DataError:
-        return None
-
-
-def _packed_on(packing: Packing | None, cells: list[Cells]) -> Packing | None:
-    """Pack some more rows; None after a word that the coding does not know."""
-    try:
-        if packing is not None:
-            packing.add(cells)
-    except DataError:
-        return None
-    return packing
+            try:  # the first rows may allow no coding, and later ones hold words that it lacks
+                if first and len(sources) == 1:
+                    packing = Packing(source, decide().coding, most)
+                if packing is not None:
+                    packing.add(cells)
+            except DataError:
+                packing = None
+    decision, found = decide(), []
+    for source in sources:
+        notes = [*source.notes, *decision.notes]
+        if packing is not None and packing.coding == decision.coding:
+            found.append(_table(packing, notes, least))
+        else:
+            found.append(_coded(source, decision.coding, notes, most, least))
+    return found
 
 
 def _coded(
@@ -264,49 +219,44 @@ def _coded(
 
 def _table(packing: Packing, notes: Sequence[str], least: int) -> Table:
     """Rows that are packed, with their names and what is odd about them."""
-    what, columns = packing.source.what, packing.coding.columns
-    rows = packing.rows()
+    what, rows = packing.source.what, packing.rows()
     if not isinstance(rows, Reread):
         rows = as_examples(rows, name=what, gaps=True, least=least)
-    odd, lacks = oddities(rows, packing.coding), packing.lacking
-    if lacks:
-        notes = [*notes, lacking(what, lacks)]
-    return Table(rows, columns, packing.ids(), packing.coding, (*notes, *odd))
+    lacks = [lacking(what, packing.lacking)] if packing.lacking else []
+    odd = oddities(rows, packing.coding)
+    notes = (*notes, *lacks, *odd)
+    return Table(rows, packing.coding.columns, packing.ids(), packing.coding, notes)
 
 
 def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
     """Pack an array of +-1, 0/1 or booleans, as `hopfed.tables.examples` does."""
-    packed, minus = numbers.whole, False
-    if packed is None or getattr(packed, "nbytes", 0) > min(LARGE, most or LARGE):
-        packed, minus = _packed(source, most)
-    rows: PackedBits | MaskedBits | Reread = packed
-    if not isinstance(packed, Reread):
-        rows = as_examples(packed, name=source.what, gaps=True)
-    zeros = False
-    if isinstance(rows, MaskedBits) and not isinstance(packed, MaskedBits):
-        minus = any((part == -1).any() for part in numbers.parts())
-        zeros = minus and any((part == 0).any() for part in numbers.parts())
-    coding = Coding.of_bits(source.names, minus)
-    notes = (*source.notes, *oddities(rows, coding))
-    if zeros:
-        notes = (*notes, ZERO_IS_MISSING)
+    minus = zeros = False
+    for part in source.parts():
+        minus, zeros = minus or (part == -1).any(), zeros or (part == 0).any()
+        if minus and zeros:
+            break
+    rows: PackedBits | MaskedBits | Reread = numbers.whole
+    if rows is None or getattr(rows, "nbytes", 0) > min(LARGE, most or LARGE):
+        rows = _gathered(source, bool(minus), most)
+    if not isinstance(rows, Reread):
+        rows = as_examples(rows, name=source.what, gaps=True)
+    gaps = rows.gaps if isinstance(rows, Reread) else isinstance(rows, MaskedBits)
+    coding = Coding.of_bits(source.names, bool(minus) and gaps)
+    zero = [ZERO_IS_MISSING] if gaps and minus and zeros else []
+    notes = (*source.notes, *oddities(rows, coding), *zero)
     return Table(rows, source.names, source.ids, coding, notes)
 
 
-def _packed(source: Source, most: int | None) -> tuple[PackedBits | MaskedBits | Reread, bool]:
-    """Pack an array part by part, and whether -1 occurs in it."""
-    minus = any((part == -1).any() for part in source.parts())
+def _gathered(source: Source, minus: bool, most: int | None) -> PackedBits | MaskedBits | Reread:
+    """Pack an array part by part; 0 is missing where -1 occurs."""
     gathered = Gathered(source.what, most)
 
     def again() -> Iterator[PackedBits | MaskedBits]:
         before = 0
         for part in source.parts():
-            try:
-                yield kernels.pack_masked(part, (part == 0) if minus else None)
-            except ArgumentError:
-                raise DataError(f"{source.what}: {not_binary(part, before)}") from None
+            yield packed(part, source.what, (part == 0) if minus else None, before)
             before += len(part)
 
-    for packed in again():
-        gathered.add(packed)
-    return gathered.rows(again, lambda: source.readings), minus
+    for bits in again():
+        gathered.add(bits)
+    return gathered.rows(again, lambda: source.readings)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +16,11 @@ from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
 from hopfed.spectral.skips import Skip, skips
-from hopfed.tables.coding import Code, Coding
-from hopfed.tables.held import Held
+from hopfed.tables.coding import Coding
+from hopfed.tables.held import Column
 from hopfed.tables.options import Choices
 from hopfed.tables.table import Table, listed
-from hopfed.tables.words import MISSING, canonical, several_answers, spelt
+from hopfed.tables.words import MISSING, NO_ANSWERS, canonical, several_answers, spelt
 
 if TYPE_CHECKING:
     Rows = PackedBits | MaskedBits | Reread
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
 HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
-CODES = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))
 TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
 LEVEL = 1e-6  # chance of a line about tables that share nothing
@@ -37,44 +35,12 @@ ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={
 TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 
 
-@dataclass(frozen=True)
-class Decided:
-    """A column, and how it is coded.
-
-    Attributes
-    ----------
-    name : of the column.
-    held : what it holds in all sources.
-    code : how its cells become +-1.
-    numbers : that are entries, where all of them are numbers.
-    free : whether nobody said anything of it.
-    """
-
-    name: str
-    held: Held
-    code: Code
-    numbers: frozenset[float]
-    free: bool
-
-
-def remarks(
-    columns: Sequence[Decided],
-    choices: Choices,
-    minus: bool,
-    made_up: bool,
-    unsaid: Mapping[str, Sequence[str]],
-) -> list[str]:
+def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: bool) -> list[str]:
     """What was chosen for columns and could have been meant otherwise, a line each.
 
-    Parameters
-    ----------
-    columns : that are used.
-    choices : what was told.
-    minus : whether -1 occurs, so that 0 is missing.
-    made_up : whether columns have no names.
-    unsaid : name of a column -> words that are taken for no answer.
+    Where -1 occurs (`minus`), 0 is missing.
     """
-    lines = []
+    lines, give = [], choices.give
     made = [c for c in columns if c.code.kind == "category"]
     more = [c for c in made if c.code.width > 1]
     two = [c.name for c in made if len(c.code.levels) == 2]
@@ -86,23 +52,23 @@ def remarks(
         )
     if two:
         lines.append(f"two categories each, of which the second is +1: {listed(two)}")
-    for c in made:
-        lines += _of_category(c, choices)
-    for c in columns:
-        lines += _of_levels(c, choices)
-    for word in sorted({word for words in unsaid.values() for word in words}):
-        held = [name for name, words in unsaid.items() if word in words]
+    lines += [line for c in made if c.free for line in _of_category(c, choices)]
+    lines += [line for c in columns if c.code.levels for line in _of_levels(c, choices)]
+    for word in sorted({word for c in columns for word in c.unsaid}):
+        held = [c.name for c in columns if word in c.unsaid]
         lines.append(f"'{word}' is taken for no answer in {listed(held)}")
-    lines += _unheld(columns, choices)
-    ticked = {
-        c.name: c.code.levels[0]
-        for c in made
-        if len(c.code.levels) == 1 and c.held.words.get("", 0)
-    }
+    told = {canonical(word): word for word in choices.entries() - MISSING}
+    if told and not any(c.held.many for c in columns):
+        found = {canonical(word) for c in columns for word in c.held.words}
+        never = sorted(word for key, word in told.items() if key not in found)
+        called = choices.called("words")
+        if never:
+            lines.append(f"no cell holds {listed(never)}, of which {called} says what it means")
+    ticked = [c for c in made if len(c.code.levels) == 1 and c.blanks]
     if ticked:
-        name, word = next(iter(ticked.items()))
-        way = choices.give(words={name: {word: 1, "": -1}})
-        lines.append(f"{TICKED} in {listed(list(ticked))}: if blanks mean no, say so: {way}")
+        way = give(words={ticked[0].name: {ticked[0].code.levels[0]: 1, "": -1}})
+        names = listed([c.name for c in ticked])
+        lines.append(f"{TICKED} in {names}: if blanks mean no, say so: {way}")
     twos = [c.name for c in columns if c.code.words == (("1", -1), ("2", 1))]
     if twos:
         lines.append(f"2 is +1 and 1 is -1 in {listed(twos)}")
@@ -110,73 +76,57 @@ def remarks(
     if zeros:
         where = "" if made_up else f" in {listed(zeros)}"
         own = [c.name for c in columns if c.numbers == {0.0, 1.0} and not made_up]
-        plain = {own[0]: {"0": -1}} if own else {"0": -1}
-        no, abstain = (choices.give(words=words) for words in (plain, {"-1": 0, "0": -1}))
+        no = give(words={own[0]: {"0": -1}} if own else {"0": -1})
         lines.append(
             f"0 is missing{where}, as -1 occurs; where 0 means no, say so: {no}; where 0 means no "
-            f"and -1 no answer: {abstain}"
+            f"and -1 no answer: {give(words={'-1': 0, '0': -1})}"
         )
     return lines + [line for c in columns for line in _far(c, choices)]
 
 
-def _of_category(c: Decided, choices: Choices) -> list[str]:
+def _of_category(c: Column, choices: Choices) -> list[str]:
     """Categories that are combinations of answers, or may rather name persons or places."""
     lines, levels, rows = [], c.code.levels, c.held.rows
-    mark, answers = several_answers(levels) if c.free else ("", ())
-    name = shown(c.name, 60)
+    mark, answers = several_answers(levels)
     if mark:
-        way = choices.give(words={c.name: "answers"})
         lines.append(
-            f"'{name}' holds {len(levels)} combinations of {len(answers)} answers "
+            f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
             f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
-            f"yes and no for each answer: {way}"
+            f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
         )
-    if len(levels) > MANY and len(levels) > OFTEN * rows and c.free:
+    if len(levels) > MANY and len(levels) > OFTEN * rows:
         lines.append(
-            f"'{name}' holds {len(levels)} different words in {rows:,} rows; if they name persons "
-            f"or places: {choices.give(id=c.name)}"
+            f"'{c.shown}' holds {len(levels)} different words in {rows:,} rows; if they name "
+            f"persons or places: {choices.give(id=c.name)}"
         )
     return lines
 
 
-def _of_levels(c: Decided, choices: Choices) -> list[str]:
+def _of_levels(c: Column, choices: Choices) -> list[str]:
     """Answers of a column, and levels that differ in case or spaces alone."""
-    if not c.code.levels:
-        return []
-    lines, name = [], shown(c.name, 60)
+    lines, levels = [], c.code.levels
     if c.code.kind == "answers":
         lines.append(
-            f"'{name}' holds {len(c.code.levels)} answers with '{c.code.mark}' between them, "
-            f"each a column of yes and no: {listed(c.code.levels)}"
+            f"'{c.shown}' holds {len(levels)} answers with '{c.code.mark}' between them, "
+            f"each a column of yes and no: {listed(levels)}"
         )
-        if c.held.words.get("", 0) and not c.code.words:
+        if c.blanks and not c.code.words:
             way = choices.give(words={c.name: {"": -1}})
-            lines.append(f"blanks in '{name}' are missing: if they mean none, say so ({way})")
+            lines.append(f"blanks in '{c.shown}' are missing: if they mean none, say so ({way})")
     alike: dict[str, list[str]] = {}
-    for level in c.code.levels:
+    for level in levels:
         alike.setdefault("".join(level.lower().split()), []).append(level)
     groups = [listed(group) for group in alike.values() if len(group) > 1]
     if groups:
         more = f" and {len(groups) - 5:,} more" if len(groups) > 5 else ""
         lines.append(
-            f"'{name}' holds {'; '.join(groups[:5])}{more}, each by itself: if they are the same "
-            "but for case and spaces, write them alike"
+            f"'{c.shown}' holds {'; '.join(groups[:5])}{more}, each by itself: if they are the "
+            "same but for case and spaces, write them alike"
         )
     return lines
 
 
-def _unheld(columns: Sequence[Decided], choices: Choices) -> list[str]:
-    """Words that were told and that no cell holds."""
-    told = {canonical(word): word for word in choices.entries() - MISSING}
-    if not told or any(c.held.many for c in columns):
-        return []
-    held = {canonical(word) for c in columns for word in c.held.words}
-    never = sorted(word for key, word in told.items() if key not in held)
-    called = choices.called("words")
-    return [f"no cell holds {listed(never)}, of which {called} says what it means"] if never else []
-
-
-def _far(c: Decided, choices: Choices) -> list[str]:
+def _far(c: Column, choices: Choices) -> list[str]:
     """Codes such as -99 and 999 far from the other numbers of a column that is cut."""
     if c.code.kind != "number" or c.held.many:
         return []
@@ -184,26 +134,20 @@ def _far(c: Decided, choices: Choices) -> list[str]:
     often = dict(zip(values.tolist(), counts / max(counts.sum(), 1), strict=True))
     codes = far_codes(c.numbers)
     codes = [v for v in codes if not 0 < v < HUNDRED or often.get(v, 0) <= SELDOM]
-    if not codes:
-        return []
     way = choices.give(words={c.name: {spelt(v): 0 for v in codes}})
-    return [
-        f"'{shown(c.name, 60)}' holds {' and '.join(map(spelt, codes))}, far from its other "
-        f"numbers: if that stands for no answer, say so ({way})"
-    ]
+    line = (
+        f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: if that "
+        f"stands for no answer, say so ({way})"
+    )
+    return [line] if codes else []
 
 
-def far_codes(numbers: frozenset[float]) -> list[float]:
+def far_codes(numbers: set[float]) -> list[float]:
     """Return numbers that stand for no answer as a rule, and lie far from all of the others.
 
     A number between a code and the others, near to both, is a step to it: 8 to 7 from 9 to 15.
-
-    Examples
-    --------
-    >>> far_codes(frozenset([18, 54, 90, 999, -99])), far_codes(frozenset([18, 54, 90, 99]))
-    ([-99, 999], [])
     """
-    codes = {v for v in numbers if abs(v) in CODES}
+    codes = {v for v in numbers if abs(v) in NO_ANSWERS}
     near = numbers - codes
     if not codes or len(near) < 2:
         return []
@@ -220,17 +164,6 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies.
 
     Then for neighbouring columns that are levels of one variable, and for skipped questions.
-
-    Parameters
-    ----------
-    rows : (M, N), packed.
-    coding : of their columns.
-
-    Examples
-    --------
-    >>> rows = kernels.pack(np.array([[1, -1, 1, 1], [-1, 1, 1, 1], [1, -1, 1, -1]]))
-    >>> oddities(rows, Coding.of_bits(("a", "b", "c", "d"), minus=True))
-    ["the same in every row, and of no use: 'c'", "equal or opposite in every row: 'a' and 'b'"]
     """
     columns = coding.columns
     sums, seen = column_moments(rows)
@@ -254,21 +187,7 @@ def oddities(rows: Rows, coding: Coding) -> list[str]:
 
 
 def skipped(found: Iterable[Skip], coding: Coding) -> list[str]:
-    """Return a line for each set of columns that are blank wherever another one holds a value.
-
-    Parameters
-    ----------
-    found : such columns; of several that decide about the same ones the first is told.
-    coding : of all columns.
-
-    Examples
-    --------
-    >>> smokes = np.repeat([1, -1], 50)
-    >>> rows = np.stack([smokes, np.where(smokes > 0, np.tile([1, -1], 50), 0)], axis=1)
-    >>> coding = Coding.of_bits(("smokes", "many"), minus=True)
-    >>> skipped(skips(rows), coding)
-    ["blank wherever 'smokes' is -1: 'many'"]
-    """
+    """Return a line for each set of columns that are blank wherever another one holds a value."""
     of = np.repeat(np.arange(len(coding.codes)), [code.width for code in coding.codes])
     lines: dict[tuple[str, ...], str] = {}
     for skip in found:
@@ -302,18 +221,7 @@ def _blank_rows(rows: Rows) -> tuple[int, int]:
 
 
 def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
-    """Return columns that are equal up to their sign: each with the first that it equals.
-
-    Parameters
-    ----------
-    rows : (M, N), packed.
-    of : numbers of the columns that are compared.
-
-    Examples
-    --------
-    >>> copies(kernels.pack(np.array([[1, 1, -1], [1, -1, 1]])), np.arange(3))
-    [(1, 2)]
-    """
+    """Return columns that are equal up to their sign: each with the first that it equals."""
     m = rows.shape[0]
     if isinstance(rows, Reread):
         marks = np.abs(rows.totals.marks)[of]
@@ -346,22 +254,6 @@ def repeated(tables: Sequence[Table], names: Sequence[str], most: int = 3) -> li
     together fall on the tables as pairs of cards do, where the tables hold rows of one kind: with
     M_i rows each, both are in one table with probability sum of (M_i / M)^2. Where far more of such
     pairs than that are split between two tables, the tables share rows.
-
-    Parameters
-    ----------
-    tables : with their rows in memory; others are not looked at.
-    names : what to call each of them.
-    most : pairs of tables that a line names.
-
-    Examples
-    --------
-    >>> from hopfed import read_table
-    >>> rows = np.random.default_rng(0).integers(0, 2, (90, 60))
-    >>> tables = [read_table(rows[:60]), read_table(rows[60:]), read_table(rows[30:])]
-    >>> repeated(tables[:2], ["a", "b"])
-    []
-    >>> repeated(tables, ["a", "b", "c"])
-    ['the same rows are in several files, and count twice: 30 of a and c, 30 of b and c']
     """
     if len(tables) < 2 or any(isinstance(table.rows, Reread) for table in tables):
         return []

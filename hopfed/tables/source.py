@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -23,16 +23,8 @@ NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """The rows of an array, a part at a time.
-
-    Attributes
-    ----------
-    shape : (M, N).
-    parts : begins to read: yields arrays (rows, N) of numbers.
-    whole : the array itself, where it is in memory.
-    """
+class Numbers(NamedTuple):
+    """The rows of an array of `shape` (M, N): what begins to read parts, and all if it is held."""
 
     shape: tuple[int, int]
     parts: Callable[[], Iterator[np.ndarray]]
@@ -120,18 +112,7 @@ class Source:
 
 
 def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return names of columns that all differ, and a line where some were alike or too long.
-
-    Parameters
-    ----------
-    names : as they stand; blank ones are made up.
-    what : the table, for an error.
-
-    Examples
-    --------
-    >>> named(["a ", "", "a"], "a.csv")
-    (('a', 'column 2', 'a (2)'), ["two columns are called 'a': the later one is 'a (2)' here"])
-    """
+    """Return names of columns that all differ, and a line where some were alike or too long."""
     require_memory(NAME * len(names), f"{what}: {len(names):,} columns")
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]

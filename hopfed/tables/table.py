@@ -1,8 +1,17 @@
-"""The class of tables, and how the columns of tables of several owners are matched."""
+"""The class of tables, and how the columns of tables of several owners are matched.
+
+What becomes of columns that not all owners have:
+
+- "same": nothing; a table that lacks a column is refused, with its name.
+- "union": all columns that any has; one that a table lacks is missing in all of its rows.
+- "shared": the columns that all have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -10,12 +19,18 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, DataError, shown
+from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels.masked import with_gaps
 from hopfed.spectral.reread_rows import Reread
-from hopfed.tables.coding import Coding
+from hopfed.tables.coding import Code, Coding
+from hopfed.tables.source import Block, Source
 
-SHOWN = 5  # names in a line
+__all__ = ["Table"]
+
+COLUMNS = ("same", "union", "shared")
+NAMES = 5  # in a line
+SHOWN = 10  # columns of which an error has a line
 NEAR, LIKE = 20, 0.85  # names that are compared with each other, and how alike two must be
 WAY = (
     "; columns that not all have are taken as missing by --columns union (columns='union'), and "
@@ -31,7 +46,7 @@ class Table:
     ----------
     rows : (M, N) of +-1, with gaps or without; rows that do not fit into the memory that was given
         for them are read again whenever they are asked for (`hopfed.spectral.reread_rows.Reread`).
-    columns : N names; `made_up` ones where the source has none.
+    columns : N names; made up where the source has none.
     ids : (M,) names of the rows, None where the source has none, or rows are read again.
     coding : how cells became +-1.
     notes : what was odd, one line each.
@@ -64,12 +79,7 @@ class Table:
 
     @property
     def held(self) -> PackedBits | MaskedBits:
-        """The rows, where they are in memory.
-
-        Raises
-        ------
-        ArgumentError : they are not: they did not fit, and are read again for sums only.
-        """
+        """The rows, where they are in memory; an error where they are read again for sums only."""
         if isinstance(self.rows, Reread):
             raise ArgumentError("rows", "in memory here: read the table without a limit", "others")
         return self.rows
@@ -86,53 +96,30 @@ class Table:
 
 
 def made_up(n: int) -> tuple[str, ...]:
-    """Return the names of n columns that have none.
-
-    Examples
-    --------
-    >>> made_up(2)
-    ('column 1', 'column 2')
-    """
+    """Return the names of n columns that have none."""
     return tuple(f"column {j}" for j in range(1, n + 1))
 
 
 def is_made_up(columns: Sequence[str]) -> bool:
-    """Whether columns have no names of their own.
-
-    Examples
-    --------
-    >>> is_made_up(["column 1", "column 2"]), is_made_up(["tea"])
-    (True, False)
-    """
+    """Whether columns have no names of their own."""
     return tuple(columns) == made_up(len(columns))
 
 
-def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
-    """Return tables with their columns in the order of the first table's, found by name.
+def listed(names: Sequence[object]) -> str:
+    """Return the first names as a text, followed by the number of the others."""
+    text = ", ".join(f"'{shown(name, 60)}'" for name in names[:NAMES])
+    return text if len(names) <= NAMES else f"{text} and {len(names) - NAMES:,} more"
 
-    Columns without names are matched by their place.
 
-    Parameters
-    ----------
-    tables : of several owners.
-    names : what to call each of them in an error.
-
-    Raises
-    ------
-    DataError : columns that one has and another has not, with their names.
-
-    Examples
-    --------
-    >>> from hopfed import read_table
-    >>> tables = [read_table({"a": [0, 1], "b": [1, 1]}), read_table({"b": [1, 0], "a": [0, 0]})]
-    >>> [table.columns for table in matched(tables, ["first", "second"])]
-    [('a', 'b'), ('a', 'b')]
-    """
-    first, found = tables[0], []
-    for table, name in zip(tables, names, strict=True):
-        places = places_of(table.columns, first.columns, name, names[0])
-        found.append(_ordered(table, first, np.array(places)))
-    return found
+def columns_error(
+    what: str, said: str, lines: Sequence[str], names: Sequence[str], last: str
+) -> ColumnsError:
+    """Return an error about columns: a line for each of the first, and one at the end."""
+    if len(names) == 1:
+        return ColumnsError("; ".join(filter(None, [f"{what}: {lines[0]}", last])), tuple(names))
+    more = [f"  and {len(names) - SHOWN:,} columns more"] if len(names) > SHOWN else []
+    told = [f"{what}: {said}:", *(f"  {line}" for line in lines), *more, last]
+    return ColumnsError("\n".join(told), tuple(names))
 
 
 def check_columns(
@@ -140,19 +127,7 @@ def check_columns(
 ) -> None:
     """Refuse columns that are not those of the first table, in whatever order, and name them.
 
-    Parameters
-    ----------
-    columns, first : names of both tables' columns.
-    name, other : what the tables are called.
-    way : out of it, which ends the line.
-
-    Examples
-    --------
-    >>> check_columns(["b", "a"], ["a", "b"], "b.csv", "a.csv")
-    >>> check_columns(["b", "c"], ["a", "b"], "b.csv", "a.csv")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.DataError: b.csv: lacks 'a' of a.csv, and has 'c' beside
+    `name` and `other` are what the tables are called, and `way`, out of it, ends the line.
     """
     held, due = set(columns), set(first)
     lacks = [column for column in first if column not in held]
@@ -165,18 +140,7 @@ def check_columns(
 
 
 def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
-    """Return which name of a table is nearly one that it lacks, for the end of a line, or nothing.
-
-    Parameters
-    ----------
-    more : names that it has beside those of another table.
-    lacks : names of that one that it lacks.
-
-    Examples
-    --------
-    >>> misspelt(["colour_"], ["colour"])
-    " (if 'colour_' is 'colour', rename it)"
-    """
+    """Return, for the end of a line, which name of a table is nearly one that it lacks."""
     if max(len(more), len(lacks)) > NEAR:
         return ""
     near = {name: get_close_matches(name, lacks, n=1, cutoff=LIKE) for name in more}
@@ -185,22 +149,7 @@ def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:
-    """Return where the columns of the first table are in another; by name if both have names.
-
-    Parameters
-    ----------
-    columns, first : names of both tables' columns.
-    name, other : what the tables are called.
-
-    Raises
-    ------
-    DataError : columns that one has and the other has not.
-
-    Examples
-    --------
-    >>> places_of(["b", "a"], ["a", "b"], "b.csv", "a.csv")
-    [1, 0]
-    """
+    """Return where the columns of the first table are in another; by name if both have names."""
     if is_made_up(columns) or is_made_up(first):
         if len(columns) != len(first):
             raise DataError(
@@ -213,24 +162,150 @@ def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: st
     return [place[column] for column in first]
 
 
-def listed(names: Sequence[object]) -> str:
-    """Return the first names as a text, followed by the number of the others.
+def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
+    """Return tables with their columns in the order of the first table's, found by name.
 
-    Examples
-    --------
-    >>> listed("abcdefg")
-    "'a', 'b', 'c', 'd', 'e' and 2 more"
+    Columns without names are matched by their place. `names` are what the tables are called.
     """
-    text = ", ".join(f"'{shown(name, 60)}'" for name in names[:SHOWN])
-    return text if len(names) <= SHOWN else f"{text} and {len(names) - SHOWN:,} more"
+    first, found = tables[0], []
+    for table, name in zip(tables, names, strict=True):
+        places = places_of(table.columns, first.columns, name, names[0])
+        moved = places != list(range(len(places)))
+        coding = first.coding if moved else table.coding
+        found.append(with_columns(table, places, first.columns, coding))
+    return found
 
 
-def _ordered(table: Table, first: Table, order: np.ndarray) -> Table:
-    """Return a table with its columns in an order, in which the first one has them."""
-    if (order == np.arange(len(order))).all():
-        return replace(table, columns=first.columns)
-    if isinstance(table.rows, Reread):
-        rows: PackedBits | MaskedBits | Reread = table.rows.columns(order)
+def with_columns(
+    table: Table, places: Sequence[int], columns: tuple[str, ...], coding: Coding
+) -> Table:
+    """Return a table with the columns at some places, -1 for one that is missing in every row."""
+    rows, order = table.rows, np.array(places, int)
+    if len(order) == rows.shape[1] and (order == np.arange(len(order))).all():
+        pass
+    elif isinstance(rows, Reread) and (order >= 0).all():
+        rows = rows.columns(order)
     else:
-        rows = kernels.transpose(kernels.transpose(table.held)[order])
-    return replace(table, rows=rows, columns=first.columns, coding=first.coding)
+        lines = kernels.transpose(table.held)
+        if (order < 0).any():
+            gaps = with_gaps(lines)
+            empty = replace(gaps.seen, words=0 * gaps.seen.words[:1])
+            lines = kernels.concatenate([gaps, MaskedBits(empty, empty)])  # the last one
+        rows = kernels.transpose(lines[order])
+    return replace(table, rows=rows, columns=columns, coding=coding)
+
+
+# Owners whose tables have different columns
+
+
+def check_choice(columns: str) -> None:
+    """Refuse another word than those of COLUMNS."""
+    require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", columns)
+
+
+def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
+    """Sources that have the same columns, those that are chosen."""
+    check_choice(columns)
+    tables, whats = [source.names for source in sources], [source.what for source in sources]
+    alike = all(set(names) == set(tables[0]) for names in tables)
+    if not alike and columns == "same":
+        _check_spelling(tables, whats)
+    if alike or columns == "same":
+        return list(sources)
+    names = _chosen(tables, whats, columns)
+    found = []
+    for source in sources:
+        lacks = [name for name in names if name not in source.names]
+        lost = [name for name in source.names if name not in names]
+        notes = [*source.notes, *([lacking(source.what, lacks)] if lacks else [])]
+        if lost:
+            notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
+        found.append(Source(source.what, names, ordered(source, names), source.ids, notes))
+    return found
+
+
+def _chosen(tables: Sequence[Sequence[str]], whats: Sequence[str], columns: str) -> tuple[str, ...]:
+    """Names of the columns that are taken, in the order in which they first come."""
+    for names, what in zip(tables, whats, strict=True):
+        if is_made_up(names):
+            raise DataError(f"{what}: its columns have no names, and others have other columns")
+    holders = Counter(name for names in tables for name in names)
+    kept = tuple(n for n, count in holders.items() if columns == "union" or count == len(tables))
+    if not kept:
+        raise DataError(f"{whats[0]}: no column is in all of the {len(tables)} tables")
+    return kept
+
+
+def check_joined(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
+    """Refuse a table that shares no column with any other, and names that differ in their spelling.
+
+    Nothing says how columns depend on each other that no table shares, and two spellings of a name
+    are two columns.
+    """
+    _check_spelling(tables, whats)
+    holders = Counter(name for names in tables for name in names)
+    for names, what in zip(tables, whats, strict=True):
+        if len(tables) > 1 and all(holders[name] == 1 for name in names):
+            raise DataError(f"{what}: shares no column with another table")
+
+
+def _check_spelling(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> None:
+    """Refuse two spellings of one name, each in tables that have not the other."""
+    spellings: dict[str, str] = {}
+    for name in dict.fromkeys(name for names in tables for name in names):
+        plain = re.sub(r"[ _.-]", "", name.lower())
+        first = spellings.setdefault(plain, name)
+        if plain and first != name and not any({first, name} <= set(names) for names in tables):
+            one, other = (next(i for i, t in enumerate(tables) if n in t) for n in (first, name))
+            raise DataError(
+                f"{whats[other]}: column '{shown(name.strip(), 60)}' is '{shown(first, 60)}' in "
+                f"{whats[one]}: give both one name"
+            )
+
+
+def ordered(source: Source, names: Sequence[str]) -> Callable[[], Iterator[Block]]:
+    """What begins to read the columns of these names, cells that a source lacks missing."""
+    place = {name: j for j, name in enumerate(source.names)}
+    places = [place.get(name) for name in names]
+
+    def read() -> Iterator[Block]:
+        import pyarrow as pa
+
+        for block in source.blocks():
+            gone = pa.nulls(len(block[0]) if block else 0, pa.string())
+            yield [gone if j is None else block[j] for j in places]
+
+    return read
+
+
+def lacking(what: str, names: Sequence[str]) -> str:
+    """Return a line about columns that a table lacks."""
+    return f"{what}: lacks {listed(names)}, missing in all of its rows"
+
+
+def aligned_tables(tables: Sequence[Table], names: Sequence[str], columns: str) -> list[Table]:
+    """Tables, called `names`, that have the same columns, those that are chosen, in one order."""
+    check_choice(columns)
+    first = set(tables[0].columns)
+    if columns == "same" or all(set(table.columns) == first for table in tables):
+        return matched(tables, names)
+    held = [table.coding.names for table in tables]
+    kept = _chosen(held, names, columns)
+    if columns == "union":
+        check_joined(held, names)
+    codes: dict[str, Code] = {}
+    for table, what in zip(tables, names, strict=True):
+        for name, code in zip(table.coding.names, table.coding.codes, strict=True):
+            if codes.setdefault(name, code).names(name) != code.names(name):
+                raise DataError(
+                    f"{what}: column '{name}' has other categories than in another table: read "
+                    "the tables together (hopfed recover), or with one coding"
+                )
+    used, partial = tuple(codes[name] for name in kept), columns == "union"
+    coding = replace(tables[0].coding, names=kept, codes=used, partial=partial)
+    found = []
+    for table in tables:
+        place = {name: j for j, name in enumerate(table.columns)}
+        places = [place.get(name, -1) for name in coding.columns]
+        found.append(with_columns(table, places, coding.columns, coding))
+    return found

@@ -18,11 +18,10 @@ import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
@@ -55,34 +54,14 @@ _PERCENT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)?\s?%")
 def of_text(path: Path, words: Collection[str] = ()) -> Source:
     """Look at the first lines of a file, and return what reads it.
 
-    Parameters
-    ----------
-    path : of the file; packed ones are unpacked as they are read.
-    words : in lower case, that are cells: a first row of them holds no names.
-
-    Raises
-    ------
-    DataError : one line: no such file, empty, no text, or only names of columns.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "a.csv").write_text("id;kg\\nAnn;1,5\\nBen;2\\n")
-    ...     source = of_text(Path(folder, "a.csv"))
-    ...     [[a.to_pylist() for a in block] for block in source.blocks()]
-    [[['Ann', 'Ben'], ['1.5', '2']]]
+    `words`, in lower case, are cells: a first row of them holds no names.
     """
     with reading(path, "cannot be read as text"), unpacked(path) as file:
         head, whole = _head(file)
         encoding = _encoding(head, whole)
         lines = _lines(head, whole, encoding)
-        if not lines:
-            raise ValueError("the file is empty")
         told = re.fullmatch("sep=(.)", lines[0].strip(), re.IGNORECASE)
-        tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and any(
-            "\t" in line for line in lines
-        )
+        tabs = {".tsv", ".tab"} & {s.lower() for s in path.suffixes} and "\t" in "".join(lines)
         delimiter, rows, ends = sniff(lines, told[1] if told else "\t" if tabs else "")
         found = layout(rows, words)
     body = [row for row in rows[found.above :] if any(row)]
@@ -91,24 +70,15 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
     names, notes = named(found.names or [""] * found.width, str(path))
     if encoding != "utf-8":
         notes.append(f"read as {encoding}, not as UTF-8: if letters are wrong, save it as UTF-8")
-    commas = with_commas(body, delimiter)
-    quote = _quote(lines, delimiter)
-    text = Text(
-        path,
-        encoding,
-        delimiter,
-        quote,
-        width=len(names),
-        skipped=ends[found.above - 1] if found.above else 0,
-        quoted=any(quote in line for line in lines),
-        longest=max(map(len, lines)),
-    )
     end = "\r\n" if head.partition(b"\n")[0].endswith((b"\r", b"\r\0")) else "\n"
-    mark = head.startswith(codecs.BOM_UTF8)
+    commas, mark = with_commas(body, delimiter), head.startswith(codecs.BOM_UTF8)
     dialect = Dialect("," if delimiter == " " else delimiter, bool(commas), mark, end, encoding)
+    skipped, quote = ends[found.above - 1] if found.above else 0, _quote(lines, delimiter)
+    quoted, longest = any(quote in line for line in lines), max(map(len, lines))
+    text = Text(path, encoding, delimiter, quote, len(names), skipped, quoted, longest)
 
     def read() -> Iterator[Block]:
-        yield from text.blocks(source)
+        return pieces(text.blocks(source), path, "cannot be read as text")
 
     source = Source(str(path), names, read, notes=[*found.notes, *notes], dialect=dialect)
     source.commas = commas
@@ -158,7 +128,7 @@ def _encoding(head: bytes, whole: bool) -> str:
 
 
 def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
-    """Lines of text at the beginning of a file; none if all are blank."""
+    """Lines of text at the beginning of a file."""
     text = codecs.getincrementaldecoder(encoding)("replace").decode(head, final=whole)
     if _STEERING.search(text):
         raise ValueError("it holds bytes that are in no text")
@@ -169,23 +139,15 @@ def _lines(head: bytes, whole: bool, encoding: str) -> list[str]:
     if columns > WIDEST:
         raise ValueError(f"{columns:,} columns are more than the {WIDEST:,} that can be read")
     require_memory(NAME * columns, f"{columns:,} columns")
-    return lines if any(line.strip() for line in lines) else []
+    if not any(line.strip() for line in lines):
+        raise ValueError("the file is empty")
+    return lines
 
 
 def sniff(lines: Sequence[str], delimiter: str = "") -> tuple[str, list[list[str]], list[int]]:
     """Return what separates cells, the cells of the first lines, stripped, and where rows end.
 
     Most rows have as many cells, and few cells hold another separator.
-
-    Parameters
-    ----------
-    lines : of a text.
-    delimiter : that is known.
-
-    Examples
-    --------
-    >>> sniff(["a;b", "1,5;2,5", "0,5;1,5"])[0], sniff(["a  b", "1  2"])[0], sniff(["a", "1"])[0]
-    (';', ' ', ',')
     """
     best: tuple[float, str, list[list[str]], list[int]] = (-1.0, ",", [], [])
     for sign in delimiter or DELIMITERS:
@@ -228,16 +190,6 @@ def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]
 
     Nearly all that such a column holds are numbers, one of them with a comma that separates no
     thousands: a few words among them are for others to name.
-
-    Parameters
-    ----------
-    rows : of cells, stripped.
-    delimiter : between cells; where it is a comma there are none.
-
-    Examples
-    --------
-    >>> sorted(with_commas([["A", "1,5", "1,500"], ["B", "2", "2,250"]], ";"))
-    [1]
     """
     found = []
     for j, column in enumerate(zip(*rows, strict=False) if delimiter != "," else ()):
@@ -252,16 +204,10 @@ def with_commas(rows: Sequence[Sequence[str]], delimiter: str) -> frozenset[int]
 # Names of columns
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where the cells of a table begin.
+class Layout(NamedTuple):
+    """Where the cells of a table begin: rows above them, titles and names of columns.
 
-    Attributes
-    ----------
-    above : rows above them: titles, and names of columns.
-    names : of the columns; None where there are none.
-    width : number of columns.
-    notes : what was left out, a line each.
+    There are as many names as columns, or None. What was left out is noted, a line each.
     """
 
     above: int
@@ -271,22 +217,7 @@ class Layout:
 
 
 def layout(rows: Sequence[Sequence[str]], words: Collection[str] = ()) -> Layout:
-    """Find titles and names above the cells of a table.
-
-    Parameters
-    ----------
-    rows : the first ones, stripped.
-    words : in lower case, that are no names.
-
-    Examples
-    --------
-    >>> layout([["Survey 2020", ""], ["", ""], ["id", "tea"], ["1", "yes"], ["2", "no"]]).names
-    ('id', 'tea')
-    >>> layout([["yes", "no"], ["no", "no"]]).names is None
-    True
-    >>> layout([["", "tea", ""], ["", "hot", "cold"], ["a", "1", "0"], ["b", "0", "0"]]).names
-    ('', 'tea hot', 'tea cold')
-    """
+    """Find titles and names above the cells of a table."""
     filled = [sum(map(bool, row)) for row in rows]
     widths = Counter(len(row) for row, n in zip(rows, filled, strict=True) if n)
     if not widths:
@@ -411,17 +342,11 @@ def most_of(path: Path) -> float:
     return max(UNPACKED * path.stat().st_size, ROOM) if packed else math.inf
 
 
-@dataclass(frozen=True)
-class Text:
-    """A text file of cells, and how it is read.
+class Text(NamedTuple):
+    """A text file of cells, and how it is read; a space stands for any run of white space.
 
-    Attributes
-    ----------
-    path, encoding, delimiter, quote : of the file; a space stands for any run of white space.
-    width : number of cells in a row.
-    skipped : lines above the cells.
-    quoted : whether cells may be in quotes, which hold ends of lines then.
-    longest : characters of the longest line that was looked at.
+    Rows have `width` cells, below `skipped` lines; cells in quotes (`quoted`) may hold ends of
+    lines. The longest line that was looked at has `longest` characters.
     """
 
     path: Path
@@ -440,9 +365,6 @@ class Text:
 
     def blocks(self, source: Source) -> Iterator[Block]:
         """Yield all rows as arrays of text."""
-        return pieces(self._blocks(source), lambda: reading(self.path, "cannot be read as text"))
-
-    def _blocks(self, source: Source) -> Iterator[Block]:
         import pyarrow as pa
 
         rows, blank, fault = 0, [False], [""]
@@ -458,7 +380,11 @@ class Text:
                         yield batch.columns
             except pa.ArrowInvalid as error:
                 if raw.fault is None:
-                    raise ValueError(fault[0] or self._words(str(error))) from None
+                    said = str(error)
+                    said = "a line in it is too long" if "straddl" in said else said
+                    if "invalid UTF8" in said:
+                        said = "it is not UTF-8 text throughout: save it as UTF-8"
+                    raise ValueError(fault[0] or said) from None
             finally:
                 raw.end()
         if raw.fault is not None:
@@ -528,11 +454,6 @@ class Text:
             decoder.decode(b"", final=True)
         if held.strip(b"\r\n"):
             yield _narrow(held) if spaces else held
-
-    def _words(self, said: str) -> str:
-        if "invalid UTF8" in said:
-            return "it is not UTF-8 text throughout: save it as UTF-8"
-        return "a line in it is too long" if "straddl" in said else said
 
 
 class _Bytes:

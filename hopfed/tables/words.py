@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -45,6 +44,8 @@ MAYBE_LEVEL = frozenset(("none",))  # beside other categories it is one of them
 SHORT = frozenset(word for family in FAMILIES for side in family for word in side)
 FULL = frozenset(word for word in SHORT if len(word) > 1)
 KNOWN = SHORT | MISSING  # no names of columns
+# Numbers that stand for no answer as a rule.
+NO_ANSWERS = frozenset((7, 8, 9, 66, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999))
 JOINING = (";", "|", ",", "/")  # what stands between several answers in one cell
 
 NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -55,25 +56,13 @@ EXACT = 2.0**53  # from which several whole numbers are one float
 
 
 def number(word: str) -> float | None:
-    """Return the number that a word is; None if it is none, as NaN.
-
-    Examples
-    --------
-    >>> number(" 1.0"), number("-1e3"), number("1_0"), number("nan")
-    (1.0, -1000.0, None, None)
-    """
+    """Return the number that a word is; None if it is none, as NaN."""
     word = word.strip()
     return float(word) if NUMBER.fullmatch(word) or ENDLESS.fullmatch(word) else None
 
 
 def spelt(cell: Any) -> str:
-    """Return the word that stands for a cell of any kind: of a number in whatever spelling one.
-
-    Examples
-    --------
-    >>> spelt(1.0), spelt(-0.0), spelt(0.25), spelt(1e300), spelt(None), spelt(True)
-    ('1', '0', '0.25', '1e+300', '', 'true')
-    """
+    """Return the word that stands for a cell of any kind: of a number in whatever spelling one."""
     if cell is None or cell != cell:
         return ""
     if isinstance(cell, bool | np.bool_):
@@ -104,23 +93,12 @@ def canonical(word: str) -> str:
     """Return a word as codings know it: a number by its value, others as their token.
 
     Codes of 17 digits and more are names: as numbers many of them would be one.
-
-    Examples
-    --------
-    >>> canonical(" YES"), canonical("1.0"), canonical("si\\u0301")
-    ('yes', '1', 'sí')
     """
     return _canonical(word) if len(word) <= 40 else token(word)
 
 
 def level(word: str) -> str:
-    """Return the category that a word stands for; digits that zeros lead are a name, as of places.
-
-    Examples
-    --------
-    >>> level(" Oak "), level("2.0"), level("01234")
-    ('Oak', '2', '01234')
-    """
+    """Return the category that a word stands for; digits that zeros lead are a name, of a place."""
     word = word.strip()
     if number(word) is not None and not ZEROS.fullmatch(word):
         return canonical(word)
@@ -128,13 +106,7 @@ def level(word: str) -> str:
 
 
 def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
-    """Return categories in order: numbers first, by size.
-
-    Examples
-    --------
-    >>> sorted_levels(["b", "10", "a", "9"])
-    ('9', '10', 'a', 'b')
-    """
+    """Return categories in order: numbers first, by size."""
 
     def place(word: str) -> tuple[bool, float, str]:
         value = number(word)
@@ -147,19 +119,6 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
     """Return the code of each word that a column may hold, those that it holds first.
 
     Owners may differ in their words, if those of each are of one family.
-
-    Parameters
-    ----------
-    parts : words of the column at each owner, without those that say that there is no entry.
-
-    Examples
-    --------
-    >>> meanings([["yes"], ["n"]])
-    {'n': -1, 'yes': 1, 'no': -1, 'y': 1}
-    >>> list(meanings([["1", "0"], ["ja"]]))
-    ['0', '1', 'ja', 'f', 'false', 'nee', 'nein', 'nej', 't', 'true']
-    >>> meanings([["yes", "nein"], ["1", "0"]]) is None  # two families at one owner
-    True
     """
     held = [set(words) for words in parts if words]
     said = set[str]().union(*held)
@@ -176,13 +135,7 @@ def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
 
 
 def outsiders(tokens: Collection[str]) -> set[str]:
-    """Return the words that are not of the family of most of them; none if two have as many.
-
-    Examples
-    --------
-    >>> outsiders(["yes", "n", "y", "unsure", "?"]), outsiders(["yes", "true", "perhaps"])
-    ({'unsure'}, set())
-    """
+    """Return the words that are not of the family of most of them; none if two have as many."""
     inside = [{t for t in tokens if t in low or t in high} for low, high in FAMILIES]
     largest = max(inside, key=len)
     alone = all(len(some) < len(largest) or some == largest for some in inside)
@@ -190,93 +143,65 @@ def outsiders(tokens: Collection[str]) -> set[str]:
 
 
 def answers_in(word: str, mark: str) -> set[str]:
-    """Return the answers that a cell holds.
-
-    Examples
-    --------
-    >>> sorted(answers_in("bus; 2.0;", ";")), answers_in("?", ";")
-    (['2', 'bus'], set())
-    """
+    """Return the answers that a cell holds."""
     return {level(p) for p in word.split(mark) if token(p) not in MISSING - MAYBE_LEVEL}
 
 
 def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tuple[str, ...]]:
     """Return what joins the answers that cells hold, and these; "" where cells hold no several.
 
-    Parameters
-    ----------
-    words : different cells of a column.
-    sure : whether the column is known to hold answers; else they must be fewer than the cells.
-
-    Examples
-    --------
-    >>> several_answers(["bus", "bike", "bus;bike", "bike; train"])
-    (';', ('bike', 'bus', 'train'))
-    >>> several_answers(["Lyon, France", "Bonn, Germany", "Paris, France"])[0]
-    ''
+    Where it is not `sure` that a column holds answers, they must be fewer than the cells.
     """
-    for mark in JOINING:
-        joined = sum(mark in word for word in words)
-        parts = set[str]().union(*(answers_in(word, mark) for word in words))
-        if 3 * joined >= len(words) and 1 < len(parts) < len(words):
-            return mark, sorted_levels(parts)
-    counts = Counter({mark: sum(mark in word for word in words) for mark in JOINING})
-    mark, often = counts.most_common(1)[0]
-    if not (sure and often):
-        return "", ()
-    return mark, sorted_levels(set[str]().union(*(answers_in(word, mark) for word in words)))
+    often = {mark: sum(mark in word for word in words) for mark in JOINING}
+    parts = {m: set[str]().union(*(answers_in(word, m) for word in words)) for m in JOINING}
+    fit = (m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words))
+    mark = next(
+        fit, max(often, key=lambda mark: often[mark]) if sure and any(often.values()) else ""
+    )
+    return mark, sorted_levels(parts[mark]) if mark else ()
 
 
 def distinct(array: Any) -> tuple[list[str], np.ndarray]:
-    """Return the different words of an array of Arrow, and for each row which it is, -1 for null.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> words, places = distinct(pa.array([1.0, None, 0.5, 1.0]))
-    >>> words, places.tolist()
-    (['1', '0.5'], [0, -1, 1, 0])
-    """
+    """Return the different words of an array, and for each row which it is, -1 for null."""
     import pyarrow as pa
 
     short = _single(array)
     if short is not None:
         return short
-    coded = array if pa.types.is_dictionary(array.type) else _hashable(array).dictionary_encode()
+    if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
+        cells = array.to_pylist()
+        array = pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
+    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     words = [spelt(word) for word in plain_values(coded.dictionary)]
-    places = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    if len(set(words)) < len(words):  # as of a dictionary that came with the array
-        first: dict[str, int] = {}
-        for k, word in enumerate(words):
-            first.setdefault(word, k)
+    places = _indices(coded)
+    first = {word: k for k, word in reversed(list(enumerate(words)))}
+    if len(first) < len(words):  # as of a dictionary that came with the array
         places = np.array([first[word] for word in words] + [-1])[places]
     return words, places
+
+
+def _indices(coded: Any) -> np.ndarray:
+    """For each row of a dictionary of Arrow which word it is, -1 for null."""
+    import pyarrow as pa
+
+    found: np.ndarray = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return found
 
 
 def plain_values(array: Any) -> list[Any]:
     """Values of an array of Arrow as Python has them; a time to the microsecond."""
     import pyarrow as pa
+    import pyarrow.types as types
 
     kind = array.type
-    if pa.types.is_duration(kind) or pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
-        unit = "us" if kind.unit == "ns" else kind.unit
-        zone = {"tz": kind.tz} if pa.types.is_timestamp(kind) else {}
-        make = {"timestamp": pa.timestamp, "duration": pa.duration, "time64": pa.time64}
-        array = array.cast(make[str(kind).partition("[")[0]](unit, **zone), safe=False)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if getattr(kind, "unit", "") == "ns":
+        make = pa.duration if types.is_duration(kind) else pa.time64
+        fine = pa.timestamp("us", kind.tz) if types.is_timestamp(kind) else make("us")
+        array = array.cast(fine, safe=False)
+    if types.is_binary(kind) or types.is_large_binary(kind):
         array = array.cast(pa.string())
     found: list[Any] = array.to_pylist()
     return found
-
-
-def _hashable(array: Any) -> Any:
-    """An array that Arrow can look up: lists and records as texts."""
-    import pyarrow as pa
-
-    if not pa.types.is_nested(array.type):
-        return array
-    cells = array.to_pylist()
-    return pa.array([None if cell is None else spelt(cell) for cell in cells], pa.string())
 
 
 def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
@@ -290,30 +215,19 @@ def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
     lengths = np.diff(at)
     if lengths.max() > 1 or text is None:
         return None
-    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+    letters = np.full(len(array), 255, np.uint8)  # no letter, as UTF-8 knows no such byte
+    letters[lengths > 0] = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
     found = np.flatnonzero(np.bincount(letters, minlength=256))
-    if found.size and found[-1] > 127:
+    if ((found > 127) & (found < 255)).any():
         return None
     place = np.zeros(256, np.int64)
     place[found] = np.arange(len(found))
-    words = [chr(letter) for letter in found]
-    if len(letters) == len(array):
-        return words, place[letters]
-    places = np.full(len(array), len(found))
-    places[lengths > 0] = place[letters]
-    return [*words, ""], places
+    return ["" if letter == 255 else chr(letter) for letter in found], place[letters]
 
 
 @dataclass
 class Cells:
-    """Some cells of a column, an array of Arrow, whose different words are found once and kept.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> Cells(pa.array(["x", "", "x"])).words
-    ['x', '']
-    """
+    """Some cells of a column, an array of Arrow, whose different words are found once and kept."""
 
     array: Any
 
@@ -336,29 +250,12 @@ class Cells:
 
 
 def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
-    """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word.
-
-    Parameters
-    ----------
-    array : of numbers or of text.
-    missing : words, in lower case, that stand for none, beside nan; a number however it is written.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> as_numbers(pa.array([" 1", "?", "+2.5"]), "?").tolist()
-    [1.0, nan, 2.5]
-    >>> as_numbers(pa.array([30.0, -99.0]), ["-99"]).tolist()
-    [30.0, nan]
-    >>> as_numbers(pa.array(["1", "?"])) is None
-    True
-    """
+    """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_dictionary(array.type):  # of each word once, however long it is
-        at = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        used, places = np.unique(at, return_inverse=True)
+        used, places = np.unique(_indices(array), return_inverse=True)
         values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
         return None if values is None else values[places]
     if pa.types.is_temporal(array.type) or pa.types.is_nested(array.type):

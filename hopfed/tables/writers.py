@@ -14,22 +14,20 @@ Elsewhere texts are as they are; nothing there calculates.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hopfed._lib.outputs import RUN, check_suffix, replacing
-from hopfed.errors import ArgumentError, RunFileError
+from hopfed.errors import RunFileError
 from hopfed.runs import Run, plain
-from hopfed.tables.words import plain_values, spelt
+from hopfed.tables.words import NUMBER, plain_values, spelt
 
 ENDINGS = (".csv", ".json", ".parquet", *RUN)
 STREAMED = (".csv", ".parquet")  # that are written some rows at a time
@@ -45,7 +43,6 @@ _NO_WIDTH = (
 _FORMULA = re.compile(rf"[\s\x00-\x1f{_NO_WIDTH}]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _SPLIT = re.compile(r"([;\t\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029])")
 _SIGNS = re.compile(r"[\s+-]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -78,33 +75,12 @@ def check_ending(
 ) -> tuple[str, ...]:
     """Refuse, before any work, a file of a format that cannot be written.
 
-    Returns
-    -------
-    the endings that name its kind, for `hopfed._lib.outputs.check_outputs`: a run file may take the
-    place of no other file.
-
-    Parameters
-    ----------
-    option : what the caller calls the path.
-    path : of the file; None where none is asked for.
-    endings : of names that are taken.
-
-    Raises
-    ------
-    ArgumentError : another ending, or .parquet without pyarrow.
-
-    Examples
-    --------
-    >>> check_ending("--out", "rows.csv"), check_ending("--out", "rows.h5")
-    (('.csv', '.json', '.parquet', '.h5', '.hdf5'), ('.h5', '.hdf5'))
+    What is returned are the endings that name its kind: a run file takes the place of no other.
     """
     if path is None:
         return endings
     check_suffix(option, path, endings)
-    ending = Path(path).suffix.lower()
-    if ending == ".parquet" and find_spec("pyarrow") is None:
-        raise ArgumentError(option, "of another format without pyarrow (pip install pyarrow)", path)
-    return RUN if ending in RUN else endings
+    return RUN if Path(path).suffix.lower() in RUN else endings
 
 
 def write(
@@ -118,45 +94,25 @@ def write(
 ) -> None:
     """Write a table to `path`, in the format of its ending.
 
-    Parameters
-    ----------
-    path : of the file.
-    columns : names and values; None is an empty cell.
-    endings : that are taken.
-    run : what an .h5 file holds; the columns as arrays when None.
-    report : what a .json file holds; the rows as a list of objects when None.
-    dialect : how a .csv is to be written.
-
-    Raises
-    ------
-    ArgumentError : another ending.
-    RunFileError : the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write(f"{folder}/a.csv", [("id", ["ann", "=1+1"]), ("share", np.array([0.5, -1.0]))])
-    ...     print(Path(folder, "a.csv").read_text())
-    id,share
-    ann,0.5
-    '=1+1,-1.0
-    <BLANKLINE>
+    An .h5 file holds `run`, a .json file `report`, where these are given, and else the columns.
     """
     check_ending("path", path, endings)
     ending = Path(path).suffix.lower()
     if ending in RUN:
         (run or _run(columns)).save(path)
-        return
-    with replacing(path) as temporary:
-        if ending == ".csv":
-            _csv(temporary, columns, dialect=dialect)
-        elif ending == ".json":
-            made = _records(columns) if report is None else report
-            text = json.dumps(plain(made), allow_nan=False)
+    elif ending == ".json":
+        if report is None:
+            names, values = (
+                numbered([name for name, _ in columns]),
+                [_listed(v) for _, v in columns],
+            )
+            report = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        text = json.dumps(plain(report), allow_nan=False)
+        with replacing(path) as temporary:
             temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
-        else:
-            _parquet(temporary, columns)
+    else:
+        with writing(path, dialect) as add:
+            add(columns)
 
 
 @contextmanager
@@ -165,29 +121,7 @@ def writing(
 ) -> Iterator[Callable[[Sequence[Column]], None]]:
     """Write a .csv or a .parquet file some rows at a time, whole or not at all.
 
-    Parameters
-    ----------
-    path : of the file.
-    dialect : how a .csv is to be written.
-
-    Yields
-    ------
-    what takes the next rows: the same columns each time, of the same types.
-
-    Raises
-    ------
-    ArgumentError : another ending.
-    RunFileError : the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with writing(f"{folder}/a.csv") as add:
-    ...         for words in (["yes", "no"], ["no"]):
-    ...             add([("tea", words)])
-    ...     Path(folder, "a.csv").read_text().split()
-    ['tea', 'yes', 'no', 'no']
+    What is yielded takes the next rows: the same columns each time, of the same types.
     """
     check_ending("path", path, STREAMED)
     with replacing(path) as temporary, ExitStack() as stack:
@@ -198,9 +132,12 @@ def writing(
                 _csv(temporary, columns, bool(made), dialect)
                 made.append(None)
                 return
+            import pyarrow as pa
             from pyarrow import parquet
 
-            table = _arrow_table(columns)
+            names = numbered([name for name, _ in columns])
+            arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
+            table = pa.table(dict(zip(names, arrays, strict=True)))
             if not made:
                 made.append(stack.enter_context(parquet.ParquetWriter(temporary, table.schema)))
             made[0].write_table(table)
@@ -214,17 +151,6 @@ def text_cell(text: str) -> str:
     Where lists are written with semicolons, or tabs, a spreadsheet splits a text there as well:
     what follows one is a cell of its own. So it may be with ends of lines; those with a carriage
     return become line feeds, for `csv` writes a cell with a carriage return without quotes.
-
-    Parameters
-    ----------
-    text : a name or a word.
-
-    Examples
-    --------
-    >>> [text_cell(t) for t in ("=cmd()", "-5", "@home", "tea", "a;=cmd()", "a; b", "+")]
-    ["'=cmd()", '-5', "'@home", 'tea', "a;'=cmd()", 'a; b', '+']
-    >>> text_cell("tea\\r=cmd()")
-    "tea\\n'=cmd()"
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if _is_formula(text):
@@ -237,7 +163,7 @@ def text_cell(text: str) -> str:
 
 
 def _is_formula(text: str) -> bool:
-    if _SIGNS.fullmatch(text) or _NUMBER.fullmatch(text.strip()):
+    if _SIGNS.fullmatch(text) or NUMBER.fullmatch(text.strip()):
         return False
     return bool(_FORMULA.match(text))
 
@@ -288,28 +214,6 @@ def _listed(values: Any) -> list[Any]:
     return [v if v is None or isinstance(v, plain) else spelt(v) for v in held]
 
 
-def _records(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    names = numbered([name for name, _ in columns])
-    values = [_listed(v) for _, v in columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
-
-
-def _arrow_table(columns: Sequence[Column]) -> Any:
-    import pyarrow as pa
-
-    names = numbered([name for name, _ in columns])
-    arrays = [v if hasattr(v, "to_pylist") else pa.array(v) for _, v in columns]
-    return pa.table(dict(zip(names, arrays, strict=True)))
-
-
-def _parquet(path: Path, columns: Sequence[Column]) -> None:
-    from pyarrow import parquet
-
-    buffer = io.BytesIO()
-    parquet.write_table(_arrow_table(columns), buffer)
-    path.write_bytes(buffer.getbuffer())
-
-
 def _run(columns: Sequence[Column]) -> Run:
     """Columns as arrays of a run; texts as bytes, and "", NaN or -1 where something is missing."""
     names = numbered([name for name, _ in columns])
@@ -329,17 +233,7 @@ def _array(values: Any) -> np.ndarray:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Return names that all differ: the second of two that are alike gets the number 2.
-
-    Parameters
-    ----------
-    names : of columns.
-
-    Examples
-    --------
-    >>> numbered(["share", "tea", "share"])
-    ['share', 'tea', 'share (2)']
-    """
+    """Return names that all differ: the second of two that are alike gets the number 2."""
     taken: set[str] = set()
     last: dict[str, int] = {}  # number that the latest of each name has
     found = []

@@ -209,7 +209,7 @@ def run_chain(
                     h = _settled(columns, i, spin, factor, level, mass, rule, table, by_level)
             else:
                 h = _hot_exponential(columns, i, spin, parameter, table)
-            up = h >= 0 if cold else betas[c, sweep] * h >= t[0, i]
+            up = (h > 0 or (h == 0 and spin > 0)) if cold else betas[c, sweep] * h >= t[0, i]
             if up != (spin > 0):
                 state[c, i] = -state[c, i]
                 _turn(columns, i, np.int32(state[c, i]), level)
@@ -274,7 +274,7 @@ def _settle(s, h, bound, x, a, columns, mass, rule, scratch):
         if abs(h[s, i]) <= bound:
             own = 0.0 if rule[0] else x[s, i] * total
             found = _exactly(columns, i, 0, level, mass, rule, by_level) + own
-            h[s, i] = -1.0 if found < 0 else 1.0
+            h[s, i] = np.sign(found)
 
 
 @kernel
@@ -291,9 +291,9 @@ def decide_states(start, stop, h, x, B, own, a, columns, mass, rule, held, flips
             _settle(s, h, bound, x, a, columns, mass, rule, scratch)
         turned = 0
         for i in range(n):
-            new = np.float32(1) if h[s, i] >= 0 else np.float32(-1)
-            if len(held) and held[s, i]:
-                new = x[s, i]
+            new = x[s, i]
+            if h[s, i] != 0 and not (len(held) and held[s, i]):
+                new = np.float32(1) if h[s, i] > 0 else np.float32(-1)
             turned += new != x[s, i]
             x[s, i] = new
         flips[s] = turned

@@ -26,6 +26,7 @@ EXPONENT = np.uint64(0xFFF0000000000000)
 SHIFT = np.uint64(52)
 LEAST = -700.0  # argument of exp below which it is taken for this
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
+FAINT = 1e-18  # of products of two smaller weights a processor takes many times as long: denormal
 BLOCK = 64  # rows whose numbers stay in registers and the nearest cache
 
 
@@ -183,7 +184,7 @@ def add_log_ratios(above, below, parts, least, out):
 def normalise(logs, shifts, posterior, weights, totals):
     """Responsibilities (K, M) from logs[k, m] + shifts[k], and the log of the sum of each row (M,).
 
-    weights : (K, M) float32, the same in single precision.
+    weights : (K, M) float32, the same in single precision; 0 below FAINT.
     """
     K, M = logs.shape
     top = np.empty(BLOCK)
@@ -209,7 +210,7 @@ def normalise(logs, shifts, posterior, weights, totals):
             for i in range(n):
                 value = posterior[k, first + i] * total[i]
                 posterior[k, first + i] = value
-                weights[k, first + i] = np.float32(value)
+                weights[k, first + i] = np.float32(value) if value >= FAINT else np.float32(0)
 
 
 @kernel

@@ -56,7 +56,7 @@ def _fill_slots(
         c = chain[slot]
         if c >= 0:
             done = used[c] == betas.shape[1]
-            if cold and flips[slot] == 0:
+            if cold > 0 and flips[slot] == 0:
                 settled[c] = done = True
             elif used[c] % CHECK_EVERY == 0:
                 done = done or _score(a, slot, weights, n) > stop
@@ -82,13 +82,12 @@ def _fill_slots(
 
 
 @inner
-def _hold(held, spins, slot, t, n, cold):
-    """Set the thresholds of the `held` sites so that no field turns them."""
+def _bind(held, c, spins, slot, t, n, cold):
+    """Thresholds by which no field turns a held site, and none of at most `cold` another."""
     for i in range(n):
-        if held[i]:
-            t[slot, i] = -np.inf if spins[slot, i] > 0 else np.inf
-        elif cold:
-            t[slot, i] = 0
+        bound = np.float32(np.inf) if len(held) and held[c, i] else cold
+        if bound > 0:
+            t[slot, i] = -bound if spins[slot, i] > 0 else bound
 
 
 @kernel
@@ -100,6 +99,7 @@ def run_chains(
 
     rows, columns, overlaps, diagonal : see `layout.Layout`.
     betas : (S, sweeps), at least one sweep.
+    cold : the largest field that leaves a spin as it is, without noise; 0 with noise.
     held : (S, N) bool, or (0, 0) where no site is held.
     scratch : as made by `heatbath.scratch`.
     """
@@ -117,11 +117,11 @@ def run_chains(
                 continue
             running[slot // CHAINS] = True
             beta[slot] = betas[c, used[c]]
-            if not cold:
+            if cold == 0:
                 sweep, number = np.uint64(first_sweep + used[c]), np.uint64(first_chain + c)
                 draw(k0, k1, stream, number, sweep, 0, lookup, bits, lanes, t, slot, n)
-            if len(held):
-                _hold(held[c], spins, slot, t, n, cold)
+            if len(held) or cold > 0:
+                _bind(held, c, spins, slot, t, n, cold)
         for b in range(n_padded // SITES):
             for group in range(0, SLOTS, CHAINS):
                 if not running[group // CHAINS]:

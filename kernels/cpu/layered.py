@@ -113,14 +113,18 @@ def _finish(
 
 
 @inner
-def _draw_piece(key, row, chain, update, site, n, lookup, bits, lanes, t):
+def _draw_piece(key, row, chain, update, site, n, lookup, bits, lanes, t, spins):
     """Thresholds of one row for the sites from `site`; 0 beyond the last, where spins stay up."""
     k0, k1, stream = key
     count = min(PIECE, n - site)
-    draw(
-        k0, k1, stream, np.uint64(chain), np.uint64(update), site, lookup, bits, lanes, t, row,
-        count,
-    )  # fmt: skip
+    if lookup[0] > 0:  # no noise: the number is the size of field that counts as 0
+        for i in range(count):
+            t[row, i] = -lookup[0] if spins[row, site + i] > 0 else lookup[0]
+    else:
+        draw(
+            k0, k1, stream, np.uint64(chain), np.uint64(update), site, lookup, bits, lanes, t, row,
+            count,
+        )  # fmt: skip
     for i in range(count, PIECE):
         t[row, i] = 0
 
@@ -183,6 +187,7 @@ def step_blocks(
                 _draw_piece(
                     (k0, k1, stream), row, first_chain + start * n_layers + row,
                     first_update + update, site, n, lookup[level[update]], bits, lanes, t,
+                    spins,
                 )  # fmt: skip
             _step_piece(
                 site, min(site + PIECE, len(rows)), m, n_layers, columns, rows, d, c, a, h,
@@ -261,6 +266,7 @@ def sweep_blocks(
                     _draw_piece(
                         (k0, k1, stream), row, first_chain + s * n_layers + row,
                         first_update + update, site, n, lookup[level[update]], bits, lanes, t,
+                    spins,
                     )  # fmt: skip
                 for i in range(site, min(site + PIECE, n)):
                     if i % SITES == 0:

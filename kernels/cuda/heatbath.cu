@@ -49,13 +49,14 @@ __device__ u32 visit(
     return flipped;
 }
 
-// Threshold of a site: of its draw, 0 when cold; a spin that is held is turned by no field.
+// Threshold of a site: of its draw, or when cold (above 0) of the largest field that counts as 0;
+// a spin that is held is turned by no field.
 __device__ __forceinline__ float threshold(
     i64 site, i64 n, i64 chain, float spin, int sweep, const float* lookup, u32 k0, u32 k1,
-    u32 stream, u32 first_sweep, u32 first_chain, int cold, const i8* held, float hold) {
+    u32 stream, u32 first_sweep, u32 first_chain, float cold, const i8* held, float hold) {
     if (site >= n) return 0;
     if (hold > 0 && held[chain * n + site]) return spin > 0 ? -hold : hold;
-    if (cold) return 0;
+    if (cold > 0) return spin > 0 ? -cold : cold;
     u32 x[4] = {(u32)(site / 8), first_sweep + (u32)sweep, first_chain + (u32)chain, stream};
     philox4x32(x, k0, k1);
     return lookup[lane16(x, site % 8)];
@@ -78,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) heat_bath(
     i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,
     const float* diagonal, int rank, int r, const float* betas, int sweeps, const float* lookup,
     u32 k0, u32 k1, u32 stream, u32 first_sweep, u32 first_chain, const float* weights, float stop,
-    int cold, const i8* held, float hold, i64* used, double* score, u32* settled) {
+    float cold, const i8* held, float hold, i64* used, double* score, u32* settled) {
     DYNAMIC_SHARED(float, a);
     __shared__ float part[WARPS][SITES];
     __shared__ u32 flipped, up;
@@ -118,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) heat_bath(
         }
         ++sweep;
         bool done = sweep == sweeps;
-        if (cold && !moved) {
+        if (cold > 0 && !moved) {
             done = true;
             if (threadIdx.x == 0) settled[chain] = 1;
         } else if (sweep % CHECK_EVERY == 0) {
@@ -197,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(32) heat_baths(
     i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,
     const float* diagonal, int rank, int r, const float* betas, int sweeps, const float* lookup,
     u32 k0, u32 k1, u32 stream, u32 first_sweep, u32 first_chain, const float* weights, float stop,
-    int cold, const i8* held, float hold, i64* used, double* score, u32* settled, i64 chains) {
+    float cold, const i8* held, float hold, i64* used, double* score, u32* settled, i64 chains) {
     DYNAMIC_SHARED(float, a);
     int lane = threadIdx.x;
     i64 chain = (i64)blockIdx.x * TOGETHER;
@@ -234,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(32) heat_baths(
         for (int c = 0; c < TOGETHER; ++c) {
             if (!((running >> c) & 1)) continue;
             bool end = sweep == sweeps;
-            if (cold && !((moved >> c) & 1)) {
+            if (cold > 0 && !((moved >> c) & 1)) {
                 end = true;
                 if (lane == 0) settled[chain + c] = 1;
             } else if (sweep % CHECK_EVERY == 0) {

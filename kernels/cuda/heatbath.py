@@ -20,7 +20,7 @@ from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda.device import blocks, device_of
 from hopfed.kernels.cuda.layout import check_factor, check_spins, host, lay_out, shared_bytes
 from hopfed.kernels.heatbath import Descent, HeatBath
-from hopfed.kernels.layout import check_counters, check_held, check_schedule
+from hopfed.kernels.layout import TIE, check_counters, check_held, check_schedule, check_tie
 from hopfed.kernels.philox import thresholds
 
 THREADS = 128  # of a block, as in heatbath.cu
@@ -62,10 +62,12 @@ def heat_bath(
         raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
     stop = np.inf if stop_score is None else float(stop_score)
     kept = check_held(None if held is None else host(held), state.shape)
-    return HeatBath(*_run(state, W, betas, counters, weights, stop, kept, cold=False)[:3])
+    return HeatBath(*_run(state, W, betas, counters, weights, stop, kept, 0.0)[:3])
 
 
-def descend(state: Any, W: Any, max_sweeps: int = 100, held: Any = None) -> Descent:
+def descend(
+    state: Any, W: Any, max_sweeps: int = 100, held: Any = None, tie: float = TIE
+) -> Descent:
     """Set ``s_i = sign(h_i)`` serially until nothing changes; see `hopfed.kernels.descend`."""
     state = check_spins("state", state, "(chains, sites)", 2)
     W = check_factor(device_of("state", state), W, state.shape[1])
@@ -74,13 +76,13 @@ def descend(state: Any, W: Any, max_sweeps: int = 100, held: Any = None) -> Desc
     betas = np.ones((len(state), max_sweeps), np.float32)
     counters = check_counters(0, 0, ("first_sweep", 0, 0), ("first_chain", 0, 0))
     kept = check_held(None if held is None else host(held), state.shape)
-    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, kept, cold=True)
+    out = _run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, kept, check_tie(tie))
     return Descent(out[0], out[1], out[3])
 
 
 def _run(
     state: Any, W: Any, betas: np.ndarray, counters: tuple, weights: np.ndarray, stop: float,
-    held: np.ndarray, cold: bool,
+    held: np.ndarray, cold: float,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """Lay W out and run a block of threads for each chain, or for four of many."""
     device = device_of("state", state)
@@ -104,7 +106,7 @@ def _run(
     args = (
         state, np.int64(n), *layout, np.int32(rank), np.int32(W.shape[1]), xp.asarray(betas),
         np.int32(betas.shape[1]), xp.asarray(thresholds()), k0, k1, stream, first_sweep,
-        first_chain, xp.asarray(padded), np.float32(stop), np.int32(cold),
+        first_chain, xp.asarray(padded), np.float32(stop), np.float32(cold),
         kept, np.float32(np.inf if held.size else 0), used, score, settled,
     )  # fmt: skip
     if n_chains >= MANY * device.processors and 4 * TOGETHER * rank <= ROOM:

@@ -80,6 +80,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
         bool on = active[s];
         float beta = betas[t];
         const float* table = lookup + level[t] * 65536;
+        float tie = table[0];  // above 0 without noise: what counts as no field
         u32 x[4] = {(u32)((first + at) / 8), first_update + (u32)t, first_chain + (u32)row, stream};
         philox4x32(x, k0, k1);
         float* field_at = h + row * width + at;
@@ -95,7 +96,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_update(
             int spin = (i8)(old >> (8 * i)), next = spin;
             int push = field != 0 && site < n ? given[site] : 0;
             float sum_of_fields = values[i] - diagonal[site] * (float)spin + field * (float)push;
-            if (on && site < n) next = beta * sum_of_fields >= table[lane16(x, i)] ? 1 : -1;
+            float limit = tie > 0 ? (spin > 0 ? -tie : tie) : table[lane16(x, i)];
+            if (on && site < n) next = beta * sum_of_fields >= limit ? 1 : -1;
             flips += next != spin;
             sum += push * next;
             now |= (u64)(unsigned char)next << (8 * i);

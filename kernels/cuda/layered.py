@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from hopfed.kernels.cuda.layered_run import LayeredRun
 from hopfed.kernels.layered import LayeredUpdate
+from hopfed.kernels.layout import TIE
 
 LOOK_EVERY = 16  # updates between two looks at whether any block is still active
 
@@ -37,6 +38,7 @@ def layered_step(
     stream: int = 0,
     first_update: int = 0,
     first_block: int = 0,
+    tie: float = TIE,
 ) -> LayeredUpdate:
     """Update all spins of all layers at once, `updates` times; see `hopfed.kernels.layered_step`.
 
@@ -71,6 +73,7 @@ def layered_sweep(
     stream: int = 0,
     first_update: int = 0,
     first_block: int = 0,
+    tie: float = TIE,
 ) -> LayeredUpdate:
     """Visit the spins one at a time, `updates` times; see `hopfed.kernels.layered_sweep`."""
     run = LayeredRun(**locals())

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError
 from hopfed.kernels.cuda.device import device_of, same_device, shrinking
 from hopfed.kernels.cuda.layout import check_factor, check_spins, host, lay_out, shared_bytes
-from hopfed.kernels.layered import LayeredUpdate, check_options
-from hopfed.kernels.layout import SITES, check_counters, check_schedule
-from hopfed.kernels.philox import thresholds
+from hopfed.kernels.layered import LayeredUpdate, check_options, schedule
+from hopfed.kernels.layout import SITES, TIE, check_counters
 
 THREADS = 128
 PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level cache
@@ -37,6 +36,7 @@ class LayeredRun:
         stream: int = 0,
         first_update: int = 0,
         first_block: int = 0,
+        tie: float = TIE,
     ):
         state = check_spins("state", state, "(blocks, layers, sites)", 3)
         self.device, self.updates = device_of("state", state), updates
@@ -48,9 +48,9 @@ class LayeredRun:
         self.quadratic = np.int32(coupling == "quadratic")
         self.repulsion, self.field = float(repulsion), float(field)
         xp = self.device.xp
-        noises = self._schedule(host(beta), host(noise))
-        levels, level = np.unique(noises, return_inverse=True)
-        self.lookup = xp.asarray(np.stack([thresholds(float(x)) for x in levels]))
+        betas, lookup, level, self.quiet = schedule(host(beta), host(noise), updates, tie)
+        self.betas, self.lookup = xp.asarray(betas), xp.asarray(lookup)
+        self.still = xp.asarray(self.quiet.astype(np.uint8))
         self.level = xp.asarray(level.reshape(-1).astype(np.int64))
         steps = ("first_update", first_update, updates)
         chains = ("first_chain", first_block * n_layers, n_blocks * n_layers)
@@ -64,17 +64,6 @@ class LayeredRun:
         self.spins = xp.ones((n_blocks * n_layers, len(self.layout.rows)), np.int8)
         self.spins[:, :n] = state.reshape(n_blocks * n_layers, n)
         self._scratch()
-
-    def _schedule(self, beta: ArrayLike, noise: ArrayLike) -> np.ndarray:
-        """Keep betas, and from which update on there is no noise; return the noises."""
-        betas = check_schedule("beta", beta, (self.updates,))
-        noises = check_schedule("noise", noise, (self.updates,))
-        silent = (noises == 0) & (betas > 0)
-        still = np.logical_and.accumulate(silent[::-1])[::-1]
-        self.quiet = still.copy()
-        self.betas = self.device.xp.asarray(betas)
-        self.still = self.device.xp.asarray(still.astype(np.uint8))
-        return noises
 
     def _cue(self, cue: Any) -> Any:
         """Return the cue with three axes, the first two possibly of length 1; empty without."""

@@ -40,6 +40,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_sweep(
         }
         float beta = betas[update];
         const float* table = lookup + level[update] * 65536;
+        float tie = table[0];  // above 0 without noise: what counts as no field
         for (i64 first = 0; first < n; first += SITES) {
             const float* column = columns + first * r;
             i64 site = first + lane;
@@ -51,8 +52,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_sweep(
                             first_chain + (u32)(s * layers + u), stream};
                 philox4x32(x, k0, k1);
                 h[u * SITES + lane] = total;
-                t[u * SITES + lane] = table[lane16(x, site % 8)];
-                spins[u * SITES + lane] = site < n ? mine[u * pitch + site] : 1;
+                float old = site < n ? mine[u * pitch + site] : 1;
+                spins[u * SITES + lane] = old;
+                t[u * SITES + lane] =
+                    tie > 0 ? (old > 0 ? -tie : tie) : table[lane16(x, site % 8)];
                 if (lane == 0) flipped[u] = 0;
             }
             __syncthreads();

@@ -3,8 +3,8 @@
 import csv
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 
-import h5py
 import numpy as np
 import pytest
 from pyarrow import parquet
@@ -12,6 +12,9 @@ from sklearn.metrics import adjusted_rand_score
 
 import hopfed as package
 from hopfed.archetypes.completion import filled
+from hopfed.archetypes.storage import holding
+from hopfed.hopfield.channel import small_sample
+from hopfed.runs import Run
 from hopfed.tables import writers
 
 CLUBS = ("chess", "=tennis", "choir", "garden", "band", "radio", "film", "judo", "yoga", "ski")
@@ -104,27 +107,6 @@ def test_archetypes_are_exported_as_a_file_is_written(hopfed, tmp_path):
     assert (status, "none.csv: no such file" in errors) == (2, True)
 
 
-def test_more_words_may_stand_for_no_entry_than_the_run_knows(people, hopfed, tmp_path):
-    path, run, (head, names, cells, _, _) = people
-    other = cells.copy()
-    other[3, 0], other[4, -1] = "no idea", "-99"
-    table = written(tmp_path / "other.csv", head, names, other)
-    out = tmp_path / "a.csv"
-    status, _, errors = hopfed("assign", run, table, "--out", out)
-    assert (status, "'no idea' was not there" in errors) == (2, True)
-    status, _, errors = hopfed("assign", run, table, "--words", "no idea=missing", "--out", out)
-    assert status == 0, errors
-    out = tmp_path / "b.csv"
-    status, _, errors = hopfed("assign", run, table, "--words", "tree=no idea=-1", "--out", out)
-    assert (status, "--words must be left out, but for what further" in errors) == (2, True)
-    given = "--words", "no idea=missing", "--id", "person", "--out", out
-    assert hopfed("assign", run, table, *given)[0] == 2
-    filled = "--words", "no idea=missing,age=-99=missing", "--out", tmp_path / "f.csv"
-    status, said, errors = hopfed("complete", run, table, *filled)
-    assert status == 0, errors
-    assert read(tmp_path / "f.csv")[4][1] in ("yes", "no")
-
-
 def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path):
     path, run, (_, names, _, _, kind) = people
     status, text, _ = hopfed("assign", run, path, "--out", tmp_path / "rows.csv")
@@ -142,21 +124,6 @@ def test_every_row_gets_an_archetype_and_a_probability(people, hopfed, tmp_path)
     want = package.load(run).assign(path)
     np.testing.assert_array_equal(got - 1, want.archetype)
     np.testing.assert_array_equal(probability, want.probability)
-
-
-def test_formats_hold_the_same_rows(people, hopfed, tmp_path):
-    path, run, _ = people
-    for ending in ("csv", "json", "parquet", "h5"):
-        assert hopfed("assign", run, path, "--out", tmp_path / f"rows.{ending}")[0] == 0
-    listed = json.loads((tmp_path / "rows.json").read_text())
-    assert [str(row["id"]) for row in listed] == [row[0] for row in read(tmp_path / "rows.csv")[1:]]
-    from pyarrow import parquet
-
-    assert parquet.read_table(tmp_path / "rows.parquet").to_pylist() == listed
-    with h5py.File(tmp_path / "rows.h5") as file:
-        numbers = [-1 if row["archetype"] is None else row["archetype"] for row in listed]
-        assert file["archetype"][:].tolist() == numbers
-        assert file["id"][0] == b"P0000"
 
 
 def test_columns_are_found_by_name_and_strange_rows_are_none_of_these(people, hopfed, tmp_path):
@@ -269,20 +236,6 @@ def test_a_table_is_filled_a_block_at_a_time(people, hopfed, tmp_path, monkeypat
     assert "" not in {cell for column in whole[:-1] for cell in column}
 
 
-def test_completed_rows_in_a_run_file_are_those_of_python(people, hopfed, tmp_path):
-    path, run, _ = people
-    assert hopfed("complete", run, path, "--out", tmp_path / "full.h5")[0] == 0
-    want = package.load(run).complete(path)
-    with h5py.File(tmp_path / "full.h5") as file:
-        np.testing.assert_array_equal(file["values"][:], want.values)
-        np.testing.assert_array_equal(file["probability"][:], want.probability)
-        names = [name.decode() for name in file["columns/names"][:]]
-    trees = [j for j, name in enumerate(names) if name.startswith("tree=")]
-    assert len(trees) == 3
-    assert (want.values[:, trees].sum(axis=1) == -1).all()  # one level of each category
-    assert hopfed("show", tmp_path / "full.h5")[0] == 0
-
-
 def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
     path, run, _ = people
     found = package.load(run)
@@ -309,19 +262,14 @@ def test_archetypes_are_exported_by_name(people, hopfed, tmp_path):
     ("words", "said"),
     [
         (["assign", "RUN", "FILE", "--out", "a.xlsx"], "--out must be a .csv, .json, .parquet"),
-        (["complete", "RUN", "FILE", "--out", "a"], "--out must be a .csv"),
         (["export", "RUN", "--out", "a.png"], "--out must be a .csv"),
         (["assign", "RUN", "FILE", "--out", "FILE"], "--out must be another file than the input"),
-        (["complete", "RUN", "FILE", "--out", "FILE"], "--out must be another file than the input"),
         (["export", "RUN", "--out", "RUN"], "--out must be another file than the input"),
         (["assign", "RUN", "FILE", "--out", "none/a.csv"], "--out must be in a folder that exists"),
         (["assign", "RUN", "FILE", "--out", "a.csv", "--alpha", "1"], "--alpha must be in [0, 1)"),
         (["assign", "FILE", "FILE", "--out", "a.csv"], "not a readable run file"),
         (["assign", "RUN", "lost.csv", "--out", "a.csv"], "lost.csv: no such file"),
         (["assign", "RUN", "--out", "a.csv"], "Missing argument"),
-        (["recover", "FILE", "--out", "a.xlsx"], "--out must be a .csv"),
-        (["recover", "FILE", "--out", "FILE"], "--out must be another file than the input"),
-        (["recover", "FILE", "--ignore", "age", "--shape", "3x3"], "with a product of 13"),
     ],
 )
 def test_what_cannot_work_is_refused_and_nothing_is_lost(
@@ -335,20 +283,6 @@ def test_what_cannot_work_is_refused_and_nothing_is_lost(
     assert (status, text) == (2, "")
     assert said in errors.splitlines()[-1]
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
-
-
-def test_other_columns_and_words_are_named(people, hopfed, tmp_path):
-    _, run, (head, names, cells, *_) = people
-    lacking = written(tmp_path / "lacking.csv", head[:-2], names, cells[:, :-2])
-    status, _, errors = hopfed("assign", run, lacking, "--out", tmp_path / "a.csv")
-    assert (status, "lacks the column(s) 'tree', 'age'" in errors) == (2, True)
-    changed = cells.copy()
-    changed[4, 0] = "per\x1b[2Jhaps"
-    strange = written(tmp_path / "strange.csv", head, names, changed)
-    status, _, errors = hopfed("complete", run, strange, "--out", tmp_path / "a.csv")
-    assert status == 2
-    assert "row 5, column 'chess': 'per\\x1b[2Jhaps'" in errors
-    assert not (tmp_path / "a.csv").exists()
 
 
 def test_a_recovery_of_arrays_takes_arrays(hopfed, tmp_path):
@@ -390,3 +324,19 @@ def test_an_owner_that_lacks_columns_of_a_union_gets_answers(tmp_path, hopfed):
     assert status == 0, errors
     assert "filled 1 of 4,800 cells" in out
     assert read(tmp_path / "full.csv")[0] == head[8:]
+
+
+@pytest.mark.parametrize("kind", ["sorted", "ordered", ""])
+def test_the_order_of_columns_without_names_is_said(tmp_path, hopfed, kind):
+    """Of a federation, whose names the server was not told."""
+    found, lines = package.recover(small_sample()[1]), {
+        "sorted": "column 1 and so on follow the sorted names of the owners' columns, cap",
+        "ordered": "column 1 and so on follow the columns of the owners",
+    }  # fmt: skip
+    served = Run("serve", {"order": f"{kind} 79a0" * bool(kind)}, {}, {})
+    holding(served, replace(found, columns=None)).save(tmp_path / "served.h5")
+    out = tmp_path / "found.csv"
+    status, said, errors = hopfed("export", tmp_path / "served.h5", "--out", out)
+    assert status == 0, errors
+    assert lines.get(kind, "") in said
+    assert ("column 1" in said) == bool(kind)

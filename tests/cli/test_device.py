@@ -92,14 +92,6 @@ def test_recover_gives_the_same_archetypes_on_the_device(hopfed, emulated, file,
     assert (here.config["device"], there.config["device"]) == ("cpu", "cuda:0")
 
 
-def test_the_environment_chooses_and_the_option_wins(hopfed, emulated, file, monkeypatch):
-    monkeypatch.setenv("HOPFED_DEVICE", "cuda")
-    assert hopfed("recover", file, "--json", "--device", "cpu")[0] == 0
-    assert not emulated.launches
-    assert hopfed("recover", file, "--json")[0] == 0
-    assert emulated.launches
-
-
 def test_what_cannot_run_there_is_refused_in_one_line(hopfed, emulated):
     refusals = {
         ("run", "bbp"): "bbp computes there only; load, plan, scale can elsewhere",
@@ -147,9 +139,3 @@ def test_doctor_says_what_works_where(hopfed, emulated, monkeypatch):
     assert "HOPFED_DEVICE" not in text
     monkeypatch.setenv("HOPFED_DEVICE", "tpu")
     assert "HOPFED_DEVICE tpu: HOPFED_DEVICE must be cpu" in said()
-
-
-def test_doctor_says_why_there_is_no_device(hopfed, nothing_there):
-    status, text, _ = hopfed("doctor")
-    assert status == 0
-    assert "nothing: CuPy finds no usable CUDA device 0" in " ".join(text.split())

@@ -56,45 +56,6 @@ def test_the_report_shows_the_whole_picture(hopfed, longer, tmp_path):
     assert b64decode(picture).decode().count("M = 200") == 2
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--sections", "k"), "runs of 'bbp' have no sections"),
-        (("--sections", "k", "--whole"), "--sections must be with one RUN, and without --whole"),
-    ],
-)
-def test_sections_where_there_are_none(hopfed, longer, tmp_path, options, words):
-    status, _, errors = hopfed("figure", longer, "--out", tmp_path / "figure.png", *options)
-    assert status == 2
-    assert words in errors
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_same_run_draws_the_same_svg(hopfed, run_file, tmp_path):
-    pictures = []
-    for name in ("a.svg", "b.svg"):
-        hopfed("figure", run_file, "--out", tmp_path / name)
-        text = (tmp_path / name).read_text()
-        pictures.append([line for line in text.splitlines() if "dc:date" not in line])
-    assert pictures[0] == pictures[1]
-
-
-@pytest.mark.parametrize(
-    ("out", "words"),
-    [
-        ("figure.txt", "a .png, .pdf or .svg file"),
-        ("figure", "a .png, .pdf or .svg file"),
-        ("absent/figure.png", "in a folder that exists"),
-    ],
-)
-def test_where_it_cannot_go(hopfed, run_file, tmp_path, out, words):
-    status, text, errors = hopfed("figure", run_file, "--out", tmp_path / out)
-    assert (status, text) == (2, "")
-    assert words in errors
-    assert errors.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_cannot_be_drawn(hopfed, run_file, tmp_path):
     out = tmp_path / "figure.png"
     half, strange = tmp_path / "half.h5", tmp_path / "strange.h5"
@@ -116,6 +77,8 @@ def test_several_runs_that_cannot_be_drawn_together(hopfed, run_file, tmp_path):
     strange = tmp_path / "strange.h5"
     Run("dance", {}, {"x": np.ones(2)}, {}).save(strange)
     for files, words in (
+        ((run_file, "--sections", "k"), "runs of 'bbp' have no sections"),
+        ((run_file, "--sections", "k", "--whole"), "with one RUN, and without --whole"),
         ((run_file, strange), "runs of one kind, to be drawn together, got bbp, dance"),
         ((run_file, run_file), "no figure for several runs of 'bbp'"),
         ((), "RUN..."),

@@ -12,7 +12,6 @@ import pytest
 
 from hopfed.errors import DataError, RunFileError
 from hopfed.experiments.shared.kept_networks import read
-from hopfed.federation.packing import pack, unpack
 from hopfed.runs import Run
 
 EVIL = "open('ran', 'w').close()\nfrom torch import nn\nclass Net(nn.Module): pass\n"
@@ -65,17 +64,6 @@ def test_a_run_file_names_no_folder_to_write_and_no_code_in_a_folder_like_a_libr
         assert not (folder / "ran").exists()
 
 
-@pytest.mark.parametrize("moment", [["x"], {"a": 1}])
-def test_kept_states_with_moments_that_are_none(hopfed, folder, moment):
-    pytest.importorskip("torch")
-    kept = ("--models", "mlp:4", "--clients", 3, "--rounds", 1, "--keep", "states")
-    assert hopfed("fl", "run", "fedavg", *kept)[0] == 0
-    about = folder / "states" / "seed-0" / "model.json"
-    about.write_text(json.dumps(json.loads(about.read_text()) | {"mean": moment}))
-    status, _, words = hopfed("fl", "predict", "states/seed-0", "digits")
-    assert (status, words.count("\n")) == (2, 1)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -86,13 +74,12 @@ def test_kept_states_with_moments_that_are_none(hopfed, folder, moment):
         '[options]\n"keep " = "elsewhere/states"',
     ],
 )
-@pytest.mark.parametrize("command", [("run",)])
-def test_a_name_with_a_space_is_the_same_name(hopfed, folder, text, command):
+def test_a_name_with_a_space_is_the_same_name(hopfed, folder, text):
     """It was looked for without the space when code was refused, and taken with it."""
     pytest.importorskip("torch")
     (folder / "s.toml").write_text(text + "\n")
     quick = ("fedavg", "--config", "s.toml", "--clients", 3, "--rounds", 1)
-    status, _, words = hopfed("fl", *command, *quick)
+    status, _, words = hopfed("fl", "run", *quick)
     assert (status, words.count("\n")) == (2, 1)
     assert "names" in words
     assert not (folder / "ran").exists()
@@ -146,8 +133,6 @@ def test_networks_are_kept_where_nobody_else_keeps_anything(hopfed, folder):
 )  # fmt: skip
 def test_kept_networks_that_fit_nothing_are_one_line(hopfed, folder, change, words):
     torch = pytest.importorskip("torch")
-    from hopfed.experiments.shared.kept_networks import read
-
     quick = ("--models", "mlp:4", "--clients", 3, "--rounds", 1, "--keep", "states")
     assert hopfed("fl", "run", "fedavg", *quick)[0] == 0
     about = folder / "states" / "seed-0" / "model.json"
@@ -172,28 +157,6 @@ def test_kept_networks_of_more_classes_than_their_files_hold_are_refused(tmp_pat
     (tmp_path / "model.json").write_text(json.dumps(about | {"classes": ["a"] * (1 << 22)}))
     with pytest.raises(DataError, match="bytes, above 16,777,216"):
         read(tmp_path, 0)
-
-
-def features(seed):
-    rng = np.random.default_rng(seed)
-    x, y = rng.standard_normal((80, 4)).round(3), rng.integers(0, 2, 80)
-    lines = [",".join(map(str, [*row, label])) for row, label in zip(x, y, strict=True)]
-    return "\n".join(["a,b,c,d,label", *lines, ""])
-
-
-def test_a_resumed_run_reads_no_file_that_it_alone_names(hopfed, tmp_path):
-    pytest.importorskip("torch")
-    file, data = tmp_path / "fl.h5", tmp_path / "mine.csv"
-    data.write_text(features(73))
-    said = [f"data={data}", "models=mlp", "method=fedavg", "clients=2", "rounds=1", "seeds=1"]
-    said = [word for setting in [*said, "partition=iid"] for word in ("--set", setting)]
-    status, _, error = hopfed("run", "fl", *said, "--out", file)
-    assert status == 0, error
-    status, _, error = hopfed("run", "fl", "--resume", "--out", file)
-    assert status == 2
-    assert "names a file to read" in error
-    again = "run", "fl", "--resume", "--out", file, "--set", f"data={data}"
-    assert hopfed(*again)[0] == 0
 
 
 @pytest.fixture
@@ -238,11 +201,3 @@ def test_a_folder_of_kept_memories_that_says_other_things_is_one_line(kept):
         left = {key: value for key, value in whole.items() if key != name}
         (folder / "model.json").write_text(json.dumps(left))
         predict("lacks what" if name == "examples" else f"'{name}' is missing")
-
-
-def test_a_memory_of_words_is_one_line(kept):
-    folder, predict = kept
-    held = unpack(np.frombuffer((folder / "server.memory").read_bytes(), np.uint8))
-    for array in (np.array(["x"] * 3), np.ones(3, ">f4")):
-        (folder / "server.memory").write_bytes(pack(dict.fromkeys(held, array)).tobytes())
-        predict("not what knn-per remembers")

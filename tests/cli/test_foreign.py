@@ -34,7 +34,6 @@ MEMORY = 2 << 20  # kB
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 FEW = settings(max_examples=100, suppress_health_check=list(HealthCheck))
-MANY = settings(max_examples=2500, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")
@@ -133,27 +132,6 @@ def test_figure_and_report(folder, data):
 @settings(FEW, max_examples=40)
 @given(st.data())
 def test_resume(folder, data):
-    resume(data, folder)
-
-
-@pytest.mark.slow
-@MANY
-@given(st.data())
-def test_show_and_compare_many(folder, data):
-    tell(data, folder)
-
-
-@pytest.mark.slow
-@settings(MANY, max_examples=800)
-@given(st.data())
-def test_figure_and_report_many(folder, data):
-    draw(data, folder)
-
-
-@pytest.mark.slow
-@settings(MANY, max_examples=1000)
-@given(st.data())
-def test_resume_many(folder, data):
     resume(data, folder)
 
 

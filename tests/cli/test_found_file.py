@@ -140,29 +140,6 @@ def test_options_for_tables_are_not_left_unused(rows, hopfed, tmp_path):
     assert (status, "--binarize must be given with --rows" in errors) == (2, True)
 
 
-def test_other_columns_get_one_line(rows, hopfed, tmp_path):
-    x, _ = rows
-    said = f"sorted {digest_of(sorted(NAMES), 'run').tobytes().hex()}"
-    served(tmp_path / "run.h5", x, order=said, name="run")
-    table = written(tmp_path / "b.csv", x, names=("tea", *NAMES[1:]))
-    status, _, errors = hopfed("assign", tmp_path / "run.h5", table, "--out", tmp_path / "a.csv")
-    assert status == 2
-    assert "its columns are not those of" in errors
-
-
-def test_numbers_are_cut_as_is_said_where_the_file_does_not_say(rows, hopfed, tmp_path):
-    x, labels = rows
-    served(tmp_path / "run.h5", x)
-    noise = np.random.default_rng(2).uniform(0, 1, x.shape)
-    np.savetxt(tmp_path / "n.csv", x * 2 + noise, "%.3f", ",", header=",".join(NAMES), comments="")
-    given = "assign", tmp_path / "run.h5", tmp_path / "n.csv", "--out", tmp_path / "a.csv"
-    status, _, errors = hopfed(*given)
-    assert status == 2
-    assert "--binarize" in errors
-    assert hopfed(*given, "--binarize", "0.5")[0] == 0
-    assert agreeing(tmp_path / "a.csv", labels) > 0.99
-
-
 @pytest.mark.parametrize("graded", [False, True])
 def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     x, labels = rows
@@ -186,23 +163,8 @@ def test_the_file_of_a_client_answers(rows, graded, hopfed, tmp_path):
     assert read(tmp_path / "e.csv")[0][2:] == list(NAMES)
 
 
-def test_a_table_in_the_place_of_a_run_file_is_called_one(rows, hopfed, tmp_path):
-    np.save(tmp_path / "found.npy", rows[0][:3])
-    status, _, errors = hopfed("export", tmp_path / "found.npy", "--out", tmp_path / "e.csv")
-    assert status == 2
-    assert "--out ends in .h5" in errors
-
-
 def test_a_run_that_is_continued_keeps_its_archetypes_apart(rows, tmp_path):
     told = served(tmp_path / "run.h5", rows[0])
     again = execute(serve, serve.Config(columns=N, clients=3), out=tmp_path / "run.h5", resume=True)
     assert not any(name.startswith("found/") for name in again.arrays)
     np.testing.assert_array_equal(load(tmp_path / "run.h5").patterns, told.patterns)
-
-
-def test_the_archetypes_of_a_server_are_stored(rows, hopfed, tmp_path):
-    path = tmp_path / "served.h5"
-    found = served(path, rows[0])
-    status, text, errors = hopfed("store", path, "--out", tmp_path / "memory.h5")
-    assert status == 0, errors
-    assert f"stored {len(found.archetypes())} patterns of {N} sites" in text

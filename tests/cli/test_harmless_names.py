@@ -10,7 +10,6 @@ from hopfed import load, recover
 from hopfed.cli.machines.join import _finish
 from hopfed.hopfield.channel import small_sample
 from hopfed.hopfield.told import Told
-from hopfed.recovery.recover import run_recovery
 from hopfed.tables.examples import as_examples
 
 FORGED = "ok: 2 classes explain how the columns depend on each other."
@@ -80,34 +79,3 @@ def test_names_that_a_server_tells_are_harmless_in_the_file_of_an_owner(tmp_path
     assert is_harmless(advice)
     said = capfd.readouterr()
     assert is_harmless(said.out + said.err)
-
-
-@pytest.mark.parametrize("by_federation", [False, True])
-def test_numbers_of_unnamed_columns_are_those_of_exports(by_federation, hopfed, tmp_path):
-    """Columns 1 and 17, counted from 0, agree; files call them column 2 and column 18."""
-    x, means = two_classes(1500)
-    np.save(tmp_path / "a.npy", x)
-    if by_federation:
-        message = Told(np.where(means < 0, -1, 1).astype(np.int8), means).message()
-        _finish(message, N, tmp_path / "x.h5", rows=as_examples(x))
-    else:
-        found = run_recovery(x)
-        assert {1, 17} <= set(found.graded.residual.columns.tolist())  # indices stay indices
-        hopfed("recover", tmp_path / "a.npy", "--out", tmp_path / "x.h5")
-    advice = load(tmp_path / "x.h5").advice
-    said = set(advice.partition("Columns ")[2].partition(" depend")[0].split(", "))
-    made = {str(p + 1) for p in (*range(4), *range(16, 20))}
-    assert {"2", "18"} <= said <= made
-    hopfed("export", tmp_path / "x.h5", "--out", tmp_path / "x.csv")
-    head = (tmp_path / "x.csv").read_text().split("\n")[0].split(",")
-    assert head[2 + 17] == "column 18"
-
-
-def test_constant_columns_without_names_are_called_as_in_exports(hopfed, tmp_path):
-    x, _ = two_classes(600)
-    x[:, 3] = 1
-    lines = [",".join(map(str, row)) for row in x.tolist()]
-    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
-    status, text, errors = hopfed("recover", tmp_path / "a.csv")
-    assert status == 0, errors
-    assert "1 column(s) hold a single value: column 4" in text

@@ -52,12 +52,3 @@ def test_archetypes_that_are_none_are_not_stored(hopfed, tmp_path, patterns):
     status, _, err = hopfed("store", tmp_path / "r.h5", "--out", tmp_path / "m.h5")
     assert (status, err.count("\n")) == (2, 1)
     assert "found no archetypes" in err
-
-
-@pytest.mark.parametrize("seeds", [np.array(1.0), np.zeros(0, int)])
-def test_rounds_without_their_seeds_are_not_exported(hopfed, tmp_path, seeds):
-    Run("fl", {}, {"test": np.ones((1, 1, 2)), "seeds": seeds}, {}).save(tmp_path / "r.h5")
-    status, _, err = hopfed("export", tmp_path / "r.h5", "--out", tmp_path / "o.csv")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "cannot be used as a run of fl" in err
-    assert not (tmp_path / "o.csv").exists()

@@ -5,7 +5,6 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -36,18 +35,6 @@ def test_workers_import_nothing_from_the_current_folder(tmp_path, engine):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["multiprocessing.py", "run.h5"]
-
-
-def test_no_typesetter_is_started_for_a_figure():
-    import matplotlib
-    from matplotlib.text import Text
-
-    from hopfed.figures import theory
-
-    with matplotlib.rc_context({"text.usetex": True}):  # as a matplotlibrc in the folder may say
-        figure = theory.tw(1)
-        figure.draw_without_rendering()
-    assert not any(text.get_usetex() for text in figure.findobj(Text))
 
 
 class Planted:
@@ -91,22 +78,6 @@ def test_modules_in_the_folder_are_not_those_that_they_are_called(tmp_path):
     assert not (tmp_path / "RAN").exists()
 
 
-def test_workers_of_dask_import_from_a_folder_of_their_own(tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
-    from hopfed._lib.cluster import cluster
-
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / "dask-scratch-space").mkdir(mode=0o777)
-    with cluster("local", 1) as client:
-        (folder,) = client.run(lambda dask_worker: dask_worker.local_directory).values()
-        held = client.cluster.scheduler.local_directory
-        assert distributed.default_client() is client
-    for path in map(Path, (folder, held)):
-        below = path.relative_to(tmp_path).parts[0]
-        assert below.startswith("hopfed-dask-")
-    assert [p.name for p in tmp_path.iterdir()] == ["dask-scratch-space"]
-
-
 def test_compiled_losses_are_kept_at_home(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="torch is not installed")
     from hopfed.neural.training.compiled import keep_compiled_at_home
@@ -118,27 +89,3 @@ def test_compiled_losses_are_kept_at_home(tmp_path, monkeypatch):
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
     assert folder == tmp_path / "home" / "compiled"
     assert folder.stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.parametrize("folder", ["wandb", ".wandb"])
-@pytest.mark.parametrize("name", ["base_url", "api_key", "Base_URL ", "x_extra"])
-def test_nobody_elses_file_says_who_gets_the_key_of_wandb(tmp_path, monkeypatch, folder, name):
-    from hopfed.errors import HopfedError
-    from hopfed.experiments.shared.callbacks import WandB
-
-    run = SimpleNamespace(define_metric=lambda *_, **__: None)
-    begun = []
-    stand_in = SimpleNamespace(init=lambda **_: begun.append(1) or run)
-    monkeypatch.setitem(sys.modules, "wandb", stand_in)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WANDB_DIR", raising=False)
-    WandB("p")
-    (tmp_path / folder).mkdir()
-    file = tmp_path / folder / "settings"
-    file.write_text("[default]\n# mine\nentity = me\nproject: p\n")
-    WandB("p")
-    assert len(begun) == 2
-    file.write_text(f"[default]\n{name} = http://127.0.0.1:1\n")
-    with pytest.raises(HopfedError, match="may name entity and project only"):
-        WandB("p")
-    assert len(begun) == 2

@@ -10,7 +10,6 @@ import pytest
 from commands import parsed
 from helpers import DATA
 
-from hopfed.experiments import NAMES
 from hopfed.experiments.worked import owners_files, spreadsheet
 from hopfed.hopfield.channel import draw_examples, rademacher
 
@@ -59,12 +58,6 @@ def test_its_commands_exist_with_their_options(line, tmp_path, monkeypatch):
         assert parsed(words)
     except click.MissingParameter:
         assert not any(word.startswith("-") for word in words)  # only named, not shown
-
-
-def test_its_table_names_experiments():
-    rows = re.findall(r"\| `hopfed run (\w+)` \|", TEXT)
-    assert rows
-    assert set(rows) <= set(NAMES)
 
 
 def test_a_transcript_is_what_the_command_prints(hopfed):

@@ -64,12 +64,10 @@ def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
     "options",
     [
         ("--rank-rule", "mp"),
-        ("--rank-rule", "tw", "--alpha", "0.05"),
         ("--rank-rule", "shuffle"),
         ("--rank-rule", "0.2"),
         ("--quality", "0.7"),
         ("--method", "layered"),
-        ("--method", "joint"),
     ],
 )
 def test_options(hopfed, three_files, options):
@@ -105,15 +103,10 @@ def bad_inputs(tmp_path):
         (("seven.npy",), "at row 1, column 1"),
         (("good.npy", "wide.npy"), "equal width"),
         (("good.npy", "--quality", "1.5"), "--quality must be auto or a number in (0, 1]"),
-        (("good.npy", "--quality", "high"), "--quality must be"),
-        (("good.npy", "--alpha", "2"), "alpha must be"),
         (("good.npy", "--rank-rule", "mp", "--alpha", ".1"), "alpha must be left out"),
         (("good.npy", "--clients", "99"), "clients must be between"),
         (("good.npy", "good.npy", "--clients", "2"), "--clients must be left out"),
-        (("good.npy", "--shape", "big"), "--shape must be height x width"),
         (("good.npy", "--method", "magic"), "magic"),
-        (("good.npy", "--figure", "f.gif"), "--figure must be"),
-        (("good.npy", "--out", "nowhere/run.h5"), "--out must be in a folder that exists"),
         (("good.npy", "--seed", "-1"), "seed must be"),
         ((), "Missing argument"),
     ]
@@ -133,38 +126,11 @@ def test_bad_input_is_one_line_and_status_2_with_nothing_written(hopfed, tmp_pat
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
-def test_silhouettes_of_three_owners(hopfed, silhouettes, tmp_path):
-    from hopfed.hopfield.channel import draw_examples
-
-    xi = silhouettes[[1, 22, 57, 80]]
-    for c in range(3):
-        eta = draw_examples(xi, 300, 0.6, np.random.default_rng([5, c]))[0]
-        np.save(tmp_path / f"{c}.npy", eta)
-    files = [tmp_path / f"{c}.npy" for c in range(3)]
-    status, text, _ = hopfed("recover", *files, "--out", tmp_path / "r.h5", "--json")
-    with h5py.File(tmp_path / "r.h5") as file:
-        score = retrieval(file["/archetypes/patterns"][()], xi)
-    assert status == 0
-    assert (score.found(), score.false_discoveries) == (4, 0)
-
-
 def test_demo(hopfed, tmp_path):
     status, text, _ = hopfed("demo", "--figure", tmp_path / "d.png")
     assert status == 0
     assert "26 of 26 letters at |m| >= 0.99, 0 false discoveries" in text
     assert (tmp_path / "d.png").stat().st_size > 10_000
-
-
-def test_doctor_and_help(hopfed):
-    status, text, _ = hopfed("doctor")
-    assert status == 0
-    assert "numpy" in text
-    assert "GPU" in text
-    for command in ("recover", "demo", "doctor", "bench"):
-        status, text, _ = hopfed(command, "--help")
-        assert status == 0
-        assert "Example: hopfed " + command in " ".join(text.split())
-    assert hopfed("frobnicate")[0] == 2
 
 
 def test_a_folder_or_a_pattern_is_no_owner(hopfed, tmp_path):

@@ -80,11 +80,6 @@ def test_the_page_carries_the_data_of_the_run(run_files):
         assert words in shown.text
 
 
-def test_the_same_run_makes_the_same_page(run_files):
-    first, second = (page({"a.h5": Run.load(run_files[0])}) for _ in range(2))
-    assert first == second
-
-
 def test_two_runs_are_compared(hopfed, run_files, tmp_path):
     status, _, _ = hopfed("report", *run_files, "--out", tmp_path / "two.html")
     assert status == 0
@@ -103,18 +98,6 @@ def test_arrays_too_large_for_a_page_are_left_out():
     text = page({"x.h5": Run("mine", {}, {"x": noise}, {})})
     assert "too large" in text
     assert len(text) < 100_000
-
-
-@pytest.mark.parametrize(
-    ("out", "words"),
-    [("page.txt", "a .html or .htm file"), ("absent/p.html", "in a folder that exists")],
-)
-def test_where_it_cannot_go(hopfed, run_files, tmp_path, out, words):
-    status, _, errors = hopfed("report", run_files[0], "--out", tmp_path / out)
-    assert status == 2
-    assert words in errors
-    assert errors.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")

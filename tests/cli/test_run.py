@@ -1,17 +1,11 @@
 """`hopfed run`, `list`, `show` and `compare` as a user runs them."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import h5py
 import pytest
 
 from hopfed.experiments import NAMES
-from hopfed.report.tables import number
 from hopfed.runs import FORMAT, Run
 
 SMALL = ("--set", "N=60", "--set", "M=100,200", "--seeds", "3")
@@ -85,18 +79,12 @@ def test_resume_takes_the_settings_of_the_file(hopfed, run_file):
     [
         (("run", "bpb"), ("did you mean bbp?",)),
         (("run", "bbp", "--set", "exposure=1"), ("did you mean exposures?",)),
-        (("run", "bbp", "--set", "N"), ("key=value",)),
         (("run", "bbp", "--set", "N=many"), ("N must be a whole number, got 'many'",)),
         (("run", "bbp", "--set", "quality=1.5"), ("quality must be in (0, 1), got 1.5",)),
         (("run", "bbp", "--seeds", "0"), ("seeds must be at least 1",)),
         (("run", "bbp", "--preset", "big"), ("quick", "default", "paper")),
-        (("run", "bbp", "--preset", "layers"), ("--preset must be one of quick, default, paper",)),
-        (("run", "bbp", *SMALL, "--workers", "0"), ("workers must be at least 1",)),
-        (("run", "bbp", *SMALL, "--out", "/nowhere/run.h5"), ("in a folder that exists",)),
         (("run",), ("NAME",)),
-        (("list", "bpb"), ("did you mean bbp?",)),
         (("show", "/nowhere/run.h5"), ("no such run file",)),
-        (("compare", "/nowhere/run.h5", "/nowhere/run.h5"), ("no such run file",)),
     ],
 )
 def test_what_is_wrong_is_one_line(hopfed, arguments, words):
@@ -174,48 +162,3 @@ def test_files_that_are_none_of_ours(hopfed, run_file, tmp_path):
     text = tmp_path / "text.h5"
     text.write_text("no HDF5")
     refused(hopfed("show", text), "not a readable run file")
-
-
-def test_kill_and_resume_on_the_command_line(hopfed, tmp_path):
-    """The real command, killed once in the middle; see test_execute_killed for the others."""
-    out, whole = tmp_path / "killed.h5", tmp_path / "whole.h5"
-    settings = ("--set", "N=200", "--set", "M=400,800", "--seeds", "30")
-    command = [sys.executable, "-c", "from hopfed.cli import main; main()", "run", "bbp"]
-    process = subprocess.Popen([*command, *settings, "--out", str(out)], stdout=subprocess.DEVNULL)
-    while not out.exists() or Run.load(out).committed < 3:
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert 3 <= Run.load(out).committed < 30
-    assert hopfed("run", "bbp", "--out", out, "--resume")[0] == 0
-    assert hopfed("run", "bbp", *settings, "--out", whole)[0] == 0
-    assert out.read_bytes() == whole.read_bytes()
-
-
-def test_ctrl_c_keeps_what_is_committed(tmp_path):
-    out = tmp_path / "stopped.h5"
-    command = [sys.executable, "-c", "from hopfed.cli import main; main()", "run", "bbp"]
-    process = subprocess.Popen(
-        [*command, "--seeds", "200", "--workers", "2", "--out", str(out)],
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell's background jobs ignore the signal, and so would their children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    while not out.exists() or Run.load(out).committed < 1:
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors.split() == ["interrupted"]
-    assert not Run.load(out).complete
-
-
-def test_numbers_and_their_spread():
-    assert number(0.123456) == "0.1235"
-    assert number([0.5, None]) == "0.5"
-    assert number((1234.5678, 0.25)) == "1235 ± 0.25"
-    assert number(None) == "-"
-    assert number(7) == "7"

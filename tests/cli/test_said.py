@@ -39,16 +39,6 @@ def test_gaps_of_numbers_that_were_cut_are_said_to_stay_blank(survey, hopfed, tm
     assert (tmp_path / "run.html").exists()
 
 
-def test_several_owners_are_told_what_they_sent(hopfed, tmp_path):
-    rng = np.random.default_rng(1)
-    xi = rademacher(3, 60, rng)
-    files = [tmp_path / f"{c}.npy" for c in range(2)]
-    for path in files:
-        np.save(path, draw_examples(xi, 300, 0.8, rng)[0])
-    _, text, _ = hopfed("recover", *files)
-    assert "each client sent at most" in text
-
-
 def test_a_dry_run_says_first_what_matters(hopfed, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
     rng = np.random.default_rng(2)
@@ -68,24 +58,6 @@ def test_a_dry_run_says_first_what_matters(hopfed, tmp_path, monkeypatch):
     np.save(tmp_path / "mine.npy", rows)
     assert "These rows have gaps" in hopfed(*given, "--trust-server")[1]
     assert not (tmp_path / "home").exists()
-
-
-def test_what_is_odd_in_one_file_is_said_of_it(tmp_path, hopfed):
-    rng = np.random.default_rng(0)
-    for name in ("a", "b"):
-        rows = rng.integers(0, 2, (20, 4)).tolist()
-        lines = [",".join(map(str, row)) for row in rows] + ([",,,"] if name == "b" else [])
-        (tmp_path / f"{name}.csv").write_text("q,r,s,t\n" + "\n".join(lines) + "\n")
-    a, b = tmp_path / "a.csv", tmp_path / "b.csv"
-    _, _, errors = hopfed("recover", a, b)
-    assert f"{b}: without any entry: 1 row(s), the first of them row 21" in errors
-    assert str(a) not in errors
-
-
-def test_a_mistyped_command_is_told_the_near_one(hopfed):
-    status, _, errors = hopfed("recvoer", "a.csv")
-    assert status != 0
-    assert errors == "error: No such command 'recvoer'; did you mean recover?\n"
 
 
 def test_a_long_setting_is_shown_by_its_beginning(hopfed, tmp_path):

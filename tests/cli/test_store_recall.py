@@ -205,25 +205,19 @@ def test_a_recovery_and_an_operator_of_examples_are_stored(hopfed, tmp_path):
 
 def _damage(name):
     """Copies of a memory that are not whole, or whose parts do not go together."""
-    run, whole = Run.load(name), Path(name).read_bytes()
-    Path("cut.h5").write_bytes(whole[: len(whole) // 2])
-    bits, weights = run.arrays["memory/bits"], {"memory/weights": run.arrays["memory/weights"]}
+    run = Run.load(name)
+    weights = {"memory/weights": run.arrays["memory/weights"]}
     shorter = run.summary | {"sites": 992}
     Run(run.kind, run.config, run.arrays, shorter).save("bits.h5")
-    floats = weights | {"memory/bits": bits.astype(float)}
-    Run(run.kind, run.config, floats, run.summary).save("floats.h5")
     factor = weights | {"memory/factor": np.full((100, 2), np.nan)}
     Run(run.kind, run.config, factor, run.summary).save("factor.h5")
-    Run(run.kind, run.config | {"settings": [1]}, run.arrays, run.summary).save("settings.h5")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ("store gone.npy --out m.h5", "no such file"),
-        ("store patterns.npy --out nowhere/m.h5", "a folder that exists"),
         ("store patterns.npy --out m.h5 --rule hebbs", "did you mean hebb"),
-        ("store patterns.npy --out m.h5 --rule dense --set n=1", "n must be in 2"),
         ("store patterns.npy --out m.h5 --rule hebb --set n=4", "hebb has no settings"),
         ("store patterns.npy --out m.h5 --set n=4", "together with --rule"),
         ("store patterns.npy --out m.h5 --rule layered --set layers=4", "repulsion must be in"),
@@ -235,29 +229,17 @@ def _damage(name):
         ("recall named.h5 gaps.csv", "lacks the column(s) 'c'"),
         ("recall named.h5 odd.csv", "row 1, column 'a': 'maybe' was not there"),
         ("store old.csv --out m.h5", "give --binarize age=median"),
-        ("recall gone.h5 cues.npy", "no such run file"),
         ("recall other.h5 cues.npy", "not a memory"),
-        ("recall patterns.npy cues.npy", "not a readable run file"),
         ("recall good.h5 narrow.npy", "7 columns, but the memory has 100 sites"),
         ("recall good.h5 large.npy", "cues must be +-1, 0/1 or gaps, got 2 at row 1, column 1"),
         ("recall good.h5 cues.npy --temperature hot", "--temperature must be"),
-        ("recall good.h5 cues.npy --temperature 0:1", "--temperature must be"),
         ("recall good.h5 cues.npy --updates 0", "--updates must be at least 1"),
-        ("recall good.h5 cues.npy --seed -1", "seed must be"),
-        ("recall good.h5 cues.npy --out x.txt", "--out must be a .npy"),
-        ("recall good.h5 cues.npy --figure x.gif", "--figure must be a .png"),
         ("recall good.h5 cues.npy --shape 9x9 --figure x.png", "with a product of 100"),
         ("store empty.npy --out m.h5", "holds no patterns"),
-        ("store nan.npy --out m.h5", "must be in [-1, 1]"),
-        ("store patterns.npy --out m.h5 --rule layered --set g=1,x", "g must be a number"),
         ("store patterns.npy --out m.h5 --rule layered --set g=1,2", "9 numbers, L x L"),
         ("recall good.h5 empty.npy", "holds no cues"),
-        ("recall good.h5 good.h5", "13 columns, but the memory has 100 sites"),
-        ("recall cut.h5 cues.npy", "not a readable run file"),
         ("recall bits.h5 cues.npy", "bits.h5: not a readable memory: bits must be rows of 99"),
-        ("recall floats.h5 cues.npy", "floats.h5: not a readable memory"),
         ("recall factor.h5 cues.npy", "factor.h5: not a readable memory: factor must be"),
-        ("recall settings.h5 cues.npy", "settings.h5: not a readable memory"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -276,7 +258,6 @@ def test_bad_input_is_one_line_and_status_2(
     assert hopfed("store", "named.csv", "--out", "named.h5")[0] == 0
     Run("bbp", {}, {}, {}).save("other.h5")
     np.save("empty.npy", np.zeros((0, 100)))
-    np.save("nan.npy", np.where(np.arange(100) < 9, np.nan, patterns))
     assert hopfed("store", "patterns.npy", "--out", "good.h5", "--rule", "hebb")[0] == 0
     _damage("good.h5")
     before = sorted(p.name for p in tmp_path.iterdir())

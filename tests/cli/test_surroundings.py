@@ -45,7 +45,7 @@ def told(*arguments, **options):
     )
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("seconds", [0.05, 0.5])
 @pytest.mark.parametrize("command", ["recover a.npy --out x.h5", "run bbp --workers 2 --out x.h5"])
 def test_ctrl_c_at_any_time_is_one_line(folder, seconds, command):
     process = subprocess.Popen(
@@ -149,28 +149,6 @@ def test_homes_that_take_nothing(folder, environment):
     assert Run.load("x.h5").kind == "recover"
 
 
-def test_kernels_compile_where_nothing_keeps_their_code():
-    """Code without a file stands for a file in folders that take nothing."""
-    code = (
-        "from hopfed.kernels.cpu.compiled import kernel\n"
-        "def double(x):\n"
-        "    return 2 * x\n"
-        "print(kernel(double)(21))\n"
-    )
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert answer.stdout == "42\n"
-
-
-def test_a_current_folder_that_takes_nothing():
-    if not os.path.isdir("/proc"):
-        pytest.skip("no /proc here")
-    answer = told("demo", cwd="/proc")
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr.startswith("error: --figure must be writable (")
-
-
 ODD = ("[/b].h5", "a\x1b[31mred.h5", ":smile:.h5", "two\nlines.h5", "\udcff.h5", "\u202eback.h5")
 
 
@@ -196,7 +174,7 @@ def test_odd_names_are_shown_and_not_obeyed(hopfed, folder, name):
         assert "\u202e" not in text
 
 
-@pytest.mark.parametrize("length", [255, 256, 5000])
+@pytest.mark.parametrize("length", [255, 256])
 def test_long_names(hopfed, folder, length):
     name = "n" * (length - 3) + ".h5"
     for command in (("show", name), ("recover", name), ("compare", name, name)):

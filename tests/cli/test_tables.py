@@ -2,14 +2,9 @@
 
 import json
 
-import h5py
 import numpy as np
 import pytest
 from helpers import DATA
-
-from hopfed.archetypes.loading import load
-from hopfed.runs import Run
-from hopfed.tables.coding import Coding
 
 NAMES = [f"q{j}" for j in range(30)]
 
@@ -28,30 +23,6 @@ def write(path, x, order=None, extra=()):
         lines.append(",".join([f"{path.stem}{k}", *cells, *(cell(k) for _, cell in extra)]))
     path.write_text("\n".join(lines))
     return path
-
-
-def test_names_are_in_every_output(hopfed, tmp_path):
-    constant = ("always", lambda k: "yes")
-    path = write(tmp_path / "a.csv", rows(), extra=[constant, ("party", lambda k: "xyz"[k % 3])])
-    run = tmp_path / "run.h5"
-    status, text, error = hopfed("recover", path, "--ignore", "party", "--out", run)
-    assert status == 0
-    assert error.splitlines() == [
-        "column 'id' names the rows",
-        "the same in every row, and of no use: 'always'",
-    ]
-    assert "q" in text.split("classes")[0] or "columns above" in text
-    assert "1 column(s) hold a single value: always" in text
-    held = Run.load(run)
-    assert load(run).columns == (*NAMES, "always")
-    coding = Coding.from_json(held.config["coding"])
-    assert (coding.ids, coding.ignored) == (("id",), ("party",))
-    with h5py.File(run) as file:
-        assert file["columns/names"].shape == (31,)
-    _, text, _ = hopfed("recover", path, "--ignore", "party", "--json")
-    report = json.loads(text)
-    assert report["columns"] == [*NAMES, "always"]
-    assert report["constant_columns"] == ["always"]
 
 
 def test_owners_are_matched_by_name(hopfed, tmp_path):
@@ -92,15 +63,12 @@ def test_a_dry_run_says_what_was_read(hopfed, tmp_path):
     [
         ((), "column 'n' holds numbers; commonest"),
         (("--ignore", "m"), "there is no column 'm'"),
-        (("--id", "m"), "there is no column 'm'"),
         (("--binarize", "most"), "binarize must be median, mean"),
         (("--words", "yes"), "--words must be WORD=+1"),
         (
             ("--words", "yes=2"),
             "--words must be for +1, -1 or missing; or category or answers, behind",
         ),
-        (("--binarize", "median", "--rank-rule", "no"), "rank_rule must be"),
-        (("--binarize", "median", "--alpha", "7"), "alpha must be"),
     ],
 )
 def test_what_cannot_be_is_one_line(hopfed, tmp_path, options, message):
@@ -111,24 +79,6 @@ def test_what_cannot_be_is_one_line(hopfed, tmp_path, options, message):
     assert error.count("\n") == 1
 
 
-def test_nothing_is_said_before_an_error(hopfed, tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("id,a,b,c\nx,1,,1\ny,1,0,1\nz,1,0,\n")
-    status, text, error = hopfed("recover", path)
-    said = "error: fewer than two columns hold both values: 'a', 'b', 'c' do not\n"
-    assert (status, text, error) == (2, "", said)
-
-
-def test_a_site_and_a_memory_read_tables(hopfed, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    path = write(tmp_path / "a.csv", rows(m=900))
-    status, text, _ = hopfed("join", "--data", path, "--trust-server", "--dry-run")
-    assert status == 0
-    assert "900" in text
-    status, _, _ = hopfed("store", path, "--operator", "--out", tmp_path / "m.h5")
-    assert status == 0
-
-
 REAL = DATA / "tables"
 
 
@@ -137,12 +87,7 @@ REAL = DATA / "tables"
     ("name", "options", "shape", "ids"),
     [
         ("ability", (), (1525, 16), "person"),
-        ("bci", (), (50, 225), "plot"),
-        ("carcinoma", (), (118, 7), "id"),
-        ("frac", (), (536, 20), "id"),
-        ("lsat", (), (1000, 5), "id"),
         ("mushroom", ("--ignore", "class"), (8124, 111), None),
-        ("naep", (), (1510, 12), None),
         ("soybean", ("--ignore", "Class", "--binarize", "levels"), (683, 83), None),
         ("verbal_aggression", (), (316, 24), "id"),
         ("votes", ("--ignore", "party"), (435, 16), "member"),

@@ -54,18 +54,6 @@ def test_other_words_are_proposed_and_taken(
     assert out.read_text() == expected
 
 
-def test_a_code_of_no_answer_beside_them_is_missing(survey, tmp_path, hopfed):
-    run, written, _ = survey
-    path, out = written("other", "1", "0", gone="9"), tmp_path / "full.csv"
-    errors = hopfed("complete", run, path, "--out", out)[2]
-    assert "--words 0=-1,1=+1,9=missing (" in errors.replace("\n", " ")
-    status, said, errors = hopfed(
-        "complete", run, path, "--words", "0=-1,1=+1,9=missing", "--out", out
-    )
-    assert status == 0, errors
-    assert "filled 1 of 3,000 cells" in said
-
-
 def test_what_a_word_stands_for_is_not_turned(survey, tmp_path, hopfed):
     run, written, _ = survey
     path, out = written("other", "yes", "no"), tmp_path / "others.csv"

@@ -4,7 +4,6 @@ No file that is written goes where such a link leads, and states are kept in no 
 """
 
 import os
-import stat
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +11,7 @@ import pytest
 
 from hopfed._lib.other_accounts import check_own
 from hopfed._lib.outputs import check_folder, check_writable, replacing
-from hopfed.errors import ArgumentError, HopfedError, RunFileError
-from hopfed.federation import states
+from hopfed.errors import ArgumentError, RunFileError
 from hopfed.federation.states import StateMap, StateStore
 
 LINK = "a link of somebody else"
@@ -114,14 +112,6 @@ def test_links_of_ones_own_and_of_root_are_followed(tmp_path, home, theirs, mode
     assert (home / "rows.csv").read_text() == "rows"
 
 
-def test_a_link_in_a_closed_folder_is_its_owners(tmp_path, home, theirs):
-    """Nobody else can have put it there, whoever it belongs to."""
-    path = theirs(linked(shared(tmp_path, 0o755) / "rows.csv", home / "rows.csv"))
-    with replacing(path) as temporary:
-        temporary.write_text("rows")
-    assert (home / "rows.csv").read_text() == "rows"
-
-
 SWEEP = ("sweep", "mp", "--preset", "quick", "--set", "seeds=1", "--grid", "N=40")
 FEDERATION = ("--clients", 2, "--rounds", 1, "--models", "mlp:4")
 
@@ -133,11 +123,8 @@ FEDERATION = ("--clients", 2, "--rounds", 1, "--models", "mlp:4")
         ("theory", "phase", "--N", 40, "--M", 160, "--r", 0.5, "--figure", "shared/link/f.png"),
         ("run", "mp", "--preset", "quick", "--out", "shared/link/run.h5"),
         (*SWEEP, "--out", "shared/link"),
-        (*SWEEP, "--out", "shared/link/new"),
         ("certs", "shared/link", "--clients", 1),
-        ("certs", "shared/link/new", "--clients", 1),
         ("fl", "run", "fedavg", *FEDERATION, "--keep", "shared/link"),
-        ("fl", "run", "fedavg", *FEDERATION, "--tensorboard", "shared/link/new"),
         ("run", "fl", "--preset", "quick", "--set", "models=mlp:4", "--set", "keep=shared/link"),
     ],
 )
@@ -158,20 +145,14 @@ def test_no_command_writes_where_a_link_of_others_leads(
 
 def test_links_that_come_during_a_run_are_not_followed(tmp_path, home, theirs, monkeypatch):
     pytest.importorskip("torch")
-    from hopfed.experiments.shared import callbacks, kept_networks
+    from hopfed.experiments.shared import kept_networks
 
     folder = shared(tmp_path)
-    made = []
-    monkeypatch.setattr(callbacks, "_summary_writer", lambda: made.append)
-    board = callbacks.TensorBoard(folder)
-    theirs(linked(folder / "seed-0", home))
-    with pytest.raises(HopfedError, match=f"tensorboard: .*{LINK}"):
-        board(0, 0, {})
-    assert not made
     theirs(linked(folder / "link", home))
     config = SimpleNamespace(keep=str(folder / "link"), method="fedavg")
+    arrays = {"validation": np.ones(2), "scored": np.ones(2, bool)}
     with pytest.raises(RunFileError, match=LINK):
-        kept_networks.keep(config, 0, 0, {"validation": np.ones(2)}, None, None)
+        kept_networks.keep(config, 0, 0, arrays, None, None)
     assert [p.name for p in home.iterdir()] == ["rows.csv"]
 
 
@@ -191,15 +172,6 @@ def test_keys_are_made_in_no_folder_that_others_can_change(hopfed, tmp_path, the
     folder.chmod(0o755)
     theirs(folder, os.geteuid())
     assert hopfed("certs", folder, "--clients", 1)[0] == 0
-
-
-def test_nobody_else_can_write_to_a_new_folder_of_keys(hopfed, tmp_path):
-    before = os.umask(0)
-    try:
-        assert hopfed("certs", tmp_path / "keys", "--clients", 1)[0] == 0
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o755
 
 
 def test_where_a_file_system_knows_no_owners_folders_are_taken(tmp_path, monkeypatch):
@@ -252,34 +224,3 @@ def test_a_link_that_comes_in_the_place_of_states_leads_nowhere(tmp_path):
         store.keep(some())
     store.close()
     assert (mine / "00000001.state").read_text() == "mine"
-
-
-def test_a_link_that_comes_in_the_place_of_a_state_is_replaced(tmp_path, home, monkeypatch):
-    store, path = StateStore(tmp_path / "states", budget=0), tmp_path / "states" / "00000001.state"
-
-    def late(arrays):
-        linked(path, home / "rows.csv")
-        return pieces(arrays)
-
-    pieces = states.chunks
-    monkeypatch.setattr(states, "chunks", late)
-    held = some()
-    store.keep(held)
-    assert (home / "rows.csv").read_text() == "precious"
-    assert stat.S_IMODE(path.lstat().st_mode) == 0o600
-    assert stat.S_ISREG(path.lstat().st_mode)
-    assert not held[0]["w"].any()
-
-
-@pytest.mark.parametrize("kind", ["a folder for all", "a link"])
-def test_a_run_does_not_begin_beside_states_of_others(hopfed, tmp_path, home, kind):
-    folder = tmp_path / "run.h5.states"
-    if kind == "a link":
-        folder.symlink_to(home)
-    else:
-        shared(tmp_path).rename(folder)
-    command = ("run", "mp", "--preset", "quick", "--set", "seeds=1")
-    status, _, words = hopfed(*command, "--out", tmp_path / "run.h5")
-    assert (status, words.count("\n")) == (2, 1)
-    assert "run.h5.states" in words
-    assert not (tmp_path / "run.h5").exists()

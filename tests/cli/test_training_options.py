@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
-from hopfed.neural.training import training  # noqa: E402
 
 SMALL = ("--clients", "2", "--rounds", "1", "--models", "mlp:16", "--set", "way=stacked")
 
@@ -65,28 +64,3 @@ def test_a_compiled_loss_with_other_gradients_is_refused(hopfed, monkeypatch, wa
     status, text, err = hopfed(*call, "--compile")
     assert (status, text, err.count("\n")) == (2, "", 1)
     assert "another gradient of features" in err
-
-
-@pytest.mark.parametrize("way", ["stacked", "sequential"])
-def test_what_cannot_be_compiled_is_one_line(hopfed, monkeypatch, tmp_path, way):
-    from torch._dynamo.exc import TorchDynamoException
-
-    def failing(*_, **__):
-        raise TorchDynamoException("inductor raised:\nInvalidCxxCompiler: No working C++ compiler")
-
-    monkeypatch.setattr(torch, "compile", lambda function, backend: failing)
-    out = tmp_path / "run.h5"
-    call = ("fl", "run", "fedavg", *SMALL[:-2], "--set", f"way={way}", "--set", "examples=230")
-    status, text, err = hopfed(*call, "--compile", "--out", out)
-    assert (status, text, err.count("\n")) == (2, "", 1)
-    assert "compile=inductor does not work here" in err
-    assert "No working C++ compiler" in err
-    assert not out.exists()
-
-
-def test_a_device_without_bfloat16_is_one_line(hopfed, monkeypatch):
-    monkeypatch.setattr(training, "knows_bfloat16", lambda kind: False)
-    call = ("fl", "run", "fedavg", *SMALL, "--set", "examples=240", "--autocast", "bf16")
-    status, text, err = hopfed(*call)
-    assert (status, text, err.count("\n")) == (2, "", 1)
-    assert "precision=bfloat16: this device, cpu, does not compute in it" in err

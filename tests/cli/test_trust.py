@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from hopfed._lib.settings import to_plain
-from hopfed.experiments import find
 from hopfed.experiments.fl import Config
 from hopfed.runs import Run
 
@@ -73,15 +72,3 @@ def test_a_resumed_run_imports_only_what_is_trusted(hopfed, tmp_path, marker, co
         assert marker.exists()
         marker.unlink()
         del sys.modules[NAME]
-
-
-def test_own_names_need_no_trust(hopfed, tmp_path):
-    experiment = find("fl")
-    assert experiment.code_of(Config(method="fedprox")) == ()
-    pytest.importorskip("torch", reason="torch is not installed")
-    path = tmp_path / "run.h5"
-    small = ("--clients", 2, "--rounds", 1, "--models", "mlp", "--set", "examples=200")
-    assert hopfed("fl", "run", "fedavg", *small, "--out", path)[0] == 0
-    before = path.read_bytes()
-    assert hopfed("run", "fl", "--resume", "--out", path)[0] == 0
-    assert path.read_bytes() == before

@@ -3,10 +3,6 @@
 import numpy as np
 import pytest
 
-import hopfed as library
-from hopfed import read_table
-from hopfed.errors import ArgumentError, DataError
-
 NAMES = [f"q{j}" for j in range(12)]
 COLOURS = ["blue", "green", "red"]
 
@@ -63,17 +59,6 @@ def test_many_columns_of_unknown_words_are_ten_and_a_number(survey, hopfed, tmp_
     assert errors.count("'maybe' was not there") == 10
     assert "\n  and 2 columns more\nif there is no answer" in errors
     assert errors.rstrip().endswith("--words maybe=missing (words={'maybe': 'missing'})")
-
-
-def test_a_call_may_name_further_words_for_no_entry(survey, tmp_path):
-    run, words, colours = survey
-    path, found = written(tmp_path / "b.csv", words, ["violet", *colours[1:]]), library.load(run)
-    with pytest.raises(DataError, match=r"words=\{'violet': 'missing'\}"):
-        found.assign(path)
-    table = read_table(path, coding=found.coding, words={"violet": "missing"})
-    assert len(found.assign(table).archetype) == 20
-    with pytest.raises(ArgumentError, match="words must be for missing entries, or words of col"):
-        read_table(path, coding=found.coding, words={"colour": {"violet": +1}})
 
 
 @pytest.mark.parametrize("command", ["assign", "complete"])

@@ -10,27 +10,9 @@ import pytest
 from helpers import DATA
 
 from hopfed.errors import DataError
-from hopfed.experiments.worked import plan_a_study, spreadsheet, three_owners, votes
+from hopfed.experiments.worked import spreadsheet, votes
 
 README = (Path(__file__).parents[2] / "hopfed/recovery/README.md").read_text()
-
-
-def test_three_owners_find_all_types_together(capsys):
-    found = three_owners.main()
-    assert (found.status, found.n_detected) == ("ok", 6)
-    said = capsys.readouterr().out
-    assert said.count("100.0% of its answers") == 6
-    assert "made up: 0" in said
-
-
-@pytest.mark.slow
-def test_a_study_is_as_powerful_as_planned():
-    rows = plan_a_study.main(studies=20)
-    sizes, predicted, observed = zip(*rows, strict=True)
-    assert sizes[1] == 2 * sizes[0] or sizes[1] == 2 * sizes[0] + 1
-    assert predicted[1] >= 0.9 > plan_a_study.chance(int(0.95 * sizes[1]))
-    for p, seen in zip(predicted, observed, strict=True):
-        assert abs(p - seen) < 0.1 + 3 * (p * (1 - p) / 20) ** 0.5
 
 
 def test_a_spreadsheet_gets_an_answer_for_every_row(hopfed, tmp_path, monkeypatch, capsys):
@@ -121,14 +103,3 @@ def test_what_the_readme_says_of_congress(tmp_path, capsys):
     told = README.partition("worked.votes votes.csv\n")[2].partition("\n\n    vote with")[0]
     for line in told.splitlines():
         assert line.strip() in ("...", "") or line.strip() in said
-
-
-def test_what_there_is_to_run_is_listed(capsys):
-    from hopfed.experiments.worked.__main__ import main
-
-    main()
-    lines = capsys.readouterr().out.splitlines()
-    names = [line.rpartition(".")[2] for line in lines[::2]]
-    folder = Path(spreadsheet.__file__).parent
-    assert names == sorted(p.stem for p in folder.glob("*.py") if not p.stem.startswith("_"))
-    assert all(line.startswith("    ") and line.endswith(".") for line in lines[1::2])

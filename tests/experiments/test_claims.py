@@ -2,7 +2,6 @@
 
 from dataclasses import fields, replace
 from functools import cache
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -166,15 +165,6 @@ def test_theory_agrees_with_the_draws():
     assert noise["agree_whitened"][0] > 0.7
 
 
-def test_a_promise_below_the_power_by_two_errors_is_not_kept():
-    plan = find("plan")
-    config = plan.Config(N=(100,), K=(1,), qualities=(0.4,), seeds=100)
-    shown = np.ones((100, 1, 3))
-    shown[:17, 0, 1] = 0  # .83, and two errors of .03 below .9 are .84
-    arrays = {"shown": shown, "sizes": np.ones((100, 1, 3)), "powers": shown}
-    assert plan.summarise(config, arrays)["kept"] == "seen 1 of 1; all 0 of 1; resolved 1 of 1"
-
-
 def test_an_archetype_in_the_directions_of_heavier_ones_is_not_foreseen():
     exposure = find("exposure")
     xi = rademacher(3, 400, np.random.default_rng(0))
@@ -272,16 +262,6 @@ def test_each_behaviour_of_a_memory_under_drift_and_attack():
     assert found["attacker/entropy"] > 0.99
 
 
-def test_clients_of_one_quality_add_up_to_one_with_all_their_examples():
-    cooperation = find("cooperation")
-    config = cooperation.Config(alone=1)
-    one = cooperation.foreseen(config, cooperation.Row((0.2, 0.2), 200), 0)
-    more = cooperation.foreseen(config, cooperation.Row((0.2, 0.2, 0.2, 0.2), 100), 0)
-    for name in ("margin", "power", "magnetisation"):
-        assert one[name][0] == pytest.approx(more[name][0])
-        assert one[name][0] >= one[name][1]
-
-
 @pytest.mark.parametrize("discount", [1.0, 0.6])
 def test_effective_exposures_foresee_the_leading_eigenvalue(discount):
     """Beyond the band of uncertainty, what is foreseen is what an operator of batches shows."""
@@ -338,16 +318,6 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
     expected = (V.T @ np.outer(x, x) @ V * mass)[np.tri(3, dtype=bool)]
     np.testing.assert_allclose(more[0], expected, atol=1e-4)
     np.testing.assert_array_equal(lied[2]["votes"][2], -small.examples * x)
-
-
-@pytest.mark.parametrize(("clients", "liars"), [(12, 2), (12, 5), (13, 6)])
-def test_the_chance_to_touch_half_of_the_groups_is_that_of_all_choices(clients, liars):
-    byzantine = find("byzantine")
-    config = byzantine.Config(clients=clients, attackers=(1,), few=2)
-    groups = byzantine.Spiked.client_groups
-    of = np.repeat(np.arange(groups), [len(p) for p in np.array_split(range(clients), groups)])
-    hits = [len(set(of[list(c)])) >= groups / 2 for c in combinations(range(clients), liars)]
-    assert byzantine.foresee_passing(config, liars) == pytest.approx(np.mean(hits))
 
 
 def test_pictures_of_the_file_are_those_that_were_scored():

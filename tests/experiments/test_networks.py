@@ -106,22 +106,6 @@ def test_gains_are_paired_seed_by_seed_and_tabled(run, arrays):
     assert all(len(row) == len(t.columns) + 1 for t in made for row in t.rows)
 
 
-def test_an_interrupted_comparison_ends_in_the_same_bytes(tmp_path):
-    class Stop(BaseException):
-        pass
-
-    def stop(done, planned):
-        if done == 4:  # amid the rounds of the shared training
-            raise Stop
-
-    config = Toy(sections=(TABLE,), seeds=1)
-    execute(MODULE, config, out=tmp_path / "a.h5")
-    with pytest.raises(Stop):
-        execute(MODULE, config, out=tmp_path / "b.h5", report=stop, at_once=True)
-    execute(MODULE, config, out=tmp_path / "b.h5", resume=True)
-    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
-
-
 @pytest.mark.parametrize(
     ("rows", "sections"),
     [
@@ -155,23 +139,6 @@ def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     kept = {key for key, a in cells if a.get("plane", np.zeros(1)).any()}
     assert kept == set(config.PICTURED)
     assert all(axes.has_data() for axes in drawer(name, whole=True)(run).axes if axes.axison)
-
-
-def test_the_deciding_experiment_has_the_laxer_protocol():
-    sohip = find("sohip")
-    config = replace(
-        preset(sohip, "deciding"), **TINY, data="digits", partition="classes:4",
-        models=("mlp:16",), sections=(TABLE, "initialisation"), rows=("standalone", "sohip"),
-    )  # fmt: skip
-    run = execute(sohip, config)
-    for key, a in _cells.by_cell(
-        config, {n: v for n, v in run.arrays.items() if n != "seeds"}
-    ).items():
-        assert run.summary[f"{key}/best_test"][0] == a["test"][0].mean(axis=1).max()
-    table, swept, lax, gains = tables_of(run)
-    assert _cells.LAX in table.columns
-    assert (lax.title, gains.title[:16]) == (f"initialisation: {_cells.LAX}", "initialisation: ")
-    assert swept.columns == ("he", "own")
 
 
 def test_domains_and_the_round_with_the_best_accuracy_on_all():
@@ -241,16 +208,6 @@ def test_a_stream_ends_where_its_store_says_and_features_lie_in_a_plane():
     )
     labels = np.sort(split.dataset.labels[split.test[0]][: _cells.EACH])
     assert set(np.sort(plane[..., 2][plane[..., 2] > 0]) - 1) >= set(labels)
-
-
-def test_the_cost_of_noise_is_predicted():
-    oneshot = find("oneshot")
-    small = {"clients": 3, "examples": 400, "models": ("mlp",), "rounds": 1, "early": 1, "seeds": 1}
-    rows = {"rows": ("hebbian alone", "hebbian", "hebbian global")}
-    found = execute(oneshot, oneshot.Config(**small, **rows, sections=("privacy",))).summary
-    for e in ("100", "1"):
-        predicted = found[f"privacy/predicted for all/{e}/test"][0]
-        assert predicted == pytest.approx(found[f"privacy/hebbian global/{e}/test"][0], abs=0.15)
 
 
 # Networks that are kept, and rounds as a table

@@ -4,12 +4,11 @@ import json
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from hopfed._lib.settings import to_plain
-from hopfed.errors import HopfedError, RunFileError
+from hopfed.errors import HopfedError
 from hopfed.experiments import find, preset
 from hopfed.experiments.publish import gallery, results
 from hopfed.experiments.publish.results import FOLDER, ROOT, fill, keep, number, read
@@ -126,7 +125,7 @@ def test_pictures_that_are_missing_are_made_once(tmp_path, monkeypatch):
 def test_a_picture_of_a_run_file_stays(tmp_path, monkeypatch):
     bbp, path = find("bbp"), tmp_path / "mine.h5"
     execute(bbp, bbp.Config(N=50, M=(100, 200, 300), seeds=2), out=path)
-    assert gallery.draw([path], tmp_path) == "bbp"
+    gallery.make(gallery.of_runs([path]), tmp_path)
     made = gallery.made_with(tmp_path / "bbp.png")
     assert made["commands"] == [
         "hopfed run bbp --preset quick --seeds 2 --set N=50 --set M=100,200,300 --out bbp.h5",
@@ -135,15 +134,9 @@ def test_a_picture_of_a_run_file_stays(tmp_path, monkeypatch):
     assert made["more"]
     assert "`hopfed figure bbp.h5 --out bbp.png --whole` draws all" in gallery.index(tmp_path)
     assert not gallery.stale(BY_NAME["bbp"], tmp_path)
-    Run("dance", {}, {"x": np.ones(2)}, {}).save(tmp_path / "strange.h5")
-    with pytest.raises(HopfedError, match="no picture of 1 runs of 'dance'"):
-        gallery.draw([tmp_path / "strange.h5"], tmp_path)
-    Run("bbp", {}, {}, {}, planned=2).save(tmp_path / "half.h5")
-    with pytest.raises(RunFileError, match="interrupted"):
-        gallery.draw([tmp_path / "half.h5"], tmp_path)
     structured = BY_NAME["structured"]
     monkeypatch.setenv("HOPFED_DATA", str(tmp_path))
-    assert gallery.commands_here(structured) == structured["commands"]
+    assert gallery.here(structured) == structured
     (Path(tmp_path) / structured["data"]).touch()
-    first = gallery.commands_here(structured)[0]
+    first = gallery.here(structured)["commands"][0]
     assert first == f"{structured['commands'][0]} --set data=$HOPFED_DATA/{structured['data']}"

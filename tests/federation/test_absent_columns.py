@@ -26,10 +26,9 @@ from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.graded import GradedFederation
-from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.headers import places_of, told_names
 from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.named_owner import NamedOwner, above, below, laid_out, pairs_laid_out
+from hopfed.hopfield.site.named_owner import NamedOwner, laid_out, pairs_laid_out
 from hopfed.hopfield.site.owner import Owner
 from hopfed.recovery.recover import run_recovery
 from hopfed.tables.coding import Code, Coding
@@ -85,69 +84,6 @@ def test_classes_are_found_as_well_as_in_one_pooled_table(tmp_path):
         assert error(means, T) < most
 
 
-def test_classes_are_found_beside_noise(tmp_path):
-    T, _, x = classes(3, 39, 6000, 1, missing=0.2)
-    means = found(tmp_path, without_thirds(x, seed=1), 39, epsilon=8.0)
-    assert len(means) == 3
-    assert error(means, T) < 0.12
-
-
-@pytest.mark.parametrize("liars", [0.0, 0.1])
-def test_nor_does_noise_make_owners_classes(tmp_path, liars):
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random((6000, 39)) < rng.random(39), 1, -1).astype(np.int8)
-    assert len(found(tmp_path, without_thirds(x), 39, epsilon=8.0, liars=liars)) == 1
-
-
-def test_noise_is_the_same_whatever_columns_a_server_has_beside(tmp_path):
-    site = node(tmp_path, signs(400), names(40), 4.0)
-    told = [told_names(names(40)), told_names(names(50)), told_names(("tea", *names(40)))]
-    replies = [
-        put(site, PrivateClasses(Elsewhere(), N, 4.0), what)
-        for N, what in zip((40, 50, 41), told, strict=True)
-    ]
-    assert not any(reply.fault for reply in replies), [reply.reason for reply in replies]
-    for reply, own in zip(replies, (slice(0, 40), slice(0, 40), slice(1, 41)), strict=True):
-        for name in ("signed", "seen"):
-            np.testing.assert_array_equal(reply.up[name][:, own], replies[0].up[name])
-            assert not np.delete(reply.up[name], np.r_[own], axis=1).any()
-        np.testing.assert_array_equal(reply.up["counts"], replies[0].up["counts"])
-        i, j = np.triu_indices(len(np.r_[own]) + reply.up["seen"].shape[1] - 40, 1)
-        inside = np.isin(i, np.r_[own]) & np.isin(j, np.r_[own])
-        np.testing.assert_array_equal(reply.up["pairs"][:, inside], replies[0].up["pairs"])
-        assert not reply.up["pairs"][:, ~inside].any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("size", "shape", "missing"), [((5, 120, 3000), (1, 1), 0.0), ((4, 90, 900), (1, 4), 0.2)]
-)
-def test_more_classes_are_found_in_more_looks(tmp_path, size, shape, missing):
-    T, _, x = classes(*size, 0, shape=shape, missing=missing)
-    pieces = list(without_thirds(x))
-    means = found(tmp_path, pieces, size[1], looks=4)
-    assert len(means) == size[0]
-    assert error(means, T) < 1.2 * error(pooled(pieces), T)
-
-
-def test_owners_of_independent_columns_are_no_classes(tmp_path):
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random((1500, 60)) < rng.random(60), 1, -1).astype(np.int8)
-    assert len(found(tmp_path, without_thirds(x), 60)) == 1
-
-
-def test_a_column_that_one_owner_alone_has_is_not_believed_unless_everybody_is(tmp_path):
-    T, _, x = classes(3, 60, 1500, 0)
-    pieces = list(without_thirds(x, lacks=(0, 0, 1)))
-    alone = np.setdiff1d(pieces[2][1], pieces[0][1])
-    careful, trusting = (
-        found(tmp_path / f"{liars}", pieces, 60, liars=liars) for liars in (0.1, 0.0)
-    )
-    assert len(careful) == len(trusting) == 3
-    assert np.abs(careful[:, alone]).max() < 0.05
-    assert error(trusting[:, alone], T[:, alone]) < 0.2
-
-
 def test_fewer_than_two_thirds_are_refused_and_others_have_to_be_among_them(tmp_path):
     told, graded = told_names(names(40)), GradedFederation(Elsewhere(), 40, looks=1, products=2)
     few = node(tmp_path / "few", signs()[:, :26], names(26))
@@ -186,12 +122,8 @@ def test_pairs_of_columns_are_put_in_order():
     rng = np.random.default_rng(0)
     whole = rng.integers(1, 100, (5, 5))
     whole += whole.T
-    places = np.array([3, -1, 0, 4, 1, 2])
-    due = np.where((places < 0)[:, None] | (places < 0), 0, whole[np.ix_(places, places)])
+    places = np.array([3, 0, 4, 1, 2])
+    due = whole[np.ix_(places, places)]
     lower, upper = np.tril_indices(5, -1), np.triu_indices(5, 1)
-    np.testing.assert_array_equal(
-        pairs_laid_out(whole[lower], places, below), due[np.tril_indices(6, -1)]
-    )
-    np.testing.assert_array_equal(
-        pairs_laid_out(whole[upper], places, above), due[np.triu_indices(6, 1)]
-    )
+    np.testing.assert_array_equal(pairs_laid_out(whole[lower], places, False), due[lower])
+    np.testing.assert_array_equal(pairs_laid_out(whole[upper], places, True), due[upper])

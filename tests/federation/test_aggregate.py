@@ -77,21 +77,6 @@ def test_trees_keep_names_kinds_and_counters(asarray):
     assert int(mean["steps"]) == 4
 
 
-def test_gradients_pass_through_the_mean():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    x = torch.ones(2, requires_grad=True)
-    weighted_mean([x, 2 * x], [1, 1]).sum().backward()
-    np.testing.assert_allclose(x.grad, 1.5)
-
-
-def test_the_mean_of_operators_is_the_mean_of_their_matrices():
-    rng = np.random.default_rng(0)
-    ops = [FactorOperator.from_examples(np.sign(rng.standard_normal((m, 5)))) for m in (4, 9)]
-    matrices = [op.matmat(np.eye(5)) for op in ops]
-    pooled = pool(ops).matmat(np.eye(5))
-    np.testing.assert_allclose(pooled, weighted_mean(matrices, [4, 9]), atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -122,3 +107,11 @@ def test_what_everyone_holds_is_averaged_as_without_masks_to_the_bit(asarray, co
         masked = np.asarray(weighted_mean(parts, w, masks=masks))
         np.testing.assert_array_equal(masked[[0, 1, 3]], plain[[0, 1, 3]])
         np.testing.assert_allclose(masked[2], rows[0, 2], rtol=1e-5)
+
+
+def test_the_mean_of_operators_is_the_mean_of_their_matrices():
+    rng = np.random.default_rng(0)
+    ops = [FactorOperator.from_examples(np.sign(rng.standard_normal((m, 5)))) for m in (4, 9)]
+    matrices = [op.matmat(np.eye(5)) for op in ops]
+    pooled = pool(ops).matmat(np.eye(5))
+    np.testing.assert_allclose(pooled, weighted_mean(matrices, [4, 9]), atol=1e-12)

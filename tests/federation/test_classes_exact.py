@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from asking import N, ask, refused, site, slices
+from asking import N, ask, site, slices
 from graded_tables import classes, error
 
 from hopfed.experiments import serve
@@ -13,9 +13,6 @@ from hopfed.hopfield.graded import GradedFederation
 from hopfed.tables.examples import as_examples
 
 E, M = 19, 400  # exchanges of a round, rows
-
-
-KNOWN = 12  # columns of the row 7 that the server knows
 
 
 def asked():
@@ -37,28 +34,6 @@ def server_of(folder, rows):
         return ask(node, asked(), 0, exchange, first.state, down)
 
     return first, question
-
-
-def key(row):
-    """Mean of a class of the rows that agree with a row in the columns that are known."""
-    found = np.zeros(N)
-    found[:KNOWN] = 0.999999 * row[:KNOWN]
-    return found
-
-
-def along(column):
-    return np.eye(N)[None, column]
-
-
-@pytest.mark.parametrize(
-    ("shares", "directions"),
-    [([0.0], 1.0), ([2.0], 1.0), ([1.0], 1e38)],
-    ids=["none", "two", "long"],
-)
-def test_questions_that_overflow_are_refused(tmp_path, shares, directions):
-    _, question = server_of(tmp_path, table())
-    reply = question(np.zeros((1, N)), shares, 3, directions=np.full((1, N), directions))
-    refused(reply, "a malformed message from the server")
 
 
 def test_a_server_that_is_trusted_can_read_rows_off_as_the_page_says(tmp_path):

@@ -8,13 +8,10 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from asking import N, ask, refused, site, slices
-from graded_tables import classes, error
-from machines import COLUMNS, Machines
+from graded_tables import classes
 
 from hopfed.cli import main
-from hopfed.experiments import serve
 from hopfed.hopfield.batches import Elsewhere
-from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.noisy import PARTS, ClassNoise
 from hopfed.hopfield.graded.private import PrivateClasses
 from hopfed.hopfield.noisy import PrivateFederation
@@ -43,20 +40,6 @@ def told(shift=0.0, K=2):
     return {"means": means.astype(np.float32), "shares": np.full(K, 1 / max(K, 1), np.float32)}
 
 
-def test_with_epsilon_a_client_answers_about_classes_and_needs_no_trust(tmp_path):
-    reply = ask(client(tmp_path), asked())
-    assert set(reply.up) == {"counts", "signed", "seen", "pairs", "examples"}
-    noise = ClassNoise(N, 1.0, 1e-5, 12)
-    assert np.abs(reply.up["counts"][0] / PARTS - M) < 6 * noise.scale("counts")
-    assert np.abs(reply.up["signed"]).max() / PARTS > noise.scale("signed")
-    refused(ask(site(tmp_path / "b", table()), asked()), "agreed to no epsilon")
-    refused(ask(client(tmp_path / "d"), asked(epsilon=1.1)), "more than this client's epsilon")
-    without = site(tmp_path / "e", table(), epsilon=1.0)
-    refused(ask(without, asked()), "keeps no ledger")
-    graded = GradedFederation(Elsewhere(1), N, looks=1, products=1)
-    refused(ask(client(tmp_path / "f"), graded), "answers with noise only")
-
-
 def test_questions_are_charged_until_the_budget_is_spent_and_repeats_are_free(tmp_path):
     node = client(tmp_path)
     first = ask(node, asked())  # pairs, two units of twelve
@@ -68,14 +51,6 @@ def test_questions_are_charged_until_the_budget_is_spent_and_repeats_are_free(tm
     np.testing.assert_array_equal(started.up["pairs"], first.up["pairs"])
     same = ask(node, asked(), 0, 1, started.state, told(), run="another", seed=5, client=3)
     np.testing.assert_array_equal(same.up["signed"], replies[0].up["signed"])
-
-
-def test_questions_of_two_units_spend_the_budget_sooner(tmp_path):
-    node = client(tmp_path)
-    first = ask(node, asked())
-    replies = [ask(node, asked(), 0, 4, first.state, told(0.01 * i)) for i in range(8)]
-    assert [bool(r.fault) for r in replies] == [False] * 5 + [True] * 3
-    refused(replies[-1], "question of 2 unit(s) of the privacy budget, of which 0 of 12 are left")
 
 
 @pytest.mark.parametrize("change", ["order", "home", "terms", "operator", "row", "gap"])
@@ -107,15 +82,6 @@ def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
     assert reply.fault
     assert not reply.up
     assert "released" in reply.reason or "have gaps" in reply.reason
-
-
-def test_operators_and_classes_share_one_budget(tmp_path):
-    whole = np.where(table() == 0, 1, table())
-    ask(client(tmp_path, whole), asked())
-    reply = ask(
-        client(tmp_path / "b", whole, home=tmp_path), PrivateFederation(Elsewhere(1), N, 1.0)
-    )
-    refused(reply, "are not released on other terms")
 
 
 def test_the_ledger_holds_what_was_spent_before_an_answer_leaves(tmp_path, monkeypatch):
@@ -224,36 +190,3 @@ def test_no_row_decides_which_entries_of_others_are_missing(
         assert re.search("decides how column|if there is no answer|if 0 means no answer", said)
     if len(accepted) == 2:
         np.testing.assert_array_equal(*accepted)
-
-
-def test_a_dry_run_says_what_all_answers_tell_together(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("COLUMNS", "250")
-    np.save(tmp_path / "mine.npy", np.where(table() == 0, np.nan, table()))
-    arguments = ["join", "--data", str(tmp_path / "mine.npy"), "--dry-run"]
-    main([*arguments, "--epsilon", "2", "--words", "0=missing"])
-    words = " ".join(capsys.readouterr().out.split())
-    assert "all answers of all rounds tell of a row what epsilon 2 and delta 1e-05 say" in words
-    assert "can learn single rows" not in words
-    assert not (tmp_path / "home" / "privacy").exists()
-
-
-@pytest.mark.slow
-def test_three_owners_answer_with_noise(tmp_path):
-    with Machines(tmp_path, clients=3) as machines:
-        T, _, x = classes(3, COLUMNS, 7500, 3, missing=0.2)
-        for c, part in enumerate(np.array_split(x, 3)):
-            np.save(tmp_path / f"{c}.npy", np.where(part == 0, np.nan, part.astype(float)))
-        machines.serve("--minimum", "3", "--graded", "--epsilon", "8")
-        for c in range(3):
-            own = ("--epsilon", "8", "--words", "0=missing")
-            machines.join(c, *own, *(("--out", "found.npy") if c == 0 else ()))
-        run = machines.run()
-        assert [machines.end(f"client-{c}") for c in range(3)] == [0, 0, 0]
-    found = np.load(tmp_path / "found.npy")
-    assert found.shape == (3, COLUMNS)
-    assert error(found, T) < 0.2
-    np.testing.assert_array_equal(
-        found, serve.told(serve.Config(graded=True, epsilon=8.0), run.arrays).means
-    )
-    assert "can learn single rows" not in machines.log("client-0")

@@ -1,19 +1,14 @@
-"""An owner that lies about classes with noise, also where owners lack columns."""
+"""An owner that lies about classes with noise."""
 
 import numpy as np
 import pytest
 from graded_tables import classes, error
 
-from hopfed import kernels
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.graded.noisy import PARTS, exact_sums
-from hopfed.hopfield.graded.noisy_columns import Present
-from hopfed.hopfield.graded.noisy_look import Look
-from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
-from hopfed.hopfield.graded.private import first_question
+from hopfed.hopfield.graded.noisy import PARTS
 from hopfed.tables.examples import as_examples
 
 N, OWNERS, ROWS = 24, 10, 1500
@@ -25,35 +20,18 @@ OWN = np.sign(np.random.default_rng(9).standard_normal(N))
 LEFT, RIGHT = np.triu_indices(N, 1)
 
 
-RARE = np.arange(N - N // 3, N)
+class Lying(LocalEngine):
+    """The first owner changes what it says."""
 
-
-class Lacking(LocalEngine):
-    """All owners but the first say 0 of a third of the columns; the first may lie.
-
-    With `shared`, so many owners have the columns of the last third, and the others all lack these.
-    """
-
-    def __init__(self, seed, lie, shared=0):
+    def __init__(self, lie):
         super().__init__()
-        rng = np.random.default_rng(seed)
-        self.lacks = [[], *(rng.permutation(N)[: N // 3] for _ in range(OWNERS - 1))]
-        if shared:
-            self.lacks = [[]] * shared + [RARE] * (OWNERS - shared)
         self.lie = lie
 
     def step(self, method, calls):
         outcomes = super().step(method, calls)
         for call, outcome in zip(calls, outcomes, strict=True):
-            gone, told = self.lacks[call.context.client], outcome.message
-            if not told:
-                continue
-            for name in ("signed", "seen"):
-                told[name][:, gone] = 0
-            if "pairs" in told:
-                told["pairs"][:, np.isin(LEFT, gone) | np.isin(RIGHT, gone)] = 0
-            if call.context.client == 0:
-                self.lie(told)
+            if outcome.message and call.context.client == 0:
+                self.lie(outcome.message)
         return outcomes
 
 
@@ -76,25 +54,14 @@ def own_pairs(told):
         )
 
 
-def six_directions(told):
-    """Say the most of pairs with a rare column, along six directions that agree with no class."""
-    if "pairs" in told:
-        rare = np.isin(LEFT, RARE) | np.isin(RIGHT, RARE)
-        six = np.linalg.qr(np.random.default_rng(8).standard_normal((N, 6)))[0]
-        signs = np.sign((six[LEFT] * six[RIGHT]).sum(axis=1))
-        most = told["counts"][:, None] * signs
-        told["pairs"] = np.where(rare, most, told["pairs"]).astype(told["pairs"].dtype)
-
-
-def found(seed, lie=honest, small=1.0, shared=0):
+def found(seed, lie=honest, small=1.0):
     """Means of the classes, as they are and as they are found."""
     T, _, x = classes(3, N, OWNERS * ROWS, seed, missing=0.2)
     parts = np.array_split(x, OWNERS)
     parts[0] = parts[0][: int(small * ROWS)]
     rows = tuple(as_examples(part, gaps=True) for part in parts)
     method = serve.Config(columns=N, clients=OWNERS, graded=True, epsilon=4.0).make(Batches(rows))
-    engine = Lacking(seed, lie, shared)
-    played = play_round(method, None, 0, seed=0, clients=OWNERS, engine=engine)
+    played = play_round(method, None, 0, seed=0, clients=OWNERS, engine=Lying(lie))
     return T, played.state.server["memory/means"]
 
 
@@ -108,59 +75,6 @@ def test_one_of_ten_does_not_keep_classes_from_being_found(seed, lie, small):
     T, means = found(seed, lie, small)
     assert len(means) == 3
     assert error(means, T) < 0.12
-
-
-@pytest.mark.parametrize("lie", [honest, six_directions])
-def test_nor_where_one_other_alone_has_a_column(lie):
-    """Of the two that have both columns nobody knows who lies, so what they say is not believed."""
-    T, means = found(4, lie, shared=2)
-    assert len(means) == 3
-    assert error(means[:, : RARE[0]], T[:, : RARE[0]]) < 0.1
-
-
-def test_few_rows_do_not_decide_how_much_is_known_of_columns():
-    has = np.ones((10, 4), bool)
-    has[1:, 0] = [False] * 6 + [True] * 3
-    present, rows = Present(has), np.full(10, 1000.0)
-    many = present.thinner(rows, rows, present.believed(rows, 1))
-    rows[0] = 2.0
-    few = present.thinner(rows, rows, present.believed(rows, 1))
-    assert max(few) < 1.5 * max(many) < 10
-
-
-def test_two_columns_that_only_those_have_who_may_lie_are_not_believed():
-    has = np.ones((10, 6), bool)
-    has[1:, 0] = False
-    rows = np.full(10, 1000.0)
-    believed = Present(has).believed(rows, 1)
-    assert not believed[0, 1:].any()
-    assert (believed[1:, 1:] == 1).all()
-    assert Present(has).believed(rows, 0)[0, 1] == pytest.approx(0.1)
-    rows[0] = 2.0
-    assert 0 < Present(has).believed(rows, 0)[0, 1] < 1e-3
-    has[1], rows[0] = True, 1000.0
-    assert not Present(has).believed(rows, 1)[0, 1:].any()  # one of two may lie
-    has[2] = True
-    assert Present(has).believed(rows, 1)[0, 1] > 0
-
-
-def test_what_others_show_is_seen_behind_a_direction_of_ones_own():
-    """Two directions stand out, and the larger is not in what most say."""
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random((2, 2000, N)) < 0.5 + 0.3 * OWN * [[[1]], [[-1]]], 1, -1)
-    lie = OWN * np.resize([1, -1], N)
-    rows = kernels.pack(x.reshape(-1, N))
-    exact = exact_sums("pairs", rows, first_question(N))
-    arrays = {name: array / PARTS for name, array in exact.items()}
-    sums = NoisySums(arrays["counts"], arrays["signed"], arrays["seen"], np.zeros(1))
-    pairs = arrays["pairs"] + 4000 * 0.5 * (lie[LEFT] * lie[RIGHT])
-    honest_one = {name: exact[name] for name in ("counts", "signed", "seen", "pairs")}
-    look = Look(sums, pairs, np.zeros(1, int), 0.0, [np.array([0])], [honest_one] * 3, 1)
-    largest = Residuals.of(sums, pairs[0], 0.0)[0]
-    one = look.residuals()
-    assert abs(largest.along @ lie) > 0.9 * N**0.5
-    assert one.ratio > 1
-    assert abs(one.along @ OWN) > 0.9 * N**0.5
 
 
 class Pairs(LocalEngine):

@@ -12,15 +12,10 @@ from named_owners import NAMES, ORDER, Together, node, put
 from hopfed.cli.machines import serve_columns
 from hopfed.errors import ArgumentError, DataError, HopfedError, OtherColumnsError
 from hopfed.experiments import serve
-from hopfed.federation.allowed import Allowed
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.machines.node import KeptStates, Node
-from hopfed.federation.machines.wire import (
-    Request,
-    read_request,
-    write_request,
-)
+from hopfed.federation.recipes import Allowed
 from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.graded import GradedFederation
@@ -29,10 +24,7 @@ from hopfed.hopfield.headers import (
     Headers,
     Introduced,
     digest_of,
-    heard_of,
-    kind_of,
     places_of,
-    read_names,
     settled,
     told_names,
 )
@@ -42,13 +34,15 @@ from hopfed.tables.examples import as_examples
 
 
 def said(names, run="run"):
-    return Introduced(tuple(names), run).client_step({}, {}, Context(0, 0, 0, 0))[1]
+    return bytes(
+        Introduced(tuple(names), run).client_step({}, {}, Context(0, 0, 0, 0))[1]["sorted"]
+    )
 
 
 def told_of(kind, names=NAMES, run="run"):
     if kind == "names":
         return told_names(names)
-    return {kind: digest_of(sorted(names) if kind == "sorted" else names, run)}
+    return {kind: digest_of(sorted(names), run)}
 
 
 GRADED = GradedFederation(Elsewhere(), N, looks=1, products=2)
@@ -125,7 +119,7 @@ def test_other_columns_are_refused_and_their_names_stay(tmp_path):
     site = node(tmp_path, signs(), names)
     words = []
     site.watch = lambda request, reply: words.append(reply.reason)
-    for told in (told_of("names"), told_of("sorted"), told_of("ordered")):
+    for told in (told_of("names"), told_of("sorted")):
         reply = put(site, method(), told)
         refused(reply, "its columns are not those of the federation")
         assert "secret" not in reply.reason
@@ -143,7 +137,6 @@ def test_a_question_about_other_columns_is_not_answered_from_what_was_said_befor
 
 def test_tables_without_names_go_by_place():
     assert places_of((), 3, told_names("abc"), "run") is None
-    assert places_of((), 3, told_of("ordered", "abc"), "run") is None
     assert places_of("abc", 3, {}, "run") is None
     with pytest.raises(OtherColumnsError, match="my table has none"):
         places_of((), 3, told_of("sorted", "abc"), "run")
@@ -166,22 +159,14 @@ def test_tables_without_names_go_by_place():
         {"lengths": np.ones(10**6, np.uint16), "letters": np.full(10**6, 97, np.uint8)},
         {"lengths": np.full(2, 2**62, np.uint64), "letters": np.full(2, 97, np.uint8)},
         {"sorted": np.zeros(31, np.uint8)},
-        {"sorted": np.zeros(32, np.uint8), "ordered": np.zeros(32, np.uint8)},
-        {"ordered": np.zeros((32, 1), np.uint8)},
+        {"sorted": np.zeros(32, np.uint8), "letters": np.zeros(32, np.uint8)},
+        {"sorted": np.zeros((32, 1), np.uint8)},
         {"anything": np.zeros(1)},
     ],
     ids=lambda told: " ".join(f"{k}{v.shape}{v.dtype}" for k, v in told.items()),
 )
 def test_what_says_nothing_of_columns_is_one_line(tmp_path, told):
     refused(put(node(tmp_path, signs(), NAMES), method(), told), "a malformed message from the")
-
-
-def test_names_of_any_letters_arrive_as_they_are():
-    names = ("", "ä\n\x1b[2J", "x" * 200, "\U0001f98a" * 200)[1:]
-    assert read_names(told_names(names)) == names
-    assert kind_of({}) == ""
-    with pytest.raises(DataError, match="of 2 at most"):
-        read_names(told_names(names), most=2)
 
 
 def test_a_digest_is_of_names_in_their_order_and_of_one_federation():
@@ -194,48 +179,11 @@ def test_a_digest_is_of_names_in_their_order_and_of_one_federation():
 def test_what_most_clients_have_counts():
     abc, bac, other, none = (said(names) for names in ("abc", "bac", "abd", ""))
     found = settled({0: other, 1: abc, 2: bac})
-    assert (found.kind, found.digest, found.kept) == ("sorted", bytes(abc["sorted"]), (1, 2))
+    assert (found.digest, found.kept) == (abc, (1, 2))
     assert settled({0: abc, 1: other}) is None
-    assert settled({0: abc, 1: abc, 2: none}).kind == "ordered"
-    assert settled({0: abc, 1: bac, 2: none}).kept == (0, 1)  # of those with names more fit
-    one_of_ten = {0: none} | {c: (abc, bac, said("cab"))[c % 3] for c in range(1, 10)}
-    assert settled(one_of_ten).kept == tuple(range(1, 10))
-    liar = {0: said("xyz")} | dict.fromkeys(range(1, 6), abc) | dict.fromkeys(range(6, 10), none)
-    assert (settled(liar).kind, settled(liar).kept) == ("ordered", tuple(range(1, 10)))
-    assert settled({0: none, 1: none}).kind == ""
-
-
-def test_an_answer_about_names_that_is_none_counts_for_nothing():
-    good = said("abc")
-    assert heard_of(good).keys() == good.keys()
-    assert heard_of(said(""))["sorted"].size == 0
-    for bad in (
-        {},
-        {"sorted": good["sorted"]},
-        {**good, "sorted": good["sorted"][:5], "ordered": good["ordered"][:5]},
-        {**good, "ordered": np.zeros(0, np.uint8)},
-        {**good, "more": np.zeros(1)},
-        {name: np.full(32, 300, np.uint16) for name in good},
-        None,
-    ):
-        assert heard_of(bad) is None
-
-
-def test_a_client_tells_digests(tmp_path):
-    site = node(tmp_path, signs(), NAMES)
-    reply = put(site, Headers(), {})
-    assert {name: array.shape for name, array in reply.up.items()} == {
-        "ordered": (32,),
-        "sorted": (32,),
-    }
-    assert bytes(reply.up["sorted"]) == bytes(digest_of(sorted(NAMES), "run"))
-
-
-def test_requests_without_names_are_what_they_were():
-    asked = Request("run", Context(0, 0, 0, 0), b"", "{}", {}, {})
-    assert read_request(write_request(asked)).columns == {}
-    named = replace(asked, columns=told_names("ab"))
-    assert read_names(read_request(write_request(named)).columns) == ("a", "b")
+    assert settled({0: abc, 1: bac, 2: none}).kept == (0, 1)
+    liar = {0: said("xyz")} | dict.fromkeys(range(1, 4), abc) | dict.fromkeys(range(4, 10), none)
+    assert settled(liar).digest == b""
 
 
 def test_a_file_of_names(tmp_path):
@@ -325,19 +273,6 @@ def older(folder, rows):
     return Node(KeptStates(folder / "states"), adapt, trusted=Allowed(known), private=True)
 
 
-def test_clients_without_names_and_older_ones_go_by_place_with_those_in_that_order(tmp_path):
-    x = parts()
-    sites = {
-        0: node(tmp_path / "0", x[0], NAMES),
-        1: older(tmp_path / "1", x[1]),
-        2: node(tmp_path / "2", x[2], ()),
-    }
-    world = Together(sites)
-    found, _ = world.play(CONFIG)
-    np.testing.assert_array_equal(found, in_order(x, CONFIG))
-    assert world.lines == ["columns go by their place: those of client 1, 2 have no names"]
-
-
 def test_where_columns_are_sorted_whoever_goes_by_place_is_not_heard(tmp_path):
     x = parts()
     sites = {c: node(tmp_path / f"{c}", x[c], NAMES[::-1] if c else NAMES) for c in range(2)}
@@ -345,15 +280,6 @@ def test_where_columns_are_sorted_whoever_goes_by_place_is_not_heard(tmp_path):
     _, arrays = Together(sites).play(CONFIG)
     assert (arrays["faults/code"] != 0).tolist() == [False, False, True]
     assert b"goes by place" in arrays["faults/reason"][2]
-
-
-def test_where_nobody_has_names_nothing_is_said_of_columns(tmp_path):
-    x = parts()
-    world = Together({c: node(tmp_path / f"{c}", x[c], ()) for c in range(3)})
-    found, _ = world.play(CONFIG)
-    np.testing.assert_array_equal(found, in_order(x, CONFIG))
-    assert world.lines == []
-    assert world.columns == {}
 
 
 def test_a_table_with_numbers_to_cut_gives_its_names_without_that_of_the_rows(tmp_path):

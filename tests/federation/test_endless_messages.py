@@ -1,21 +1,16 @@
 """Servers that send or ask without end fill neither memory, disk nor log of a client."""
 
 import resource
-import time
 
 import numpy as np
 import pytest
-from asking import N, ask, known, method, refused, signs, site
+from asking import N, ask, known, method, refused, site
 
 from hopfed._lib.settings import to_plain
 from hopfed.cli.machines.join import _finish
 from hopfed.errors import DataError
 from hopfed.experiments import serve
-from hopfed.federation.machines.limited_log import MOST, Sparing
-from hopfed.federation.recipes import describe
-from hopfed.hopfield import told as told_of
-from hopfed.hopfield.batches import Elsewhere
-from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.federation.machines.node import MOST, Sparing
 from hopfed.runs import Run
 
 
@@ -40,57 +35,12 @@ def test_a_server_that_asks_without_end_fills_no_log():
     assert said[-1].endswith("no more follow")
 
 
-def test_a_recipe_does_not_keep_a_client_busy(tmp_path):
-    text, _ = describe(PrivateFederation(Elsewhere(1), N, 1.0))
-    text = text.replace('"epsilon": 1.0', '"epsilon": 1e-300').replace("1e-05", "1e-300")
-    began = time.monotonic()
-    refused(ask(site(tmp_path), text.replace(f'"n_sites": {N}', f'"n_sites": {2**24}')), "n_sites")
-    assert time.monotonic() - began < 5
-
-
 def test_a_last_word_without_end_fills_neither_memory_nor_disk(tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(DataError, match="too many"):
         _finish({"patterns": np.zeros((2_000_000, 98), np.uint8)}, 784, tmp_path / "found.npy")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
     assert not any(tmp_path.iterdir())
-
-
-def test_patterns_surer_than_sure_are_no_numbers_that_are_none(tmp_path):
-    node, asked = site(tmp_path), method()
-    started = ask(node, asked)
-    down = known(signs(3))
-    down["sure"] = np.array([1e30, -5, 2], np.float32)  # a warning would be an error here
-    assert not ask(node, asked, 0, 2, started.state, down).fault
-
-
-@pytest.mark.parametrize(
-    "patterns",
-    [
-        np.zeros((1, 0, 8_000_000), np.uint8),
-        np.zeros((2, 4), np.uint8),
-        np.zeros((2, 6), np.uint8),
-        np.zeros((2, 5), np.int64),
-        np.zeros(5, np.uint8),
-        np.uint8(0),
-    ],
-)
-def test_a_last_word_of_another_form_is_none(tmp_path, patterns):
-    """It was filled up to the number of columns along another axis: 64 bytes filled a disk."""
-    with pytest.raises(DataError, match="malformed"):
-        _finish({"patterns": np.asarray(patterns)}, 40, tmp_path / "o.npy")
-    assert not list(tmp_path.iterdir())
-    _finish({"patterns": np.zeros((2, 5), np.uint8)}, 40, tmp_path / "o.npy")
-    assert np.load(tmp_path / "o.npy").shape == (2, 40)
-
-
-def test_the_last_word_fits_into_memory(monkeypatch):
-    """A message of 20 MB became means of 4 GB on a client that writes a run file."""
-    monkeypatch.setattr(told_of, "LARGEST", 4_000)
-    told = {"patterns": np.zeros((200, 5), np.uint8)}
-    with pytest.raises(DataError, match="too many"):
-        told_of.read(told, 40)
-    assert len(told_of.read({"patterns": told["patterns"][:100]}, 40).patterns) == 100
 
 
 def test_rounds_without_end_are_refused_before_anyone_is_waited_for(tmp_path, hopfed):

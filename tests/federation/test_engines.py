@@ -82,12 +82,6 @@ def test_a_method_that_no_worker_can_load_is_told_in_words(pool):
         play(pool, broken, rounds=1)
 
 
-def test_a_client_that_raises_in_a_worker_is_a_fault(pool):
-    played = play_round(method("raise"), None, 0, seed=3, clients=4, engine=pool)
-    assert played.faults.codes.tolist() == [0, 0, Fault.RAISED, 0]
-    assert played.faults.reasons[2] == b"OSError: the disk is gone"
-
-
 def test_workers_are_handed_shares_of_clients_that_are_alike(pool):
     clients = [Call({}, {}, Context(0, 0, 0, c)) for c in range(7)]
 
@@ -114,13 +108,6 @@ def test_clients_stepped_together_in_workers_give_what_they_give_alone(pool):
             np.testing.assert_array_equal(
                 (b.state.flatten() | b.arrays())[name], array, err_msg=name
             )
-
-
-@pytest.mark.slow
-def test_a_worker_that_dies_with_several_clients_takes_none_of_them_along():
-    with PoolEngine(2) as engine:
-        played = play_round(stepped("die"), None, 0, seed=3, clients=4, engine=engine)
-    assert played.faults.codes.tolist() == [0, 0, Fault.DIED, 0]
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from owners import Moody
 
-from hopfed.errors import ArgumentError
 from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
 from hopfed.federation.engines.flower import FlowerEngine
@@ -131,15 +130,6 @@ def test_neural_runs_agree(simulation, neural):
     assert_close(neural.play(LocalEngine()), neural.play(simulation))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["fedavg", "sohip", "fedh2l"])
-def test_neural_runs_agree_with_the_pool(simulation, name):
-    from hopfed.federation.engines.pool import PoolEngine
-
-    with PoolEngine(2) as pool:
-        assert_close(Neural(name).play(pool), Neural(name).play(simulation))
-
-
 def assert_close(a, b):
     assert a.keys() == b.keys()
     for name in a:
@@ -171,12 +161,3 @@ def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
     run = Run.load(out, complete=True)
     for name, array in whole.arrays.items():
         np.testing.assert_array_equal(run.arrays[name], array, err_msg=name)
-
-
-def test_flower_takes_one_worker():
-    from hopfed.experiments import find
-    from hopfed.experiments.runner import execute
-
-    drift = find("drift")
-    with pytest.raises(ArgumentError, match="workers must be 1 with this engine"):
-        execute(drift, drift.Config(**drift.PRESETS["quick"]), engine="flower", workers=2)

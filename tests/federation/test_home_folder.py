@@ -1,13 +1,10 @@
 """Ledgers and locks of a home: only where nobody else can write, only undamaged."""
 
 import os
-import stat
 
 import pytest
 from asking import signs
 
-from hopfed._lib.home_folder import home
-from hopfed._lib.other_accounts import own_folder
 from hopfed.errors import ArgumentError, BackendError, LocalError
 from hopfed.federation.machines.client import client_folder
 from hopfed.hopfield.site.budget import Ledger, Terms
@@ -81,42 +78,3 @@ def test_no_lock_is_made_through_a_link(tmp_path):
     with pytest.raises(LocalError, match="cannot be used"):
         Ledger(tmp_path / "privacy").charge(rows, Terms(1.0, 1e-5))
     assert not away.exists()
-
-
-@pytest.mark.parametrize("given", ["rel", ".", "../keep", "a/~", "~nobody-of-this-name/x"])
-def test_a_home_that_depends_on_the_working_folder_is_refused(monkeypatch, given):
-    """Each working folder had a secret and a budget of its own."""
-    monkeypatch.setenv("HOPFED_HOME", given)
-    with pytest.raises(ArgumentError, match=r"HOPFED_HOME must be .*, got ") as told:
-        home()
-    assert str(told.value).endswith(given)
-    assert "\n" not in str(told.value)
-
-
-def test_a_home_beside_a_home_folder_that_is_not_absolute_is_refused(monkeypatch):
-    monkeypatch.setenv("HOME", "here")
-    for given in ("", "~/keep"):
-        monkeypatch.setenv("HOPFED_HOME", given)
-        with pytest.raises(ArgumentError, match="must be an absolute path"):
-            home()
-
-
-def test_a_tilde_in_the_name_of_a_home_is_the_home_folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("HOPFED_HOME", "~/keep")
-    assert home() == tmp_path / "keep"
-    monkeypatch.setenv("HOPFED_HOME", "~")
-    assert home() == tmp_path
-    monkeypatch.delenv("HOPFED_HOME")
-    assert home() == tmp_path / ".hopfed"
-
-
-def test_a_home_is_for_its_owner_alone_whatever_the_umask(tmp_path):
-    """With a umask of 002 the ledger made a home that others could write to, and join refused."""
-    before = os.umask(0o002)
-    try:
-        Ledger(tmp_path / "home" / "privacy").charge(as_examples(signs(60)), Terms(1.0, 1e-5))
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
-    own_folder(tmp_path / "home")

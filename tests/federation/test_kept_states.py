@@ -1,14 +1,9 @@
 """States kept for a server: it cannot name a way out of their folder, nor fill the disk."""
 
-import os
-import stat
-
 import grpc
 import numpy as np
 import pytest
 from asking import N, ask, known, method, signs, site
-from hypothesis import given
-from hypothesis import strategies as st
 from rogue import Rogue, request
 
 from hopfed.errors import DataError, LocalError
@@ -64,17 +59,6 @@ def test_a_run_cannot_name_a_folder_outside(tmp_path, run):
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["0", "mine", "site"]
 
 
-@given(st.text(max_size=100))
-def test_a_name_is_refused_or_is_one_folder(tmp_path_factory, run):
-    folder = tmp_path_factory.mktemp("kept")
-    try:
-        KeptStates(folder / "states").put(run, 0, 0, 0, STATE)
-    except DataError:
-        assert not list(folder.iterdir())
-    else:
-        assert [p.name for p in (folder / "states").iterdir()] == [run]
-
-
 def test_a_server_that_invents_runs_and_clients_does_not_fill_the_disk(tmp_path):
     kept = KeptStates(tmp_path / "states")
     names = {}
@@ -90,28 +74,6 @@ def test_a_server_that_invents_runs_and_clients_does_not_fill_the_disk(tmp_path)
     assert int(KeptStates(tmp_path / "states").get("run-29", 0, name)["n"]) == 3 * KEPT - 1
     with pytest.raises(DataError, match="no longer has the state"):
         kept.get("run-0", 0, names[27, 0])
-
-
-def test_the_run_that_is_under_way_is_not_the_one_that_makes_room(tmp_path):
-    """However old its folder is: what counts is when it was used."""
-    kept = KeptStates(tmp_path / "states")
-    mine = kept.put("mine", 0, 0, 0, STATE)
-    for i in range(3 * RUNS):
-        kept.put(f"other-{i}", 0, 0, 0, STATE)
-        mine = kept.put("mine", 0, i, 0, STATE | {"n": np.array(i)})
-    assert int(KeptStates(tmp_path / "states").get("mine", 0, mine)["n"]) == 3 * RUNS - 1
-
-
-def test_states_are_for_their_owner_alone_whatever_the_umask(tmp_path):
-    before = os.umask(0)
-    try:
-        KeptStates(tmp_path / "states").put("run", 0, 0, 0, STATE)
-    finally:
-        os.umask(before)
-    modes = {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.rglob("*") if p.is_file()}
-    assert modes == {0o600}
-    modes = {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.rglob("*") if p.is_dir()}
-    assert modes == {0o700}
 
 
 def test_rows_of_a_round_go_when_the_next_begins(tmp_path):
@@ -131,26 +93,6 @@ def held(folder):
     """States with rows in them."""
     found = [path.read_bytes() for path in folder.rglob("*.state")]
     return [state for state in found if "rows" in unpack(np.frombuffer(state, np.uint8))]
-
-
-def test_a_state_that_the_next_round_starts_from_is_kept(tmp_path):
-    """As of a server that did not hear the last answer of a round."""
-    kept = KeptStates(tmp_path / "states")
-    first = kept.put("run", 0, 0, 0, STATE, over=False)
-    kept.put("run", 0, 0, 1, {}, base=first)
-    kept.put("run", 0, 1, 0, STATE | {"n": np.array(1)}, over=False, base=first)
-    assert KeptStates(tmp_path / "states").get("run", 0, first).keys() == STATE.keys()
-
-
-def test_what_a_round_ended_with_is_kept_by_who_gives_up(tmp_path):
-    kept = KeptStates(tmp_path / "states")
-    over = kept.put("run", 0, 0, 1, {"n": np.array(1)})
-    within = kept.put("run", 0, 1, 0, STATE, over=False, base=over)
-    kept.close()
-    again = KeptStates(tmp_path / "states")
-    assert again.get("run", 0, over)["n"] == 1
-    with pytest.raises(DataError, match="no longer has the state"):
-        again.get("run", 0, within)
 
 
 @pytest.mark.parametrize("end", ["gone", "stopped"])

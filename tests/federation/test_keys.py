@@ -8,12 +8,11 @@ import pytest
 from hopfed.cli import main
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.machines.client import client_folder
-from hopfed.federation.machines.keys import client_key, make_keys, read
+from hopfed.federation.machines.keys import client_key, make_keys
 from hopfed.federation.machines.private import (
     check_private,
     private_folder,
     replacing_private,
-    write_new,
 )
 
 
@@ -64,27 +63,6 @@ def test_nothing_in_the_folder_is_overwritten_and_nothing_is_written_beside_it(t
     assert (tmp_path / name).read_text() == "mine"
 
 
-def test_a_link_in_the_place_of_a_key_is_not_followed(tmp_path):
-    (tmp_path / "client-0.key").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ArgumentError, match="without certificates"):
-        make_keys(tmp_path, 1, ["127.0.0.1"])
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_what_was_written_before_a_failure_is_taken_back(tmp_path, monkeypatch):
-    from hopfed.federation.machines import keys
-
-    def full(path, data, mode):
-        if path.name == "client-1.key":
-            raise OSError(28, "No space left on device")
-        write_new(path, data, mode)
-
-    monkeypatch.setattr(keys, "write_new", full)
-    with pytest.raises(ArgumentError, match=r"writable \(No space left"):
-        make_keys(tmp_path, 2, ["127.0.0.1"])
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -113,14 +91,6 @@ def test_bad_settings_are_one_line_and_no_folder(tmp_path, capsys, options, word
     assert not (tmp_path / "keys").exists()
 
 
-def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path):
-    (tmp_path / "keys").write_text("mine")
-    for folder in (tmp_path / "keys", tmp_path / "keys" / "below"):
-        with pytest.raises(ArgumentError, match="folder must be"):
-            make_keys(folder, 1, ["127.0.0.1"])
-    assert (tmp_path / "keys").read_text() == "mine"
-
-
 def test_a_key_that_others_can_read_is_refused(tmp_path, monkeypatch):
     make_keys(tmp_path, 1, ["127.0.0.1"])
     key = tmp_path / "client-0.key"
@@ -131,14 +101,6 @@ def test_a_key_that_others_can_read_is_refused(tmp_path, monkeypatch):
             client_key(key)
     monkeypatch.setattr(os, "getuid", lambda: 12345)  # lent to us, by its group for example
     check_private(key)
-
-
-def test_only_a_file_of_the_size_of_a_key_is_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "large").write_bytes(bytes(2**20 + 1))
-    for name in ("/dev/zero", tmp_path / "pipe", tmp_path, tmp_path / "large", tmp_path / "none"):
-        with pytest.raises(ArgumentError, match="--ca must be a file"):
-            read(type(tmp_path)(name), "--ca")
 
 
 def test_files_of_a_site_are_private_and_stay_so(tmp_path, generous):

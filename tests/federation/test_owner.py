@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from asking import N, Sites, ask, known, method, refused, signs, site
+from asking import N, ask, known, method, refused, signs, site
 
 from hopfed._lib.random import stream
 from hopfed.errors import DataError
@@ -13,8 +13,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.plasticity.rules import Fixed
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.hopfield.site.owner import Owner
@@ -74,43 +73,11 @@ def test_a_release_that_is_repeated_has_the_same_noise_and_another_owner_has_oth
     assert np.std(noise) == pytest.approx(np.sqrt(2) * asked.mechanism.scale, rel=0.1)
 
 
-def test_a_federation_of_owners_is_that_of_one_process():
-    """As in the README: 400, 300 and 500 rows of 784 columns over two rounds, to the bit."""
-    rng = stream(0, "readme")
-    xi, config = rademacher(7, 784, rng), serve.Config(columns=784, rounds=2)
-    rows = [as_examples(draw_examples(xi, m, 0.6, rng)[0]) for m in (400, 300, 500)]
-    places = (
-        (config.make(), Sites([Owner(x, 1) for x in rows])),
-        (config.make(Batches(tuple(rows), 2)), LocalEngine()),
-    )
-    states = [None] * 2
-    for t in range(2):
-        for i, (made, engine) in enumerate(places):
-            arrays, states[i] = serve.play(config, made, 0, t, states[i], engine)
-            if i == 0:
-                expected = arrays
-            for name in expected:
-                np.testing.assert_array_equal(arrays[name], expected[name], err_msg=name)
-    found = unpack_patterns(arrays["archetypes/packed"][: int(arrays["archetypes/number"])], 784)
-    assert sorted((found.astype(int) @ xi.T).max(axis=1)) == 7 * [784], "all seven, to the last bit"
-
-
 def test_metrics_stay(tmp_path):
     for each in (method(), method(rule=Fixed(0.5))):
         reply = ask(site(tmp_path), each, down=known(rademacher(2, N, stream(0, "asked"))))
         assert not reply.fault
         assert reply.metrics == {}
-
-
-def test_rows_of_one_round_are_not_grouped_as_those_of_another(tmp_path):
-    """The state that a request names is that of its round."""
-    node, asked = site(tmp_path, signs(200)), method(2)
-    started = ask(node, asked, 0)
-    basis = {"basis": np.eye(N, dtype=np.float32)[:, :2]}
-    refused(ask(node, asked, 1, 1, started.state, basis), "not that of this round")
-    refused(ask(node, asked, 0, 1, b"", basis), "not that of this round")
-    refused(ask(node, asked, 2, 0), "round must be in 0 .. 1")
-    refused(ask(node, asked, 0, 3, started.state, basis), "exchange must be one of the round")
 
 
 def test_huge_groups_and_bases_are_refused_before_they_are_made(tmp_path):

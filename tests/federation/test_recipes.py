@@ -26,7 +26,9 @@ def test_plain_values_come_back_as_they_were(value):
 
 
 def test_a_method_comes_back_equal_arrays_and_all():
-    method = HopfieldFederation(Elsewhere(3), Encoding(50, "sketch", 7), rule=Structure(), groups=0)
+    method = HopfieldFederation(
+        Elsewhere(3), Encoding(50, "factors", 7), rule=Structure(), groups=0
+    )
     assert rebuild(*describe(method)) == method
     array = np.arange(6, dtype=np.int8).reshape(2, 3)
     held = rebuild(*describe({"xi": array, "r": np.float32(0.5)}))
@@ -50,7 +52,7 @@ def test_only_trusted_classes_are_made_and_they_check_their_settings():
     with pytest.raises(DataError, match=r"not of hopfed"):
         rebuild(text, arrays, ("hopfed.hopfield.plasticity.rules",))
     with pytest.raises((ArgumentError, DataError), match="between 1 and"):
-        rebuild(text.replace('"counts"', '"sketch"').replace("64", "99"), arrays)
+        rebuild(text.replace('"counts"', '"factors"').replace("64", "99"), arrays)
 
 
 @pytest.mark.parametrize(

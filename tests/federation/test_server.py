@@ -15,7 +15,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines import Call
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines import server as server_module
-from hopfed.federation.machines.client import ClientProcess, _alone
+from hopfed.federation.machines.client import ClientProcess
 from hopfed.federation.machines.kept_states import KeptStates
 from hopfed.federation.machines.keys import client_key, make_keys
 from hopfed.federation.machines.node import Node
@@ -107,9 +107,7 @@ def answers(engine, clients=(0, 1, 2)):
 
 @pytest.fixture(autouse=True)
 def described(monkeypatch):
-    monkeypatch.setattr(
-        "hopfed.federation.machines.requests.describe", lambda _: ('["list", []]', {})
-    )
+    monkeypatch.setattr("hopfed.federation.machines.wire.describe", lambda _: ('["list", []]', {}))
     monkeypatch.setattr("hopfed.federation.machines.node.rebuild", lambda *_: Answer())
 
 
@@ -230,17 +228,6 @@ def test_one_that_is_gone_is_waited_for_once(keys, server, tmp_path, monkeypatch
     assert spent[1] < 2.0
 
 
-def test_an_answer_to_another_exchange_is_none(keys, server, tmp_path):
-    def up():
-        yield from parts((99).to_bytes(NUMBER, "little") + write_reply(Reply(b"x")))
-        time.sleep(3)
-
-    with stream(keys, server, 2, up()):
-        server.wait(1, 20.0)
-        found = answers(server.engine("run", 1.0), (2,))
-    assert found[2].fault == Fault.TIMED_OUT
-
-
 def test_a_key_that_another_process_uses_is_said_to_be_in_use(keys, server, tmp_path):
     """As with another home, or on another machine, whose lock this one does not see."""
     with joined(keys, server, tmp_path, 0):
@@ -269,12 +256,3 @@ def test_a_server_listens_and_waits_no_longer_than_told(keys, server):
         Listening("127.0.0.1", 0, keys.parent)
     with pytest.raises(ArgumentError, match="timeout must be above 0"):
         server.engine("run", 0.0)
-
-
-def test_a_client_runs_once(tmp_path):
-    with (
-        _alone(tmp_path),
-        pytest.raises(HopfedError, match="running already, in another process"),
-        _alone(tmp_path),
-    ):
-        pass

@@ -1,7 +1,5 @@
 """Pictures: kinds of panels, at most six at first, legends, legible text, a style of their own."""
 
-import io
-import threading
 from types import SimpleNamespace
 
 import matplotlib
@@ -14,7 +12,7 @@ from hopfed import figures, recover
 from hopfed.errors import ArgumentError
 from hopfed.experiments import find
 from hopfed.experiments.runner import execute
-from hopfed.figures import archetypes, drawer, new_figure, save, sections_drawer, styled, theory
+from hopfed.figures import archetypes, drawer, save, sections_drawer
 from hopfed.figures.kinds import against, density, matrix, over, page, paired, pictures
 from hopfed.figures.partition import draw as draw_partition
 from hopfed.hopfield.channel import small_sample
@@ -121,33 +119,4 @@ def test_plot_and_save_leave_the_settings_of_matplotlib_alone(tmp_path):
     figure.canvas.print_figure(tmp_path / "shown.png")  # as a notebook does
     with pytest.raises(KeyError):
         drawer("bbp")(Run("bbp", {}, {}, {}))
-    assert settings() == before
-
-
-def test_a_figure_looks_the_same_whatever_the_settings_are_when_it_is_saved():
-    def pixels(figure):
-        picture = io.BytesIO()
-        figure.savefig(picture, format="raw")
-        return picture.getvalue()
-
-    first, second = (theory.mp(np.array([0.5]), 1.0) for _ in range(2))
-    there = pixels(first)
-    with matplotlib.rc_context({"xtick.labelsize": 20, "axes.titlesize": 30}):
-        assert pixels(second) == there
-
-
-def test_threads_that_draw_at_once_leave_no_style():
-    before, met = settings(), threading.Barrier(2, timeout=60)
-
-    def draw():
-        met.wait()
-        for _ in range(20):
-            with styled():
-                new_figure(20, 20).subplots()
-
-    threads = [threading.Thread(target=draw) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
     assert settings() == before

@@ -106,5 +106,5 @@ def stubs():
         patch.setattr("hopfed.bench.measure", stop)
         patch.setattr("hopfed.bench.measure_recovery", stop)
         patch.setattr("hopfed.cli.theory._simulated", stop)
-        patch.setattr("hopfed.experiments.shared.demo.letters_over_clients", stop)
+        patch.setattr("hopfed.experiments.shared.letters.letters_over_clients", stop)
         yield

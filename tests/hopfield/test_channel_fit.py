@@ -87,11 +87,6 @@ def test_noise_does_not_hide_it(kind):
     assert told.fits is False
 
 
-def test_coins_are_neither():
-    told = served(rates(np.random.default_rng(0), np.full((1, 40), 0.5)))
-    assert (len(told.patterns), told.fits) == (0, None)
-
-
 def test_one_that_lies_decides_nothing():
     rng = np.random.default_rng(3)
     x = of_kind("archetypes", 40, rng)
@@ -114,11 +109,3 @@ def test_what_a_server_says_of_the_fit_is_checked():
     xi = rademacher(2, 20, np.random.default_rng(0))
     for fits in (True, False, None):
         assert read(Told(xi, quality=0.5, fits=fits).message(), 20).fits is fits
-
-
-def test_where_operators_are_not_exact_nothing_is_said():
-    """Of a sketch the fit is not known, and it was called a poor one."""
-    x = of_kind("archetypes", 60, np.random.default_rng(5))
-    told = served(x, form="sketch", width=20)
-    assert (len(told.patterns), told.fits) == (3, None)
-    assert told.verdict[0] == "not judged"

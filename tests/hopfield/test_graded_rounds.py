@@ -10,18 +10,16 @@ from helpers import rest_slow
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import below
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
-from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.graded import GradedFederation, client
+from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.graded import GradedFederation
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.server import broadcast
-from hopfed.tables.examples import as_examples
 
 
 def played(source, rounds=None, clients=4, **settings):
@@ -32,7 +30,7 @@ def played(source, rounds=None, clients=4, **settings):
         assert not result.faults.words()
         state = result.state
         arrays = {k.removeprefix("memory/"): v for k, v in state.server.items()}
-        found.append((Memory.unflatten(arrays), result.server_metrics))
+        found.append((unflatten(Memory, arrays), result.server_metrics))
     return found
 
 
@@ -62,13 +60,6 @@ def test_what_is_new_is_born_in_the_round_in_which_it_comes(seed):
     assert last.born.tolist() == [0, 0, 0, 3, 3]
     assert error(found[3][0].means[:3], source.T) < 0.08  # those known before are known better
     assert error(last.means, source.T) < 0.07
-
-
-def test_a_class_is_split_only_after_as_many_loud_rounds_as_are_asked_for():
-    shares = np.full((6, 4), 0.25)
-    shares[:3] = [0.5, 0.5, 0, 0]
-    found = played(planted(4, 100, shares), patience=2)
-    assert [memory.size for memory, _ in found][:5] == [1, 2, 2, 2, 4]
 
 
 @pytest.mark.parametrize("seed", rest_slow(range(3), 1))
@@ -108,33 +99,6 @@ def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
     assert sizes[:4] == [4] * 4
     assert sizes[-1] == 3
     assert sum(metrics["dropped"] for _, metrics in found) == 1
-
-
-@pytest.mark.parametrize("seed", rest_slow(range(4), 1))
-def test_owners_of_different_gaps_and_shares_are_no_classes(seed):
-    found = played(planted(1, 100, np.ones((4, 1)), rows=300, seed=seed))
-    assert [memory.size for memory, _ in found] == [1] * 4
-    found = played(planted(2, 80, np.full((4, 2), 0.5), rows=300, seed=seed))
-    assert [memory.size for memory, _ in found] == [2] * 4
-
-
-def test_many_classes_come_out_within_a_few_rounds():
-    source = planted(12, 200, np.full((3, 12), 1 / 12), rows=400)
-    memory, _ = played(source)[-1]
-    assert memory.size == 12
-    assert error(memory.means, source.T) < np.mean(
-        [error(source.known(t), source.T) for t in range(3)]
-    )
-
-
-def test_shares_are_those_of_each_client():
-    source = planted(3, 100, np.full((6, 3), 1 / 3), rows=400)
-    memory, _ = played(source)[-1]
-    place = np.argmin(((memory.means[:, None] - source.T) ** 2).sum(axis=2), axis=1)
-    for who in range(4):
-        true = np.bincount(source.draw(5, who)[1], minlength=3)[place] / 400
-        assert np.abs(memory.shares_of(who) - true).max() < 0.06
-    assert memory.shares_of(77) == pytest.approx(memory.shares)
 
 
 def test_a_run_that_is_stopped_goes_on_to_the_same_bits_in_any_engine():
@@ -237,31 +201,6 @@ def test_wrong_arguments_are_refused_in_a_line(arguments, words):
         hopfed.simulate(tables)
 
 
-def test_columns_of_another_number_are_a_fault_of_the_client():
-    rows = as_examples(np.tile([1, -1, 0], (6, 1)), gaps=True)
-    method = GradedFederation(Batches((rows,)), 4)
-    with pytest.raises(DataError, match="3 columns, not 4"):
-        method.client_step({}, {}, Context(0, 0, 0, 0))
-
-
-def unsure_rows(seed, columns=16, rows=9000):
-    """Three classes whose rates differ by a fifth, so that rows are hardly sure of theirs."""
-    rng = np.random.default_rng([seed, columns])
-    rates = rng.uniform(0.1, 0.9, (3, columns))
-    kinds = rng.choice(3, rows, p=[0.4, 0.35, 0.25])
-    x = np.where(rng.random((rows, columns)) < rates[kinds], 1, -1)
-    return np.array_split(np.where(rng.random(x.shape) < 0.1, 0, x), 3)
-
-
-@pytest.mark.parametrize("seed", rest_slow(range(1, 8, 2), 2))
-def test_classes_of_which_rows_are_unsure_are_not_joined(seed):
-    owners = unsure_rows(seed)
-    for rounds, settings in ((1, {}), (2, {"looks": 2, "products": 4})):
-        found = hopfed.simulate(owners, rounds, channel="graded", **settings)
-        assert found.classes.size == 3
-        assert sum(metrics["joined"] for metrics in found.metrics) == 0
-
-
 def test_columns_that_are_independent_are_one_class():
     rng = np.random.default_rng(0)
     for _ in range(3):
@@ -274,7 +213,7 @@ def test_a_class_that_is_remembered_twice_becomes_one_again():
     source = planted(3, 60, np.full((2, 3), 1 / 3))
     method = GradedFederation(source, 60)
     state = play_round(method, None, 0, seed=0, clients=4, engine=LocalEngine()).state
-    memory = Memory.unflatten(below(state.server, "memory"))
+    memory = unflatten(Memory, below(state.server, "memory"))
     assert memory.size == 3
     twice = memory.select(np.array([0, 1, 2, 2]))
     numbers, half = np.array([*memory.numbers, memory.used]), np.array([1, 1, 0.5, 0.5])
@@ -282,25 +221,10 @@ def test_a_class_that_is_remembered_twice_becomes_one_again():
     twice = dataclasses.replace(
         twice, numbers=numbers, used=memory.used + 1, counts=twice.counts * half, **halves
     )
-    server = {**state.server, **{f"memory/{k}": v for k, v in twice.flatten().items()}}
+    server = {**state.server, **{f"memory/{k}": v for k, v in flatten(twice).items()}}
     state = dataclasses.replace(state, server=server, down=state.down.replaced(broadcast(twice)))
     played = play_round(method, state, 1, seed=0, clients=4, engine=LocalEngine())
     assert played.server_metrics["joined"] == 1
-    after = Memory.unflatten(below(played.state.server, "memory"))
+    after = unflatten(Memory, below(played.state.server, "memory"))
     assert (after.numbers == memory.numbers).all()
     assert error(after.means, source.T) < 0.08
-
-
-def test_the_server_says_what_it_asks_for():
-    asked = []
-
-    class Listening(LocalEngine):
-        def step(self, method, calls):
-            asked.append(client.asked(calls[0].down) if calls[0].down else "nothing")
-            return super().step(method, calls)
-
-    method = GradedFederation(planted(2, 60, np.full((1, 2), 0.5)), 60, looks=2, products=2)
-    play_round(method, None, 0, seed=0, clients=4, engine=Listening())
-    assert len(asked) == method.exchanges == 15
-    assert asked[1:6] == ["sums", "products", "products", "sides", "sums"]
-    assert asked[-1] == "nothing"  # two classes are there, and fitted

@@ -95,11 +95,6 @@ def test_one_client_does_not_turn_archetypes_into_their_negatives():
         assert len(told) == 3
 
 
-def test_archetypes_are_told_beside_blurred_ones_where_all_is_believed():
-    xi, told, _ = served([close()], 2, claiming(MANY), settings=BELIEVING)
-    assert retrieval(told, xi).false_discoveries == 3
-
-
 @WAYS
 def test_a_tenth_of_many_that_lie_together_is_held(asking):
     attack = [own(60), own(60), own(60)], 27, claiming(MANY)
@@ -148,29 +143,6 @@ def test_false_factors_are_refused():
     assert overlap(told, U) < 0.3
 
 
-def flipping(message, down, step, rng):
-    """All the votes that a client has, against one archetype, as rows could cast them."""
-    if step != "votes" or not len(message["votes"]):
-        return {}
-    patterns = unpack_patterns(down["patterns"], N)
-    votes, voters = np.zeros_like(message["votes"]), np.zeros_like(message["voters"])
-    voters[0] = 100
-    sites = np.where(np.arange(N) % 3 == 0, -1, 1)
-    votes[0] = 100 * patterns[0] * sites
-    return {"votes": votes, "voters": voters}
-
-
-def test_one_client_does_not_outvote_the_others():
-    def true(xi, rng):
-        return draw_examples(xi, 100, 0.5, rng)[0]
-
-    data = {"M": 100, "r": 0.5}
-    xi, told, _ = served([true], 2, flipping, settings=BELIEVING, **data)
-    assert retrieval(told, xi).magnetisation.min() < 0.5
-    xi, told, _ = served([true], 2, flipping, settings=ASKING | {"support": 10.0}, **data)
-    assert retrieval(told, xi).magnetisation.min() == 1
-
-
 @pytest.mark.parametrize(("made_up", "honest"), [([own()], 1), ([own(), own()], 2)])
 def test_where_nobody_can_know_who_lies_the_log_says_who_supports_what(made_up, honest):
     """One of two, and two of four that lie together: such a federation cannot tell them apart."""
@@ -184,11 +156,6 @@ def test_where_nobody_can_know_who_lies_the_log_says_who_supports_what(made_up, 
     if honest == 1:
         assert len(told) == 0
         assert any("(client 0: 1, client 1: 3)" in line for line in lines)
-
-
-def test_a_client_that_holds_none_of_the_archetypes_is_named():
-    lines = remarks(served([noise()], 4)[2])
-    assert lines == ["client 0 supports 0 of the 3 archetypes found"]
 
 
 def test_honest_clients_are_told_their_archetypes_in_silence():
@@ -225,29 +192,6 @@ def test_an_archetype_of_too_few_examples_is_withheld(form, votes):
         assert len(told) == 3 + kept
         if not kept:
             assert "1 archetypes are withheld: too few examples support them" in remarks(arrays)
-
-
-def test_rounds_add_up_to_the_examples_that_are_asked_for():
-    told = [len(served_in_parts(3, {"support": 250.0}, rounds)[1]) for rounds in (1, 3)]
-    assert told == [0, 3]
-
-
-def served_in_parts(honest, settings, rounds):
-    """Other rows in every round."""
-    xi, whole = owners([], honest, N=N, M=200 * rounds)
-
-    class Parts:
-        def examples(self, t, client):
-            from hopfed import kernels
-
-            return kernels.pack(whole.rows[client][200 * t : 200 * (t + 1)])
-
-    config = Config(columns=N, clients=honest, rounds=rounds, **settings)
-    method, state = config.make(Parts()), None
-    for t in range(rounds):
-        arrays, state = play(config, method, 0, t, state, LocalEngine())
-    number = int(arrays["archetypes/number"])
-    return xi, unpack_patterns(arrays["archetypes/packed"][:number], N), arrays
 
 
 HUGE = [2**62, 10**30, 1e300, -1e308, 1e30, -(2**63), 2**63, 255, -1, 0]

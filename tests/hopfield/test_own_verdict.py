@@ -5,7 +5,6 @@ import pytest
 
 from hopfed.archetypes.loading import load
 from hopfed.cli.machines.join import _finish
-from hopfed.hopfield.site import own_verdict as site
 from hopfed.hopfield.site.own_verdict import own_verdict
 from hopfed.hopfield.told import ALONE, FEWER, Told
 from hopfed.kernels import pack_masked
@@ -64,72 +63,12 @@ def test_a_trait_told_as_two_classes_is_none():
     assert advice
 
 
-def test_columns_that_never_vary_are_no_objection():
-    means, noisy = told(7)
-    means[:, 3] = noisy[:, 3] = 1.0
-    x = of_classes(means, (0.4, 0.3, 0.3), 800, 8)
-    assert own_verdict(as_examples(x), noisy)[0] == "ok"
-
-
 def test_more_classes_than_anyone_has_are_not_judged():
     x = as_examples(of_a_trait(50, 1))
     assert own_verdict(x, np.zeros((0, N))) is None
     status, advice = own_verdict(x, np.zeros((101, N)))
     assert status == "not judged"
     assert "101 classes and 50 rows of 30 columns are too much to look at" in advice
-
-
-def test_more_entries_of_classes_than_a_minute_allows_are_not_judged(monkeypatch):
-    """A server chooses the number of classes; the machine of an owner is not to be kept busy."""
-    means, noisy = told(1)
-    x = as_examples(of_classes(means, (0.4, 0.35, 0.25), 800, 2))
-    monkeypatch.setattr(site, "MOST_WORK", 3 * 800 * N)
-    assert own_verdict(x, noisy)[0] == "ok"
-    monkeypatch.setattr(site, "MOST_WORK", 3 * 800 * N - 1)
-    monkeypatch.setattr(site, "improve", None)  # nothing is fitted
-    own = own_verdict(x, noisy)
-    assert own[0] == "not judged"
-    status, advice = Told(np.ones((3, N), np.int8), noisy, own=own).verdict
-    assert status == "not judged"
-    assert "3 classes and 800 rows of 30 columns are too much to look at here" in advice
-    assert FEWER not in advice
-
-
-@pytest.mark.parametrize("ending", [".h5", ".csv"])
-def test_what_a_federation_found_is_kept_before_it_is_judged(tmp_path, capfd, monkeypatch, ending):
-    """A verdict may take a minute, in which a machine is stopped or runs out of memory."""
-    means, noisy = told(11)
-    x = as_examples(of_classes(means, (0.4, 0.3, 0.3), 900, 12))
-    message = Told(np.where(noisy < 0, -1, 1).astype(np.int8), np.clip(noisy, -1, 1)).message()
-    path = tmp_path / f"found{ending}"
-
-    def stopped(*given):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(site, "own_verdict", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            _finish(message, N, path, rows=x)
-    said = capfd.readouterr().err
-    assert f"3 archetypes; wrote {path}" in said
-    assert f"nothing of it leaves; {path} is kept, whatever happens now" in said
-    if ending == ".h5":
-        assert load(path).advice.endswith("Each client says how these classes fit its own rows.")
-    first = path.read_bytes()
-    _finish(message, N, path, rows=x)
-    assert (path.read_bytes() == first) == (ending == ".csv")  # which holds no verdict
-    assert "3 classes explain how" in capfd.readouterr().err
-
-
-def test_dependent_columns_have_the_names_of_the_file():
-    means, noisy = told(9)
-    x = of_classes(means, (0.4, 0.3, 0.3), 1500, 10)
-    x[:, 12] = x[:, 4]
-    names = [f"question {j}" for j in range(N)]
-    status, advice = own_verdict(as_examples(x), noisy, names=names)
-    assert status == "structure, but not classes"
-    assert "'question 12'" in advice
-    assert "'question 4'" in advice
 
 
 def test_a_federation_with_the_verdict_of_an_owner_is_never_ok():

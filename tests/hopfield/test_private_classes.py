@@ -13,7 +13,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.graded.noisy import PARTS, UNITS, ClassNoise, exact_sums, memberships
+from hopfed.hopfield.graded.noisy import PARTS, ClassNoise, exact_sums, memberships
 from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
 from hopfed.hopfield.graded.private import PrivateClasses, first_question
 from hopfed.privacy.concentrated import concentrated_delta, concentrated_rho
@@ -101,14 +101,6 @@ def test_a_row_is_of_the_same_classes_whatever_rows_are_beside_it():
         np.testing.assert_array_equal(again, q[some])
 
 
-def test_complete_rows_get_the_same_answers_as_rows_with_gaps_that_have_none():
-    x, down = np.random.default_rng(0).choice([-1, 1], (50, 12)).astype(np.int8), asked(3, 12)
-    packed = kernels.pack(x)
-    for name, array in exact_sums("pairs", packed, down).items():
-        same = exact_sums("pairs", kernels.with_gaps(packed), down)[name]
-        np.testing.assert_array_equal(array, same)
-
-
 def test_the_noise_is_as_large_as_it_says_and_another_one_for_every_question():
     x = np.random.default_rng(0).choice([-1, 0, 1], (300, 40)).astype(np.int8)
     rows, noise, down = kernels.pack_masked(x), ClassNoise(40, 1.0, 1e-5, 8), asked(3, 40)
@@ -168,31 +160,6 @@ def test_rounds_add_up():
     one = played(method([r[:1000] for r in rows], 20), 3).state.server["memory/means"]
     assert found[1] < 0.8 * error(one, T)  # of a third of the rows
     assert found[0] < 1.2 * found[1]  # a row is in one batch, with all of its budget
-
-
-@pytest.mark.slow
-def test_rows_that_were_received_are_those_that_owners_say_and_not_a_noisy_count():
-    _, rows = owners(2, 24, 400, 0)
-    assert played(method(rows, 24)).server_metrics["examples"] == 2000
-
-
-def test_later_rounds_find_what_a_round_cannot():
-    T, rows = owners(6, 24, 4000, 1, clients=3)
-    sizes = []
-    for rounds in (1, 2):
-        found = played(method(rows, 24, rounds, epsilon=20.0), 3).state.server["memory/means"]
-        sizes.append(len(found))
-    assert sizes == [4, 6]  # each of two looks doubles them at most
-    assert error(found, T) < 0.2
-
-
-def test_the_budget_of_a_round_is_divided_among_its_questions():
-    _, rows = owners(1, 10, 100, 0)
-    asking = method(rows, 10, looks=2, steps=3)
-    assert asking.round_steps == (*("pairs", "sums", "sums", "sums") * 2, "pairs")
-    assert asking.exchanges == 9
-    assert asking.units == sum(UNITS[step] for step in asking.round_steps) == 12
-    assert asking.noise.units == 12
 
 
 def test_noise_needs_the_secret_and_follows_the_rows_and_not_their_order():

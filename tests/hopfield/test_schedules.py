@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.schedules import (
-    SCHEDULES,
     BoundedRandomWalk,
     Cyclic,
     Fixed,
@@ -59,19 +58,6 @@ def test_rows_lie_on_the_simplex_above_the_floor_and_come_from_the_seed(case, se
     np.testing.assert_array_equal(rows, schedule.mixture(K, rounds, seed))
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_every_name_gives_a_schedule_that_runs_as_it_stands(name):
-    schedule = SCHEDULES[name]()
-    rows = [schedule.mixture(6, 24, seed) for seed in (0, 1)]
-    drawn = name in ("piecewise", "walk")
-    assert np.array_equal(*rows) is not drawn
-
-
-def test_fixed_shares_are_normalised_and_may_be_zero():
-    rows = Fixed((5.0, 3.0, 2.0, 0.0)).mixture(4, 3, 0)
-    np.testing.assert_allclose(rows, np.tile([0.5, 0.3, 0.2, 0], (3, 1)), rtol=1e-15)
-
-
 @given(st.integers(1, 8), st.integers(1, 6), fractions, fractions)
 def test_sequential_gives_every_archetype_its_turn(K, length, overlap, part):
     floor = 0.99 * part / K
@@ -84,27 +70,6 @@ def test_sequential_gives_every_archetype_its_turn(K, length, overlap, part):
     np.testing.assert_allclose(rows[::-1, ::-1], rows, atol=1e-12)
 
 
-def test_sequential_has_plateaus_and_linear_passages():
-    rows = Sequential(overlap=0.5, floor=0.1).mixture(3, 60, 0)
-    top = np.isclose(rows.max(axis=1), 0.8)
-    assert top.sum() == 60 - 2 * 10  # two borders, over half a stage of 20 rounds each
-    assert top[:15].all()
-    np.testing.assert_allclose(np.diff(rows[15:25, 1]), 0.07, atol=1e-12)
-    np.testing.assert_allclose(rows[15:25, :2].sum(axis=1), 0.9, atol=1e-12)
-
-
-def test_sequential_without_overlap_switches_at_once():
-    rows = Sequential(overlap=0.0).mixture(4, 10, 0)
-    # The border falls on the middle of rounds 2 and 7: they belong to the next stage.
-    np.testing.assert_array_equal(rows, np.eye(4)[[0, 0, 1, 1, 1, 2, 2, 3, 3, 3]])
-
-
-def test_stages_of_groups_share_evenly():
-    rows = Sequential(stages=2, overlap=0.0, floor=0.05).mixture(5, 4, 0)
-    np.testing.assert_allclose(rows[0], [0.3] * 3 + [0.05] * 2)
-    np.testing.assert_allclose(rows[3], [0.05] * 3 + [0.425] * 2)
-
-
 @given(st.integers(1, 6), st.integers(1, 5), fractions)
 def test_cyclic_comes_round_again(K, length, overlap):
     period = K * length
@@ -114,15 +79,6 @@ def test_cyclic_comes_round_again(K, length, overlap):
     np.testing.assert_allclose(np.roll(rows, 1, axis=1)[:-length], rows[length:], atol=1e-12)
     hard = Cyclic(period, overlap=0.0).mixture(K, period, 0)
     np.testing.assert_array_equal(hard, Sequential(overlap=0.0).mixture(K, period, 0))
-
-
-@given(st.integers(1, 7), st.integers(7, 30), seeds)
-def test_pieces_are_constant_and_of_equal_length(pieces, rounds, seed):
-    rows = PiecewiseDirichlet(pieces).mixture(3, rounds, seed)
-    values, lengths = np.unique(rows, axis=0, return_counts=True)
-    assert len(values) == pieces
-    assert np.ptp(lengths) <= 1
-    assert (np.diff(rows, axis=0) != 0).any(axis=1).sum() == pieces - 1
 
 
 @pytest.mark.parametrize("concentration", [0.2, 1.0, 30.0])
@@ -142,19 +98,6 @@ def test_the_walk_starts_equal_and_its_past_does_not_depend_on_its_future(K, T, 
     rows = walk.mixture(K, T, seed)
     np.testing.assert_array_equal(rows[0], 1 / K)
     np.testing.assert_array_equal(walk.mixture(K, T + more, seed)[:T], rows)
-
-
-def test_the_walk_has_the_step_it_was_given_where_nothing_bounds_it():
-    K, step = 5, 1e-5
-    moves = np.diff(BoundedRandomWalk(step).mixture(K, 5_000, 1), axis=0)
-    want = step * np.sqrt(1 - 1 / K)  # the draw less its mean
-    np.testing.assert_allclose(moves.std(axis=0), want, rtol=0.05)
-
-
-def test_the_walk_reaches_its_floor_and_leaves_it_again():
-    low = BoundedRandomWalk(0.1, floor=0.05).mixture(4, 400, 2) == 0.05
-    assert low.any(axis=0).all()
-    assert (low[:-1] & ~low[1:]).any(axis=0).all()
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 20), st.integers(1, 10))
@@ -201,3 +144,12 @@ def test_a_bad_setting_is_named_in_one_line(build, message):
         build()
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_sequential_has_plateaus_and_linear_passages():
+    rows = Sequential(overlap=0.5, floor=0.1).mixture(3, 60, 0)
+    top = np.isclose(rows.max(axis=1), 0.8)
+    assert top.sum() == 60 - 2 * 10  # two borders, over half a stage of 20 rounds each
+    assert top[:15].all()
+    np.testing.assert_allclose(np.diff(rows[15:25, 1]), 0.07, atol=1e-12)
+    np.testing.assert_allclose(rows[15:25, :2].sum(axis=1), 0.9, atol=1e-12)

@@ -89,23 +89,6 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(owners):
         hopfed.simulate(Source(), minimum=3)
 
 
-def test_a_source_may_give_lists_and_must_give_tables():
-    class Lists:
-        clients, rounds = 2, 1
-
-        def __init__(self, rows):
-            self.rows = rows
-
-        def examples(self, t, client):
-            return self.rows
-
-    same = np.tile([1, -1, -1, 1], (40, 10)).tolist()
-    played, tables = hopfed.simulate(Lists(same)), hopfed.simulate([same, same])
-    assert played.patterns.tolist() == tables.patterns.tolist()
-    with pytest.raises(ArgumentError, match="a source of tables"):
-        hopfed.simulate(Lists(same[0]))
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -134,22 +117,6 @@ def test_a_source_may_give_lists_and_must_give_tables():
 def test_wrong_arguments_are_refused_in_a_line(owners, arguments, words):
     with pytest.raises(ArgumentError, match=words):
         hopfed.simulate(**{"clients": owners[1]} | arguments)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Encoding("10"), "n_sites must be a whole number"),
-        (lambda: Encoding(0), "n_sites must be at least 1"),
-        (lambda: Encoding(10, "sketch", 2.5), "width must be a whole number"),
-        (lambda: Encoding(10, "sketch", 3, -1), "seed must be at least 0"),
-        (lambda: Participation(rate="a"), "rate must be a number"),
-        (lambda: Participation(joins=("a",)), "joins must be a tuple, each a whole number"),
-    ],
-)
-def test_parts_of_a_federation_say_in_a_line_what_is_wrong(make, words):
-    with pytest.raises(ArgumentError, match=words):
-        make()
 
 
 def test_examples_with_gaps_or_other_values_are_refused(owners):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.schedules import NoveltyRamp, PiecewiseDirichlet
+from hopfed.hopfield.schedules import PiecewiseDirichlet
 from hopfed.hopfield.stream import (
     ArchetypeStream,
     budget,
@@ -46,18 +46,6 @@ def test_supports_are_of_one_size_and_cover_everything(K, clients, share, seed):
     np.testing.assert_array_equal(held, supports(K, clients, share, seed))
 
 
-def test_supports_favour_no_archetype():
-    counts = sum(supports(10, 4, 0.5, seed).sum(axis=0) for seed in range(500))
-    assert (np.abs(counts - 1000) < 5 * np.sqrt(1000)).all()
-
-
-def test_one_part_in_as_many_as_there_are_clients_always_covers():
-    for K in range(1, 12):
-        for clients in range(1, 14):
-            size = -(-K // clients)
-            assert (supports(K, clients, 1 / clients, 0).sum(axis=1) == size).all()
-
-
 @given(st.integers(1, 8), st.integers(1, 5), st.integers(1, 6), st.floats(0, 1), seeds)
 def test_client_mixtures_are_the_round_mixture_seen_through_the_supports(K, clients, T, more, seed):
     held = supports(K, clients, max(1 / clients, more), seed)
@@ -69,20 +57,6 @@ def test_client_mixtures_are_the_round_mixture_seen_through_the_supports(K, clie
     # Proportions between what a client holds are those of the round.
     own = mixture[:, None] * held
     np.testing.assert_allclose(shares * own.sum(axis=2, keepdims=True), own, atol=1e-12)
-
-
-def test_whole_supports_keep_the_round_mixture():
-    mixture = PiecewiseDirichlet(5).mixture(6, 5, 1)
-    shares = client_mixtures(mixture, np.ones((3, 6), bool), seed=0)
-    np.testing.assert_allclose(shares.mean(axis=1), mixture, rtol=1e-12)
-
-
-def test_a_client_that_holds_nothing_of_a_round_sees_its_support_in_equal_shares():
-    mixture = NoveltyRamp(old=2, at=1, ramp=1).mixture(4, 2, 0)
-    held = np.array([[True, True, False, False], [False, False, True, True]])
-    shares = client_mixtures(mixture, held, seed=0)
-    np.testing.assert_allclose(shares[:, 0], [[0.5, 0.5, 0, 0]] * 2)
-    np.testing.assert_allclose(shares[:, 1], [[0, 0, 0.5, 0.5]] * 2)
 
 
 @pytest.mark.parametrize("concentration", [0.01, 1.0, 50.0])
@@ -98,22 +72,6 @@ def test_scatter_is_dirichlet_around_the_restricted_mixture(concentration):
     assert (np.abs(shares.mean(axis=0) - exact) <= error + 1e-12).all()
     variance = exact * (1 - exact) / (concentration + 1)
     np.testing.assert_allclose(shares.var(axis=0), variance, rtol=0.3, atol=1e-12)
-
-
-def test_scatter_of_a_client_does_not_depend_on_the_others():
-    mixture = PiecewiseDirichlet(3).mixture(K, 6, 2)
-    held = supports(K, 5, 0.5, 2)
-    both = [
-        client_mixtures(mixture[:t], held[:c], concentration=3.0, seed=9)
-        for t, c in [(6, 5), (4, 2)]
-    ]
-    np.testing.assert_array_equal(both[0][:4, :2], both[1])
-
-
-def test_every_client_and_round_scatters_by_itself():
-    whole = np.ones((3, K), bool)
-    shares = client_mixtures(np.full((4, K), 1 / K), whole, concentration=5.0, seed=0)
-    assert len(np.unique(shares.reshape(-1, K), axis=0)) == 12
 
 
 @given(st.integers(1, 10), st.integers(1, 10), st.integers(0, 10_000))
@@ -153,49 +111,6 @@ def test_the_order_of_calls_and_the_number_of_clients_change_nothing():
     fewer = federation(mixtures=data.mixtures[:2, :1])
     np.testing.assert_array_equal(fewer.examples(1, 0), forward[1, 0])
     np.testing.assert_array_equal(fewer.examples(np.int32(1), np.int64(0)), forward[1, 0])
-
-
-def test_every_batch_is_a_draw_of_its_own():
-    same = federation(mixtures=np.full((T, L, K), 1 / K))
-    other = federation(mixtures=np.full((T, L, K), 1 / K), seed=6)
-    batches = [
-        d.examples(t, c).tobytes() for d in (same, other) for t in range(T) for c in range(L)
-    ]
-    assert len(set(batches)) == 2 * T * L
-
-
-def test_labels_are_those_of_the_examples():
-    clean = federation(sizes=50, qualities=1.0)
-    for t, c in np.ndindex(T, L):
-        np.testing.assert_array_equal(clean.examples(t, c), XI[clean.labels(t, c)])
-    noisy = federation(sizes=50, qualities=0.3)
-    np.testing.assert_array_equal(noisy.labels(1, 1), clean.labels(1, 1))
-
-
-def test_every_client_has_its_own_quality():
-    data = federation(sizes=2_000, qualities=(0.9, 0.0))
-    for c, r in enumerate(data.qualities):
-        agree = (data.examples(0, c) * XI[data.labels(0, c)]).mean()
-        assert abs(agree - r) < 5 * np.sqrt((1 - r**2) / (2_000 * N))
-
-
-def test_exposures_are_those_of_the_draw_and_near_the_mixture():
-    sizes = np.array([[10, 30], [0, 5], [0, 0]])
-    data = federation(sizes=sizes)
-    counts = np.array(
-        [[np.bincount(data.labels(t, c), minlength=K) for c in range(L)] for t in range(T)]
-    )
-    np.testing.assert_array_equal(counts.sum(axis=2), sizes)
-    mean = (counts[0] / sizes[0][:, None]).mean(axis=0)
-    np.testing.assert_allclose(data.exposures(0), mean, rtol=1e-12)
-    np.testing.assert_allclose(data.pooled_exposures(0), counts[0].sum(axis=0) / 40, rtol=1e-12)
-    np.testing.assert_allclose(data.exposures(1), counts[1, 1] / 5, rtol=1e-12)
-    np.testing.assert_array_equal(data.exposures(2), 0)
-    np.testing.assert_array_equal(data.pooled_exposures(2), 0)
-    assert data.examples(2, 0).shape == (0, N)
-
-    many = federation(sizes=50_000)
-    np.testing.assert_allclose(many.exposures(1), many.mixtures[1].mean(axis=0), atol=0.01)
 
 
 def test_a_copy_draws_the_same_here_and_in_another_process():
@@ -239,3 +154,49 @@ def test_bad_input_is_named_in_one_line(build, message):
         build()
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_every_client_has_its_own_quality():
+    data = federation(sizes=2_000, qualities=(0.9, 0.0))
+    for c, r in enumerate(data.qualities):
+        agree = (data.examples(0, c) * XI[data.labels(0, c)]).mean()
+        assert abs(agree - r) < 5 * np.sqrt((1 - r**2) / (2_000 * N))
+
+
+def test_labels_are_those_of_the_examples():
+    clean = federation(sizes=50, qualities=1.0)
+    for t, c in np.ndindex(T, L):
+        np.testing.assert_array_equal(clean.examples(t, c), XI[clean.labels(t, c)])
+    noisy = federation(sizes=50, qualities=0.3)
+    np.testing.assert_array_equal(noisy.labels(1, 1), clean.labels(1, 1))
+
+
+K, N, T, L = 4, 30, 3, 2
+
+
+K, N, T, L = 4, 30, 3, 2
+
+
+K, N, T, L = 4, 30, 3, 2
+
+
+K, N, T, L = 4, 30, 3, 2
+
+
+def test_exposures_are_those_of_the_draw_and_near_the_mixture():
+    sizes = np.array([[10, 30], [0, 5], [0, 0]])
+    data = federation(sizes=sizes)
+    counts = np.array(
+        [[np.bincount(data.labels(t, c), minlength=K) for c in range(L)] for t in range(T)]
+    )
+    np.testing.assert_array_equal(counts.sum(axis=2), sizes)
+    mean = (counts[0] / sizes[0][:, None]).mean(axis=0)
+    np.testing.assert_allclose(data.exposures(0), mean, rtol=1e-12)
+    np.testing.assert_allclose(data.pooled_exposures(0), counts[0].sum(axis=0) / 40, rtol=1e-12)
+    np.testing.assert_allclose(data.exposures(1), counts[1, 1] / 5, rtol=1e-12)
+    np.testing.assert_array_equal(data.exposures(2), 0)
+    np.testing.assert_array_equal(data.pooled_exposures(2), 0)
+    assert data.examples(2, 0).shape == (0, N)
+
+    many = federation(sizes=50_000)
+    np.testing.assert_allclose(many.exposures(1), many.mixtures[1].mean(axis=0), atol=0.01)

@@ -60,7 +60,7 @@ def test_thresholds_are_those_of_the_update_rule():
         np.testing.assert_array_equal(up[sure], wanted[sure] > 0)
     share = (h[:, None] >= thresholds()).mean(axis=1)
     np.testing.assert_allclose(share, (1 + np.tanh(h)) / 2, atol=2**-16)
-    assert (thresholds(0.0) == 0).all()  # sign(0) = +1
+    assert (thresholds(0.0) == 0).all()
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 1.5, "1", True])

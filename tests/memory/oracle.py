@@ -26,8 +26,13 @@ def couplings(xi, rule):
     return (1 + rule.time) * J @ np.linalg.inv(np.eye(len(J)) + rule.time * J)
 
 
+def field(h, rounding=1e-12):
+    """Fields, 0 where they are within the rounding of float64: those of entries of order 1."""
+    return np.where(np.abs(h) < rounding, 0, h)
+
+
 def descend(states, J, held=None, sweeps=100):
-    """Serial descent on the couplings J without their diagonal; ``sign(0) = +1``."""
+    """Serial descent on the couplings J without their diagonal; a field of 0 leaves the spin."""
     J = J - np.diag(np.diag(J))
     states = states.astype(float)
     for c, s in enumerate(states):
@@ -35,7 +40,7 @@ def descend(states, J, held=None, sweeps=100):
             before = s.copy()
             for i in range(len(s)):
                 if held is None or not held[c, i]:
-                    s[i] = 1 if J[i] @ s >= 0 else -1
+                    s[i] = np.sign(field(J[i] @ s)) or s[i]
             if (s == before).all():
                 break
     return states.astype(np.int8)
@@ -44,7 +49,8 @@ def descend(states, J, held=None, sweeps=100):
 def step(states, J):
     """One synchronous update without noise and without self-field."""
     J = J - np.diag(np.diag(J))
-    return np.where(states @ J >= 0, 1, -1).astype(np.int8)
+    h = field(states @ J)
+    return np.where(h == 0, states, np.sign(h)).astype(np.int8)
 
 
 def layers(cues, J, g, coupling, order, updates, held=None):
@@ -68,6 +74,6 @@ def layers(cues, J, g, coupling, order, updates, held=None):
                         if order == "serial":
                             q -= s[a, i] * along
                         h += g[a, b] * q / n * along
-                    new[a, i] = 1 if h >= 0 else -1
+                    new[a, i] = np.sign(field(h)) or s[a, i]
             s[:] = new
     return states.astype(np.int8)

@@ -27,22 +27,11 @@ def test_a_layered_memory_takes_a_mixture_apart():
     np.testing.assert_allclose(found.energy, wanted, rtol=1e-5)
 
 
-def test_one_layer_takes_a_mixture_apart_in_a_third_of_the_starts_at_most():
-    """Three layers that do not see each other each end in one of three patterns: 6 of 27."""
-    xi = random_signs((3, 400), 1)
-    mixture = np.where(xi.sum(axis=0) > 0, 1, -1)[None].repeat(24, axis=0)
-    cooling = np.maximum(np.linspace(0.5, -0.05, 60), 0)
-    memory = AssociativeMemory.store(xi, Layered(repulsion=0.0))
-    found = memory.recall(mixture, temperature=cooling, updates=60, seed=3)
-    best = np.abs(found.overlaps).max(axis=1)
-    assert (best > 0.99).all(axis=1).mean() < 0.5
-
-
 @pytest.mark.parametrize("coupling", ["linear", "quadratic"])
 @pytest.mark.parametrize("order", ["serial", "synchronous"])
 def test_layers_of_any_couplings_equal_a_plain_loop_to_the_bit(order, coupling):
-    xi = random_signs((5, 60), 1)
-    cues = np.concatenate([corrupted(xi, 0.25, 2), random_signs((6, 60), 3)])
+    xi = random_signs((5, 36), 1)
+    cues = np.concatenate([corrupted(xi[:3], 0.25, 2), random_signs((3, 36), 3)])
     rule = Layered(3, coupling=coupling, g=RING)
     memory, J = AssociativeMemory.store(xi, rule), couplings(xi, Projector())
     seen = np.random.default_rng(4).random(cues.shape) < 0.3
@@ -51,48 +40,10 @@ def test_layers_of_any_couplings_equal_a_plain_loop_to_the_bit(order, coupling):
         if held is not None:
             filled = np.where(np.where(held, cues, 0) @ J >= 0, 1, -1)
             start = np.where(held, cues, filled)
-        for updates in (1, 2, 5):
+        for updates in (1, 4):
             found = memory.recall(cues, observed=held, updates=updates, order=order)
             wanted = layers(start, J, np.array(RING), coupling, order, updates, held)
             np.testing.assert_array_equal(found.states, wanted)
-
-
-def test_energy_of_layers_of_any_couplings_never_rises_and_is_that_of_the_formula():
-    """Serial updates descend on half of the quadratic couplings, see `kernels.lam`."""
-    xi, cues = random_signs((6, 50), 1), random_signs((8, 50), 2)
-    J, g = couplings(xi, Projector()), np.array(RING)
-    for coupling, part in (("linear", 1.0), ("quadratic", 0.5)):
-        rule = Layered(3, coupling=coupling, g=RING)
-        memory, before = AssociativeMemory.store(xi, rule), np.full(8, np.inf)
-        for updates in range(1, 6):
-            found = memory.recall(cues, updates=updates)
-            s = found.states.astype(float)
-            q = np.einsum("sai,ij,sbj->sab", s, J, s)
-            own = np.einsum("aa,saa->s", g, q)
-            pairs = g * (1 - np.eye(3)) * (q**2 / 50 if coupling == "quadratic" else q)
-            cross = pairs.sum(axis=(1, 2))
-            np.testing.assert_allclose(found.energy, -own - cross, rtol=1e-5)
-            now = -own - part * cross
-            assert (now <= before + 1e-4).all()
-            before = now
-
-
-@pytest.mark.parametrize("order", ["serial", "synchronous"])
-@pytest.mark.parametrize("coupling", ["linear", "quadratic"])
-def test_one_repulsion_as_a_matrix_is_the_kernel(order, coupling):
-    xi = random_signs((4, 90), 1)
-    cues = corrupted(xi, 0.3, 2)
-    plain = Layered(3, 0.3, coupling)
-    matrix = Layered(3, coupling=coupling, g=plain.matrix)
-    for options in ({"updates": 4}, {"temperature": 0.2, "updates": 4, "seed": 5}):
-        a, b = (
-            AssociativeMemory.store(xi, rule).recall(cues, order=order, **options)
-            for rule in (plain, matrix)
-        )
-        assert (a.states == b.states).mean() > 0.999  # a field within rounding may turn a spin
-        if "temperature" not in options:
-            np.testing.assert_array_equal(a.states, b.states)
-            np.testing.assert_array_equal(a.converged, b.converged)
 
 
 @pytest.mark.parametrize(

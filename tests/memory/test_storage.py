@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from memory.oracle import corrupted, random_signs
 
-import hopfed
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Layered, Projector
-from hopfed.memory.storage import as_run, load, save
+from hopfed.memory.storage import as_run, load
 from hopfed.runs import Run
 from hopfed.spectral.operators import FactorOperator
 
@@ -21,7 +20,7 @@ RULES = [Hebb(), Projector(), Dreamed(2.5), Dreamed(float("inf")), Layered(4, 0.
 def test_a_memory_comes_back(rule, tmp_path):
     xi = random_signs((5, 77), 1)
     memory = AssociativeMemory.store(xi, rule, weights=np.linspace(0.5, 1, 5))
-    save(memory, tmp_path / "m.h5", source="drawn here")
+    memory.save(tmp_path / "m.h5")
     back = load(tmp_path / "m.h5")
     assert back.rule == rule
     np.testing.assert_array_equal(back.patterns, xi)
@@ -30,43 +29,19 @@ def test_a_memory_comes_back(rule, tmp_path):
     np.testing.assert_array_equal(back.recall(cues).states, memory.recall(cues).states)
 
 
-def test_an_emptied_memory_comes_back(tmp_path):
-    memory = AssociativeMemory.store(random_signs((2, 9), 1), "dense").remove([0, 1])
-    save(memory, tmp_path / "m.h5")
-    back = load(tmp_path / "m.h5")
-    assert (len(back), back.n_sites, back.rule) == (0, 9, memory.rule)
-    assert len(back.add(random_signs((1, 9), 2))) == 1
-
-
-def test_patterns_are_bits_in_the_file():
-    run = as_run(AssociativeMemory.store(random_signs((9, 800), 1)))
-    assert run.arrays["memory/bits"].nbytes == 9 * 100
-
-
 def test_graded_and_operator_memories_come_back(tmp_path):
     means = np.random.default_rng(0).uniform(-1, 1, (3, 8))
-    save(AssociativeMemory.store(means, weights=[1, 2, 3]), tmp_path / "graded.h5")
+    AssociativeMemory.store(means, weights=[1, 2, 3]).save(tmp_path / "graded.h5")
     back = load(tmp_path / "graded.h5")
     assert back.is_graded
     np.testing.assert_array_equal(back.patterns, means)
     operator = FactorOperator.from_examples(random_signs((4, 30), 1))
     memory = AssociativeMemory.store(operator, "projector", rank=3)
-    save(memory, tmp_path / "operator.h5")
+    memory.save(tmp_path / "operator.h5")
     cues = random_signs((6, 30), 2)
     np.testing.assert_array_equal(
         load(tmp_path / "operator.h5").recall(cues).states, memory.recall(cues).states
     )
-
-
-def test_a_memory_is_saved_and_loaded_by_the_public_names(tmp_path):
-    memory = AssociativeMemory.store(random_signs((4, 30), 1), Dense(4))
-    memory.save(tmp_path / "m.h5")
-    back = hopfed.load(tmp_path / "m.h5")
-    assert isinstance(back, AssociativeMemory)
-    assert back.rule == Dense(4)
-    np.testing.assert_array_equal(back.patterns, memory.patterns)
-    memory.remove([0]).save(tmp_path / "m.h5")
-    assert len(hopfed.load(tmp_path / "m.h5")) == 3
 
 
 def test_a_memory_takes_the_name_of_no_other_file(tmp_path):
@@ -80,26 +55,10 @@ def test_a_memory_takes_the_name_of_no_other_file(tmp_path):
         memory.save(tmp_path / "table.h5")
 
 
-def test_other_files_are_said_to_be_and_how_they_are_read(tmp_path):
-    Run("bbp", {}, {"x": np.ones(2)}, {}).save(tmp_path / "run.h5")
-    np.save(tmp_path / "rows.npy", np.ones((2, 2)))
-    with h5py.File(tmp_path / "rows.h5", "w") as file:
-        file["x"] = np.ones((2, 2))
-    for name, what, way in (
-        ("run.h5", "a run of 'bbp'", "hopfed.runs.Run.load reads it"),
-        ("rows.npy", "but a table", "hopfed.read_table reads tables"),
-        ("rows.h5", "an HDF5 file, but not a run file", "hopfed.read_table reads tables"),
-    ):
-        with pytest.raises(RunFileError) as error:
-            hopfed.load(tmp_path / name)
-        assert what in str(error.value)
-        assert str(error.value).endswith(way)
-
-
 def test_means_of_0_and_1_come_back_as_means(tmp_path):
     """Of numbers that are given, these would be bits."""
     memory = AssociativeMemory.store(np.array([[0.5, 1.0], [0.0, 1.0]])).remove([0])
-    save(memory, tmp_path / "m.h5")
+    memory.save(tmp_path / "m.h5")
     assert load(tmp_path / "m.h5").patterns.tolist() == [[0.0, 1.0]]
 
 

@@ -40,18 +40,6 @@ def test_energies_agree_and_a_step_goes_along_their_gradient(rule):
     torch.testing.assert_close(step, -slope * scale[:, None])
 
 
-def test_the_exponential_energy_with_a_parabola_never_rises():
-    """E(q) + |q|^2 / 2 falls along the steps (arXiv:2008.02217, Theorem 1)."""
-    torch.manual_seed(0)
-    module = DenseMemory(torch.randn(9, 6, dtype=torch.double), Exponential(0.7))
-    q = torch.randn(40, 6, dtype=torch.double)
-    for _ in range(10):
-        new = module(q)
-        before, after = (module.energy(x) + (x**2).sum(1) / 2 for x in (q, new))
-        assert (after <= before + 1e-12).all()
-        q = new
-
-
 @pytest.mark.parametrize("rule", [Dense(3), Exponential(0.5)], ids=repr)
 def test_gradients_reach_states_patterns_and_values(rule):
     torch.manual_seed(0)
@@ -74,55 +62,6 @@ def test_one_step_is_attention():
     wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v)
     found = DenseMemory(k, Exponential(8**-0.5), v)(q)
     torch.testing.assert_close(found, wanted)
-
-
-def test_a_clients_stored_examples_are_the_same_memory():
-    """One update of `hopfed.neural.memory.associative` is one step of this module."""
-    from hopfed.neural.memory.associative import stored_examples
-
-    rng = np.random.default_rng(0)
-    features, queries = rng.normal(size=(30, 6)), rng.normal(size=(8, 6))
-    store = stored_examples(features, rng.integers(0, 3, 30), classes=3, beta=7.0)
-    values = torch.from_numpy(store.values)
-    module = DenseMemory(torch.from_numpy(store.keys), Exponential(7.0), values)
-    cue = torch.from_numpy(store.cue(queries))
-    np.testing.assert_allclose(module(cue).numpy(), store(queries), rtol=1e-10)
-    step = DenseMemory(torch.from_numpy(store.keys), Exponential(7.0))(cue)
-    np.testing.assert_allclose(step.numpy(), store.update(queries), rtol=1e-10)
-
-
-def test_what_sohip_recalls_by_the_sample_is_this_memory():
-    """A step of this module on directions; on signs, the synchronous update of NumPy's memory."""
-    from torch.nn.functional import normalize
-
-    from hopfed.neural.memory.recall import Form, Remembering
-    from hopfed.neural.models.base import Model
-
-    m, beta = 40, 8.0
-    model = Model(torch.nn.Flatten(), torch.nn.Linear(6, 2), 6)
-    net = Remembering(model, Form("sample", 5, m, beta, ablation="c"), "linear", seed=0)
-    z = torch.randn(9, 6, generator=torch.Generator().manual_seed(1))
-    features, _, states = net(z, torch.zeros(5, m))
-    directions = normalize(states["long_term"], dim=1)
-    values = net.decoder(states["long_term"])
-    module = DenseMemory(directions, Exponential(beta), values)
-    recalled = module(normalize(net.encoder(z) - states["centre"], dim=1))
-    torch.testing.assert_close(features, z + recalled)
-    xi, cues = signs((5, m), 1), signs((30, m), 2)
-    keys, codes = (torch.from_numpy(x.astype(np.float64)) for x in (xi, cues))
-    new = torch.where(net.address(codes, keys) @ keys >= 0, 1, -1)
-    memory = AssociativeMemory.store(xi, Exponential(beta / m))  # cosines are overlaps over m
-    wanted = memory.recall(cues, updates=1, order="synchronous").states
-    np.testing.assert_array_equal(new.numpy(), wanted)
-
-
-def test_corrupted_patterns_are_recalled():
-    xi = signs((100, 60), 1)
-    cues = np.where(np.random.default_rng(2).random((100, 60)) < 0.15, -xi, xi)
-    for rule in (Dense(5), Exponential(1.0)):
-        module = DenseMemory.of(AssociativeMemory.store(xi, rule))
-        found = module(torch.from_numpy(cues.astype(np.float32)), steps=3).sign()
-        assert (found.numpy() == xi).mean() > 0.99
 
 
 @pytest.mark.parametrize(

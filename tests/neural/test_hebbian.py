@@ -12,7 +12,7 @@ from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readouts.bits import Filters, Patches, as_bits  # noqa: E402
+from hopfed.neural.readouts.bits import Filters, Patches  # noqa: E402
 from hopfed.neural.readouts.ridge import Choice, Readout, log_probabilities  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
@@ -34,28 +34,6 @@ def played(clients=3, rounds=1, participation=None, **own):
         )
         state = found[-1].state
     return method, found
-
-
-def test_bits_are_what_the_definition_says():
-    images = torch.rand(4, 2, 7, 6, generator=torch.Generator().manual_seed(0))
-    patches = Patches(2, 7, 6, 3)
-    moments = patches.moments(iter([images]))
-    filters = Filters.drawn(patches, moments, 5, 2, seed=0)
-    features = filters(images)
-    assert features.shape == (4, filters.length) == (4, 40)
-    # One response by hand: the first patch of the first image under the first filter.
-    patch = images[0, :, :3, :3].reshape(-1).numpy()
-    patch = (patch - patch.mean()) / np.sqrt(patch.var() + 0.0025)
-    response = (patch - filters.mean) @ filters.kernel[:, 0]
-    np.testing.assert_allclose(patches.of(images)[0, 0].numpy(), patch, atol=1e-5)
-    fine = Filters(patches, filters.kernel, filters.mean, fields=5)(images)  # one position each
-    grid = fine.reshape(4, 10, 5, 5)[0, [0, 5], 0, 0]
-    top = [max(response - 0.5, 0.0), max(-response - 0.5, 0.0)]
-    assert grid.shape == (2,)
-    np.testing.assert_allclose(fine.reshape(4, 10, 25)[0, :, 0][[0, 5]], top, atol=1e-5)
-    bits = as_bits(features, np.zeros(40))
-    assert set(bits.unique().tolist()) <= {-1.0, 1.0}
-    assert (bits[:, -1] == 1).all()
 
 
 def test_patches_larger_than_the_images_are_refused():
@@ -126,31 +104,6 @@ def test_an_image_and_its_mirror_image_are_two_examples_and_read_alike():
     # Filters and thresholds follow from the images alone: only the operator costs twice as much.
     spent = [[m._flops_of(exchange, 0) for exchange in range(4)] for m in (method, plain)]
     np.testing.assert_allclose(np.divide(*spent), [1, 1, 2, 1])
-
-
-def test_the_classifier_is_the_read_out_of_all_bits():
-    method, (first,) = played(reading="global")
-    down = first.state.down.get(EVERYONE)
-    z, y = zip(*(method.bits_of(down, c, "train") for c in range(3)), strict=True)
-    z, y = np.concatenate(z), np.concatenate(y)
-    choice = method.choices()[int(down["choice"])]
-    eye = choice.ridge * len(z) * np.eye(method.n_bits)
-    weights = np.linalg.solve(z.T @ z + eye, z.T @ np.eye(10)[y])
-    x, _ = method.loaded.tensors.batch(method.loaded.tensors.rows(method.loaded.split.test[0]))
-    bits, _ = method.bits_of(down, 0, "test")
-    wanted = log_probabilities(bits @ weights, choice, np.zeros(10))
-    for client in range(3):
-        found = method.classifier(first.state.clients.get(client), down, client)(x)
-        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-6)
-
-
-def test_alone_no_other_client_matters():
-    method, (first,) = played(reading="alone")
-    down = dict(first.state.down.get(EVERYONE))
-    x, _ = method.loaded.tensors.batch(method.loaded.tensors.rows(method.loaded.split.test[0]))
-    before = method.classifier(first.state.clients.get(0), down, 0)(x)
-    down["by_class"] = down["by_class"] * 0
-    np.testing.assert_array_equal(method.classifier(first.state.clients.get(0), down, 0)(x), before)
 
 
 def test_one_round_is_enough_and_later_ones_cost_nothing_up():

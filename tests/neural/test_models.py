@@ -1,7 +1,5 @@
 import pytest
 from helpers import rest_slow
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
 
@@ -10,7 +8,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 from torch import nn  # noqa: E402
 from torch.func import functional_call, grad, stack_module_state, vmap  # noqa: E402
 
-from hopfed.neural.models import MODELS, Shape, assign, build  # noqa: E402
+from hopfed.neural.models import MODELS, assign, build  # noqa: E402
 
 IMAGE = tuple(name for name in MODELS if name != "lstm")
 CNNS = tuple(f"cnn-{n}" for n in range(1, 6))
@@ -51,7 +49,7 @@ def same_weights(a, b):
     return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
 
 
-@pytest.mark.parametrize(("channels", "size"), [(1, 8), (1, 28), (3, 32), (3, 64)])
+@pytest.mark.parametrize(("channels", "size"), [(1, 8), (3, 32)])
 @pytest.mark.parametrize("name", IMAGE)
 def test_images_to_features_to_logits(name, channels, size):
     model = build(name, channels=channels, size=size, classes=7, seed=0)
@@ -84,14 +82,12 @@ def test_the_smallest_images_work_and_smaller_ones_are_refused(name):
     [
         ("mlp", 1, 28, 784 * 200 + 200 + 200 * 200 + 200 + 2010),  # 199,210 in McMahan et al.
         ("lenet", 1, 28, 156 + 2416 + 400 * 120 + 120 + 120 * 84 + 84 + 850),  # 61,706
-        ("lenet", 3, 32, 456 + 2416 + 400 * 120 + 120 + 120 * 84 + 84 + 850),
         ("lenet", 1, 8, 156 + 2416 + 64 * 120 + 120 + 120 * 84 + 84 + 850),
         ("cnn-1", 3, 32, 1216 + 12832 + 800 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
         ("cnn-2", 3, 32, 1216 + 6416 + 400 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
         ("cnn-3", 3, 32, 1216 + 12832 + 800 * 1000 + 1000 + 1000 * 500 + 500 + 5010),
         ("cnn-4", 3, 32, 1216 + 12832 + 800 * 800 + 800 + 800 * 500 + 500 + 5010),
         ("cnn-5", 3, 32, 1216 + 12832 + 800 * 500 + 500 + 500 * 500 + 500 + 5010),
-        ("cnn-1", 1, 28, 416 + 12832 + 512 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
         ("cnn-1", 1, 8, 416 + 12832 + 128 * 2000 + 2000 + 2000 * 500 + 500 + 5010),
         ("resnet-18", 3, 32, 11_173_962),
         ("resnet-34", 3, 32, 21_282_122),
@@ -115,13 +111,6 @@ def test_group_norm_has_the_parameters_of_batch_norm_and_no_buffers(name):
     assert count(group) == count(batch)
     assert not list(group.buffers())
     assert list(batch.buffers())
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_no_layer_works_in_place_or_draws(name):
-    for layer in digits_model(name).modules():
-        assert not getattr(layer, "inplace", False)
-        assert not isinstance(layer, nn.modules.dropout._DropoutNd)
 
 
 def sgd_step(model):
@@ -169,20 +158,6 @@ def test_stacked_step_equals_the_loop(name):
     check_stacked_step(models, x if name == "lstm" else x.double(), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["mlp", "lenet", "cnn-1", "lstm"])
-def test_stacked_step_equals_the_loop_in_single_precision(name):
-    models = [digits_model(name, seed) for seed in range(3)]
-    check_stacked_step(models, digits_batch(name, 3, 2), atol=1e-6)
-
-
-def test_stacked_step_updates_the_statistics_of_batch_norm():
-    models = [digits_model("mobilenet-v2", seed, "batch").double() for seed in range(3)]
-    before = [b.clone() for b in models[0].buffers()]
-    check_stacked_step(models, digits_batch("mobilenet-v2", 3, 4).double(), atol=1e-11)
-    # The models were stacked by copy, so their own statistics stay.
-    assert all(torch.equal(b, c) for b, c in zip(models[0].buffers(), before, strict=True))
-
-
 def test_lstm_is_that_of_pytorch():
     features = digits_model("lstm").features
     reference = nn.LSTM(8, 256, num_layers=2, batch_first=True)
@@ -225,34 +200,12 @@ def test_weights_depend_on_the_seed_alone(name):
         assert not same_weights(getattr(model, part), getattr(other, part))
 
 
-@pytest.mark.parametrize("name", ["lenet", "cnn-1", "cnn-4"])
-def test_rectified_layers_follow_the_law_of_he(name):
-    model = build(name, channels=3, size=32, classes=10, seed=0)
-    layers = [m for m in model.features.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
-    for layer in layers:
-        weight = layer.weight.detach()
-        z = weight * (weight[0].numel() / 2) ** 0.5  # standard normal
-        assert abs(z.mean()) < 4 / z.numel() ** 0.5
-        assert abs(z.square().mean() - 1) < 4 * (2 / z.numel()) ** 0.5
-        assert not layer.bias.any()
-    bound = model.feature_dim**-0.5
-    assert 0.9 * bound < model.head.weight.abs().max() <= bound
-
-
 def test_headers_of_equal_shape_start_equal_and_extractors_do_not():
     models = [digits_model(name) for name in ("cnn-3", "cnn-4", "cnn-5")]
     for other in models[1:]:
         assert same_weights(models[0].head, other.head)
     first = [model.features[0].weight for model in models]
     assert not torch.equal(first[0], first[1])
-
-
-def test_settings_of_the_architectures():
-    mlp = build("mlp", channels=1, size=8, classes=10, seed=0, hidden=(50, 30, 20))
-    assert count(mlp) == 65 * 50 + 51 * 30 + 31 * 20 + 21 * 10
-    lstm = build("lstm", channels=5, size=8, classes=4, seed=0, embedding=3, width=6)
-    assert lstm(torch.zeros(2, 8, dtype=torch.int32)).shape == (2, 4)
-    assert lstm.feature_dim == 24
 
 
 @pytest.mark.parametrize(
@@ -266,10 +219,8 @@ def test_settings_of_the_architectures():
         ),
         ("mlp", {"hidden": ()}, "hidden must be one or more widths, each at least 1, got ()"),
         ("mlp", {"hidden": 50}, "hidden must be one or more widths, each at least 1, got 50"),
-        ("mlp", {"hidden": (50, 0)}, "hidden must be one or more widths"),
         ("lenet", {"hidden": (9,)}, "settings of lenet must be left out, as it has none"),
         ("lstm", {"width": 0}, "width must be at least 1, got 0"),
-        ("lstm:0", {}, "width must be at least 1, got 0"),
         ("lstm:64x32", {}, "model must be of the form lstm:64, got 'lstm:64x32'"),
         ("mlp:", {}, "model must be of the form mlp:200x100, got 'mlp:'"),
         (
@@ -277,7 +228,6 @@ def test_settings_of_the_architectures():
             {},
             "model must be without widths, unless mlp:200x100 or lstm:64, got 'lenet:9",
         ),
-        ("ltsm:64", {}, r"model must be one of .* \(did you mean lstm\?\), got 'ltsm'"),
         ("lenet", {"norm": "layer"}, "norm must be one of group, batch, got 'layer'"),
         ("lenet", {"classes": 0}, "classes must be at least 1, got 0"),
         ("lenet", {"channels": 1.5}, "channels must be a whole number, got 1.5"),
@@ -305,36 +255,3 @@ def test_a_name_may_carry_widths(name, base, settings):
     for a, b in zip(named.parameters(), told.parameters(), strict=True):
         assert torch.equal(a, b)
     assert assign([name, base], 3) == (name, base, name)
-
-
-@given(st.lists(st.sampled_from(sorted(MODELS)), min_size=1, max_size=6), st.integers(1, 40))
-def test_cycle_goes_round_the_names(names, clients):
-    assigned = assign(names, clients)
-    assert len(assigned) == clients
-    assert assigned[: len(names)] == tuple(names)[:clients]
-    assert assigned[len(names) :] == assigned[: -len(names)] or clients <= len(names)
-
-
-@pytest.mark.parametrize(
-    ("names", "clients", "message"),
-    [
-        (["lenett"], 3, r"model must be one of .*did you mean lenet\?"),
-        ([], 3, "names must be one or more models, got none"),
-        (["lenet"], 0, "clients must be at least 1, got 0"),
-    ],
-)
-def test_bad_assignments_are_named(names, clients, message):
-    with pytest.raises(ArgumentError, match=message):
-        assign(names, clients)
-
-
-def test_one_name_is_for_all():
-    assert assign("lenet", 3) == ("lenet",) * 3
-
-
-def test_shape_is_frozen_and_checked():
-    shape = Shape(channels=3, size=32, classes=10)
-    with pytest.raises(AttributeError):
-        shape.size = 8
-    with pytest.raises(ArgumentError, match="size must be at least 1, got 0"):
-        Shape(channels=3, size=0, classes=10)

@@ -11,7 +11,6 @@ from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods import method  # noqa: E402
-from hopfed.neural.methods.knn_per import KNNPer  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
@@ -55,12 +54,3 @@ def test_what_takes_any_image_takes_those_that_are_not_square(oblong, name, mode
 def test_a_proxy_for_other_data(play, name):
     with pytest.raises(ArgumentError, match="proxy must be lstm for the inputs of play"):
         started(name, "lstm:4", play)
-
-
-def test_leaving_one_out_works_where_the_head_reads_a_part_of_the_features(play):
-    task = TaskSpec(data=str(play), models=("lstm:4",), clients=2, partition="iid")
-    knn_per = KNNPer(task, TRAINING, tune="leave-one-out")
-    classifier = knn_per.classifier({}, {}, 0)
-    assert 0 <= classifier.weight <= 1
-    held = knn_per.embedded({}, 0, "train")
-    np.testing.assert_allclose(classifier.extractor.head(held.features), held.logits, atol=1e-6)

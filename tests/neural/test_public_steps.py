@@ -11,13 +11,12 @@ from scipy.optimize import minimize, nnls
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.errors import DataError  # noqa: E402
-from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
+from hopfed.federation.contract import Context  # noqa: E402
 from hopfed.federation.engines import Call  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods.fedh2l import FedH2L, pcgrad, project  # noqa: E402
-from hopfed.neural.methods.stepwise import AGG, FedMD, seed_set  # noqa: E402
+from hopfed.neural.methods.stepwise import AGG, seed_set  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
@@ -130,24 +129,3 @@ def test_agg_draws_from_its_private_and_all_public_examples():
     np.testing.assert_array_equal(np.unique(rows), np.sort(expected))
     alone = AGG(ROTATED, SGD, public=0.0)
     np.testing.assert_array_equal(alone.rows(2, "all"), method.loaded.split.train[2])
-
-
-def test_stacked_steps_of_clients_of_different_age_agree_with_sequential_ones():
-    spec = replace(ROTATED, partition="dirichlet:0.5", examples=120)
-    ends = []
-    for way in ("sequential", "stacked"):
-        training = Training("amsgrad", lr=0.01, weight_decay=1e-4, batch=16, way=way)
-        played = play(AGG(spec, training, images=40), 4, participation=Participation(rate=0.5))
-        ends.append(played.state.clients)
-    assert len({int(state["moments/count"]) for state in ends[0].values()}) > 1
-    for client, state in ends[0].items():
-        for n, array in state.items():
-            np.testing.assert_allclose(array, ends[1][client][n], rtol=2e-3, atol=2e-5)
-
-
-def test_without_a_consensus_fedmd_revisits_only():
-    method = FedMD(ROTATED, SGD, transfer=0)
-    plans = method.plans(Call({"model/x": np.ones(1)}, {}, Context(0, 0, 1, 0)))
-    assert plans[2] == []
-    assert len(plans[3]) == 1
-    assert method.answer({}, {}) == ({}, {EVERYONE: {}})

@@ -11,7 +11,7 @@ from hopfed.experiments.shared.cells import Bench
 from hopfed.neural.training.task import TaskSpec
 from hopfed.neural.training.training import Training
 
-PART = {"rounds", "seed"}  # which a run sets for its parts
+PART = {"rounds", "seed", "seen"}  # which a run sets for its parts
 
 
 def declared(cls):

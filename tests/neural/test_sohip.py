@@ -115,7 +115,7 @@ def by_hand(net, x, y, collective):
 
 
 @pytest.mark.parametrize("ablation", ["", "a", "b", "c"])
-@pytest.mark.parametrize(("kind", "patterns"), [("common", 1), ("class", 3), ("sample", 2)])
+@pytest.mark.parametrize(("kind", "patterns"), [("class", 3), ("sample", 2)])
 def test_two_batches_by_hand(kind, patterns, ablation):
     net, x, y, collective = tiny(kind, patterns, ablation)
     for _ in range(2):

@@ -11,7 +11,6 @@ import pytest
 
 from hopfed import load
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.report import rows as rows_of_page
 from hopfed.runs import Run
 
 HOSTILE = "chess</script><script>alert(1)</script>\"'\x1b[31m\u202e<img src=x onerror=alert(1)>"
@@ -187,18 +186,6 @@ def test_clients_have_their_shares_and_bytes(people, reported):
     )
 
 
-def test_a_fit_of_classes_may_find_one_quality(hopfed, reported, tmp_path):
-    survey(tmp_path / "people.csv", 400, 0, rates=0.9)
-    options = ("--channel", "graded", "--out", tmp_path / "run.h5")
-    assert hopfed("recover", tmp_path / "people.csv", *options)[0] == 0
-    found, shown = load(tmp_path / "run.h5"), harmless(reported(tmp_path / "run.h5"))
-    assert found.channel == "symmetric"
-    assert found.errors is not None
-    assert "Rates of columns are known to within" not in shown.text  # of one rate for all
-    assert "taken to agree with their archetype equally often" in shown.text
-    assert shown.table("column", "+1 here", "elsewhere")
-
-
 def test_a_symmetric_page(symmetric, reported):
     _, run = symmetric
     held, shown = Run.load(run), harmless(reported(run))
@@ -245,15 +232,6 @@ def test_gaps_are_counted_and_filled(people, reported):
     assert float(said[2]) / 100 == pytest.approx(sure.mean(), abs=6e-4)
 
 
-def test_rows_beyond_the_limit_are_counted_but_not_listed(symmetric, reported, monkeypatch):
-    rows, run = symmetric
-    monkeypatch.setattr(rows_of_page, "MOST", 70)
-    shown = harmless(reported(run, rows))
-    assert len(shown.table("id", "archetype")) == 70
-    assert "The first 70 of 500 rows are here" in shown.text
-    assert sum(int(line[1]) for line in shown.table("archetype", "rows")) == 500
-
-
 def test_names_of_strangers_are_text(people, reported):
     files, run, _ = people
     text = reported(run, *files)
@@ -285,17 +263,6 @@ def test_what_older_files_lack_is_left_out(people, symmetric, reported, tmp_path
     words = harmless(reported(tmp_path / "numbered.h5")).text
     assert "dependent on each other within archetypes: column 5, column 6." in words
     assert "hold a single value, or none, and say nothing: column 1." in words
-
-
-def test_nothing_found_is_an_answer_too(hopfed, reported, tmp_path):
-    noise = np.random.default_rng(0).choice([-1, 1], (200, 60))
-    np.save(tmp_path / "noise.npy", noise)
-    options = ("--channel", "symmetric", "--out", tmp_path / "none.h5")
-    assert hopfed("recover", tmp_path / "noise.npy", *options)[0] == 0
-    shown = harmless(reported(tmp_path / "none.h5", tmp_path / "noise.npy"))
-    assert "No archetypes, in 200 rows with 60 columns." in shown.text
-    assert "no signal" in shown.text
-    assert {line[1] for line in shown.table("id", "archetype")} == {"none of these"}
 
 
 def test_rows_that_cannot_be_are_refused_in_a_line(people, symmetric, hopfed, tmp_path):

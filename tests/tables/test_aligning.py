@@ -5,8 +5,8 @@ import pytest
 
 from hopfed import kernels, read_table, recover
 from hopfed.errors import ArgumentError, DataError
-from hopfed.tables.aligning import aligned_tables
 from hopfed.tables.reading import read_tables
+from hopfed.tables.table import aligned_tables
 
 FIRST = "name,tea,milk,tree\nAnn,yes,no,ash\nBen,no,no,oak\nCem,no,yes,oak\n"
 SECOND = "tree,name,salt,tea\nyew,Dan,0,yes\nash,Eve,1,?\noak,Fay,1,no\n"

@@ -170,18 +170,21 @@ def test_a_bomb_is_weighed_before_it_is_unpacked(tmp_path):
             tmp_path / "h", {"descr": "|i1", "fortran_order": False, "shape": (2**20, 2**20)}
         )
         archive.writestr("examples.npy", header.read_bytes() + bytes(10**6))
-    with pytest.raises(DataError, match="1,048,576 columns are too many"):
+    with pytest.raises(DataError, match="1099511627776 bytes are due after the header"):
         read_examples(path)
     data = bytearray(path.read_bytes())
     at = data.index(b"PK\x01\x02")
     data[at + 24 : at + 28] = struct.pack("<I", 2**31)  # what it says that it unpacks to
     path.write_bytes(data)
-    with pytest.raises(DataError, match="2147483648 bytes, which cannot be"):
+    with pytest.raises(
+        DataError,
+        match=r"it unpacks to more than|bytes are due after the header, there are 2147483",
+    ):
         read_examples(path)
 
 
 @pytest.mark.parametrize(
-    ("offset", "value", "message"), [(8, 1, "encrypted"), (10, 14, "does not write")]
+    ("offset", "value", "message"), [(8, 1, "encrypted"), (10, 14, "cannot be read")]
 )
 def test_members_that_numpy_does_not_write(tmp_path, offset, value, message):
     path = write(tmp_path / "a.npz", X)
@@ -263,7 +266,7 @@ def test_hdf5_tables_of_no_size_that_there_is(tmp_path):
         ("0,1\n0,[/b]\n", r"row 2, column 2: '\[/b\]' is not a number"),
         ('1,"0\n",1\n', "at least two examples are needed, got 1 x 3"),
         ("1,0\0\n0,1\n", "NUL bytes"),
-        ("0," * 10**5 + "1", "at least two examples are needed, got 1 x 100001"),
+        ("0," * 10**4 + "1", "at least two examples are needed, got 1 x 10001"),
     ],
 )
 def test_no_row_of_a_csv_vanishes(tmp_path, text, message):

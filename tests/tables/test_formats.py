@@ -5,6 +5,7 @@ import gzip
 import importlib
 import json
 import lzma
+import struct
 import sys
 import zipfile
 
@@ -145,6 +146,30 @@ def test_declared_missing_values_are_gaps(tmp_path):
         cells, str(tmp_path / "a.sav"), variable_value_labels=labels, missing_ranges={"sex": [9]}
     )
     assert unpack(hopfed.read_table(tmp_path / "a.sav").held)[:4, 0].tolist() == [1, -1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("sought", "written", "said"),
+    [
+        ((2, 0, 0, 0), (2, 255, 0, 0), "a string is cut short"),  # of a number
+        ((2, -1), (2, 9), "widths of strings contradict each other"),  # of the bytes of a name
+        ((2, -1), (4, -1), "a string is cut short"),
+        ((4, 1), (4, 99), "buffer of"),  # more labels than there are bytes
+        ((4, 1, 4), (4, 1, 77), "labels of a variable that is not there"),
+        ((4, 1, 4), (4, 1, 2), "labels of a variable that is not there"),  # within a name
+    ],
+)
+def test_a_damaged_dictionary_of_spss_is_refused(tmp_path, sought, written, said):
+    """ReadStat crashed, and the program with it, where records contradict each other."""
+    module = pytest.importorskip("pyreadstat", reason="pyreadstat is not installed")
+    cells = pandas.DataFrame({"name": ["a" * 20, "b"], "sex": [1.0, 2.0]})
+    path = tmp_path / "a.sav"
+    module.write_sav(cells, str(path), variable_value_labels=LABELS)
+    data, old = path.read_bytes(), struct.pack(f"<{len(sought)}i", *sought)
+    assert old in data
+    path.write_bytes(data.replace(old, struct.pack(f"<{len(written)}i", *written), 1))
+    with pytest.raises(DataError, match=f"cannot be read as sav: .*{said}"):
+        hopfed.read_table(path)
 
 
 def test_a_sheet_is_named_behind_a_colon(tmp_path):

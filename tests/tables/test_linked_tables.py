@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hopfed.errors import DataError
-from hopfed.tables.partitions import _parts_of_path
+from hopfed.tables.partitions import _parts_of
 
 
 @pytest.fixture
@@ -20,10 +20,10 @@ def test_a_folder_of_tables_leads_to_no_other_file(folder, given):
     (folder / "private").mkdir()
     for path in ("sent/a.csv", "private/b.csv"):
         Path(path).write_text("tea,ale\nyes,no\nno,no\n")
-    assert [part.what for part in _parts_of_path(given)] == ["sent/a.csv"]
+    assert [part.what for part in _parts_of(given)] == ["sent/a.csv"]
     (folder / "sent" / "b.csv").symlink_to("a.csv")
-    assert len(_parts_of_path(given)) == 2
+    assert len(_parts_of(given)) == 2
     (folder / "sent" / "b.csv").unlink()
     (folder / "sent" / "b.csv").symlink_to("../private/b.csv")
     with pytest.raises(DataError, match="a link that leads out of"):
-        _parts_of_path(given)
+        _parts_of(given)

@@ -212,7 +212,7 @@ def test_large_arrays_are_packed_in_parts(tmp_path, monkeypatch, gone):
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "packed.npz", "a.h5"])
 def test_arrays_in_files_are_never_held_whole(tmp_path, monkeypatch, name):
-    rows, columns = 40_000, 500  # 20 MB, and 2.5 MB of bits
+    rows, columns = 20_000, 500  # 10 MB, and 1.25 MB of bits
     X = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (rows, columns))
     path = tmp_path / name
     if name == "a.npy":
@@ -229,7 +229,7 @@ def test_arrays_in_files_are_never_held_whole(tmp_path, monkeypatch, name):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert table.shape == (rows, columns)
-    assert peak < 12e6
+    assert peak < 8e6
     np.testing.assert_array_equal(unpack(table.rows[::97]), X[::97])
 
 

@@ -113,6 +113,7 @@ print(most() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc says how much memory a process took")
 def test_a_column_of_a_text_takes_a_few_kilobytes(tmp_path):
     """Of 1.1 MB, 1.5 GB were made, for 100,000 columns; here 20,000, which took 12.6 kB each."""

@@ -5,7 +5,6 @@ import pytest
 from helpers import rest_slow
 from scipy.stats import binom
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import assignment
 from hopfed.theory.graded import Classes
 from hopfed.theory.graded_simulation import draw_rows, maximum_likelihood, responsibilities
@@ -50,24 +49,6 @@ def test_accuracy_and_confusion_of_two_classes_match_simulation(seed, a, N, shar
     assert want.confusions[0, 1] < bound / 2
 
 
-def test_with_more_classes_the_product_is_a_little_low():
-    classes = beta(3, 5, 3, 60, [0.5, 0.3, 0.2], 0.8)
-    want = assignment.assign(classes)
-    rows, labels = draw_rows(classes, 40_000, np.random.default_rng(1))
-    right = responsibilities(rows, classes.means, classes.shares).argmax(axis=1) == labels
-    found = np.array([right[labels == k].mean() for k in range(3)])
-    error = np.sqrt(found * (1 - found) / np.bincount(labels))
-    assert (found > want.accuracy - 4 * error).all()
-    assert (found < 1 - want.errors.max(axis=1) + 4 * error).all()
-    assert (found - want.accuracy).max() < 0.03
-
-
-def test_equal_classes_are_told_apart_by_their_shares():
-    same = [[0.3] * 5, [0.3] * 5]
-    assert assignment.assign(Classes(same, [0.7, 0.3])).accuracy.tolist() == [1, 0]
-    assert assignment.assign(Classes(same, [0.5, 0.5])).accuracy.tolist() == [0.5, 0.5]
-
-
 def test_errors_with_true_labels_match_simulation():
     classes = beta(8, 1, 2, 40, [0.6, 0.4], np.linspace(0.2, 1, 40))
     rng, M, draws = np.random.default_rng(9), 200, 400
@@ -102,32 +83,3 @@ def test_errors_of_maximum_likelihood_match_simulation(seed, a, shares, observed
     assert (np.abs(found - want) < 4 * error + 0.03 * want).all()
     assert (want > 1.05 * known).all()  # so that labels matter, and the simulation can tell
     assert (np.abs(found - known) > 2 * error).all()
-
-
-def test_far_apart_labels_cost_nothing_and_rare_entries_do_no_harm():
-    far = beta(1, 0.5, 2, 200, [0.8, 0.2])
-    assert (np.abs(far.means) > 1 - 1e-4).any()
-    ratio = assignment.estimated_errors(far, 500) / assignment.mean_errors(far, 500)
-    np.testing.assert_allclose(ratio, 1, atol=1e-6)
-
-
-def test_classes_that_hardly_differ_have_a_large_error_or_none_is_stated():
-    base = np.random.default_rng(2).uniform(-0.5, 0.5, 10)
-    near = Classes([base, base + 0.01], [0.5, 0.5])
-    lost = assignment.estimated_errors(near, 1000) / assignment.mean_errors(near, 1000)
-    assert (lost > 20).all()
-    uneven = Classes([base, base + 0.1, base - 0.1], [0.6, 0.3, 0.1])
-    assert np.isnan(assignment.estimated_errors(uneven, 1000)).all()
-
-
-def test_samples_for_error_is_the_inverse():
-    classes = beta(8, 1, 2, 40, [0.6, 0.4], 0.5)
-    M = assignment.samples_for_error(classes, 0.001)
-    for k in range(2):
-        rms = np.sqrt(np.mean(assignment.mean_errors(classes, M[k])[k] ** 2))
-        assert rms == pytest.approx(0.001, rel=1e-4)
-
-
-def test_a_mean_of_one_is_refused():
-    with pytest.raises(ArgumentError, match=r"means must be inside of \(-1, 1\)"):
-        assignment.assign(Classes([[1.0, 0.0], [0.0, 0.0]], [0.5, 0.5]))

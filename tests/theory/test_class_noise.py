@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import class_noise, graded
 from hopfed.theory.graded import Classes
 
@@ -70,38 +69,3 @@ def test_equal_noise_is_white():
     np.testing.assert_allclose(found.margins, white.margins, rtol=1e-4)
     for name in ("strengths", "outliers", "alignments", "overlaps"):
         np.testing.assert_allclose(getattr(found, name), getattr(white, name), atol=1e-8)
-
-
-def test_the_edge_of_one_class_and_many_examples():
-    """One class has white noise whatever its means; far more rows than columns leave it at 1."""
-    rng = np.random.default_rng(6)
-    one = Classes(rng.uniform(-0.9, 0.9, (1, 50)), [1.0])
-    for M in (10, 50, 1000):
-        assert class_noise.upper_edge(one, M) == pytest.approx((1 + np.sqrt(50 / M)) ** 2, rel=1e-9)
-    two = Classes(healthy_and_sick(), [0.9, 0.1])
-    assert class_noise.upper_edge(two, 1e9) == pytest.approx(1, abs=0.01)
-
-
-def test_a_class_without_rows_changes_nothing():
-    means = healthy_and_sick()
-    two, three = Classes(means, [0.9, 0.1]), Classes([*means, means[0] / 2], [0.9, 0.1, 0.0])
-    a, b = class_noise.predict(two, 300), class_noise.predict(three, 300)
-    np.testing.assert_allclose(b.outliers, [*a.outliers, a.edge], rtol=1e-8)
-    np.testing.assert_allclose(b.overlaps[:2, :2], a.overlaps, atol=1e-6)
-    assert b.rank == a.rank == 2
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_samples_to_count_are_the_fewest(count):
-    classes = Classes(healthy_and_sick(40), [0.95, 0.05])
-    M = class_noise.samples_to_count(classes, count)
-    assert class_noise.predict(classes, M).rank >= count
-    assert M == 1 or class_noise.predict(classes, M - 1).rank < count
-
-
-def test_no_more_can_be_counted_than_there_are():
-    classes = Classes(healthy_and_sick(40), [0.95, 0.05])
-    with pytest.raises(ArgumentError, match="count must be at most 2, got 3"):
-        class_noise.samples_to_count(classes, 3)
-    same = Classes([[0.5] * 9, [0.5] * 9], [0.5, 0.5])
-    assert class_noise.samples_to_count(same, 2) == np.inf

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import covariance, marchenko_pastur, tracy_widom
 from hopfed.theory.covariance import Population
 
@@ -52,14 +51,6 @@ def test_flat_spectrum_is_the_classical_law(q, variance, copies):
     np.testing.assert_allclose(ends, [[lower, upper]], rtol=1e-12, atol=1e-12 * variance * (1 + q))
 
 
-def test_flat_threshold_is_mas():
-    for N, M in ((100, 400), (30, 10)):
-        centre, scale = tracy_widom.wishart_scaling(M, N)
-        expected = 2.0 * (centre + scale * tracy_widom.isf(0.01)) / M
-        value = covariance.noise_threshold(Population.flat(2.0), N, M, 0.01)
-        assert value == pytest.approx(expected, rel=1e-12)
-
-
 @given(population=populations(), q=aspects)
 def test_edge_solves_el_karouis_equations(population, q):
     edge = covariance.upper_edge(population, q)
@@ -68,61 +59,6 @@ def test_edge_solves_el_karouis_equations(population, q):
     assert w @ ratio**2 == pytest.approx(1 / q, rel=1e-8)
     assert edge.location == pytest.approx((1 + q * (w @ ratio)) / c, rel=1e-10)
     assert edge.scale**3 == pytest.approx((1 + q * (w @ ratio**3)) / c**3, rel=1e-8)
-
-
-@given(population=populations(), q=aspects, radius=radii, factor=st.floats(0.1, 10))
-def test_edges_scale_with_the_noise(population, q, radius, factor):
-    scaled = Population(population.eigenvalues * factor, population.weights)
-    base, big = (
-        covariance.upper_edge(population, q, radius),
-        covariance.upper_edge(scaled, q, radius * factor),
-    )
-    assert big.location == pytest.approx(factor * base.location, rel=1e-10)
-    assert big.scale == pytest.approx(factor * base.scale, rel=1e-8)
-    np.testing.assert_allclose(
-        covariance.support(scaled, q, radius * factor),
-        factor * covariance.support(population, q, radius),
-        rtol=1e-8,
-        atol=1e-8 * factor,
-    )
-
-
-@given(population=populations(), q=aspects, radius=st.floats(0.01, 5))
-def test_semicircle_widens_the_support(population, q, radius):
-    bare, wide = covariance.support(population, q), covariance.support(population, q, radius)
-    lowest = 0.0 if q > 1 else bare[0, 0]  # the atom
-    assert lowest - radius - 1e-9 <= wide[0, 0] < lowest + 1e-12
-    assert bare[-1, 1] < wide[-1, 1] <= bare[-1, 1] + radius + 1e-9
-    assert len(wide) <= len(bare) + (q > 1)  # the atom may become an interval of its own
-    assert (np.diff(wide.ravel()) > 0).all()
-    assert wide[-1, 1] == pytest.approx(
-        covariance.upper_edge(population, q, radius).location, rel=1e-12
-    )
-
-
-def test_edge_is_continuous_in_the_radius():
-    for q in (0.5, 1.0, 3.0):
-        bare = covariance.upper_edge(Population([1, 3]), q)
-        tiny = covariance.upper_edge(Population([1, 3]), q, 1e-5)
-        assert tiny.location == pytest.approx(bare.location, rel=1e-9)
-        assert tiny.scale == pytest.approx(bare.scale, rel=1e-6)
-
-
-def test_wide_semicircle_dominates():
-    # Noise of radius R with the small covariance as a perturbation: edge R + mean, scale R/2 in
-    # units of N^(-2/3), that is R/2 q^(-2/3) in those of M.
-    edge = covariance.upper_edge(Population.flat(1e-4), 0.5, 2.0)
-    assert edge.location == pytest.approx(2.0 + 1e-4, abs=1e-7)
-    assert edge.scale == pytest.approx(0.5 ** (-2 / 3), rel=1e-3)
-
-
-def test_clusters_separate_and_merge():
-    population = Population([1.0, 5.0, 20.0])
-    assert covariance.support(population, 0.05).shape == (3, 2)
-    assert covariance.support(population, 0.05, 6.0).shape == (2, 2)
-    assert covariance.support(population, 2.0).shape == (1, 2)
-    assert covariance.support(Population.flat(), 3.0, 0.3).shape == (2, 2)
-    assert covariance.support(Population.flat(), 3.0, 3.0).shape == (1, 2)
 
 
 def sample_spectrum(rng, population, N, M, radius=0.0):
@@ -187,21 +123,6 @@ def test_edges_match_simulation_at_moderate_size():
     check_fluctuation(tops, Population([1.0, 3.0]), N, M, 0.4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["ar1 0.3", "ar1 0.6", "blocks"])
-def test_edges_match_simulation_at_four_thousand_sites(name):
-    rng = np.random.default_rng(18)
-    N, M, draws = 4000, 8000, 8
-    if name == "blocks":
-        block = np.sqrt(np.repeat([1.0, 3.0], N // 2))
-        tops = [largest(rng.standard_normal((M, N)) * block) for _ in range(draws)]
-        check_fluctuation(tops, Population([1.0, 3.0]), N, M, 0.15)
-    else:
-        rho = float(name.split()[1])
-        tops = [largest_autoregressive(rng, rho, N, M) for _ in range(draws)]
-        check_fluctuation(tops, Population.ar1(rho), N, M, 0.15)
-
-
 @given(values=st.lists(st.floats(0.1, 10), min_size=1, max_size=8), seed=st.integers(0, 99))
 def test_population_is_a_law(values, seed):
     weights = np.random.default_rng(seed).uniform(0.1, 2, len(values))
@@ -212,34 +133,3 @@ def test_population_is_a_law(values, seed):
     order = np.random.default_rng(seed).permutation(len(values))
     shuffled = Population(np.array(values)[order], weights[order])
     np.testing.assert_allclose(shuffled.weights, population.weights, rtol=1e-13)
-
-
-def test_toeplitz_matrix_has_the_autoregressive_spectrum():
-    matrix = 0.6 ** np.abs(np.subtract.outer(np.arange(500), np.arange(500)))
-    exact = covariance.upper_edge(Population.of_matrix(matrix), 0.5)
-    limit = covariance.upper_edge(Population.ar1(0.6), 0.5)
-    assert exact.location == pytest.approx(limit.location, rel=5e-3)
-
-
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        (lambda: Population([]), "eigenvalues"),
-        (lambda: Population([1.0, 0.0]), "eigenvalues"),
-        (lambda: Population([1.0, 2.0], [1.0]), "weights"),
-        (lambda: Population([1.0], [-1.0]), "weights"),
-        (lambda: Population.ar1(1.0), "rho"),
-        (lambda: Population.flat(0.0), "variance"),
-        (lambda: Population.of_matrix(np.ones((2, 3))), "covariance"),
-        (lambda: Population.of_matrix([[1.0, 2.0], [0.0, 1.0]]), "covariance"),
-        (lambda: covariance.upper_edge([1.0, 2.0], 0.5), "population"),
-        (lambda: covariance.upper_edge(Population.flat(), 0.0), "q"),
-        (lambda: covariance.upper_edge(Population.flat(), [0.5, 1.0]), "q"),
-        (lambda: covariance.support(Population.flat(), 0.5, -1.0), "radius"),
-        (lambda: covariance.noise_threshold(Population.flat(), 10, 10, 1.0), "false_alarm"),
-    ],
-)
-def test_bad_arguments_are_named(call, argument):
-    with pytest.raises(ArgumentError) as raised:
-        call()
-    assert raised.value.argument == argument

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import class_noise, graded, spikes
 from hopfed.theory.graded import Classes
 
@@ -32,23 +31,6 @@ def test_the_whitened_population_is_one_plus_the_signal(seed, K):
     np.testing.assert_allclose(values[:K] - 1, classes.strengths, atol=1e-11 * values[0])
     np.testing.assert_allclose(values[K:], 1, atol=1e-11 * values[0])
     np.testing.assert_allclose(classes.shares @ classes.profile, 1, rtol=1e-12)
-
-
-def test_distances_are_those_of_the_signals():
-    classes = mixture(1)
-    gaps = classes.signals[:, None] - classes.signals
-    np.testing.assert_allclose(classes.distances, np.linalg.norm(gaps, axis=2), atol=1e-9)
-
-
-def test_a_column_of_weight_two_is_two_columns():
-    one = mixture(2, N=10)
-    twice = Classes(np.repeat(one.means, 2, axis=1), one.shares, np.repeat(one.observed, 2))
-    heavy = Classes(one.means, one.shares, one.observed, weights=2.0)
-    assert heavy.N == twice.N == 20
-    for predict in (graded.predict_white, class_noise.predict):
-        a, b = predict(heavy, 30), predict(twice, 30)
-        for name in ("edge", "strengths", "margins", "outliers", "alignments", "overlaps"):
-            np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("predict", [graded.predict_white, class_noise.predict])
@@ -97,83 +79,3 @@ def test_predictions_match_simulation():
         error = gap.std(axis=0, ddof=1) / np.sqrt(draws)
         assert (np.abs(gap.mean(axis=0)) < 4 * error).all()
     assert np.abs(np.mean(scores, axis=0)).max() < 0.01
-
-
-@given(
-    share=st.floats(0.05, 0.9),
-    rest=st.floats(0.1, 1.0),
-    cosine=st.floats(-0.95, 0.95),
-    excess=st.floats(1.2, 1e3),
-)
-def test_the_least_distance_puts_the_pair_on_the_threshold(share, rest, cosine, excess):
-    """The smaller eigenvalue of the 2 x 2 matrix of mean and difference is sqrt(N / M)."""
-    N, M, other = 100, 400, rest * (1 - share)
-    g = np.sqrt(N / M)
-    common = excess * g / (1 - cosine**2)  # strong enough that some distance is enough
-    found = graded.least_distance(share, other, N, M, common, cosine)
-    weight = share * other / (share + other)
-    a, b = np.sqrt(common), np.sqrt(weight) * found
-    matrix = np.array([[a * a, a * b * cosine], [a * b * cosine, b * b]])
-    assert np.linalg.eigvalsh(matrix)[0] == pytest.approx(g, rel=1e-7)
-    assert graded.least_distance(share, other, N, M, 0.99 * common / excess, cosine) == (
-        np.inf if cosine else graded.least_distance(share, other, N, M)
-    )
-
-
-def test_the_least_distance_of_two_classes_is_that_of_their_population():
-    rng = np.random.default_rng(3)
-    N, M, shares = 60, 200, np.array([0.7, 0.3])
-    base, step = rng.uniform(-0.5, 0.5, N), 0.3 * rng.choice([-1, 1], N)
-    sizes = np.linspace(0.05, 1, 400)
-    margins, over = [], []
-    for size in sizes:
-        two = Classes(np.array([base, base + size * step]), shares)
-        mean, gap = shares @ two.signals, two.signals[1] - two.signals[0]
-        cosine = mean @ gap / np.linalg.norm(mean) / np.linalg.norm(gap)
-        least = graded.least_distance(0.3, 0.7, N, M, mean @ mean, cosine)
-        margins.append(graded.predict_white(two, M).margins[1])
-        over.append(two.distances[0, 1] / least)
-    np.testing.assert_array_equal(np.array(margins) > 1, np.array(over) > 1)
-    assert min(margins) < 1 < max(margins)
-
-
-@given(
-    share=st.floats(0.01, 0.5),
-    distance=st.floats(0.1, 20),
-    N=st.integers(5, 5000),
-    cosine=st.floats(-0.9, 0.9),
-)
-def test_samples_to_resolve_inverts_the_least_distance(share, distance, N, cosine):
-    M = graded.samples_to_resolve(share, 1 - share, distance, N, cosine)
-    # M need not be whole: scale the distance to the next whole number.
-    whole = np.ceil(M)
-    back = graded.least_distance(share, 1 - share, N, whole, cosine=cosine)
-    assert back == pytest.approx(distance * (M / whole) ** 0.25, rel=1e-9)
-
-
-def test_minimal_samples_are_where_the_margin_is_one():
-    classes = mixture(5)
-    for k, M in enumerate(graded.minimal_samples(classes)):
-        assert graded.predict_white(classes, M).margins[k] == pytest.approx(1, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (([[0.5, 1.5]], [1.0]), r"means must be numbers in \[-1, 1\], got 1.5"),
-        (([0.5], [1.0]), r"means must be a \(K, N\) array"),
-        (([[0.5]], [0.9]), "shares must be 1 shares, one a class, of sum 1"),
-        (([[0.5]], [1.0], 0.0), r"observed must be a number in \(0, 1\], got 0.0"),
-        (([[0.5]], [1.0], [0.5, 0.5]), "observed must be one number or 1"),
-        (([[0.5, 1.0]], [1.0]), "means must be noisy in every column, got none in column 1"),
-        (([[0.5]], [1.0], 1.0, -1.0), "weights must be a finite number above 0"),
-    ],
-)
-def test_bad_populations_are_refused(arguments, words):
-    with pytest.raises(ArgumentError, match=words):
-        Classes(*arguments)
-
-
-def test_a_pair_cannot_have_more_than_all_rows():
-    with pytest.raises(ArgumentError, match="other must be at most 1 - share"):
-        graded.contrast(0.6, 0.5, 1.0)

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import marchenko_pastur, spikes
 
 aspects = st.floats(1e-6, 1e6)
@@ -17,23 +16,6 @@ def test_strength_inverts_outlier(q, ratio, variance):
     kappa = ratio * spikes.threshold(q)
     eigenvalue = spikes.outlier(kappa, q, variance)
     assert spikes.strength(eigenvalue, q, variance) == pytest.approx(kappa, rel=1e-10)
-
-
-@given(q=st.floats(1e-12, 1e12), ratio=ratios, variance=variances)
-def test_strength_loses_no_more_than_the_rounding_of_the_eigenvalue(q, ratio, variance):
-    kappa = ratio * spikes.threshold(q)
-    eigenvalue = spikes.outlier(kappa, q, variance)
-    slope = variance * (1 - q / kappa**2)
-    slack = 8e-16 * eigenvalue / slope
-    assert spikes.strength(eigenvalue, q, variance) == pytest.approx(kappa, rel=1e-12, abs=slack)
-
-
-@given(q=aspects, distance=st.floats(1e-6, 12).map(lambda e: 10.0**e), variance=variances)
-def test_outlier_inverts_strength(q, distance, variance):
-    eigenvalue = marchenko_pastur.edges(q, variance)[1] * (1 + distance)
-    kappa = spikes.strength(eigenvalue, q, variance)
-    assert kappa > spikes.threshold(q)
-    assert spikes.outlier(kappa, q, variance) == pytest.approx(eigenvalue, rel=1e-12)
 
 
 @given(q=aspects, variance=variances, ratio=st.floats(1e-6, 1))
@@ -120,31 +102,6 @@ def test_finite_size_prediction_beats_the_plain_one():
     )
 
 
-@given(
-    seed=st.integers(0, 2**32),
-    K=st.integers(1, 6),
-    N=st.integers(2, 40),
-    r=st.floats(0.05, 0.95),
-    M=st.integers(1, 2000),
-)
-def test_finite_size_symmetries(seed, K, N, r, M):
-    rng = np.random.default_rng(seed)
-    xi = rng.choice([-1, 1], size=(K, N))
-    shares = rng.dirichlet(np.ones(K))
-    base = spikes.finite_size(xi, shares, r, M)
-    # The signs of a site and of an archetype are conventions; so is the order of archetypes.
-    signs, order = rng.choice([-1, 1], size=N), rng.permutation(K)
-    flipped = spikes.finite_size((xi * signs)[order], shares[order], r, M)
-    np.testing.assert_allclose(flipped.kappas, base.kappas, rtol=1e-9, atol=1e-9 * N)
-    np.testing.assert_allclose(flipped.outliers, base.outliers, rtol=1e-7)
-    # All of the signal's trace is in the spikes; every archetype lies in their span.
-    total = N * r**2 / (1 - r**2)
-    assert base.kappas.sum() == pytest.approx(total, rel=1e-9)
-    assert (base.scores <= 1 + 1e-9).all()
-    assert base.overlaps.shape == (min(K, N), K)
-    assert np.array_equal(base.detectable, base.kappas > np.sqrt(N / M))
-
-
 def test_finite_size_of_orthogonal_archetypes_is_the_plain_formula():
     hadamard = np.array([[1]])
     for _ in range(5):
@@ -185,31 +142,3 @@ def test_edge_shift_repairs_the_size_of_the_test():
     tops = np.array(tops)
     assert np.mean(tops > bare) > 0.3
     assert np.mean(tops > bare * spikes.edge_shift(r, M, N)) < 0.11
-
-
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        (lambda: spikes.threshold(0.0), "q"),
-        (lambda: spikes.outlier(0.0, 1.0), "kappa"),
-        (lambda: spikes.outlier(1.0, -1.0), "q"),
-        (lambda: spikes.outlier(1.0, 1.0, 0.0), "variance"),
-        (lambda: spikes.overlap(np.nan, 1.0), "kappa"),
-        (lambda: spikes.strength(np.inf, 1.0), "eigenvalue"),
-        (lambda: spikes.outlier_sd(1.0, 1.0, 0), "M"),
-        (lambda: spikes.outlier_sd(1.0, 1.0, 10, exposure=0.0), "exposure"),
-        (lambda: spikes.spike_strength(1.0, 0.5, 10), "r"),
-        (lambda: spikes.spike_strength(0.5, 1.5, 10), "exposure"),
-        (lambda: spikes.excess_kurtosis(1.0), "r"),
-        (lambda: spikes.finite_size(np.zeros((2, 4)), [0.5, 0.5], 0.5, 10), "archetypes"),
-        (lambda: spikes.finite_size(np.ones(4), [1.0], 0.5, 10), "archetypes"),
-        (lambda: spikes.finite_size(np.ones((2, 4)), [0.5], 0.5, 10), "exposures"),
-        (lambda: spikes.finite_size(np.ones((2, 4)), [0.9, 0.9], 0.5, 10), "exposures"),
-        (lambda: spikes.finite_size(np.ones((1, 4)), [1.0], 1.0, 10), "r"),
-        (lambda: spikes.finite_size(np.ones((1, 4)), [1.0], 0.5, [10, 20]), "M"),
-    ],
-)
-def test_bad_arguments_are_named(call, argument):
-    with pytest.raises(ArgumentError) as raised:
-        call()
-    assert raised.value.argument == argument

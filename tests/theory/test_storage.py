@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.errors import ArgumentError
 from hopfed.theory import storage, storage_thermal
 
 CAPACITY = {
@@ -80,21 +79,6 @@ def test_magnetisation_solves_the_saddle_point_equations(fraction, t):
     assert min(abs(residuals(s)[1]) for s in roots) < 1e-5
 
 
-@given(t=st.floats(0, 20), fraction=st.floats(0.01, 0.99))
-def test_magnetisation_falls_to_its_critical_value(t, fraction):
-    top = storage.capacity(t)
-    alpha = fraction * top
-    m = storage.magnetisation(alpha, t)
-    assert storage.critical_magnetisation(t) < m <= 1
-    assert storage.magnetisation(alpha * 0.99, t) >= m
-    assert storage.magnetisation(top * (1 + 1e-9), t) == 0
-
-
-def test_capacity_rises_with_dreaming():
-    assert (np.diff(storage.capacity(np.linspace(0, 20, 50))) > 0).all()
-    assert storage.capacity(20.0) < storage.PSEUDO_INVERSE_CAPACITY
-
-
 @pytest.mark.parametrize(("alpha", "t"), [(0.1, 0.0), (0.34, 1.0), (0.5, np.inf)])
 def test_simulation_sits_on_the_line(alpha, t):
     run = storage.simulate_storage(np.random.default_rng(7), 1500, alpha, t, starts=30)
@@ -104,110 +88,9 @@ def test_simulation_sits_on_the_line(alpha, t):
     assert run.mean == pytest.approx(expected, abs=4 * run.standard_error + 1.5e-3)
 
 
-def test_simulation_forgets_above_capacity():
-    below = storage.simulate_storage(np.random.default_rng(3), 1500, 0.12, max_sweeps=30)
-    above = storage.simulate_storage(np.random.default_rng(3), 1500, 0.2, max_sweeps=30)
-    assert below.mean > 0.95
-    assert above.mean < 0.6
-
-
-def test_simulation_is_the_dense_serial_dynamics():
-    # The same draws, with the coupling matrix formed and its diagonal removed.
-    N, alpha, t = 60, 0.3, 0.5
-    run = storage.simulate_storage(np.random.default_rng(5), N, alpha, t, starts=4, max_sweeps=3)
-    rng = np.random.default_rng(5)
-    patterns = rng.choice(np.array([-1.0, 1.0]), size=(18, N))
-    gram = patterns @ patterns.T / N
-    kernel = (1 + t) * np.linalg.inv(np.eye(18) + t * gram)
-    coupling = patterns.T @ kernel @ patterns / N
-    np.fill_diagonal(coupling, 0)
-    states = patterns[:4].copy()
-    for _ in range(run.sweeps):
-        for site in rng.permutation(N):
-            fields = states @ coupling[site]
-            states[:, site] = np.where(fields == 0, states[:, site], np.sign(fields))
-    np.testing.assert_allclose(run.magnetisations, (states * patterns[:4]).mean(axis=1), atol=1e-12)
-
-
-def test_simulation_depends_on_the_seed_alone():
-    first, again = (
-        storage.simulate_storage(np.random.default_rng(1), 300, 0.15, starts=5) for _ in range(2)
-    )
-    np.testing.assert_array_equal(first.magnetisations, again.magnetisations)
-    assert first.load == pytest.approx(45 / 300)
-
-
 def test_thermal_reference_values():
     for (alpha, T), m in THERMAL.items():
         assert storage_thermal.thermal_magnetisation(alpha, T) == pytest.approx(m, abs=1e-10)
     np.testing.assert_allclose(
         storage_thermal.retrieval_temperature(list(LINE)), list(LINE.values()), atol=6e-7
     )
-
-
-@given(fraction=st.floats(0.05, 0.97), T=st.floats(0.05, 0.9))
-def test_thermal_state_solves_the_equations(fraction, T):
-    alpha = fraction * storage_thermal.thermal_capacity(T)
-    m = storage_thermal.thermal_magnetisation(alpha, T)
-    assert m > 0
-    # Iterate the three equations from the state: it must stay.
-    z = np.linspace(-9, 9, 4001)
-    weight = np.exp(-(z**2) / 2)
-    weight /= weight.sum()
-    q = m**2
-    for _ in range(4000):
-        noise = np.sqrt(alpha * q) / (1 - (1 - q) / T)
-        value = np.tanh((m + noise * z) / T) @ weight, np.tanh((m + noise * z) / T) ** 2 @ weight
-        if abs(value[1] - q) < 1e-14:
-            break
-        q = 0.5 * (q + value[1])
-    assert value[0] == pytest.approx(m, abs=1e-8)
-
-
-def test_phase_line_inverts_and_ends():
-    T = np.array([0.1, 0.3, 0.6, 0.9])
-    alpha = storage_thermal.thermal_capacity(T)
-    np.testing.assert_allclose(storage_thermal.retrieval_temperature(alpha), T, rtol=1e-8)
-    assert (np.diff(alpha) < 0).all()
-    np.testing.assert_allclose(storage_thermal.retrieval_temperature([0.0, 0.2]), [1.0, 0.0])
-    assert storage_thermal.thermal_magnetisation(0.13, 0.3) == 0
-    assert storage_thermal.thermal_capacity(0.01) == pytest.approx(storage.capacity(), rel=3e-3)
-    assert (storage_thermal.spin_glass_temperature(alpha) > T).all()
-
-
-def test_the_phase_line_bends_back():
-    """Above the capacity of zero temperature it was said that no temperature is low enough."""
-    turn, most = storage_thermal._TURN, storage_thermal._MOST
-    T = np.array([0.95 * turn, turn, 1.05 * turn, 0.04])
-    alpha = storage_thermal.thermal_capacity(T)
-    # The load is (s (T - (1 - q)))^2 / q: sums of 2,000 terms of 1, and T - (1 - q) is .019.
-    assert alpha[1] == pytest.approx(most, rel=2 * 2000**0.5 * 2.2e-16 / 0.019)
-    assert alpha.argmax() == 1
-    np.testing.assert_allclose(storage_thermal.retrieval_temperature(alpha[2:]), T[2:], rtol=1e-6)
-    warm = storage_thermal.retrieval_temperature(0.1381)
-    at = storage_thermal.thermal_magnetisation(0.1381, [0.99 * warm, 1.01 * warm])
-    assert (at > 0.9).tolist() == [True, False]
-    assert storage_thermal.retrieval_temperature(most * (1 + 1e-9)) == 0
-
-
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        (lambda: storage.capacity(-1.0), "t"),
-        (lambda: storage.magnetisation(-0.1), "alpha"),
-        (lambda: storage.magnetisation(0.1, np.inf), "t"),
-        (lambda: storage.simulate_storage(0, 100, 0.1), "rng"),
-        (lambda: storage.simulate_storage(np.random.default_rng(0), 0, 0.1), "N"),
-        (lambda: storage.simulate_storage(np.random.default_rng(0), 10, 0.0), "alpha"),
-        (lambda: storage.simulate_storage(np.random.default_rng(0), 10, 1.0, np.inf), "alpha"),
-        (lambda: storage.simulate_storage(np.random.default_rng(0), 10, 0.5, -1.0), "t"),
-        (lambda: storage_thermal.thermal_capacity(1.0), "temperature"),
-        (lambda: storage_thermal.thermal_magnetisation(0.1, 0.0), "temperature"),
-        (lambda: storage_thermal.retrieval_temperature(np.nan), "alpha"),
-        (lambda: storage_thermal.spin_glass_temperature(-1.0), "alpha"),
-    ],
-)
-def test_bad_arguments_are_named(call, argument):
-    with pytest.raises(ArgumentError) as raised:
-        call()
-    assert raised.value.argument == argument

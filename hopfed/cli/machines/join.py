@@ -133,8 +133,7 @@ def _join(
     from hopfed.federation.machines.client import ClientProcess, client_folder
     from hopfed.federation.machines.kept_states import KeptStates
     from hopfed.federation.machines.keys import client_key, read
-    from hopfed.federation.machines.limited_log import Sparing
-    from hopfed.federation.machines.node import Node
+    from hopfed.federation.machines.node import Node, Sparing
     from hopfed.hopfield.allowed import ALLOWED
     from hopfed.hopfield.site.named_owner import NamedOwner, laid_out
     from hopfed.hopfield.site.owner import Owner

@@ -92,7 +92,7 @@ def serve_command(out_file: Path, resume: bool, **options: Any) -> None:
     Columns are matched by name, in whatever order a client has them, and a client that has others
     is refused. Where --columns is a number, clients are first asked for digests of the names, and
     the names of more than half of all clients are taken, in sorted order. With --columns FILE they
-    are told the names, and with --graded may lack a third of them. Tables without names go by
+    are told the names; of exact sums of --graded they may lack a third. Tables without names go by
     place; where the others have names, give --columns FILE, or few without names are refused.
 
     Clients may lie. At the defaults an archetype is told to all only if clients show it besides its

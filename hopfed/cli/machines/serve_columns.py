@@ -105,8 +105,8 @@ def said_of(config: Any) -> Message:
 
     if config.names:
         return told_names(config.names)
-    kind, _, digest = config.order.partition(" ")
-    return {kind: np.frombuffer(bytes.fromhex(digest), np.uint8)} if kind else {}
+    digest = config.order.removeprefix("sorted ")
+    return {"sorted": np.frombuffer(bytes.fromhex(digest), np.uint8)} if digest else {}
 
 
 def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[str], None]) -> str:
@@ -131,7 +131,7 @@ def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[st
 
     clients = config.clients
     fewest, liars = min(config.least, clients // 2 + 1), suspects(config.liars, clients)
-    heard: dict[int, Message] = {}
+    heard: dict[int, bytes] = {}
     asked: set[int] = set()
     began = time.monotonic()
     while True:
@@ -140,7 +140,7 @@ def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[st
         asked |= set(new) - late  # those are asked again
         heard |= answers
         waited = time.monotonic() - began
-        named, all_asked = any(m["sorted"].size for m in heard.values()), len(asked) == clients
+        named, all_asked = any(heard.values()), len(asked) == clients
         if all_asked or waited >= GRACE or not named:  # else for the others, as in an exchange
             last = all_asked or waited > wait
             found = settled(heard, fewest, liars, last)
@@ -152,14 +152,14 @@ def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[st
             f"{len(heard)} of {clients} clients are there, and fewer than {fewest} name the same "
             "columns: tell them which, with --columns FILE"
         )
-    if found is None or not found.kind:
+    if found is None or not found.digest:
         return ""
-    for line in _lines(found.kind, found.kept, heard):
+    for line in _lines(found.kept, heard):
         say(line)
-    return f"{found.kind} {found.digest.hex()}"
+    return f"sorted {found.digest.hex()}"
 
 
-def _introduced(engine: Any, clients: Sequence[int]) -> tuple[dict[int, Message], set[int]]:
+def _introduced(engine: Any, clients: Sequence[int]) -> tuple[dict[int, bytes], set[int]]:
     """Answers of clients about their names, and who did not answer in time.
 
     Those that do not know the question have no names.
@@ -170,16 +170,15 @@ def _introduced(engine: Any, clients: Sequence[int]) -> tuple[dict[int, Message]
     from hopfed.hopfield.headers import Headers, heard_of
 
     calls = [Call({}, {}, Context(0, 0, 0, c)) for c in clients]
-    nothing = np.zeros(0, np.uint8)
-    found: dict[int, Message] = {}
+    found: dict[int, bytes] = {}
     late: set[int] = set()
     for c, outcome in zip(clients, engine.step(Headers(), calls), strict=True):
         if outcome.fault == Fault.TIMED_OUT:
             late.add(c)
         elif outcome.fault == Fault.RAISED:
-            found[c] = {"ordered": nothing, "sorted": nothing}
-        elif not outcome.fault and (message := heard_of(outcome.message)) is not None:
-            found[c] = message
+            found[c] = b""
+        elif not outcome.fault and (digest := heard_of(outcome.message)) is not None:
+            found[c] = digest
     return found, late
 
 
@@ -219,20 +218,15 @@ def matched(
     return found
 
 
-def _lines(kind: str, kept: Sequence[int], heard: dict[int, Message]) -> list[str]:
+def _lines(kept: Sequence[int], heard: dict[int, bytes]) -> list[str]:
     """What was found, in words."""
     others = [c for c in heard if c not in kept]
-    unnamed = [c for c, message in heard.items() if not message["sorted"].size]
-    if kind == "sorted":
-        lines = [f"columns are those of {len(kept)} clients, in the order of their names"]
-        if others:
-            lines.append(f"refused: {_listed(others)}, whose names of columns are others, or none")
-        if unnamed:
-            lines.append(f"serve --columns FILE takes those without names: {_listed(unnamed)}")
-        return lines
-    lines = [f"columns go by their place: those of {_listed(unnamed)} have no names"]
+    unnamed = [c for c, digest in heard.items() if not digest]
+    lines = [f"columns are those of {len(kept)} clients, in the order of their names"]
     if others:
-        lines.append(f"refused: {_listed(others)}, whose columns are others, or in another order")
+        lines.append(f"refused: {_listed(others)}, whose names of columns are others, or none")
+    if unnamed:
+        lines.append(f"serve --columns FILE takes those without names: {_listed(unnamed)}")
     return lines
 
 

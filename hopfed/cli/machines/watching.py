@@ -48,7 +48,7 @@ class Watching:
         told = {name: array for name, array in reply.up.items() if array.size}
         if not told:  # as of columns that have no names
             return
-        if told.keys() == {"ordered", "sorted"}:  # digests of names, before the rounds begin
+        if told.keys() == {"sorted"}:  # a digest of names, before the rounds begin
             where = "names of columns"
         parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
         self.say(f"{where}: sending {parts}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from inspect import cleandoc
 from pathlib import Path
@@ -11,14 +9,14 @@ from typing import Any
 
 import click
 
-from hopfed._lib.outputs import RUN, check_folder
+from hopfed._lib.outputs import RUN
 from hopfed.cli import HelpfulGroup
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.runs import carry_out, check_keep, engine_options, refuse_code
-from hopfed.errors import BackendError, DataError
+from hopfed.errors import BackendError, DataError, HopfedError
 
 FEATURES = "models=mlp:64"  # for rows of features where no network is named
 
@@ -89,8 +87,6 @@ def _task_options(command: Any) -> Any:
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @overwrite_option
 @click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")
-@click.option("--tensorboard", metavar="FOLDER", help="Write numbers of rounds for TensorBoard.")
-@click.option("--wandb", metavar="PROJECT", help="Log numbers of rounds to Weights & Biases.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(method: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
@@ -99,30 +95,13 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
     Example: hopfed fl run fedprox --set mu=0.1 --partition dirichlet:0.3 --out run.h5
     """
     check_outputs(("--out", out_file, RUN), inputs=_inputs(options), resume=options["resume"])
-    if options["tensorboard"]:
-        check_folder(options["tensorboard"], "--tensorboard")
     fl = _experiment()
-    told = [options.pop(n) for n in ("tensorboard", "wandb")]
     first, config, _ = _settings(fl, method, options)
     check_keep(config, out_file, options["resume"])
     config.make(0)  # a wrong name is reported before a file is written
-    with _callbacks(config, *told) as callbacks:
-        carry_out(fl, config, out_file, as_json, first=first, callbacks=callbacks, **options)
-
-
-@contextmanager
-def _callbacks(config: Any, tensorboard: str | None, wandb: str | None) -> Iterator[list[Any]]:
-    """Open other programs that are told of every round; they are closed in any case."""
-    from hopfed._lib.settings import to_plain
-    from hopfed.experiments.shared.callbacks import TensorBoard, WandB
-
-    with ExitStack() as stack:
-        made: list[Any] = []
-        for cls, given in ((TensorBoard, (tensorboard,)), (WandB, (wandb, to_plain(config)))):
-            if given[0] is not None:
-                made.append(cls(*given))
-                stack.callback(made[-1].close)
-        yield made
+    run = carry_out(fl, config, out_file, as_json, first=first, **options)
+    if fl.all_lost(run.arrays):
+        raise HopfedError(f"no network is finite; lr = {config.lr:g} is likely too high")
 
 
 def _inputs(options: dict[str, Any]) -> list[Path]:

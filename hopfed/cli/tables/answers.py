@@ -11,8 +11,8 @@ from typing import Any
 import click
 import numpy as np
 
-from hopfed.cli.numbers import Number
-from hopfed.cli.outputs import check_outputs, overwrite_option
+from hopfed.cli.numbers import FINITE
+from hopfed.cli.outputs import check_outputs, file_option, json_option, out_option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.tables.found_file import found_for
 from hopfed.cli.tables.reading import table_options
@@ -21,22 +21,15 @@ from hopfed.errors import ArgumentError
 LISTED = 60  # archetypes in the printed table
 MEANT = 5  # words and cuts of which a line says where they are +1
 NONE = "none of these"
+LIKE = "Write a .csv as this text file is: what separates cells, decimal commas, ends of lines."
 
-_RUN = click.argument("run_file", metavar="RUN", type=click.Path(path_type=Path))
-_FILES = click.argument(
-    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+_PATH = click.Path(path_type=Path)
+_RUN = click.argument("run_file", metavar="RUN", type=_PATH)
+_FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
 
 
 def _out(what: str) -> Any:
-    out_option = click.option(
-        "--out",
-        "out_file",
-        required=True,
-        type=click.Path(path_type=Path),
-        help=f"{what}: .csv, .json, .parquet or .h5.",
-    )
-    return lambda command: out_option(overwrite_option(command))
+    return out_option(f"{what}: .csv, .json, .parquet or .h5.", required=True)
 
 
 @click.command("assign")
@@ -46,19 +39,14 @@ def _out(what: str) -> Any:
 @_out("Archetype and probability of each row")
 @click.option(
     "--alpha",
-    type=Number(),
+    type=FINITE,
     default=0.001,
     show_default=True,
     help="Share of the archetypes' own rows that may be called none of these.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@json_option
 def assign_command(
-    run_file: Path,
-    files: tuple[Path, ...],
-    out_file: Path,
-    alpha: float,
-    as_json: bool,
-    **options: Any,
+    run_file: Path, files: tuple[Path, ...], out_file: Path, alpha: float, **options: Any
 ) -> None:
     """Say to which archetype of RUN each row of the FILEs belongs.
 
@@ -97,7 +85,7 @@ def assign_command(
         words = found.coding.entries() if found.coding is not None else frozenset()
         write(out_file, columns, dialect=source_of(files[0], words=words).dialect)
     counts = np.bincount(archetype + 1, minlength=len(found) + 1)
-    if as_json:
+    if options["as_json"]:
         made = {"rows": len(archetype), "none": int(counts[0]), "archetypes": counts[1:].tolist()}
         print(json.dumps(made))
         return
@@ -166,12 +154,7 @@ def complete_command(
 @click.command("export")
 @_RUN
 @_out("The archetypes, or the rounds")
-@click.option(
-    "--like",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Write a .csv as this text file is: what separates cells, decimal commas, ends of lines.",
-)
+@file_option("--like", LIKE, metavar="FILE")
 def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     """Write the archetypes of RUN as a table for other programs.
 
@@ -202,16 +185,15 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
             Run.load(run_file, complete=True)  # which says how it is finished
         found = loaded(run, run_file)
         write(found, out_file, dialect=_alike(like))
-        said = (
-            "signs" if only_signs(found) else "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
-        )
+        means = "means in [-1, 1], the rate of +1 is (1 + mean) / 2"
+        said = "signs" if only_signs(found) else means
         said = f": {said}{_pluses(found)}{_order(found, run)}"
     out.print(f"wrote {shown(out_file)}{said}")
 
 
 def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Path, ...]:
     """Refuse an output that cannot be written, or would be an input; return all of the files."""
-    from hopfed.tables.many_files import files_of
+    from hopfed.tables.files import files_of
     from hopfed.tables.writers import check_ending
 
     every = tuple(file for given in files for file in files_of(given))
@@ -264,11 +246,8 @@ def _named(files: tuple[Path, ...], names: list[np.ndarray]) -> list[Any]:
     ids = [name for part in names for name in part.tolist()]
     if len(files) == 1:
         return [("id", ids)]
-    return [("file", _repeated(files, [len(part) for part in names])), ("id", ids)]
-
-
-def _repeated(files: tuple[Path, ...], counts: list[int]) -> list[str]:
-    return [str(path) for path, n in zip(files, counts, strict=True) for _ in range(n)]
+    pairs = zip(files, names, strict=True)
+    return [("file", [str(path) for path, part in pairs for _ in part]), ("id", ids)]
 
 
 def _print_counts(counts: np.ndarray) -> None:

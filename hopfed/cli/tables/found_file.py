@@ -21,16 +21,7 @@ if TYPE_CHECKING:
 def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
     """Return the archetypes in a run file, which know how the cells of some tables are read.
 
-    Parameters
-    ----------
-    path : of the run file.
-    files : of the tables, whose columns are found by name where names are known.
-    options : those of `hopfed.cli.tables.reading.table_options`.
-
-    Raises
-    ------
-    ArgumentError, DataError, RunFileError : in one line: options that the file leaves no room for,
-        other columns, a file that holds no archetypes.
+    Columns are found by name where names are known; options are those of `table_options`.
     """
     from hopfed.archetypes.storage import loaded
     from hopfed.tables.options import Choices
@@ -52,11 +43,8 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
     if found.status == "poor fit":
         err.print(f"{shown(path)} is a poor fit: {shown(found.advice)}", soft_wrap=True)
     if len(found) > 1 and not np.isfinite(found.shares).any():
-        err.print(
-            f"{shown(path)} does not say how many rows each archetype has: all are taken for "
-            "equally likely",
-            soft_wrap=True,
-        )
+        lacks = "does not say how many rows each archetype has: all are taken for equally likely"
+        err.print(f"{shown(path)} {lacks}", soft_wrap=True)
     return found
 
 

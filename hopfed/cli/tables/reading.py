@@ -74,17 +74,7 @@ def _on_sheet(value: Any, sheet: str) -> Any:
 
 
 def choices_of(options: dict[str, Any], by_rows: bool = True) -> Any:
-    """What the options say of tables.
-
-    Parameters
-    ----------
-    options : those of `table_options`.
-    by_rows : whether the rows may decide where numbers are cut.
-
-    Raises
-    ------
-    ArgumentError : they do not say it in their form.
-    """
+    """What the options say of tables; `by_rows`: whether rows may decide where numbers are cut."""
     from hopfed.tables.options import Choices
 
     words: dict[str, Any] = {}
@@ -120,36 +110,17 @@ def read(
 ) -> list[Any]:
     """Read the tables in files, coded alike, while a bar shows how far it is.
 
-    Parameters
-    ----------
-    files : their paths.
-    options : those of `table_options`, and `columns` where there is such an option.
-    memory : bytes that the rows may take, as of `hopfed.read_table`.
-    least : rows that each must have; two when left out.
-    by_rows : as of :func:`choices_of`.
+    `memory` is as of `hopfed.read_table`; `least` are the rows that each must have, two by default.
     """
     from hopfed.tables.reading import read_tables
 
-    choices = choices_of(options, by_rows)
+    how = {"choices": choices_of(options, by_rows), "memory": memory, "least": least}
     with _progress() as watch:
-        return read_tables(
-            files,
-            choices=choices,
-            watch=watch,
-            memory=memory,
-            least=least,
-            columns=options.get("columns", "same"),
-        )
+        return read_tables(files, watch=watch, columns=options.get("columns", "same"), **how)
 
 
 def read_on_workers(files: Sequence[Path], options: dict[str, Any]) -> Any:
-    """Read files, folders and patterns as one table, on Dask's workers.
-
-    Parameters
-    ----------
-    files : their paths.
-    options : those of `table_options`.
-    """
+    """Read files, folders and patterns as one table, on Dask's workers."""
     from hopfed.tables.partitions import read_partitions
 
     with err.status("reading"):
@@ -294,12 +265,7 @@ def print_description(said: dict[str, Any]) -> None:
 
 
 def by_code(codes: dict[str, str]) -> list[tuple[str, str]]:
-    """Codings with the names of their columns, as lines show them.
-
-    Parameters
-    ----------
-    codes : of each column, in words.
-    """
+    """Codings, of columns in words, with the names of their columns as lines show them."""
     from hopfed.tables.table import listed
 
     held: dict[str, list[str]] = {}

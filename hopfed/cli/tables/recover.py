@@ -19,7 +19,7 @@ from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
 from hopfed.cli.device import device_option
 from hopfed.cli.numbers import COUNT, FINITE, SIZE, WHOLE
-from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, overwrite_option
+from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, out_option
 from hopfed.cli.printing import err, human_bytes, out, shown, table
 from hopfed.cli.tables.reading import (
     check_varying,
@@ -36,6 +36,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
 
 ROWS = 60  # of the table; --json and --out hold all
+CHOSEN = ("method", "rank_rule", "alpha", "refit", "channel")
 FREE = 4  # part of the free memory that the examples may take
 
 
@@ -100,14 +101,8 @@ class Method(click.Choice):
 )
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of all random choices.")
 @device_option("it is computed")
-@click.option(
-    "--out",
-    "out_file",
-    type=click.Path(path_type=Path),
-    help="Write a run file (.h5), or the archetypes as .csv, .json or .parquet.",
-)
+@out_option("Write a run file (.h5), or the archetypes as .csv, .json or .parquet.")
 @figure_option
-@overwrite_option
 @click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--dry-run", is_flag=True, help="Compute nothing: say what was read.")
@@ -147,19 +142,9 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     say_notes(tables, files)
     from hopfed.recovery.recover import run_recovery
 
+    how = {name: options[name] for name in (*CHOSEN, "seed", "support", "device")}
     with err.status("recovering"):
-        recovery = run_recovery(
-            tables,
-            seed=options["seed"],
-            quality=_quality(options["quality"]),
-            method=options["method"],
-            rank_rule=options["rank_rule"],
-            alpha=options["alpha"],
-            refit=options["refit"],
-            support=options["support"],
-            channel=options["channel"],
-            device=options["device"],
-        )
+        recovery = run_recovery(tables, quality=_quality(options["quality"]), **how)
     seconds += time.perf_counter()
     config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}
     write(recovery, config, options, seconds)
@@ -202,15 +187,14 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     owners = f" of {len(recovery.n_examples)} client(s)" if len(recovery.n_examples) > 1 else ""
     measured = f"quality r = {found.quality:.3f}; explained {found.explained:.4f}"
     if recovery.graded is not None:
-        residual = recovery.graded.residual
+        left = recovery.graded.residual
         measured = (
             f"{found.channel} channel; columns depend on each other within classes by "
-            f"{residual.ratio:.2f} of the edge of noise ({residual.expected:.2f} +- "
-            f"{residual.error:.2f} expected)"
+            f"{left.ratio:.2f} of the edge of noise ({left.expected:.2f} +- {left.error:.2f} "
+            "expected)"
         )
-    out.print(
-        f"{m:,} examples{owners}; spectrum shows {found.n_detected} ({recovery.rule}); {measured}"
-    )
+    count = f"spectrum shows {found.n_detected} ({recovery.rule})"
+    out.print(f"{m:,} examples{owners}; {count}; {measured}")
     if recovery.graded is not None and len(found) > max(found.n_detected, 1):
         out.print(
             f"the spectrum counts directions in which rows differ from their mean; that "
@@ -289,7 +273,7 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
 
 def _check_single(files: tuple[Path, ...]) -> None:
     """Refuse folders and patterns: their files may be owners, or parts of one table."""
-    from hopfed.tables.many_files import is_many
+    from hopfed.tables.files import is_many
 
     for path in files:
         if is_many(path) and not path.is_file() and path.suffix.lower() != ".zarr":
@@ -303,8 +287,7 @@ def _settings(options: dict[str, Any]) -> None:
     """Refuse settings that do not go together."""
     from hopfed.recovery.settings import Settings, named_rule
 
-    names = ("method", "rank_rule", "alpha", "refit", "channel")
-    chosen = {name: options[name] for name in names}
+    chosen = {name: options[name] for name in CHOSEN}
     Settings(quality=_quality(options["quality"]), **chosen)
     named_rule(options["rank_rule"], options["alpha"], options["seed"])
 

@@ -21,8 +21,15 @@ from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines.kept_states import KeptStates
 from hopfed.federation.machines.node import Node
-from hopfed.federation.machines.requests import client_of, outcome_of, requests_of
-from hopfed.federation.machines.wire import Reply, Request, read_reply, write_request
+from hopfed.federation.machines.wire import (
+    Reply,
+    Request,
+    client_of,
+    outcome_of,
+    read_reply,
+    requests_of,
+    write_request,
+)
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
 try:

@@ -6,11 +6,9 @@ is read. Clients open no port, and run no code of the server.
 
 keys : an authority, the server's certificate and a certificate for each client.
 wire : questions and answers as bytes; arrays travel as they lie in memory, never as a pickle.
-requests : calls as questions, and answers as outcomes.
 node : what a client does with a question, and the states that stay with it.
 kept_states : those states.
 server : the server's side, and the engine whose steps the clients make.
 client : the client's side: one process that answers.
-limited_log : what a client says of a server, each kind of line once.
 private : folders and files that their owner alone may read.
 """

@@ -71,12 +71,7 @@ class ClientProcess:
     _stream: Any = None
 
     def run(self) -> None:
-        """Answer until the federation is over, whatever the server sends.
-
-        Raises
-        ------
-        HopfedError : the server is not the one of the certificate, refuses the key, or is gone.
-        """
+        """Answer until the federation is over, whatever the server sends."""
         self.node.say = self.say
         credentials = self._credentials()
         with _alone(self.folder):
@@ -192,12 +187,7 @@ class ClientProcess:
 
 
 def client_folder(home: Path, certificate: bytes) -> Path:
-    """Folder of the client that has this certificate, for its owner alone.
-
-    Raises
-    ------
-    ArgumentError : it cannot be made, or nothing can be written there.
-    """
+    """Folder of the client that has this certificate, for its owner alone."""
     folder = home / "sites" / hashlib.sha256(certificate).hexdigest()[:16]
     try:
         own_folder(home)

@@ -56,15 +56,7 @@ class KeptStates:
         over: bool = True,
         base: bytes = b"",
     ) -> bytes:
-        """Keep a state, and return its name.
-
-        Parameters
-        ----------
-        run, client, t, exchange : where in which federation the state was reached.
-        state : arrays by name.
-        over : whether the round is over with it.
-        base : name of the state that it was reached from, which is kept for who asks again.
-        """
+        """Keep a state, and return its name."""
         state = as_message(state)
         name = digest(state)
         if self.folder is None:

@@ -31,25 +31,7 @@ _LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
 
 
 def make_keys(folder: Path, clients: int, hosts: Sequence[str], days: int = DAYS) -> list[Path]:
-    """Write an authority, a server's certificate and the keys of `clients` clients.
-
-    Parameters
-    ----------
-    folder : where none of the files may be there already, and nobody else may write; it is made
-        when it is not there.
-    hosts : names or addresses under which clients reach the server.
-    days : that the certificates are good for.
-
-    Returns
-    -------
-    ``ca.pem`` (everyone), ``server.pem`` and ``server.key`` (the server), and ``client-0.key`` ...
-    (one client each: its certificate and its key). Only their owner can read keys. The authority's
-    own key is thrown away: nobody can sign another certificate with it.
-
-    Raises
-    ------
-    ArgumentError : something cannot be as asked; nothing was written then.
-    """
+    """Write an authority, a server's certificate and the keys of `clients` clients."""
     if not 1 <= clients <= MOST:
         raise ArgumentError("clients", f"1 to {MOST}" if clients > MOST else "at least 1", clients)
     if not hosts:
@@ -98,12 +80,7 @@ def _made(clients: int, names: Sequence[x509.GeneralName], days: int) -> Iterato
 
 
 def client_key(path: Path) -> tuple[bytes, bytes]:
-    """Certificate and key of a client, PEM.
-
-    Raises
-    ------
-    DataError : not such a file, or one that others can read.
-    """
+    """Certificate and key of a client, PEM."""
     data = read(path, "--key")
     try:
         certificate, begin, rest = data.partition(b"-----BEGIN PRIVATE KEY-----")

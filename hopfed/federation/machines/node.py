@@ -4,6 +4,8 @@ A request names the state to step from, which stays with the node
 (`hopfed.federation.machines.kept_states`), so that a request that is repeated, or made again
 by a server that was resumed, is answered from the same state with the same answer: steps draw from
 (seed, round, client) alone. Whatever a request holds, the answer to it is an answer.
+
+A log about a server that is not trusted, which that server cannot fill.
 """
 
 from __future__ import annotations
@@ -23,6 +25,37 @@ from hopfed.federation.machines.kept_states import KeptStates
 from hopfed.federation.machines.wire import Reply, Request, read_request, write_reply
 from hopfed.federation.messages import Message, as_message, digest
 from hopfed.federation.recipes import Trusted, rebuild
+
+MOST = 5_000  # lines
+
+
+@dataclass
+class Sparing:
+    """Says each kind of line once, and at most so many lines.
+
+    Attributes
+    ----------
+    say : is told them.
+    most : lines, with the one that says that no more follow.
+    """
+
+    say: Callable[[str], object]
+    most: int = MOST
+    _said: set[str] = field(default_factory=set)
+
+    def __call__(self, words: str, kind: str = "") -> None:
+        """Say `words`, unless words of the same kind, or the same words, were said."""
+        kind = kind or words
+        if kind in self._said or len(self._said) >= self.most:
+            return
+        self._said.add(kind)
+        if len(self._said) < self.most:
+            self.say(words)
+        else:
+            self.say(
+                f"that was line {self.most:,} of what the server made this client say: "
+                "no more follow"
+            )
 
 
 class Client(Protocol):
@@ -77,12 +110,7 @@ class Node:
             return write_reply(Reply(fault=Fault.RAISED, reason=reason))
 
     def answer(self, data: bytes) -> Reply:
-        """Answer a question.
-
-        Raises
-        ------
-        RunFileError : what `watch` keeps for the owner cannot be written; nothing else is raised.
-        """
+        """Answer a question."""
         try:
             request = read_request(data)
         except Exception as error:  # whatever was sent

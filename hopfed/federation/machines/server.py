@@ -14,6 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,14 +25,16 @@ from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.machines.keys import CLIENT
 from hopfed.federation.machines.private import check_private
-from hopfed.federation.machines.requests import client_of, outcome_of, requests_of
 from hopfed.federation.machines.wire import (
     LIMIT,
     PART,
     Gathered,
     Reply,
+    client_of,
+    outcome_of,
     parts,
     read_reply,
+    requests_of,
     write_request,
 )
 from hopfed.federation.messages import Message
@@ -43,6 +46,7 @@ try:
 except ImportError:
     raise BackendError("grpcio is not installed: pip install 'hopfed[machines]'") from None
 
+STOPPING = 5.0  # seconds that streams may take to end
 GRACE = 10.0  # seconds in which a client that was there may come back to an exchange
 NUMBER = 8  # bytes before a message: the number of its exchange
 CALL = "/hopfed/session"
@@ -181,9 +185,14 @@ class Server:
         await self._server.start()
 
     async def _stop(self) -> None:
-        """Stop listening, and wait for the streams to end: the loop must outlive them."""
-        await self._server.stop(0.2)
-        while self._streams:
+        """Stop listening, and wait for the streams to end: the loop must outlive them.
+
+        Whoever still holds its stream after that time is not waited for.
+        """
+        end = time.monotonic() + STOPPING
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._server.stop(0.2), STOPPING)
+        while self._streams and time.monotonic() < end:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
 
@@ -196,12 +205,7 @@ class Server:
         return sorted(self._streams)
 
     def wait(self, minimum: int, seconds: float) -> None:
-        """Wait until `minimum` clients are there.
-
-        Raises
-        ------
-        HopfedError : they are not, after that time.
-        """
+        """Wait until `minimum` clients are there."""
         deadline = time.monotonic() + seconds
         while len(there := self.online()) < minimum:
             if time.monotonic() > deadline:
@@ -250,9 +254,13 @@ class Server:
             return
         if client in self._streams:
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, "this client is there already")
-        await context.send_initial_metadata((WELCOME,))
         stream: asyncio.Queue[bytes] = asyncio.Queue()
-        self._streams[client] = stream
+        self._streams[client] = stream  # at once: of two that come together one is refused
+        try:
+            await context.send_initial_metadata((WELCOME,))
+        except BaseException:
+            del self._streams[client]
+            raise
         if frame := self._exchange.frames(client):
             stream.put_nowait(frame)
         self._tell(f"client {client} joined")

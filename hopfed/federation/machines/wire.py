@@ -3,22 +3,26 @@
 A request holds the message down, the recipe of the method, and where in the federation it is; a
 reply holds the message up, metrics, and the name of the state that stays behind. Arrays are packed
 (`hopfed.federation.packing`), and whatever comes from the wire is checked before it is believed.
+
+Calls as requests to clients whose states stay with them, and replies as outcomes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hopfed.errors import DataError, shown
-from hopfed.federation.contract import Context, Metrics
+from hopfed.federation.contract import Context, Method, Metrics
+from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
 from hopfed.federation.messages import Message
 from hopfed.federation.packing import chunks, unpack
+from hopfed.federation.recipes import describe
 
 PART = 1 << 20  # bytes of a part of a stream, at most
 LIMIT = 256 * 10**6  # bytes of a message, unless somebody says another number
@@ -176,14 +180,7 @@ def _typed(record: Mapping[str, Any], name: str, kind: Any, most: int | None = N
 
 
 def parts(message: bytes) -> Iterator[bytes]:
-    """A message as the parts of a stream: its length, then pieces of it.
-
-    Examples
-    --------
-    >>> gathered = Gathered(limit=10)
-    >>> [gathered.add(part) for part in parts(b"abc")]
-    [None, b'abc']
-    """
+    """A message as the parts of a stream: its length, then pieces of it."""
     yield len(message).to_bytes(8, "little")
     for start in range(0, len(message), PART):
         yield message[start : start + PART]
@@ -203,12 +200,7 @@ class Gathered:
     _held: bytearray = field(default_factory=bytearray, repr=False)
 
     def add(self, part: bytes) -> bytes | None:
-        """Take a part; the message, where it is whole.
-
-        Raises
-        ------
-        DataError : it is longer than it may be, or than it was said to be.
-        """
+        """Take a part; the message, where it is whole."""
         if self._length < 0:
             self._length = int.from_bytes(part, "little") if len(part) == 8 else -1
             if not 0 < self._length <= self.limit:
@@ -221,3 +213,38 @@ class Gathered:
             return None
         whole, self._length, self._held = bytes(self._held), -1, bytearray()
         return whole
+
+
+HELD = "held"  # the entry of a state that is elsewhere: its name
+
+
+def requests_of(
+    run: str, method: Method, calls: Sequence[Call], columns: Message | None = None
+) -> list[Request]:
+    """Requests of an exchange; the state of a call is the name of one that is elsewhere."""
+    text, made_of = describe(method)
+    return [
+        Request(
+            run,
+            call.context,
+            np.asarray(call.state[HELD]).tobytes() if HELD in call.state else b"",
+            text,
+            made_of,
+            call.down,
+            columns=columns or {},
+        )
+        for call in calls
+    ]
+
+
+def outcome_of(reply: Reply) -> Outcome:
+    """Outcome of a step whose state stays where it was made."""
+    if reply.fault != Fault.NONE:
+        return Outcome(fault=reply.fault, reason=reply.reason)
+    state = {HELD: np.frombuffer(reply.state, dtype=np.uint8)}
+    return Outcome(state, reply.up, reply.metrics)
+
+
+def client_of(request: Request) -> int:
+    """Number of the client that is asked; -1 for the one of nobody."""
+    return -1 if request.context.client is None else request.context.client

@@ -2,16 +2,13 @@
 
 settings : how such a federation works.
 client : what a client answers from the rows of a round.
-server, improving : what the server does with the answers of a round, and of each exchange.
-planning, joining : what it asks next, and which classes it takes for one.
+server, improving : what the server does with the answers of a round, and what it asks next.
 round_state : what the server knows between two exchanges of a round.
 memory : the classes that the server remembers, with the sums behind them.
 method : all of it as a method of `hopfed.federation`.
 robust : sums over owners of whom some may lie.
-consent : what the owner of rows agrees to answer.
-private, private_server : both sides where answers have noise, which needs no trust in the server.
+private : both sides where answers have noise, which needs no trust in the server.
 noisy, noisy_sums : the noise, and sums that have it.
-noisy_columns, noisy_look : which columns owners have, and which classes show, beside the noise.
 
 In come rows of -1, 0 (missing) and +1, at clients; out go means and shares of classes, round by
 round. Source: theory/NOTES.md, "Latent class channel".

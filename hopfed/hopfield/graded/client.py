@@ -18,28 +18,14 @@ SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
 
 
 def asked(down: Message) -> str:
-    """What a message asks for: "products", along its directions, "sides" of them, or else "sums".
-
-    Examples
-    --------
-    >>> asked({}), asked({"means": np.zeros((1, 2)), "directions": np.ones((1, 2))})
-    ('sums', 'products')
-    """
+    """What a message asks for: "products" along directions, "sides" of them, or else "sums"."""
     if "directions" in down:
         return "products"
     return "sides" if "halves" in down else "sums"
 
 
 def answer(rows: Bits, down: Message) -> Message:
-    """Answer one exchange.
-
-    Parameters
-    ----------
-    rows : (M, N) of this round.
-    down : means (K, N) and shares (K,) of the classes; `directions` (K, N) where products are asked
-        for, `halves` (K, N), directions too, where sums over one side of each class are. Nothing
-        stands for a single class of which nothing is known.
-    """
+    """Answer one exchange."""
     owner, step = Owner(rows), asked(down)
     M, N = rows.shape
     means = down.get("means", np.zeros((1, N), np.float32))

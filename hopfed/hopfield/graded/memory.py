@@ -7,8 +7,7 @@ exponent is the one under which the rows of this round are likeliest, class by c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,12 +33,6 @@ class Memory:
     born : (K,) rounds in which they were born.
     loud : (K,) rounds in a row that the residuals of a class are above noise.
     used : numbers that were given so far.
-
-    Examples
-    --------
-    >>> memory = Memory.start(3)
-    >>> memory.size, memory.shares_of(0).tolist()
-    (1, [1.0])
     """
 
     means: np.ndarray
@@ -57,15 +50,6 @@ class Memory:
         """Return the memory before the first round: a single class of which nothing is known."""
         table, row, nobody = np.zeros((1, n_sites)), np.zeros(1, np.int64), np.zeros(0, np.int64)
         return cls(table, table, table, nobody, np.zeros((0, 1)), row, row, row, np.array(1))
-
-    @classmethod
-    def unflatten(cls, arrays: Mapping[str, np.ndarray]) -> Memory:
-        """Rebuild the memory from its arrays, by name."""
-        return cls(**{f.name: arrays[f.name] for f in fields(cls)})
-
-    def flatten(self) -> dict[str, np.ndarray]:
-        """Return its arrays by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def size(self) -> int:
@@ -108,12 +92,7 @@ class Memory:
         return replace(self, counts=self.counts[:, kept], **chosen)
 
     def supported(self, least: float, cut: int = 0) -> Memory:
-        """Keep the classes of so many rows at least, and the largest one in any case.
-
-        Parameters
-        ----------
-        cut : clients whose rows do not count, for every class those that have most.
-        """
+        """Keep the classes of so many rows at least, and the largest one in any case."""
         rows = rows_without(self.counts, cut)
         return self.select(rows >= min(least, float(rows.max())))
 
@@ -125,12 +104,7 @@ class Memory:
         return float(np.sqrt(((self.means[now] - before.means[then]) ** 2).mean()))
 
     def folded(self, into: np.ndarray) -> Memory:
-        """Add up classes; the elder of those that become one gives its number and its means.
-
-        Parameters
-        ----------
-        into : (K,) number of the class that each becomes.
-        """
+        """Add up classes; the elder of those that become one gives its number and its means."""
         both = self.sums().joined(into)
         order = np.argsort(self.numbers, kind="stable")
         elder = order[np.unique(into[order], return_index=True)[1]]
@@ -138,14 +112,7 @@ class Memory:
         return replace(self.select(elder), **found)
 
     def joined(self, prior: Prior, unsure: float = 0.0) -> Memory:
-        """Join classes that the sums do not tell apart; the elder one gives its number.
-
-        Parameters
-        ----------
-        prior : of the rates of classes.
-        unsure : nats by which these sums may make too much of a join, because rows are unsure of
-            their class; less than that says nothing.
-        """
+        """Join classes that the sums do not tell apart; the elder one gives its number."""
         memory = self
         while memory.size > 1:
             sums = memory.sums()
@@ -163,42 +130,13 @@ class Memory:
 
 
 def rows_without(counts: np.ndarray, cut: int) -> np.ndarray:
-    """Rows (K,) of each class without those of the `cut` clients that have most of it.
-
-    Parameters
-    ----------
-    counts : (L, K) of the clients.
-
-    Examples
-    --------
-    >>> rows_without(np.array([[9.0, 1.0], [2.0, 2.0], [3.0, 90.0]]), 1).tolist()
-    [5.0, 3.0]
-    """
+    """Rows (K,) of each class without those of the `cut` clients that have most of it."""
     found: np.ndarray = np.sort(counts, axis=0)[: max(len(counts) - cut, 0)].sum(axis=0)
     return found
 
 
 def carried(memory: Memory, parent: np.ndarray, fresh: ClassSums, prior: Prior) -> np.ndarray:
-    """Weight (K,) of what is remembered of each class, beside the rows of this round.
-
-    Parameters
-    ----------
-    memory : faded.
-    parent : (K,) which remembered class each one is, STRANGER for none.
-    fresh : sums over the rows of this round.
-    prior : of the rates of classes.
-
-    Examples
-    --------
-    >>> told = {"signed": np.array([[90.0, 90.0]]), "seen": np.full((1, 2), 100.0)}
-    >>> kept = replace(Memory.start(2), counts=np.array([[100.0]]), **told)
-    >>> prior = Prior(np.full(2, 0.5), np.ones(2), np.ones(1))
-    >>> def of(sums):
-    ...     fresh = ClassSums(np.array([[50.0]]), np.array([sums]), np.full((1, 2), 50.0))
-    ...     return carried(kept, np.array([0]), fresh, prior).item()
-    >>> of([45.0, 45.0]), of([-45.0, 45.0])
-    (1.0, 0.0)
-    """
+    """Weight (K,) of what is remembered of each class, beside the rows of this round."""
     known = parent != STRANGER
     weights = np.zeros(len(parent))
     if not known.any():
@@ -219,13 +157,7 @@ def carried(memory: Memory, parent: np.ndarray, fresh: ClassSums, prior: Prior) 
 def with_memory(
     memory: Memory, parent: np.ndarray, fresh: ClassSums, members: np.ndarray, prior: Prior
 ) -> tuple[ClassSums, np.ndarray]:
-    """Sums of this round and of what is remembered together, and the weights of the latter.
-
-    Parameters
-    ----------
-    members : (L,) the clients of `fresh.counts`.
-    memory, parent, fresh, prior : as in `carried`.
-    """
+    """Sums of this round and of what is remembered together, and the weights of the latter."""
     weights = carried(memory, parent, fresh, prior)
     counts = fresh.counts.copy()
     signed, seen = fresh.signed.copy(), fresh.seen.copy()
@@ -243,16 +175,7 @@ def with_memory(
 def pooled(
     memory: Memory, parent: np.ndarray, fresh: ClassSums, members: np.ndarray, prior: Prior
 ) -> tuple[Prior, ClassSums, np.ndarray]:
-    """Fit the prior, and add what is remembered to the sums of a round.
-
-    Parameters
-    ----------
-    memory, parent, fresh, members : as in `with_memory`.
-
-    Returns
-    -------
-    the prior, all sums together, and the weights (K,) of what is remembered.
-    """
+    """Fit the prior, and add what is remembered to the sums of a round."""
     total, weights = with_memory(memory, parent, fresh, members, prior.fitted(fresh))
     return prior.fitted(total), total, weights
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hopfed.errors import DataError
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message, Spec
+from hopfed.hopfield.flat import flatten
 from hopfed.hopfield.graded import client, server
 from hopfed.hopfield.graded.memory import Memory
 from hopfed.hopfield.graded.settings import GradedSettings
@@ -41,15 +42,9 @@ class GradedFederation(GradedSettings):
     (3, (3, 60))
     """
 
-    fresh = True  # repeated sums would count their rows twice
-
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client, which remembers nothing."""
-        return {}
-
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """State of the server before the first round."""
-        return {f"memory/{k}": v for k, v in Memory.start(self.n_sites).flatten().items()}
+        return flatten(None, memory=Memory.start(self.n_sites))
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer."""

@@ -69,12 +69,6 @@ class ClassNoise:
     Raises
     ------
     ArgumentError : a budget that is none, or that asks for noise beyond 2^24.
-
-    Examples
-    --------
-    >>> noise = ClassNoise(40, epsilon=4.0, delta=1e-5, units=8)
-    >>> [round(noise.scale(name), 1) for name in ("counts", "signed", "seen", "pairs")]
-    [9.3, 41.4, 58.6, 131.0]
     """
 
     n_sites: int
@@ -119,15 +113,7 @@ class ClassNoise:
         return float(np.sqrt(2 * self.variances[name] * np.log(2 * size / CHANCE)))
 
     def answer(self, step: str, rows: Bits, down: Message, key: bytes) -> Message:
-        """Answer a question about classes.
-
-        Parameters
-        ----------
-        step : "sums" or "pairs".
-        rows : (M, N) of this round.
-        down : means (K, N) and shares (K,) of the classes.
-        key : of the noise: secret, and another one for every question.
-        """
+        """Answer a question about classes."""
         told: Message = {"examples": np.asarray(rows.shape[0])}
         for name, exact in exact_sums(step, rows, down).items():
             noise = discrete_gaussian(self.variances[name], exact.size, key + name.encode())
@@ -139,15 +125,7 @@ class ClassNoise:
 
 
 def exact_sums(step: str, rows: Bits, down: Message) -> Message:
-    """Sums that an answer has before there is noise on it: int64, in units of 1 / PARTS.
-
-    Examples
-    --------
-    >>> rows = kernels.pack_masked(np.array([[1, 1, 0], [-1, 1, 1]]))
-    >>> found = exact_sums("pairs", rows, {"means": np.zeros((1, 3)), "shares": np.ones(1)})
-    >>> {name: (array // PARTS).tolist() for name, array in found.items()}
-    {'counts': [2], 'signed': [[0, 2, 1]], 'seen': [[2, 2, 1]], 'pairs': [[0, -1, 1]]}
-    """
+    """Sums that an answer has before there is noise on it: int64, in units of 1 / PARTS."""
     found: Message = {}
     for first in range(0, max(rows.shape[0], 1), ROWS):  # memberships of all would fill the memory
         part = rows[first : first + ROWS]

@@ -1,10 +1,17 @@
-"""Sums over classes with noise of known size, and what can be read from them in spite of it."""
+"""Sums over classes with noise of known size, and what can be read from them in spite of it.
+
+A look for classes among noisy sums: which are one, which are two, and who says so.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from hopfed.federation.messages import Message
+from hopfed.hopfield.graded.noisy import PARTS
 
 NEAREST = 0.98  # to +-1 that a mean is taken for
 RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
@@ -123,19 +130,8 @@ class Residuals:
     along: np.ndarray
 
     @classmethod
-    def of(
-        cls, one: NoisySums, pairs: np.ndarray, noise: float, thin: float = 1.0, most: int = 1
-    ) -> list[Residuals]:
-        """Look at one class: the direction along which it varies most, then others above the edge.
-
-        Parameters
-        ----------
-        one : its sums.
-        pairs : (N (N - 1) / 2,) its products of two columns.
-        noise : standard deviation of the noise on these.
-        thin : how much more they vary by rows, where not all owners have both columns.
-        most : directions at most.
-        """
+    def of(cls, one: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Residuals]:
+        """Look at one class: the direction in which it varies most, then others above the edge."""
         N, n = one.signed.shape[1], float(one.rows[0])
         i, j = np.triu_indices(N, 1)
         mean = one.signed[0] / n  # over all rows: to divide by those that have it adds noise
@@ -145,13 +141,116 @@ class Residuals:
         values, vectors = np.linalg.eigh(C)
         part = float(np.clip(one.seen[0].mean() / n, RAREST, 1.0))
         of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * one.noise[0])) / n
-        few = n / thin
-        edge = (
-            part * 2 * np.sqrt(N / few) + N / few + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
-        )
+        edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
         tops = np.maximum(values[::-1][:most], 0.0)
         found = [
             cls(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)
             for top, along in zip(tops.tolist(), vectors.T[::-1], strict=False)
         ]
         return found[:1] + [one for one in found[1:] if one.ratio > 1]
+
+
+CONFIRMED = 0.5  # of what all owners show along a direction, that the others of them show
+DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
+MOST_ROWS = 3.0  # times the median that the rows of an owner count for
+
+
+@dataclass(frozen=True)
+class Look:
+    """Classes, with the products of their columns.
+
+    Attributes
+    ----------
+    sums, pairs : of all owners, (K, N (N - 1) / 2) the latter.
+    parent : (K,) which remembered class each is.
+    unit : noise of `pairs` over that of the signed sums.
+    groups : for each class those that were asked about and are in it.
+    said : what each owner answered about these.
+    cut : owners who may lie together.
+    """
+
+    sums: NoisySums
+    pairs: np.ndarray
+    parent: np.ndarray
+    unit: float
+    groups: Sequence[np.ndarray]
+    said: Sequence[Message]
+    cut: int
+
+    def one(self, *classes: int) -> Look:
+        """Some classes, taken for one; of the largest of them in what is remembered."""
+        k = list(classes)
+        sums = self.sums.select(np.array(k[:1]))
+        for other in k[1:]:
+            sums = sums + self.sums.select(np.array([other]))
+        return replace(
+            self,
+            sums=sums,
+            pairs=self.pairs[k].sum(axis=0)[None],
+            parent=self.parent[[max(k, key=lambda c: float(self.sums.counts[c]))]],
+            groups=[np.concatenate([self.groups[c] for c in k])],
+        )
+
+    def residuals(self) -> Residuals:
+        """How a single class varies; it is one where only its strongest supporters show two.
+
+        Entries that are trimmed leave a liar a little of each. Along one direction that adds up
+        over all pairs of columns, and there it is seen; what all others show comes behind it.
+        """
+        noise = self.unit * float(np.sqrt(self.sums.noise[0]))
+        found = Residuals.of(self.sums, self.pairs[0], noise, DIRECTIONS)
+        if found[0].ratio <= 1 or self.cut == 0:
+            return found[0]
+        confirmed = (one for one in found if self.confirmed(one))
+        return next(confirmed, replace(found[0], ratio=0.0))
+
+    def confirmed(self, found: Residuals) -> bool:
+        """Whether others than its strongest supporters show a direction of a single class."""
+        shown, rows = np.array([self.shown(message, found) for message in self.said]).T
+        rows = np.minimum(rows, MOST_ROWS * np.median(rows))
+        # As many of the weakest as of the strongest: neither a claim nor a denial of one decides.
+        kept = np.argsort(shown, kind="stable")[self.cut : len(shown) - self.cut]
+        others = float((shown[kept] * rows[kept]).sum() / rows[kept].sum())
+        return others >= CONFIRMED * found.top
+
+    def shown(self, message: Message, found: Residuals) -> tuple[float, float]:
+        """What one owner's rows of a single class show along a direction, and their number."""
+        group, v = self.groups[0], found.along
+        counts, signed, pairs = (
+            message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
+        )
+        i, j = np.triu_indices(len(v), 1)
+        n = max(float(counts), 1.0)
+        mean = np.clip(signed / n, -1.0, 1.0)
+        centre = (v @ mean) ** 2 - (v**2) @ mean**2
+        return float(2 * (v[i] * v[j]) @ pairs / n - centre), n
+
+    def joined(self) -> Look:
+        """Join each class with the one most alike where both together are no two.
+
+        Of two fits of one class to halves of its rows, each may differ from the other by more than
+        noise; together they vary by no more than a class does.
+        """
+        look, tried = self, set[tuple[int, ...]]()
+        while len(look.parent) > 1:
+            for a, b in look.sums.nearest():
+                both = look.one(a, b)
+                name = tuple(sorted(both.groups[0].tolist()))
+                if name in tried or both.residuals().ratio > 1:
+                    tried.add(name)
+                    continue
+                look = both.followed_by(look, np.delete(np.arange(len(look.parent)), [a, b]))
+                break
+            else:
+                break
+        return look
+
+    def followed_by(self, other: Look, rest: np.ndarray) -> Look:
+        """Put some classes of another look behind these."""
+        return replace(
+            self,
+            sums=self.sums.followed_by(other.sums.select(rest)),
+            pairs=np.concatenate([self.pairs, other.pairs[rest]]),
+            parent=np.concatenate([self.parent, other.parent[rest]]),
+            groups=[*self.groups, *(other.groups[k] for k in rest)],
+        )

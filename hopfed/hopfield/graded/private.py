@@ -8,12 +8,23 @@ expect, it is two, and where those of two together do not, they are one. Then co
 steps of a fit, of which all but the first are averaged: their noise is as of one answer with all
 their budget. Last come the pairs once more, only to join. Every row is in the batch of one round,
 so rounds do not add up for it; the questions of a round do, and share the budget.
+
+What the server makes of noisy answers about classes.
+
+How large the noise is is public, so it is taken off wherever it matters: means are drawn to those
+of the columns as far as noise could have made them differ, a class is split only where its
+residuals vary by more than rows and noise let expect, and classes that noise alone may tell apart
+are joined. Owners are pooled by `robust`.
+
+Between exchanges the server keeps, by name: `asked` (means, shares, and which remembered class each
+is), `total` (the sums of the steps that are averaged, and how many these are), and `best`, sums
+over the classes that would be remembered if nobody answered any more.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -21,19 +32,196 @@ import numpy as np
 
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import DataError
-from hopfed.federation.contract import Context, Metrics, State
-from hopfed.federation.messages import Message, Spec
-from hopfed.hopfield.graded import private_server
-from hopfed.hopfield.graded.memory import Memory
-from hopfed.hopfield.graded.noisy import UNITS, ClassNoise
-from hopfed.hopfield.liars.claims import wary
-from hopfed.hopfield.settings import Source
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.messages import Message, Spec, below
+from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.graded.memory import STRANGER, Memory
+from hopfed.hopfield.graded.noisy import NUMBERS, PARTS, UNITS, ClassNoise
+from hopfed.hopfield.graded.noisy_sums import Look, NoisySums
+from hopfed.hopfield.graded.robust import clients_left_out, trimmed
+from hopfed.hopfield.liars.claims import median_bound, wary
+from hopfed.hopfield.robust import loss
+from hopfed.hopfield.settings import Served, Source
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.tables.examples import as_examples
 
+WIDEST = 0.95  # magnitude of a mean of a class that is guessed
+
+Answer = tuple[State, Mapping[int, Message], Metrics]
+
+
+def hear(
+    method: PrivateClasses, state: State, messages: Mapping[int, Message], context: Context
+) -> Answer:
+    """Answer the clients, in any exchange of a round."""
+    exchange, memory = context.exchange, unflatten(Memory, below(state, "memory"))
+    noise, now, metrics = state["noise"], dict(below(state, "now")), Metrics()
+    held = _remembered(memory, noise).times(method.discount)
+    if exchange == 0:
+        # What was said of the classes of an earlier round says nothing of those of this one.
+        messages = {c: m for c, m in messages.items() if not context.ages.get(c)}
+        now = {**_asking(*_known(held), np.arange(memory.size)), "quiet": np.array(False)}
+    if messages and not now["quiet"]:
+        sums = pooled(method, messages)
+        metrics["examples"] = float(_bounds(method, messages)[1].sum())  # counts have noise
+        if method.round_steps[exchange] == "pairs":
+            look = look_at(method, sums, messages, now["asked/parent"])
+            now = _searched(method, now, look, exchange)
+        else:
+            now = _fitted(method, now, sums, held, exchange)
+    if exchange + 1 < method.exchanges:
+        quiet = not messages or bool(now["quiet"])
+        told = {n: now[f"asked/{n}"].astype(np.float32) for n in ("means", "shares")}
+        metrics["classes"] = len(now["asked/means"])
+        return (
+            flatten(None, memory=memory, noise=noise, now=now),
+            {EVERYONE: {} if quiet else told},
+            metrics,
+        )
+    if "best/counts" in now:
+        memory, noise = _closed(
+            memory, unflatten(NoisySums, below(now, "best")), now["best/parent"], held
+        )
+    told = {"means": memory.means.astype(np.float32), "shares": memory.shares.astype(np.float32)}
+    return (
+        flatten(None, memory=memory, noise=noise, now={}),
+        {EVERYONE: told},
+        metrics | {"classes": memory.size},
+    )
+
+
+def pooled(method: PrivateClasses, messages: Mapping[int, Message]) -> NoisySums:
+    """Sums of all owners, each within its bound."""
+    said = list(messages.values())
+    rows, weights, cut = _bounds(method, messages)
+    # An owner's mean has the noise of its sums over its rows.
+    noise = float(((weights / rows) ** 2).sum()) * loss(cut / len(rows))
+    variance = np.full(len(said[0]["counts"]), noise * method.noise.scale("signed") ** 2)
+    sums = (_pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen"))
+    return NoisySums(*sums, variance)
+
+
+def look_at(
+    method: PrivateClasses, sums: NoisySums, messages: Mapping[int, Message], parent: np.ndarray
+) -> Look:
+    """What a look for classes goes by, from answers with products of columns."""
+    said = list(messages.values())
+    bounds = _bounds(method, messages)
+    each = [[{"pairs": m["pairs"][k]} for m in said] for k in range(len(parent))]
+    pairs = np.array([_pooled(one, "pairs", *bounds) for one in each])
+    unit = method.noise.scale("pairs") / method.noise.scale("signed")
+    groups = [np.array([k]) for k in range(len(parent))]
+    return Look(sums, pairs, parent, unit, groups, said, bounds[2])
+
+
+def _bounds(
+    method: PrivateClasses, messages: Mapping[int, Message]
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows that owners claim, rows that they count for, and how many are left out at either end."""
+    rows = np.array([float(m["examples"]) for m in messages.values()])
+    weights = np.minimum(rows, median_bound(rows.tolist(), method.claim))
+    return rows, weights, clients_left_out(method.liars, len(rows))
+
+
+def _pooled(
+    said: Sequence[Message], name: str, rows: np.ndarray, weights: np.ndarray, cut: int
+) -> np.ndarray:
+    each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
+    return np.asarray(weights.sum() * trimmed(np.array(each), weights, cut))
+
+
+def _searched(method: PrivateClasses, now: Message, look: Look, exchange: int) -> Message:
+    """Join classes that are one, and split those that are two; the last look only joins."""
+    before_join, look = len(look.parent), look.joined()
+    sums, parent = look.sums, look.parent
+    found = [look.one(k).residuals() for k in range(len(parent))]
+    ratios, ways = np.array([r.ratio for r in found]), np.array([r.way for r in found])
+    order = np.argsort(-ratios * sums.rows, kind="stable")
+    most = min(method.most, NUMBERS // ((method.n_sites + 2) ** 2 // 2))
+    room = max(most - len(found), 0) if exchange + 1 < method.exchanges else 0
+    chosen = np.array([k for k in order[:room] if ratios[k] > 1], dtype=int)
+    alike = len(parent) == before_join
+    if exchange == 0 or not alike:
+        now = {**now, **flatten(None, best=sums), "best/parent": parent}
+    stay, T, p = np.setdiff1d(np.arange(len(found)), chosen), sums.means(), sums.shares()
+    halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
+    means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
+    shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
+    new = np.full(2 * len(chosen), STRANGER)
+    over = not len(chosen) and alike and (exchange > 0 or len(found) == 1)
+    return {
+        **now,
+        **_asking(means, shares, np.concatenate([parent[stay], new])),
+        "quiet": np.array(over),
+    }
+
+
+def _fitted(
+    method: PrivateClasses, now: Message, sums: NoisySums, held: NoisySums, exchange: int
+) -> Message:
+    """Take a step of the fit; after the last one of a look, see which classes are there."""
+    steps, parent = int(now["asked/steps"]) + 1, now["asked/parent"]
+    # The first step after a search is thrown away: its classes were guesses.
+    total = unflatten(NoisySums, below(now, "total")) + sums if steps > 2 else sums
+    now = {**now, **flatten(None, total=total), "asked/steps": np.array(steps)}
+    fresh = total.times(1 / max(steps - 1, 1))
+    whole = fresh + before(held, parent)
+    over = method.round_steps[exchange + 1 : exchange + 2] != ("sums",)
+    if over:
+        kept = whole.supported(method.support)
+        whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
+        now |= _asking(whole.means(), whole.shares(), parent)
+        return {**now, **flatten(None, best=fresh), "best/parent": parent}
+    now |= {"asked/means": whole.means(), "asked/shares": whole.shares()}
+    return now
+
+
+def before(held: NoisySums, parent: np.ndarray) -> NoisySums:
+    """What is remembered of classes with these parents (K,); nothing of those that are new."""
+    found, known = held.select(np.maximum(parent, 0)), parent != STRANGER
+    each = (found.counts, found.signed, found.seen, found.noise)
+    return NoisySums(*(np.where(known.reshape(-1, *[1] * (a.ndim - 1)), a, 0.0) for a in each))
+
+
+def _closed(
+    memory: Memory, fresh: NoisySums, parent: np.ndarray, held: NoisySums
+) -> tuple[Memory, np.ndarray]:
+    """Remember the classes of a round, and the noise on what is remembered."""
+    total, known = fresh + before(held, parent), parent != STRANGER
+    numbers = np.where(known, memory.numbers[np.maximum(parent, 0)], 0)
+    numbers[~known] = memory.used + np.arange((~known).sum())
+    nothing = np.zeros(len(parent), np.int64)
+    new = Memory(
+        means=total.means(),
+        signed=total.signed,
+        seen=total.seen,
+        clients=np.array([STRANGER]),  # all of them: whose rows are of which class is not kept
+        counts=np.maximum(total.counts, 0.0)[None],
+        numbers=numbers,
+        born=nothing,
+        loud=nothing,
+        used=memory.used + (~known).sum(),
+    )
+    return new, total.noise
+
+
+def _remembered(memory: Memory, noise: np.ndarray) -> NoisySums:
+    return NoisySums(memory.rows, memory.signed, memory.seen, noise + np.zeros(memory.size))
+
+
+def _known(held: NoisySums) -> tuple[np.ndarray, np.ndarray]:
+    """Means and shares of what is remembered; of nothing, those of a single class."""
+    if held.counts.any():
+        return held.means(), held.shares()
+    return np.zeros_like(held.signed), np.full(len(held.counts), 1 / len(held.counts))
+
+
+def _asking(means: np.ndarray, shares: np.ndarray, parent: np.ndarray) -> Message:
+    return flatten(None, asked={"means": means, "shares": shares, "parent": parent, "steps": 0})
+
 
 @dataclass(frozen=True)
-class PrivateClasses:
+class PrivateClasses(Served):
     """The private federation of graded classes on the common contract.
 
     Attributes
@@ -80,15 +268,9 @@ class PrivateClasses:
     support: float = 50.0
     secret: int = field(default=0, repr=False)
 
-    fresh = True  # repeated sums would count their rows twice
-
     def __post_init__(self) -> None:
         check_types(replace(self, secret=0) if self.secret else self)  # a word names no secret
-        require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
-        require(self.claim >= 1, "claim", "at least 1", self.claim)
-        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
-        require(0 <= self.support < np.inf, "support", "a finite number", self.support)
-        require(self.secret >= 0, "secret", "a number of at least 0", "a negative one")
+        self._check_ranges()
         for name in ("looks", "steps", "most"):
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         self.noise  # noqa: B018  (checks the rest)
@@ -113,14 +295,9 @@ class PrivateClasses:
         """Units of the budget that a round may spend."""
         return sum(UNITS[step] for step in self.round_steps)
 
-    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
-        """State of a client, which remembers nothing."""
-        return {}
-
     def server_start(self, seed: int) -> State:  # noqa: ARG002
         """State of the server before the first round."""
-        start = {f"memory/{k}": v for k, v in Memory.start(self.n_sites).flatten().items()}
-        return {**start, "noise": np.array(0.0)}
+        return flatten(None, memory=Memory.start(self.n_sites), noise=0.0)
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Form of a client's answer; an honest one is refused once in 10^9 answers."""
@@ -163,7 +340,7 @@ class PrivateClasses:
     ) -> tuple[State, Mapping[int, Message], Metrics]:
         """Answer the clients."""
         method = wary(self, len(messages), context.asked)
-        return private_server.hear(method, state, messages, context)
+        return hear(method, state, messages, context)
 
 
 def first_question(n_sites: int) -> Message:

@@ -20,17 +20,7 @@ from hopfed.hopfield.liars.claims import suspects
 
 
 def clients_left_out(liars: float, heard: int) -> int:
-    """Clients of so many `heard` that are left out at either end; never all of them.
-
-    Parameters
-    ----------
-    liars : share of the clients that may lie together, rounded up.
-
-    Examples
-    --------
-    >>> [clients_left_out(0.1, heard) for heard in (1, 2, 3, 10, 11, 30)]
-    [0, 0, 1, 1, 2, 3]
-    """
+    """Clients of so many `heard` that are left out at either end; never all of them."""
     return min(suspects(liars, heard), max((heard - 1) // 2, 0))
 
 
@@ -39,22 +29,6 @@ def trimmed(values: np.ndarray, weights: np.ndarray, cut: int) -> np.ndarray:
 
     Owners of weight 0 have nothing to say, and do not count among those left out. Where so few are
     left that all would go, the middle one or two stay.
-
-    Parameters
-    ----------
-    values : (L, ...) of the owners.
-    weights : (L, ...) like the values, or fewer axes; at least 0.
-    cut : how many.
-
-    Returns
-    -------
-    (...), 0 where nobody has anything to say.
-
-    Examples
-    --------
-    >>> values = np.array([[0.1], [0.2], [0.3], [9.0], [7.0]])
-    >>> trimmed(values, np.array([1, 1, 1, 1, 0]), 1).round(2).tolist()
-    [0.25]
     """
     w = np.asarray(weights, dtype=np.float64)
     w = np.broadcast_to(w.reshape(*w.shape, *([1] * (values.ndim - w.ndim))), values.shape)
@@ -70,13 +44,7 @@ def trimmed(values: np.ndarray, weights: np.ndarray, cut: int) -> np.ndarray:
 
 
 def capped(weights: np.ndarray, claim: float) -> np.ndarray:
-    """Weights (L, ...) none of which is more than `claim` times the lower median of those above 0.
-
-    Examples
-    --------
-    >>> capped(np.array([10.0, 900.0, 10.0, 0.0]), 3.0).tolist()
-    [10.0, 30.0, 10.0, 0.0]
-    """
+    """Weights (L, ...), each at most `claim` times the lower median of those above 0."""
     w = np.sort(np.where(weights > 0, weights, np.inf), axis=0)
     heard = (weights > 0).sum(axis=0)
     at = np.maximum(heard - 1, 0) // 2
@@ -92,12 +60,6 @@ def pooled_sums(
     Of every class and column the share of the rows that have it, and the mean of the entries, are
     trimmed over the owners, and multiplied by the rows of the class: of each owner what it says, up
     to `claim` medians. With a cut of 0 the answers are added up as they are.
-
-    Parameters
-    ----------
-    answers : counts (K,), signed and seen (K, N) of each owner, and log_likelihood where `asked`.
-    prior : with what a row of each owner counts.
-    asked : the classes that the answers are about.
     """
     if cut == 0:
         return prior.collect(list(answers))

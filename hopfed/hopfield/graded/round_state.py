@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
-from hopfed.federation.messages import Message, below
+from hopfed.federation.messages import Message
 from hopfed.hopfield.graded.robust import clients_left_out, pooled_sums
 from hopfed.hopfield.graded.settings import GradedSettings
 
-STAGES = ("sums", "look", "products", "sides")  # what clients are asked for; a look begins
 NONE, SPLIT, JOIN = range(3)  # what a trial does to the classes of the fit
-FLAGS = ("trial", "steps", "failures", "refused", "joins", "looked", "dull", "settled", "quiet")
 
 
 def no_basis() -> np.ndarray:
@@ -35,7 +32,7 @@ class UnderWay:
     prior : of the rates of the columns, and what a row of each of these clients counts.
     asked : classes that were last told, with shares (L, K).
     parent : (K,) which remembered class each of them is, `memory.STRANGER` for none.
-    stage : what was asked for, one of `STAGES`.
+    stage : what was asked for, "sums", "look", "products" or "sides".
     trial : whether they are a trial, to be compared with `fit`, and what it does to its classes.
     steps : steps of this fit, or trial, so far.
     margin : by how much the trial was better after its last step.
@@ -114,13 +111,7 @@ class UnderWay:
         return replace(self.asking(classes, parent), trial=trial, steps=0, margin=-np.inf)
 
     def only(self, heard: np.ndarray, method: GradedSettings) -> UnderWay:
-        """Take out who fell silent: nothing that it said counts, as if it had not been there.
-
-        Parameters
-        ----------
-        heard : the clients that answered, one at least.
-        method : how answers are brought together.
-        """
+        """Take out who fell silent: nothing that it said counts, as if it had not been there."""
         at = np.flatnonzero(np.isin(self.clients, heard))
         if len(at) == len(self.clients) or len(at) == 0:
             return self
@@ -142,82 +133,3 @@ class UnderWay:
         sums = pooled_sums(answers, prior, left.cut(method.liars), method.claim, classes)
         prior = prior.fitted(sums)
         return replace(left, fit=Fit(classes, sums, prior, prior.evidence(classes, sums)))
-
-    def flatten(self) -> dict[str, np.ndarray]:
-        """Return it as arrays by name."""
-        whole = {
-            "clients": self.clients,
-            "rows": self.rows,
-            "rates": self.prior.rates,
-            "observed": self.prior.observed,
-            "influence": self.prior.influence,
-            "asked/means": self.asked.means,
-            "asked/shares": self.asked.shares,
-            "parent": self.parent,
-            "basis": self.basis,
-            "images": self.images,
-            "ratios": self.ratios,
-            "fit_parent": self.fit_parent,
-            "into": self.into,
-            "margins": np.array([self.margin, self.rising, self.loudest]),
-            "flags": np.array(
-                [STAGES.index(self.stage), *(int(getattr(self, name)) for name in FLAGS)]
-            ),
-        }
-        whole |= {f"parts/{name}": array for name, array in self.parts.items()}
-        return whole if self.fit is None else {**whole, **_fit_arrays(self.fit)}
-
-    @classmethod
-    def unflatten(cls, arrays: Mapping[str, np.ndarray]) -> UnderWay:
-        """Rebuild it from its arrays."""
-        stage, *flags = arrays["flags"].tolist()
-        known: dict[str, Any] = dict(zip(FLAGS, flags, strict=True))
-        known |= {name: bool(known[name]) for name in ("looked", "dull", "settled", "quiet")}
-        margin, rising, loudest = arrays["margins"].tolist()
-        prior = Prior(arrays["rates"], arrays["observed"], arrays["influence"])
-        plain = (
-            "clients",
-            "rows",
-            "parent",
-            "basis",
-            "images",
-            "ratios",
-            "fit_parent",
-            "into",
-        )
-        known |= {name: arrays[name] for name in plain}
-        return cls(
-            prior=prior,
-            asked=Mixture(arrays["asked/means"], arrays["asked/shares"]),
-            stage=STAGES[stage],
-            margin=margin,
-            rising=rising,
-            loudest=loudest,
-            fit=_fit_of(below(arrays, "fit"), prior) if "fit/means" in arrays else None,
-            parts=below(arrays, "parts"),
-            **known,
-        )
-
-
-def _fit_arrays(fit: Fit) -> dict[str, np.ndarray]:
-    sums = fit.sums
-    numbers = [sums.log_likelihood, fit.evidence, fit.prior.concentration]
-    return {
-        "fit/means": fit.classes.means,
-        "fit/shares": fit.classes.shares,
-        "fit/counts": sums.counts,
-        "fit/signed": sums.signed,
-        "fit/seen": sums.seen,
-        "fit/influence": fit.prior.influence,
-        "fit/numbers": np.array(numbers),
-    }
-
-
-def _fit_of(arrays: Message, prior: Prior) -> Fit:
-    likelihood, evidence, concentration = arrays["numbers"].tolist()
-    return Fit(
-        Mixture(arrays["means"], arrays["shares"]),
-        ClassSums(arrays["counts"], arrays["signed"], arrays["seen"], likelihood),
-        replace(prior, influence=arrays["influence"], concentration=concentration),
-        evidence,
-    )

@@ -24,17 +24,18 @@ import numpy as np
 from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior, bounded
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
+from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.graded.improving import (
     directions,
     hear_products,
     hear_sides,
     hear_sums,
     latest,
+    planned,
     towards,
+    unsure,
 )
-from hopfed.hopfield.graded.joining import unsure
 from hopfed.hopfield.graded.memory import STRANGER, Memory, pooled
-from hopfed.hopfield.graded.planning import planned
 from hopfed.hopfield.graded.robust import clients_left_out, pooled_sums
 from hopfed.hopfield.graded.round_state import UnderWay
 from hopfed.hopfield.graded.settings import GradedSettings
@@ -50,14 +51,14 @@ def hear(
 ) -> Answer:
     """Answer the clients, in any exchange of a round."""
     exchange, metrics = context.exchange, Metrics()
-    memory = Memory.unflatten(below(state, "memory"))
+    memory = unflatten(Memory, below(state, "memory"))
     if exchange == 0:
         memory = memory.faded(method.discount)
         # Sums over the classes of an earlier round say nothing of those of this one.
         messages = {c: m for c, m in messages.items() if not context.ages.get(c)}
         now = begun(method, memory, messages) if messages else None
     else:
-        now = UnderWay.unflatten(below(state, "now")) if "now/flags" in state else None
+        now = unflatten(UnderWay, below(state, "now")) if "now/clients" in state else None
         if now is not None:
             now = now.only(np.array(list(messages)), method)
     left = method.exchanges - exchange - 1
@@ -68,9 +69,9 @@ def hear(
         if now is not None:
             memory, found = closed(method, memory, now, context.round)
             metrics |= found
-        return _kept(memory, None), broadcast(memory), metrics | {"classes": memory.size}
+        return flatten(None, memory=memory), broadcast(memory), metrics | {"classes": memory.size}
     now, down = question(now, context)
-    return _kept(memory, now), down, metrics
+    return flatten(None, memory=memory, now=now), down, metrics
 
 
 def begun(method: GradedSettings, memory: Memory, messages: Mapping[int, Message]) -> UnderWay:
@@ -157,8 +158,3 @@ def broadcast(memory: Memory) -> dict[int, Message]:
     means = memory.means.astype(np.float32)
     each = {EVERYONE: memory.shares} | {int(c): memory.shares_of(int(c)) for c in memory.clients}
     return {c: {"means": means, "shares": own.astype(np.float32)} for c, own in each.items()}
-
-
-def _kept(memory: Memory, now: UnderWay | None) -> State:
-    state = {f"memory/{k}": v for k, v in memory.flatten().items()}
-    return state if now is None else state | {f"now/{k}": v for k, v in now.flatten().items()}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hopfed._lib.settings import check_types, require
-from hopfed.hopfield.settings import Source
+from hopfed.hopfield.settings import Served, Source
 
 
 @dataclass(frozen=True)
-class GradedSettings:
+class GradedSettings(Served):
     """How classes are followed over rounds.
 
     Attributes
@@ -34,12 +34,6 @@ class GradedSettings:
     Raises
     ------
     ArgumentError : a setting outside of its range.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.batches import Elsewhere
-    >>> GradedSettings(Elsewhere(), 100, steps=1, looks=1, products=2).exchanges
-    5
     """
 
     source: Source
@@ -59,11 +53,8 @@ class GradedSettings:
     def __post_init__(self) -> None:
         check_types(self)
         require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
-        require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
-        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
+        self._check_ranges()
         require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
-        require(self.claim >= 1, "claim", "at least 1", self.claim)
-        require(0 <= self.liars < 0.5, "liars", "in [0, 1/2)", self.liars)
         require(self.support > 0, "support", "above 0", self.support)
         require(self.looks >= 0, "looks", "at least 0", self.looks)
         for name in ("steps", "products", "patience", "most"):

@@ -20,7 +20,7 @@ from hopfed.federation.messages import Message
 MOST_LIARS = 0.4999  # share of the clients
 Wary = TypeVar("Wary", bound=Any)  # a method with a setting `liars`
 
-SUMS = ("counts", "sketch", "columns")  # arrays of a message that grow with the examples
+SUMS = ("counts", "columns")  # arrays of a message that grow with the examples
 
 
 def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
@@ -28,42 +28,18 @@ def bounded(messages: Mapping[int, Message], most: float) -> dict[int, Message]:
 
     The sums of one who does are scaled to the number it is given: its operator says the same, as
     of fewer examples.
-
-    Examples
-    --------
-    >>> said = {c: {"examples": np.asarray(m), "columns": np.array([m])} for c, m in
-    ...         enumerate((10, 10, 900))}
-    >>> heard = bounded(said, 3)[2]
-    >>> float(heard["examples"]), heard["columns"].tolist()
-    (30.0, [30.0])
     """
     limit = median_bound([float(m["examples"]) for m in messages.values()], most)
     return {c: _scaled(m, limit) for c, m in messages.items()}
 
 
 def median_bound(claims: Sequence[float], most: float) -> float:
-    """Return `most` times the lower median of the claims; 0 of none.
-
-    Examples
-    --------
-    >>> median_bound([10, 900, 10, 900], 3)
-    30
-    """
+    """Return `most` times the lower median of the claims; 0 of none."""
     return most * sorted(claims)[(len(claims) - 1) // 2] if claims else 0.0
 
 
 def suspects(liars: float, heard: int) -> int:
-    """Clients of so many `heard` whose word alone is not enough; one is always believed.
-
-    Parameters
-    ----------
-    liars : their share, rounded up.
-
-    Examples
-    --------
-    >>> [suspects(0.1, heard) for heard in (1, 2, 10, 11, 30)]
-    [0, 1, 1, 2, 3]
-    """
+    """Clients of so many `heard` whose word alone is not enough; one is always believed."""
     return max(min(ceil(liars * heard - 1e-9), heard - 1), 0)
 
 
@@ -72,15 +48,6 @@ def wary(method: Wary, heard: int, asked: int) -> Wary:
 
     Who lies is never late: counted from those heard, liars would be more than are reckoned with
     as soon as others are missing. It stays below one half, where nobody can know who lies.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.batches import Elsewhere
-    >>> from hopfed.hopfield.encoding import Encoding
-    >>> from hopfed.hopfield.settings import HopfieldSettings
-    >>> careful = HopfieldSettings(Elsewhere(), Encoding(100), liars=0.1)
-    >>> careful.suspects(16), wary(careful, heard=16, asked=30).suspects(16)
-    (2, 3)
     """
     if not 0 < heard < asked or method.liars == 0:
         return method

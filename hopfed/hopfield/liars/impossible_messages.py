@@ -20,7 +20,6 @@ from scipy.linalg import lapack
 from hopfed._lib.arrays import blas_threads
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import Encoding, symmetric
-from hopfed.spectral.sketch import SketchOperator
 
 ROUNDING = 1e-4  # of sums in single precision, relative to the largest that rows can give
 NEGATIVE = 1e-6  # of the diagonal: how far rounding may push an eigenvalue of 0 below it
@@ -29,22 +28,7 @@ EXACT = 2**24  # whole numbers of single precision
 
 
 def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str | None:
-    """Say why no rows have the operator of a `message` of the right form; None if some may have it.
-
-    Parameters
-    ----------
-    check : ask for everything, not only for what could stop the server.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> x = np.array([[1, 1, -1], [1, -1, -1]])
-    >>> sent = Encoding(3).encode(pack(x)) | {"columns": x.sum(axis=0)}
-    >>> operator_complaint(Encoding(3), sent, check=True)
-    >>> lie = sent | {"counts": np.array([2, -2, 0])}
-    >>> operator_complaint(Encoding(3), lie, check=True)
-    'counts and columns are not those of any examples'
-    """
+    """Say why no rows have the operator of a `message`; None if some may have it."""
     if encoding.form == "factors":
         most = min(encoding.width, int(message["examples"])) if check else encoding.width
         if len(message["values"]) > most:
@@ -61,10 +45,6 @@ def operator_complaint(encoding: Encoding, message: Message, check: bool) -> str
         return "columns are not of the parity of examples"
     if encoding.exact:
         return _counts_complaint(encoding.n_sites, message, M)
-    if encoding.form == "sketch":
-        Y, N = message["sketch"].astype(np.float64), encoding.n_sites
-        sketch = SketchOperator(N, M, M, Y, float(N) * M, encoding.seed)
-        return None if sketch.possible() is sketch else "sketch is not that of any examples"
     values = np.maximum(message["values"].astype(np.float64), 0.0)
     diagonal = values @ message["vectors"].astype(np.float64) ** 2
     if diagonal.max(initial=0.0) > 1 + 10 * ROUNDING:
@@ -104,15 +84,6 @@ def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
     """Whether no eigenvalue of S (N, N) is below -`shift`, but for rounding.
 
     First in single precision, which is twice as fast; where that fails, rounding may be to blame.
-
-    Parameters
-    ----------
-    size : of the diagonal of what is factorised, to which rounding is relative.
-
-    Examples
-    --------
-    >>> semidefinite(np.diag([1.0, -2.0]), 1.0, 3.0), semidefinite(np.diag([1.0, -2.0]), 2.0, 3.0)
-    (False, True)
     """
     for dtype, factorise, slack in (
         (np.float32, lapack.spotrf, 1e-3),
@@ -129,22 +100,7 @@ def semidefinite(S: np.ndarray, shift: float, size: float) -> bool:
 def projections_complaint(
     message: Message, examples: int, n_sites: int, expected: np.ndarray | None, check: bool
 ) -> str | None:
-    """Say why no groups of a client's rows have these projections; None if some may have them.
-
-    Parameters
-    ----------
-    message : `groups` (G, K (K + 1) / 2), lower triangles, and `sizes` (G,).
-    examples : number of rows that the client told of in this round.
-    expected : (K, K) what its operator gives along the same directions, where that is known.
-    check : ask for everything, not only for what could stop the server.
-
-    Examples
-    --------
-    >>> said = {"groups": np.array([[8.0]], np.float32), "sizes": np.array([2])}
-    >>> projections_complaint(said, 2, 4, None, check=True)
-    >>> projections_complaint(said, 3, 4, None, check=True)
-    'sizes add up to 2, not to 3 examples'
-    """
+    """Say why no groups of a client's rows have these projections; None if some may have them."""
     sizes, groups = message["sizes"], message["groups"].astype(np.float64)
     if sizes.size and (int(sizes.min()) < 0 or int(sizes.max()) > examples):
         return "sizes are below 0 or above examples"
@@ -167,19 +123,7 @@ def projections_complaint(
 
 
 def votes_complaint(message: Message, examples: int) -> str | None:
-    """Say why no rows of +-1 vote like that, each once; None if some do.
-
-    Parameters
-    ----------
-    message : `votes` (K, N) and `voters` (K,).
-    examples : number of rows that the client told of in this round.
-
-    Examples
-    --------
-    >>> votes_complaint({"votes": np.array([[3, -1]]), "voters": np.array([3])}, 5)
-    >>> votes_complaint({"votes": np.array([[5, -1]]), "voters": np.array([3])}, 5)
-    'votes are more than their voters'
-    """
+    """Say why no rows of +-1 vote like that, each once; None if some do."""
     votes, voters = message["votes"], message["voters"]
     if voters.size and (int(voters.min()) < 0 or int(voters.max()) > examples):
         return "voters are below 0 or above examples"
@@ -196,13 +140,7 @@ def votes_complaint(message: Message, examples: int) -> str | None:
 
 
 def unfolded(triangles: np.ndarray) -> np.ndarray:
-    """Return the symmetric (G, K, K) matrices of lower triangles (G, K (K + 1) / 2).
-
-    Examples
-    --------
-    >>> unfolded(np.array([[1.0, 2.0, 3.0]])).tolist()
-    [[[1.0, 2.0], [2.0, 3.0]]]
-    """
+    """Return the symmetric (G, K, K) matrices of lower triangles (G, K (K + 1) / 2)."""
     K = int(np.sqrt(2 * triangles.shape[1]))
     full = np.zeros((len(triangles), K, K))
     full[:, np.tri(K, dtype=bool)] = triangles

@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.federation.contract import State
-from hopfed.federation.messages import Message
 from hopfed.hopfield.memory.evidence import Evidence
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
@@ -59,31 +57,6 @@ class Counted:
         vectors = np.zeros((n_sites, 0))
         spectrum = Spectrum(none, vectors, none, n_sites, 1.0, False, "none", 0, "converged")
         return cls(spectrum, RankEstimate(0, np.nan, 1.0, none, none, "no evidence"), {})
-
-    def flatten(self) -> State:
-        """Return its arrays by name, which the server keeps from one exchange to the next."""
-        spectrum, rank = self.spectrum, self.rank
-        numbers = rank.n_detected, rank.threshold, rank.variance
-        return {
-            "values": spectrum.values,
-            "vectors": spectrum.vectors,
-            "residuals": spectrum.residuals,
-            "strengths": rank.strengths,
-            "overlaps": rank.overlaps,
-            "variances": np.array([[c, v] for c, v in self.variances.items()]),
-            "scalars": np.array([*numbers, spectrum.n_examples, spectrum.complete]),
-        }
-
-    @classmethod
-    def unflatten(cls, arrays: Message, n_sites: int) -> Counted:
-        """Rebuild it from its arrays."""
-        a = arrays
-        n_detected, threshold, variance, examples, whole = a["scalars"].tolist()
-        shown = a["strengths"], a["overlaps"]
-        rank = RankEstimate(int(n_detected), threshold, variance, *shown, "Tracy-Widom", True)
-        pairs = a["values"], a["vectors"], a["residuals"]
-        spectrum = Spectrum(*pairs, n_sites, examples, bool(whole), "kept", 1, "converged")
-        return cls(spectrum, rank, {int(c): v for c, v in a["variances"].reshape(-1, 2)})
 
 
 @dataclass(frozen=True)
@@ -133,11 +106,6 @@ class Blended:
         The clients' own operators tell how noisy each of them is. Where that is unequal the count
         is made again under its law, of the vectors at hand: one common variance lets a noisy
         client's examples pass for archetypes.
-
-        Parameters
-        ----------
-        most : eigenvectors to begin with; more are computed if there is signal in all of them.
-            Of a noisy client's examples a common variance may count hundreds.
         """
         found: list[RankEstimate] = []
 
@@ -189,12 +157,6 @@ def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
     """``v_k^T C v_k`` for the columns of `vectors`, (K,).
 
     Factors leave out noise; what their trace lacks is spread over all directions.
-
-    Examples
-    --------
-    >>> op = FactorOperator.from_examples(np.array([[1, 1], [1, -1], [1, 1]]))
-    >>> along(op, np.array([[1.0], [1.0]]) / np.sqrt(2)).round(3).tolist()
-    [1.333]
     """
     missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
     return (vectors * operator.matmat(vectors)).sum(axis=0) + missing
@@ -208,14 +170,7 @@ def _cut(spectrum: Spectrum, k: int) -> Spectrum:
 def with_spikes(
     operator: HebbianOperator, patterns: np.ndarray, strength: float
 ) -> HebbianOperator:
-    """Return the operator whose ``C`` is larger by ``strength * sum_k xi_k xi_k^T``.
-
-    Examples
-    --------
-    >>> op = FactorOperator.from_examples(np.array([[1, -1], [1, 1]]))
-    >>> with_spikes(op, np.array([[1, 1]]), 0.5).matmat(np.eye(2)).tolist()
-    [[1.5, 0.5], [0.5, 1.5]]
-    """
+    """Return the operator whose ``C`` is larger by ``strength * sum_k xi_k xi_k^T``."""
     mass = operator.mass * strength
     xi = patterns.astype(np.float64)
     if isinstance(operator, DenseOperator):

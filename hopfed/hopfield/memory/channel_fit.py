@@ -33,14 +33,7 @@ COLUMNS = 1_000  # that are looked at
 
 
 def misfits(encoding: Encoding, heard: Mapping[int, Message], patterns: np.ndarray) -> np.ndarray:
-    """Misfit of the patterns to each client's operator, above 1 where they do not explain it.
-
-    Parameters
-    ----------
-    encoding : of the operators; those that are not exact tell nothing.
-    heard : client -> message with an operator, `examples`, and sums of `columns`.
-    patterns : (K, N) of +-1.
-    """
+    """Misfit of the patterns to each client's operator, above 1 where they do not explain it."""
     if not encoding.exact:
         return np.zeros(0)
     return np.array(
@@ -55,11 +48,6 @@ def typical(found: np.ndarray) -> float:
     """Misfit that half of the clients have, so that a few that lie do not decide; NaN of none.
 
     Of two in the middle the larger counts.
-
-    Examples
-    --------
-    >>> typical(np.array([0.4, 0.5, 9.0])), typical(np.array([0.4, 9.0])), typical(np.zeros(0))
-    (0.5, 9.0, nan)
     """
     return float(np.sort(found)[len(found) // 2]) if len(found) else np.nan
 
@@ -70,30 +58,8 @@ def misfit(
     mean: np.ndarray | None = None,
     variance: float = 0.0,
 ) -> float:
-    """What patterns leave of an operator, over what chance leaves at most: above 1 it is more.
-
-    Parameters
-    ----------
-    operator : of one client.
-    patterns : (K, N) of +-1.
-    mean : (N,) mean of the rows, where it is known.
-    variance : of noise that was added to every entry of the second moment.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> from hopfed.spectral.operators import DenseOperator
-    >>> rng = np.random.default_rng(0)
-    >>> xi = rademacher(3, 40, rng)
-    >>> x = draw_examples(xi, 900, 0.7, rng)[0]
-    >>> found = [misfit(DenseOperator.from_examples(x), p, x.mean(axis=0)) for p in (xi, xi[:2])]
-    >>> found[0] < 1 < found[1]
-    True
-    """
-    chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
-    basis = np.zeros((operator.n_sites, len(chosen)))
-    basis[chosen, np.arange(len(chosen))] = 1.0
-    C = np.asarray(operator.matmat(basis), np.float64)[chosen]
+    """What patterns leave of an operator, over what chance leaves at most: above 1 it is more."""
+    chosen, C = _looked_at(operator)
     xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
     weights = _weights(C, xi)
     left = (C - (xi.T * weights) @ xi) ** 2 / ((1 - np.minimum(C**2, 1 - 1 / M)) / M + variance)
@@ -106,6 +72,20 @@ def misfit(
         far = (m - expected) ** 2 * M / (1 - np.minimum(m**2, 1 - 1 / M))
         ratios.append(far.mean() / _most(N))
     return float(max(ratios))
+
+
+def shares(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
+    """Weights (K,) by which patterns (K, N) together explain an operator best, none below 0."""
+    chosen, C = _looked_at(operator)
+    return _weights(C, patterns[:, chosen].astype(np.float64))
+
+
+def _looked_at(operator: HebbianOperator) -> tuple[np.ndarray, np.ndarray]:
+    """Columns that are looked at, and the second moment of these."""
+    chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
+    basis = np.zeros((operator.n_sites, len(chosen)))
+    basis[chosen, np.arange(len(chosen))] = 1.0
+    return chosen, np.asarray(operator.matmat(basis), np.float64)[chosen]
 
 
 def _most(number: float) -> float:

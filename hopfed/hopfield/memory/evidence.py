@@ -25,7 +25,6 @@ from hopfed.spectral.operators import (
     HebbianOperator,
     pool,
 )
-from hopfed.spectral.sketch import SketchOperator
 
 Batch = tuple[int, HebbianOperator, np.ndarray, float]  # client, operator, column sums, weight
 
@@ -91,13 +90,7 @@ class Evidence:
         return Evidence(self.encoding, pooled, sums, *atoms)
 
     def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
-        """Law of the noise, from what each client's trace holds along the leading eigenvectors.
-
-        Parameters
-        ----------
-        captured : client -> (K,) ``v_k^T C_c v_k``; clients it leaves out are taken for the mean
-            of the others. None when not known.
-        """
+        """Law of the noise, from what each client's trace holds along the leading eigenvectors."""
         total = self.counts.sum()
         gains = self.weights * total / float(self.counts @ self.weights)
         known = None
@@ -138,8 +131,6 @@ class Evidence:
             return arrays | {"triangle": lower(op.matrix)}
         if isinstance(op, FactorOperator):
             return arrays | {"rows": np.asarray(op.rows), "weights": op.weights}
-        if isinstance(op, SketchOperator):
-            return arrays | {"sketch": op.sketch}
         raise TypeError(type(op))
 
     @classmethod
@@ -152,11 +143,8 @@ class Evidence:
         if encoding.exact:
             matrix = symmetric(arrays["triangle"], N, mass)
             operator = DenseOperator(N, mass, sum_sq_weights, matrix)
-        elif encoding.form == "factors":
-            operator = FactorOperator(N, mass, sum_sq_weights, arrays["rows"], arrays["weights"])
         else:
-            sketch = arrays["sketch"]
-            operator = SketchOperator(N, mass, sum_sq_weights, sketch, N * mass, encoding.seed)
+            operator = FactorOperator(N, mass, sum_sq_weights, arrays["rows"], arrays["weights"])
         counts, weights, clients = arrays["atoms"]
         return cls(encoding, operator, arrays["columns"], counts, weights, clients.astype(np.int64))
 

@@ -7,19 +7,111 @@ operator and not from here, so nothing is forgotten. Each was read off something
 the sum of the examples that voted for it, of which theory says how much it overlaps with the
 archetype; when the other one promises more, the pattern is read off that. So what was found in thin
 evidence is not blurred for good, and thin evidence does not blur what is known.
+
+Votes of a round: sums of clients' own examples, as far as they can be told apart and believed.
+
+An example votes with the sign of its overlap with the nearest pattern. Its overlap with its own
+archetype is about ``r m``, m the overlap of the pattern with that archetype, and with any other
+noise of size ``1 / sqrt(N)``: where that is not little beside ``r m``, examples take their side by
+chance and their sums confirm whatever the pattern was before. Such votes do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import erf, erfinv
+from scipy.special import erf, erfc, erfinv
 
 from hopfed.archetypes.selection import SAME
-from hopfed.hopfield.memory.voting import Votes
+from hopfed.federation.aggregate import trimmed_mean
+from hopfed.federation.messages import Message
+from hopfed.hopfield.flat import flatten
 from hopfed.theory.resolution import expected_overlap
+
+ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another pattern
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Weighted votes of examples for K patterns.
+
+    Attributes
+    ----------
+    sums : (K, N) weighted sum of the examples for each.
+    voters, squares : (K,) sum of their weights, and of the squares of these.
+    """
+
+    sums: np.ndarray
+    voters: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def none(cls, K: int, n_sites: int) -> Votes:
+        """No vote for any of K patterns."""
+        return cls(np.zeros((K, n_sites)), np.zeros(K), np.zeros(K))
+
+    @classmethod
+    def gather(
+        cls,
+        messages: Mapping[int, Message],
+        weights: Mapping[int, float],
+        examples: Mapping[int, float],
+        shape: tuple[int, int],
+        liars: int = 0,
+    ) -> Votes:
+        """Add up what clients say, each example having one vote."""
+        total, spoken = cls.none(*shape), []
+        for c, message in messages.items():
+            voters = message["voters"].astype(np.float64)
+            if voters.min(initial=0) < 0:
+                continue
+            share = min(1.0, examples[c] / max(voters.sum(), 1.0))
+            sums = np.clip(message["votes"], -voters[:, None], voters[:, None]) * share
+            voters = voters * share
+            spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
+        cut = min(liars, (len(spoken) - 1) // 2)
+        if cut > 0:
+            return cls(*_trimmed(spoken, cut))
+        for sums, voters, squares in spoken:
+            total.sums[:] += sums
+            total.voters[:] += voters
+            total.squares[:] += squares
+        return total
+
+    def among(self, K: int, rows: np.ndarray, counted: np.ndarray) -> Votes:
+        """Votes for K patterns of which these are the `rows`, those for `counted` ones kept."""
+        wide = Votes.none(K, self.sums.shape[1])
+        wide.sums[rows[counted]] = self.sums[counted]
+        wide.voters[rows[counted]] = self.voters[counted]
+        wide.squares[rows[counted]] = self.squares[counted]
+        return wide
+
+
+def _trimmed(
+    spoken: Sequence[tuple[np.ndarray, ...]], cut: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums, voters and squares of all, from the means without the `cut` extremes of either end."""
+    L, share = len(spoken), (cut + 0.5) / len(spoken)
+    sums = np.zeros_like(spoken[0][0])
+    for k in range(len(sums)):  # pattern by pattern: all at once are as many copies as clients
+        sums[k] = L * trimmed_mean([said[0][k] for said in spoken], share)
+    voters, squares = (L * trimmed_mean([said[i] for said in spoken], share) for i in (1, 2))
+    # The noise is that of the examples that were not left out.
+    return sums, voters, squares * (L / (L - 2 * cut))
+
+
+def told_apart(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
+    """Which of K patterns get their own examples' votes: bool (K,).
+
+    An example is nearer to a given other pattern with the probability ``erfc(x / 2) / 2`` for
+    either sign, x the overlap with its own in units of ``1 / sqrt(N)``; K times that bounds the
+    share that goes astray.
+    """
+    x = quality * sure * np.sqrt(n_sites)
+    return np.asarray(len(sure) * erfc(x / 2) <= ASTRAY)
+
 
 # Evidence takes the place of votes when it is worth so many times their examples: its errors are
 # not spread evenly over the sites as theory has it (on silhouettes it leaves up to four times the
@@ -62,18 +154,9 @@ class Remembered:
         patterns, votes = np.zeros((0, n_sites), np.int8), np.zeros((0, n_sites))
         return cls(patterns, votes, none, none, none, never, never, never, none)
 
-    @classmethod
-    def unflatten(cls, arrays: Mapping[str, np.ndarray]) -> Remembered:
-        """Rebuild the memory from its named arrays."""
-        return cls(**{f.name: np.asarray(arrays[f.name]) for f in fields(cls)})
-
-    def flatten(self) -> dict[str, np.ndarray]:
-        """Return the memory as named arrays."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
     def select(self, rows: np.ndarray) -> Remembered:
         """Keep the patterns that `rows`, indices or bool (K,), names."""
-        return Remembered(**{name: array[rows] for name, array in self.flatten().items()})
+        return Remembered(**{name: array[rows] for name, array in flatten(self).items()})
 
     def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
         """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
@@ -97,7 +180,7 @@ class Remembered:
             np.zeros(K, np.int64),
             np.zeros(K),
         )
-        mine, theirs = self.flatten(), new.flatten()
+        mine, theirs = flatten(self), flatten(new)
         return Remembered(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
 
     def confirm(self, supported: np.ndarray, t: int) -> Remembered:
@@ -114,14 +197,7 @@ class Remembered:
         return np.where(self.voters > 0, self.voters, self.held)
 
     def renew(self, patterns: np.ndarray, sure: np.ndarray, matches: np.ndarray) -> Remembered:
-        """Take over what became of the patterns in the evidence, where that is surer.
-
-        Parameters
-        ----------
-        patterns, sure : (C, N) and (C,), found in the evidence.
-        matches : (K,) row there of what each remembered pattern has become, -1 for none. Of
-            several that have become one the surest stays, with the votes of all.
-        """
+        """Take over what became of the patterns in the evidence, where that is surer."""
         memory, keep = self, np.ones(len(self), dtype=bool)
         renewed: dict[int, int] = {}  # row -> the pattern that it renews
         for k in np.argsort(-self.sure, kind="stable"):
@@ -140,10 +216,6 @@ class Remembered:
 
         The signs of few votes are not quite as good as the normal law has it, and two are no better
         than one: they tie. A site on which the votes are even keeps its sign.
-
-        Parameters
-        ----------
-        quality : r of the examples.
         """
         sums, voters = self.votes + votes.sums, self.voters + votes.voters
         squares = self.squares + votes.squares
@@ -181,7 +253,7 @@ class Remembered:
 
     def _joined(self, i: int, j: int) -> Remembered:
         """Give pattern i what j knows of the same archetype; j stays."""
-        new = {name: array.copy() for name, array in self.flatten().items()}
+        new = {name: array.copy() for name, array in flatten(self).items()}
         sign = _sign(self.patterns[i], self.patterns[j])
         new["votes"][i] += sign * self.votes[j]
         for name in ("voters", "squares"):
@@ -203,12 +275,6 @@ def _turned(pattern: np.ndarray, like: np.ndarray) -> np.ndarray:
 
 
 def _worth(sure: np.ndarray) -> np.ndarray:
-    """Overlap that evidence must promise to take the place of votes that promise `sure`.
-
-    Examples
-    --------
-    >>> _worth(expected_overlap(np.array([0.5]))) == expected_overlap(np.array([2 / 3]))
-    array([ True])
-    """
+    """Overlap that evidence must promise to take the place of votes that promise `sure`."""
     ratio = WORTH * erfinv(np.minimum(sure, 1 - 1e-15)) ** 2  # gamma / (1 - gamma) / 2
     return np.asarray(erf(np.sqrt(ratio)))

@@ -11,7 +11,7 @@ is sent. From then on
 - a data set that shares a row with another one is refused, too: a file to which rows were added is
   a further release of the old ones. Join with the new rows alone; they have a budget of their own.
 
-Rows are dealt out in an order that is drawn by the secret (`hopfed.hopfield.site.row_marks`), and
+Rows are dealt out in an order that is drawn by the secret (`hopfed.hopfield.site.budget`), and
 not as they lie in the file. So all that ever leaves this machine about a row is one batch of one
 release: (epsilon, delta)-private by `hopfed.privacy.discrete_gaussian`, with no composition to add
 up, or by `hopfed.hopfield.graded.noisy`, where the questions of one batch are composed. Budgets are
@@ -27,14 +27,18 @@ for all keys and data sets of this home; `ledger`, JSON with the terms of each d
 of 16 bytes (22 in base64) for each row, in the order in which the rows were dealt out. A mark is
 keyed by the secret. Whoever has the secret can take the noise off; whoever removes the ledger
 releases the rows anew: keep both as long as the rows.
+
+Marks of rows, keyed by a secret, and the order in which a secret deals rows out.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -43,13 +47,59 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hopfed import kernels
 from hopfed._lib.home_folder import parse_record, require_no_lost_link
 from hopfed._lib.other_accounts import locked
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError
-from hopfed.hopfield.site.row_marks import MARK, by_chance, fingerprint, keyed, marks_of
 from hopfed.kernels import MaskedBits, PackedBits
+
+MARK = 16  # bytes
+
+
+def keyed(secret: bytes, data: bytes, size: int = MARK) -> bytes:
+    """Digest of data that nobody can make without the secret."""
+    return hashlib.blake2b(data, digest_size=size, key=secret).digest()
+
+
+def fingerprint(secret: bytes) -> str:
+    """Tell a secret from others without showing it."""
+    return keyed(secret, b"fingerprint").hex()
+
+
+def marks_of(rows: PackedBits | MaskedBits, secret: bytes) -> np.ndarray:
+    """Marks (M,) of rows: equal for equal rows, and for nothing else.
+
+    A complete row has the same mark whether or not another row of its file has a gap.
+    """
+    front = f"row of {rows.shape[1]} ".encode()
+    if isinstance(rows, PackedBits):
+        said = [front + row.tobytes() for row in rows.words]
+    else:
+        whole = kernels.pack(np.ones((1, rows.shape[1]), np.int8)).words[0]
+        gaps = (rows.seen.words != whole).any(axis=1)
+        said = [front + row.tobytes() for row in rows.signs.words]
+        for m in np.flatnonzero(gaps):
+            said[m] = b"with gaps, " + said[m] + rows.seen.words[m].tobytes()
+    return np.frombuffer(b"".join(keyed(secret, each) for each in said), dtype=f"S{MARK}")
+
+
+def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
+    """Order (M,) of rows that neither their file nor their values decide.
+
+    In a sorted file one row decides the places of all those after it, and would by these decide
+    which of them are in which batch: then every batch of a release would tell of that row, and not
+    its own alone. By a key, with the number of each copy of a row, all orders are as likely,
+    whatever the rows are, and another row in the place of one is another row in one batch.
+    """
+    copies: Counter[bytes] = Counter()
+    dealt = []
+    for mark in marks.tolist():
+        dealt.append(keyed(secret, b"dealt out " + mark + b" copy %d" % copies[mark]))
+        copies[mark] += 1
+    return np.argsort(np.array(dealt, dtype=f"S{MARK}"), kind="stable")
+
 
 Rows = PackedBits | MaskedBits
 R = TypeVar("R", PackedBits, MaskedBits, Rows)
@@ -65,11 +115,6 @@ class Terms:
     rounds : number of parts that the rows are dealt out over.
     units : of the budget, which questions about classes may spend one after the other; 0 spends all
         of it on one operator.
-
-    Examples
-    --------
-    >>> Terms(1, 1e-5, 2) == Terms(1.0, 1e-5, 2), Terms(1.0, 1e-5, 2) == Terms(1 - 1e-9, 1e-5, 2)
-    (True, False)
     """
 
     epsilon: float
@@ -147,12 +192,7 @@ class Ledger:
         require_no_lost_link(self.folder)
 
     def terms(self, rows: Rows) -> Terms | None:
-        """Terms on which these rows (M, N) were released, as this data set; None if they were not.
-
-        Raises
-        ------
-        LocalError : a ledger or a secret that is not whole.
-        """
+        """Terms on which these rows (M, N) were released as one data set; None if not."""
         if not self._ledger.exists():
             return None
         secret, held = self._read()
@@ -160,17 +200,7 @@ class Ledger:
         return next((r.terms for r in held if r.same_rows(marks)), None)
 
     def check(self, rows: Rows) -> None:
-        """Fail, before a server is asked anything, where these rows cannot be released.
-
-        Parameters
-        ----------
-        rows : (M, N) the data set.
-
-        Raises
-        ------
-        DataError : some of the rows were released in another data set. The message counts them and
-            is for the owner alone; what `charge` says may be told to a server.
-        """
+        """Fail, before a server is asked anything, where these rows cannot be released."""
         shared = self._released(rows, elsewhere=True)
         if shared.any():
             number, first = int(shared.sum()), int(np.argmax(shared)) + 1
@@ -189,22 +219,6 @@ class Ledger:
         """Spend the budget of a data set, or find that the same was asked before.
 
         What it answers may be sent: the ledger is on the disk by then.
-
-        Parameters
-        ----------
-        rows : (M, N) the data set, in any order.
-        terms : of the release.
-
-        Returns
-        -------
-        rows, secret : the rows in the order in which they are dealt out, the same each time; the
-            secret of their noise, for `hopfed.hopfield.noisy.PrivateFederation`.
-
-        Raises
-        ------
-        DataError : released on other terms, or in part.
-        LocalError : a ledger or a secret that is not whole.
-        RunFileError : a file cannot be written; nothing may be sent.
         """
         held: list[Released]
         with self._locked():
@@ -235,17 +249,6 @@ class Ledger:
 
         It is on the disk when this returns. The same question costs nothing again: its answer is
         the same, bit by bit.
-
-        Parameters
-        ----------
-        rows, terms : as they were charged.
-        batch : of the rows.
-        question : its name; what the answer depends on, beside the rows.
-        units : that it costs.
-
-        Raises
-        ------
-        DataError : these rows were not charged on these terms, or less is left.
         """
         with self._locked():
             secret, held = self._read()
@@ -269,16 +272,7 @@ class Ledger:
             self._write(secret, held)
 
     def key(self, purpose: bytes) -> bytes:
-        """Return 32 bytes for a purpose, the same each time, which only the secret gives.
-
-        Parameters
-        ----------
-        purpose : what they are for; other purposes have other keys.
-
-        Raises
-        ------
-        LocalError : a ledger or a secret that is not whole.
-        """
+        """Return 32 bytes for a purpose, the same each time, which only the secret gives."""
         with self._locked():
             return keyed(self._read()[0], b"key for " + purpose, 32)
 

@@ -9,7 +9,6 @@ computed from rows whose columns are in the server's order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,15 +47,6 @@ class NamedOwner:
     names : of the columns of the file; none where they have none.
     filed : (n,) where each column of the file is among those of the rows; None where both are in
         one order.
-
-    Examples
-    --------
-    >>> from hopfed.tables.examples import as_examples
-    >>> from hopfed.hopfield.headers import told_names
-    >>> rows = as_examples(np.array([[0, 1], [1, 1], [1, 0]]))
-    >>> named = NamedOwner(Owner(rows, secret=7), ("b", "a"))
-    >>> named.places(told_names(["a", "b"]), "run")
-    array([1, 0])
     """
 
     owner: Owner
@@ -65,18 +55,7 @@ class NamedOwner:
     _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def places(self, told: Message, run: str, gaps: bool = False) -> np.ndarray | None:
-        """Where the columns of a federation are among the rows'; None where in the same order.
-
-        Parameters
-        ----------
-        told : what the server says of them.
-        run : name of the federation.
-        gaps : whether some may be absent; their place is -1.
-
-        Raises
-        ------
-        OtherColumnsError : they are others.
-        """
+        """Where the columns of a federation are among the rows'; None where in the same order."""
         found = self._places_in_file(told, run, gaps)
         if self.filed is None:
             return found
@@ -89,10 +68,6 @@ class NamedOwner:
         """Columns of a federation in the order of the file, (N,), and what they are called.
 
         Those that the file lacks come last.
-
-        Parameters
-        ----------
-        told, run : as for `places`.
         """
         places = self._places_in_file(told, run, gaps=True)
         known = read_names(told) if kind_of(told) == "names" else None
@@ -104,16 +79,13 @@ class NamedOwner:
         return order, (*self.names, *lacking)
 
     def adapt(self, method: Method | Headers, told: Message, run: str) -> Any:
-        """Put the rows into a method, as `Owner.adapt` does, with the columns that it is about.
-
-        Parameters
-        ----------
-        method : of the federation, or `Headers`.
-        told, run : as for `places`.
-        """
+        """Put the rows into a method, as `Owner.adapt` does, with the columns that it is about."""
         if isinstance(method, Headers):
             return Introduced(self.names, run)
-        places = self.places(told, run, self._may_lack(method))
+        # About exact classes columns may be absent. Who is asked what its options rule out would
+        # else tell by the reason of its refusal whether all of its names are among others.
+        gaps = isinstance(method, GradedFederation) and self.owner.epsilon is None
+        places = self.places(told, run, gaps)
         if places is None:
             return self.owner.adapt(method)
         by_name = kind_of(told) in ("names", "sorted")
@@ -124,19 +96,6 @@ class NamedOwner:
             return InOrder(self.owner.adapt(own), by_name, method, places)
         self.owner.require_no_budget()
         return InOrder(replace(self.owner, rows=self._laid_out(places)).adapt(method), by_name)
-
-    def _may_lack(self, method: Method) -> bool:
-        """Whether columns may be absent: about classes that the owner answers, and not else.
-
-        Who is asked what its options rule out would otherwise tell by the reason of its refusal
-        whether all of its names are among others, and go on.
-        """
-        epsilon = self.owner.epsilon
-        if isinstance(method, GradedFederation):
-            return epsilon is None
-        if not isinstance(method, PrivateClasses) or epsilon is None:
-            return False
-        return method.epsilon <= epsilon and method.delta <= self.owner.delta
 
     def _laid_out(self, places: np.ndarray) -> PackedBits | MaskedBits:
         """Rows with their columns at these places; kept, for each question is about the same."""
@@ -193,39 +152,28 @@ class InOrder:
         means, places = down["means"], self.places
         if places is None or means.shape[1:] != (len(places),):
             raise DataError("a malformed message from the server: means of other columns")
-        own = np.flatnonzero(places >= 0)
-        return {**down, "means": means[:, own[np.argsort(places[own])]]}
+        return {**down, "means": means[:, np.argsort(places)]}
 
     def _in_order(self, name: str, array: np.ndarray) -> np.ndarray:
         """Return an array of the answer, of the columns as the server knows them."""
         if self.places is None or array.ndim == 0:
             return array
         if isinstance(self.noisy, PrivateFederation):  # its one array is the lower triangle
-            return pairs_laid_out(array, self.places, below)
+            return pairs_laid_out(array, self.places, upper=False)
         if name == "pairs":
-            return pairs_laid_out(array, self.places, above)
+            return pairs_laid_out(array, self.places, upper=True)
         if name not in ("signed", "seen"):
             return array
-        return np.where(self.places < 0, 0, array[:, self.places]).astype(array.dtype)
+        return array[:, self.places]
 
 
 def as_recorded(
     rows: PackedBits | MaskedBits, names: tuple[str, ...], ledger: Ledger
 ) -> tuple[PackedBits | MaskedBits, np.ndarray | None]:
-    """Rows with their columns as the ledger of an owner knows them: sorted by name.
+    """Rows with their columns as the ledger knows them, sorted by name, also by one made up.
 
-    Rows that had noise with their columns as a file has them, before this rule was made, stay so,
-    unless more of them had noise in sorted order: what had noise must be found again.
-
-    Parameters
-    ----------
-    rows : as they lie in the file.
-    names : of their columns, also such as were made up; none leave the rows as they are.
-    ledger : of the owner.
-
-    Returns
-    -------
-    rows, filed : the rows; where each column of the file is among theirs, None where it stays.
+    And where each column of the file is among theirs, None where all stay: as they do where more of
+    the rows had noise so, before columns were sorted.
     """
     order = np.array(sorted(range(len(names)), key=lambda j: names[j]), dtype=np.intp)
     if (order == np.arange(len(order))).all():
@@ -240,14 +188,6 @@ def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | 
     """Rows (M, n) with their columns at these places (N,): column j is ``places[j]`` of the rows.
 
     Where a place is -1 the column is missing in all rows.
-
-    Examples
-    --------
-    >>> rows = kernels.pack(np.array([[1, -1, -1], [1, 1, -1]]))
-    >>> kernels.unpack(laid_out(rows, np.array([2, 0, 1]))).tolist()
-    [[-1, 1, -1], [-1, 1, 1]]
-    >>> kernels.unpack(laid_out(rows, np.array([2, -1, 1]))).tolist()
-    [[-1, 0, -1], [-1, 0, 1]]
     """
     lines = kernels.transpose(rows)
     if (places < 0).any():
@@ -258,55 +198,13 @@ def laid_out(rows: PackedBits | MaskedBits, places: np.ndarray) -> PackedBits | 
     return found
 
 
-def pairs_laid_out(
-    pairs: np.ndarray, places: np.ndarray, at: Callable[[np.ndarray, np.ndarray, int], np.ndarray]
-) -> np.ndarray:
-    """Numbers of pairs of columns, with the columns at these places; 0 where one is absent.
+def pairs_laid_out(pairs: np.ndarray, places: np.ndarray, upper: bool) -> np.ndarray:
+    """Numbers of pairs of columns, (..., N (N - 1) / 2), with the columns at these places (N,).
 
-    Parameters
-    ----------
-    pairs : (..., n (n - 1) / 2).
-    places : (N,) numbers of the n columns.
-    at : where the pair of a smaller and a larger number of n columns is, `below` or `above`.
-
-    Examples
-    --------
-    >>> lower = np.array([10, 20, 21])  # of columns 1 and 0, 2 and 0, 2 and 1
-    >>> pairs_laid_out(lower, np.array([2, 0, 1]), below).tolist()
-    [20, 21, 10]
+    They lie in an upper or a lower triangle, row by row.
     """
-    n = int(places.max()) + 1
     N = len(places)
-    found = np.zeros((*pairs.shape[:-1], N * (N - 1) // 2), pairs.dtype)
-    for j in range(1, N):  # a row at a time: all numbers of places at once would be 64 bits each
-        others = np.flatnonzero(places[:j] >= 0)
-        if places[j] < 0 or not len(others):
-            continue
-        a, b = places[others], np.full(len(others), places[j])
-        small, large = np.minimum(a, b), np.maximum(a, b)
-        found[..., at(others, np.full(len(others), j), N)] = pairs[..., at(small, large, n)]
-    return found
-
-
-def below(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:  # noqa: ARG001
-    """Places of pairs of columns, the smaller first, in a lower triangle of n, row by row.
-
-    Examples
-    --------
-    >>> below(np.array([0, 1]), np.array([2, 2]), 3).tolist()
-    [1, 2]
-    """
-    found: np.ndarray = large.astype(np.int64) * (large - 1) // 2 + small
-    return found
-
-
-def above(small: np.ndarray, large: np.ndarray, n: int) -> np.ndarray:
-    """Places of pairs of columns, the smaller first, in an upper triangle of n, row by row.
-
-    Examples
-    --------
-    >>> above(np.array([0, 1]), np.array([2, 2]), 3).tolist()
-    [1, 2]
-    """
-    found: np.ndarray = small.astype(np.int64) * (2 * n - small - 1) // 2 + large - small - 1
-    return found
+    i, j = np.triu_indices(N, 1) if upper else np.tril_indices(N, -1)
+    square = np.zeros((*pairs.shape[:-1], N, N), pairs.dtype)
+    square[..., i, j] = square[..., j, i] = pairs
+    return square[..., places[i], places[j]]

@@ -38,23 +38,6 @@ def own_verdict(
     Classes of which these rows show nothing are left out: another owner may have them. The status
     is `TOO_LARGE` where there are more than `MOST`, or more than `MOST_WORK` entries times classes
     among the rows that would be looked at; None where there are no classes.
-
-    Parameters
-    ----------
-    rows : (M, N) of the owner.
-    means : (K, N) of the classes, of the same columns.
-    groups : numbers of the columns that are levels of one variable.
-    names : of the columns.
-    seed : of the replicas.
-
-    Examples
-    --------
-    >>> from hopfed.tables.examples import as_examples
-    >>> rng = np.random.default_rng(0)
-    >>> T = rng.uniform(-1, 1, (2, 30))
-    >>> x = np.where(rng.random((600, 30)) < (1 + T[rng.integers(2, size=600)]) / 2, 1, -1)
-    >>> own_verdict(as_examples(x), T)
-    ('ok', '2 classes explain how the columns depend on each other.')
     """
     K = len(means)
     if K == 0:

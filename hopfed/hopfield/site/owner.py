@@ -57,12 +57,7 @@ class Owner:
         require(self.secret > 0, "secret", "a number above 0", "0")
 
     def adapt(self, method: Method) -> Answering:
-        """Put the examples into a method, if their owner takes part in it.
-
-        Raises
-        ------
-        DataError : the method is another one, asks for more than agreed, or for other columns.
-        """
+        """Put the examples into a method, if their owner takes part in it."""
         if not isinstance(method, Served):
             raise DataError(f"this client does not take part in {type(method).__name__}")
         if method.n_sites != self.rows.shape[1]:
@@ -142,12 +137,7 @@ class Answering:
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
-        """Answer the server; metrics stay here.
-
-        Raises
-        ------
-        DataError : one line, and nothing is to be sent.
-        """
+        """Answer the server; metrics stay here."""
         exchange, method = context.exchange, self.method
         require(0 <= exchange < self.exchanges, "exchange", "one of the round", exchange)
         rows = self.batches.examples(context.round, 0)  # fails where there is no such round

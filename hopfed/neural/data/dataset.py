@@ -326,15 +326,16 @@ def _plain(column: np.ndarray) -> np.ndarray:
 
 def _check_classes(names: Sequence[str], examples: int) -> None:
     """Refuse labels that are measured numbers, or names of single examples."""
-
-    def fraction(word: str) -> bool:
-        try:
-            return float(word) % 1 != 0
-        except ValueError:
-            return False
-
     found = len(names)
-    if found > GRADES and (2 * found > examples or any(map(fraction, names))):
+    if found <= GRADES:
+        return
+    try:
+        values = [float(word) for word in names]
+    except ValueError:
+        values = []  # words
+    gaps = bool(values) and max(values) - min(values) >= found
+    measured = any(v % 1 for v in values) or (gaps and 4 * found > examples)
+    if measured or 2 * found > examples:
         what = f"labels have {found} different values in {examples} rows, which are no classes"
         raise ValueError(f"{what}; numbers can be cut into some, as by numpy.digitize")
 

@@ -187,10 +187,11 @@ def partition(
     parts = _parts(dataset, own, fractions, published, seed) if kept is None else kept
     train, validation, test = (tuple(rows[parts[rows] == k] for rows in own) for k in range(3))
     result = Partition(scheme, seed, dataset, train, validation, test, tuple(range(len(own))))
-    for client, sizes in enumerate(result.sizes):
-        if not sizes.all():
-            what = ("training", "validation", "test")[sizes.argmin()]
-            raise DataError(f"partition: client {client} of {len(own)} gets no {what} examples")
+    for k, what in enumerate(("training", "validation", "test")):
+        none = np.flatnonzero(result.sizes[:, k] == 0).tolist()
+        if none:
+            who = f"client{'s' * (len(none) > 1)} {', '.join(map(str, none))} of {len(own)}"
+            raise DataError(f"partition: no {what} examples for {who}")
     return result
 
 
@@ -205,11 +206,11 @@ def check_clients(clients: int | None, most: int, minimum: int = 1) -> int:
 
 
 def check_sizes(sizes: list[int], minimum: int, advice: str) -> None:
-    """Raise DataError if a client has fewer than `minimum` examples; name the first such client."""
-    short = next((k for k, size in enumerate(sizes) if size < minimum), None)
-    if short is not None:
-        which = f"client {short} of {len(sizes)} gets {sizes[short]} examples"
-        raise DataError(f"partition: {which}, fewer than {minimum}; {advice}")
+    """Raise DataError if clients have fewer than `minimum` examples; name all of them."""
+    short = [f"{k} ({size})" for k, size in enumerate(sizes) if size < minimum]
+    if short:
+        who = f"client{'s' * (len(short) > 1)} {', '.join(short)} of {len(sizes)}"
+        raise DataError(f"partition: too few examples for {who}, at least {minimum} each; {advice}")
 
 
 def _divided(scheme: str, data: Dataset, clients: int | None, seed: int, least: int) -> Divided:

@@ -286,7 +286,7 @@ def _named(spec: str, root: str | Path | None, size: int | None) -> Dataset:
     if name in NAMES:
         hub = f", or take hub:{name}" if name in HUB else ""
         where = f"no {name}.npz and no folder {name} in {place}; " if place is not None else ""
-        raise DataError(f"{name}: {where}give its root or set {ENVIRONMENT}{hub}")
+        raise DataError(f"{name}: {where}set {ENVIRONMENT} to the folder that has it{hub}")
     hint = f" (did you mean {near[0]}?)" if near else ""
     forms = "digits, FILE.npz, FILE.csv[:COLUMN], a folder of pictures, hub:OWNER/NAME, or NAME of "
     raise ArgumentError("data", f"{forms}NAME.npz in {ENVIRONMENT}{hint}", repr(spec))

@@ -5,7 +5,7 @@ Only this module turns the arrays of a dataset into tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,7 +33,7 @@ class Tensors:
     ----------
     inputs : images (n, channels, height, width), or tokens (n, length).
     labels : (n,) int64.
-    mean, std : (channels, 1, 1) float32 of the training images; None for tokens.
+    mean, std : (channels, 1, 1) float32 by which images are scaled; None for tokens.
     """
 
     inputs: torch.Tensor = field(repr=False)
@@ -129,12 +129,19 @@ class Augment:
         return cropped.permute(0, 3, 1, 2).reshape(images.shape)
 
 
-def to_tensors(partition: Partition, device: str | torch.device = "cpu") -> Tensors:
-    """Put the dataset of `partition` on `device`; mean and std are those of its training images.
+def to_tensors(
+    partition: Partition, device: str | torch.device = "cpu", scaling: str = "train", seen: int = 0
+) -> Tensors:
+    """Put the dataset of `partition` on `device`, where its images are scaled.
+
+    Parameters
+    ----------
+    scaling, seen : as in `TaskSpec`; with "train" the first `seen` clients send sums.
 
     Raises
     ------
     BackendError : the device is not there.
+    ArgumentError : numbers for another number of channels.
 
     Examples
     --------
@@ -150,11 +157,31 @@ def to_tensors(partition: Partition, device: str | torch.device = "cpu") -> Tens
     labels = torch.from_numpy(np.array(dataset.labels)).to(place)
     if not dataset.is_images:
         return Tensors(inputs, labels)
-    mean, std = moments(dataset.inputs, np.concatenate(partition.train))
+    channels = dataset.shape[0]
+    if scaling == "train":
+        both = moments(dataset.inputs, partition.train[: seen or len(partition)])
+    else:
+        both = check_scaling(scaling) or ((0.0,), (1.0,))
+        rule = f"one number, or one for each of the {channels} channels"
+        require({len(m) for m in both} <= {1, channels}, "scaling", rule, scaling)
     columns = [
-        torch.tensor(m, dtype=torch.float32, device=place)[:, None, None] for m in (mean, std)
+        torch.tensor(np.broadcast_to(m, channels), dtype=torch.float32, device=place) for m in both
     ]
-    return Tensors(inputs, labels, *columns)
+    return Tensors(inputs, labels, *(c[:, None, None] for c in columns))
+
+
+def check_scaling(scaling: str) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Return the numbers of a scaling "MEAN:STD", None for a word; ArgumentError for others."""
+    if scaling in ("auto", "train", "none"):
+        return None
+    rule = "auto, train, none or MEAN:STD, such as 0.5:0.25, with a number for each channel"
+    try:
+        mean, std = (tuple(map(float, part.split(","))) for part in scaling.split(":"))
+    except ValueError:
+        raise ArgumentError("scaling", rule, repr(scaling)) from None
+    finite = bool(np.isfinite([*mean, *std]).all()) and min(std) > 0
+    require(finite, "scaling", "finite numbers, deviations above 0", scaling)
+    return mean, std
 
 
 def opened(device: str | torch.device) -> torch.device:
@@ -175,22 +202,25 @@ def opened(device: str | torch.device) -> torch.device:
         raise BackendError(f"device {device}: {str(error).splitlines()[0]}") from None
 
 
-def moments(images: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and standard deviation per channel over the images `rows`, float64.
+def moments(images: np.ndarray, rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation per channel of the images of clients, float64.
 
-    A constant channel has the deviation 1, so that normalisation gives 0 and not NaN.
+    Each client sends its number of values, their sums and their sums of squares. A constant channel
+    has the deviation 1, so that normalisation gives 0 and not NaN.
+
+    Parameters
+    ----------
+    rows : of each client.
     """
-    chosen = images[rows]
-    if chosen.dtype == np.uint8:  # a histogram is exact and needs little memory
-        values = np.arange(256)
-        law = np.stack([np.bincount(c.ravel(), minlength=256) for c in chosen.swapaxes(0, 1)])
-        law = law / law.sum(axis=1, keepdims=True)
-        mean = law @ values
-        std = np.sqrt((law * (values - mean[:, None]) ** 2).sum(axis=1))
-    else:
-        mean = chosen.mean(axis=(0, 2, 3), dtype=np.float64)
-        std = chosen.std(axis=(0, 2, 3), dtype=np.float64)
-    return mean, np.where(std > 0, std, 1.0)
+    sums = np.zeros((2, images.shape[1]))
+    count = 0
+    for own in rows:
+        values = images[own].astype(np.float64)
+        sums += values.sum(axis=(0, 2, 3)), (values**2).sum(axis=(0, 2, 3))
+        count += values[:, 0].size
+    mean, square = sums / count
+    variance = np.maximum(square - mean**2, 0.0)
+    return mean, np.where(variance > 1e-12 * square, np.sqrt(variance), 1.0)
 
 
 def generator(seed: int, *path: str | int, device: str | torch.device = "cpu") -> torch.Generator:

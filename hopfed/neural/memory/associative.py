@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hopfed._lib.settings import require
 from hopfed.neural.memory.neighbours import label_bytes, vote
 from hopfed.recovery.recover import recover
 
@@ -52,13 +51,9 @@ class Associative:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def log_weights(self, queries: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
-        """Return unnormalised log-weights (Q, n); `own` as in `neighbours.Index.search`."""
-        logs = self.beta * self.cue(queries) @ self.keys.T + np.log(self.counts)
-        if own is not None:
-            require(len(self) > 1, "own", "left out of a store of one key", len(self))
-            logs[np.arange(len(queries)), own] = -np.inf
-        return logs
+    def log_weights(self, queries: np.ndarray) -> np.ndarray:
+        """Return unnormalised log-weights (Q, n)."""
+        return self.beta * self.cue(queries) @ self.keys.T + np.log(self.counts)
 
     def cue(self, queries: np.ndarray) -> np.ndarray:
         """Return the queries (Q, d) centred, reduced to signs if `binary`, and of unit norm."""
@@ -68,9 +63,9 @@ class Associative:
         """Return ``X^T softmax(beta X q)`` (Q, d): each query after one update of the network."""
         return vote(self.log_weights(queries), self.keys)
 
-    def __call__(self, queries: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, queries: np.ndarray) -> np.ndarray:
         """Return probabilities of the labels (Q, C)."""
-        return vote(self.log_weights(queries, own), self.values)
+        return vote(self.log_weights(queries), self.values)
 
     @property
     def nbytes(self) -> int:

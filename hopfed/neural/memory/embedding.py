@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import derive
@@ -16,7 +15,7 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.memory.recall import Scorer
-from hopfed.neural.method import NeuralMethod, below
+from hopfed.neural.method import NeuralMethod
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.places import beside
@@ -59,14 +58,6 @@ class Extractor:
         with torch.inference_mode():
             features, logits = forward_of(self.model.eval())(self.params, x)
         return features, logits
-
-    def head(self, features: np.ndarray) -> np.ndarray:
-        """Return the logits (n, C) of features (n, d)."""
-        params = below(self.params, "head")
-        z = torch.as_tensor(features, device=params["weight"].device)
-        with torch.inference_mode():
-            logits: Tensor = functional_call(self.model.head, params, (z,))
-        return logits.cpu().numpy()
 
     def embed(self, data: Tensors, rows: np.ndarray) -> Embedded:
         """Return the examples `rows`, computed in batches."""

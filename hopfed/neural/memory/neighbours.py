@@ -1,26 +1,22 @@
-"""Nearest neighbours: exact and approximate search, kernels, votes, and the mix with a model.
+"""Nearest neighbours: exact search, kernels, votes, and the mix with a model.
 
 Source: arXiv:2111.09360, eqs. (6), (7); theory/NOTES.md, "kNN-Per interpolation".
 
-The functions take and return NumPy arrays. Candidates are found in float32, by comparing all pairs
-where networks are trained, or by FAISS. Their distances are then recomputed in float64, and the
-first of tied rows wins. So an exact search gives the result of comparing all pairs anywhere. The
-approximate index sorts keys, by their principal axes where they have many dimensions, into lists.
+The functions take and return NumPy arrays. Candidates are found in float32 by comparing all pairs.
+Their distances are then recomputed in float64, and the first of tied rows wins.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.special import log_softmax, softmax
 
 from hopfed._lib.settings import require
-from hopfed.errors import ArgumentError, BackendError
+from hopfed.errors import ArgumentError
 from hopfed.neural.memory.store import blend
 
 KERNELS = ("paper", "program")
@@ -29,12 +25,7 @@ MIXINGS = ("probabilities", "logits")
 GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 EXTRA = 8  # candidates beyond k; float64 distances choose the k nearest among all of them
-POOL = 4  # times as many candidates of an approximate search, whose distances are of few axes
 ROUNDING = 64 * np.finfo(np.float32).eps  # error of float32 distances, relative to squared norms
-LISTS = 48  # lists that an approximate search visits
-TRAINING = 39  # FAISS warns about its centroids below this number of keys per list
-SAMPLE = 50_000  # keys from which axes and centroids are learned
-AXES = 64  # principal axes along which lists are made and scanned
 BLOCK = 1 << 23  # largest number of entries in a block of differences
 PAIRS = 1 << 26  # largest number of distances in memory at once
 
@@ -43,93 +34,55 @@ class SmallStoreWarning(UserWarning):
     """A store holds fewer rows than requested; all of its rows were used."""
 
 
-def parse_index(index: str) -> tuple[str, int]:
-    """Split "exact" or "ivf[:LISTS]" into kind and lists to visit (0 for exact)."""
-    kind, colon, text = index.partition(":")
-    fits = kind == "ivf" if colon else kind in ("exact", "ivf")
-    fits = fits and (not colon or (text.isdigit() and int(text) > 0))
-    require(fits, "index", "exact or ivf[:LISTS]", index)
-    return kind, int(text) if colon else LISTS * (kind == "ivf")
-
-
 class Index:
-    """Keys that can be searched for the nearest neighbours of a query.
+    """Keys that can be searched for the nearest neighbours of a query, by comparing all pairs.
 
     Parameters
     ----------
     keys : (n, d).
-    index : "exact"; or "ivf:LISTS", approximate by FAISS: of the about sqrt(n) lists of keys the
-        LISTS nearest are searched.
-    device : where an exact search compares; the result is the same anywhere.
+    device : where pairs are compared; the result is the same anywhere.
 
     Attributes
     ----------
     keys : (n, d) float32, read-only.
-
-    Raises
-    ------
-    BackendError : FAISS is not installed, for an approximate search.
     """
 
-    def __init__(self, keys: np.ndarray, index: str = "exact", device: str = "cpu"):
+    def __init__(self, keys: np.ndarray, device: str = "cpu"):
         require(keys.ndim == 2 and keys.shape[1] > 0, "keys", "of shape (n, d)", keys.shape)
         require(bool(np.isfinite(keys).all()), "keys", "finite", "NaN or infinity")
         self.keys = np.array(keys, dtype=np.float32, order="C")
         self.keys.flags.writeable = False
-        self.kind, self.effort = parse_index(index)
         squares = np.einsum("nd,nd->n", self.keys, self.keys)
         self._largest = float(squares.max(initial=0.0))
-        if self.kind == "exact":
-            self._keys = torch.tensor(self.keys, device=device)
-            self._squares = torch.as_tensor(squares, device=device)
-        else:
-            self._lists: Any = _inverted(self.keys, self.effort) if len(keys) else None
+        self._keys = torch.tensor(self.keys, device=device)
+        self._squares = torch.as_tensor(squares, device=device)
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the keys, and of an approximate index when written to a file."""
-        held = self.kind != "exact" and len(self)
-        more = len(faiss().serialize_index(self._lists)) if held else 0
-        return self.keys.nbytes + more
-
-    def search(
-        self, queries: np.ndarray, k: int, own: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return squared distances, ascending, and rows of the nearest keys, both (Q, min(k, n)).
 
         Parameters
         ----------
         queries : (Q, d).
         k : neighbours.
-        own : (Q,) row of the key that equals each query; it is left out, so n - 1 rows remain.
         """
         require(k >= 1, "k", "at least 1", k)
-        queries = np.ascontiguousarray(queries, dtype=np.float32)
-        more = own is not None
-        k = min(k, len(self) - more)
-        if k <= 0 or len(queries) == 0:
-            return np.zeros((len(queries), max(k, 0))), np.zeros((len(queries), max(k, 0)), int)
-        pool = 1 if self.kind == "exact" else POOL
-        width = min(pool * (k + EXTRA + more), len(self))
-        rows = self._candidates(queries, width)
-        squared = _differences(queries, self.keys, np.maximum(rows, 0))
-        squared[rows < 0] = np.inf
-        for i in self._unsure(queries, rows, squared, k + more):
+        queries, k = np.ascontiguousarray(queries, dtype=np.float32), min(k, len(self))
+        if k == 0 or len(queries) == 0:
+            return np.zeros((len(queries), k)), np.zeros((len(queries), k), int)
+        rows = self._candidates(queries, min(k + EXTRA, len(self)))
+        squared = _differences(queries, self.keys, rows)
+        for i in self._unsure(queries, rows, squared, k):
             every = _differences(queries[i : i + 1], self.keys, np.arange(len(self))[None])[0]
-            rows[i] = np.argsort(every, kind="stable")[:width]
+            rows[i] = np.argsort(every, kind="stable")[: rows.shape[1]]
             squared[i] = every[rows[i]]
-        if own is not None:
-            squared[rows == np.asarray(own)[:, None]] = np.inf
         order = np.lexsort((rows, squared), axis=1)[:, :k]
         return np.take_along_axis(squared, order, 1), np.take_along_axis(rows, order, 1)
 
     def _candidates(self, queries: np.ndarray, width: int) -> np.ndarray:
-        """Rows (Q, width) of keys that may be nearest; -1 where an approximate search has less."""
-        if self.kind != "exact":
-            return np.asarray(self._lists.search(queries, width)[1])
+        """Rows (Q, width) of keys that may be nearest."""
         found, step = [], max(1, PAIRS // len(self))
         for part in torch.as_tensor(queries, device=self._keys.device).split(step):
             far = self._squares - 2 * (part @ self._keys.T)
@@ -139,12 +92,12 @@ class Index:
     def _unsure(
         self, queries: np.ndarray, rows: np.ndarray, squared: np.ndarray, k: int
     ) -> np.ndarray:
-        """Queries with too few candidates or, if exact, where float32 may have missed one."""
-        few = (rows >= 0).sum(axis=1) < k
-        if self.kind == "exact" and rows.shape[1] < len(self):
-            near, far = np.partition(squared, k - 1, axis=1)[:, k - 1], squared.max(axis=1)
-            few |= far - near <= ROUNDING * ((queries**2).sum(axis=1) + self._largest)
-        return np.flatnonzero(few)
+        """Queries for which float32 may have missed a neighbour."""
+        if rows.shape[1] == len(self):
+            return np.zeros(0, int)
+        near, far = np.partition(squared, k - 1, axis=1)[:, k - 1], squared.max(axis=1)
+        room = ROUNDING * ((queries**2).sum(axis=1) + self._largest)
+        return np.flatnonzero(far - near <= room)
 
 
 def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.ndarray:
@@ -217,24 +170,6 @@ def choose_weight(
     return float(grid[best[(len(best) - 1) // 2]])
 
 
-def expected_weight(
-    logits: np.ndarray,
-    p: np.ndarray,
-    labels: np.ndarray,
-    mixing: str = "probabilities",
-    grid: Sequence[float] = GRID,
-) -> float:
-    """Return the posterior mean of lambda given the labels, with a uniform prior on `grid`.
-
-    This rule is proposed here. With few labels it stays near the middle of the grid, where the
-    number of correct answers is not a reliable guide.
-    """
-    rows = np.arange(len(labels))
-    told = np.array([mix(logits, p, weight, mixing)[rows, labels].sum() for weight in grid])
-    chances = np.exp(told - told.max())
-    return float(chances @ np.asarray(grid) / chances.sum())
-
-
 @dataclass(frozen=True, eq=False)
 class Neighbours:
     """Classifier by the labels of the k nearest keys, weighted by a kernel.
@@ -258,9 +193,9 @@ class Neighbours:
     def __len__(self) -> int:
         return len(self.index)
 
-    def __call__(self, queries: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, queries: np.ndarray) -> np.ndarray:
         """Return probabilities (Q, classes)."""
-        squared, rows = self.index.search(queries, self.k, own)
+        squared, rows = self.index.search(queries, self.k)
         log_weights = log_kernel(squared, self.kernel, self.sigma, self.index.keys.shape[1])
         return vote(log_weights, np.eye(self.classes)[self.labels[rows]])
 
@@ -273,38 +208,6 @@ class Neighbours:
 def label_bytes(classes: int) -> int:
     """Number of bytes that encode one of `classes` labels."""
     return int(np.min_scalar_type(classes - 1).itemsize)
-
-
-def faiss() -> Any:
-    """Return FAISS, set to one thread: a second thread pool would compete with PyTorch's."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # its bindings warn on import
-            import faiss as module
-    except ImportError:
-        raise BackendError("faiss is not installed: pip install 'hopfed[neural]'") from None
-    module.omp_set_num_threads(1)
-    return module
-
-
-def layout(n: int, d: int) -> tuple[int, int]:
-    """Return the number of lists of "ivf" for n keys, and the number of axes that it uses."""
-    learned = min(n, SAMPLE)
-    lists = max(1, min(round(n**0.5), learned // TRAINING))
-    return lists, AXES if d > AXES and learned >= TRAINING * AXES else d
-
-
-def _inverted(keys: np.ndarray, visited: int) -> Any:
-    """FAISS's lists of the keys along their axes."""
-    module, (n, d) = faiss(), keys.shape
-    lists, axes = layout(n, d)
-    index = module.index_factory(
-        d, f"PCA{axes},IVF{lists},Flat" if axes < d else f"IVF{lists},Flat"
-    )
-    index.train(keys[:: -(-n // SAMPLE)])
-    index.add(keys)
-    module.extract_index_ivf(index).nprobe = min(visited, lists)
-    return index
 
 
 def _differences(queries: np.ndarray, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hopfed._lib.arrays import Array, namespace
-from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError
 
-RULES = ("concatenate", "fifo", "fixed", "reservoir")
+RULES = ("concatenate", "fifo", "fixed")
 
 
 def blend(old: Array, new: Array, weight: float | Array) -> Array:
@@ -59,13 +58,12 @@ class Store:
     """Rows up to a capacity, and the rule by which new rows replace old ones.
 
     Rules: "concatenate" keeps all rows and has no capacity; "fifo" keeps the last rows; "fixed"
-    keeps the first; "reservoir" keeps a uniform sample of all rows so far (Vitter's algorithm R).
+    keeps the first.
 
     Attributes
     ----------
     capacity : largest number of rows; None, for "concatenate" only, means no limit.
     rule : which rows are kept when the store is full.
-    seed : seed of the reservoir's draws.
     columns : name -> array; all have one row per entry, (n, ...).
     seen : number of rows that were ever added.
 
@@ -78,7 +76,6 @@ class Store:
 
     capacity: int | None = None
     rule: str = "concatenate"
-    seed: int = 0
     columns: Mapping[str, Array] = field(default_factory=dict, repr=False)
     seen: int = 0
 
@@ -117,15 +114,7 @@ class Store:
             return None
         if self.rule == "fifo":
             return np.arange(held + count - self.capacity, held + count)
-        slots = np.arange(min(held + count, self.capacity))
-        if self.rule == "fixed":
-            return slots
-        rng = stream(self.seed, "reservoir", self.seen)
-        for i in range(self.capacity - held if held < self.capacity else 0, count):
-            slot = int(rng.integers(self.seen + i + 1))
-            if slot < self.capacity:
-                slots[slot] = held + i
-        return slots
+        return np.arange(self.capacity)
 
 
 def _take(column: Array, rows: np.ndarray) -> Array:

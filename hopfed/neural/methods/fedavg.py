@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.neural.method import NeuralMethod, Rule, above, below, pack, size_weighted, unpack
@@ -42,6 +41,11 @@ class FedAvg(NeuralMethod):
     source: ClassVar[str] = "McMahan et al., AISTATS 2017"
     same_model: ClassVar[bool] = True
     shared: ClassVar[bool] = True
+    opens: ClassVar[str | None] = ""
+
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """Every client classifies with the global model."""
+        return True
 
     def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
         """The global model."""
@@ -125,6 +129,10 @@ class FedAvgPlus(FedAvg):
         job = self._tuning(self.initial(client), client)
         return self.tune * self.training_flops(job, self.phases()[0])
 
+    def scoring_flops(self, client: int, known: bool, heard: bool) -> float:  # noqa: ARG002
+        """FLOPs of fine-tuning where the client did not take part, which is scored too."""
+        return 0.0 if heard else self.reading_flops(client)
+
     def personal(self, state: State, down: Message, client: int) -> Params:
         """The global model, fine-tuned."""
         job = self._tuning(super().personal(state, down, client), client)
@@ -160,25 +168,21 @@ class FedAvgPrior(FedAvg):
     Source: theory/NOTES.md, "Label prior". ``p(y | x)`` is proportional to ``p_global(y | x)
     pi_client(y)``: there are no neighbours, only the frequency of each label at the client. If
     clients differ only in their label frequencies, and the global model was trained on equally
-    frequent labels, this is the correct posterior. For other training frequencies the correct
-    factor is ``pi_client / pi_pooled``, which `divide` selects.
+    frequent labels, this is the correct posterior.
 
     Attributes
     ----------
     smooth : number of pseudo-examples, divided equally among the labels. With 0, a label that the
         client has not seen gets probability 0.
-    divide : whether to divide by the label frequencies of all participants together. Every client
-        then sends its label frequencies, one number per class, and receives their mean.
 
     Examples
     --------
     >>> from hopfed.neural.methods import first_round
-    >>> first_round("fedavg-prior", divide=True).traffic.up.tolist()  # bytes of each client
-    [220928, 220928]
+    >>> first_round("fedavg-prior", smooth=0.5).traffic.up.tolist()  # bytes of each client
+    [220848, 220848]
     """
 
     smooth: float = 1.0
-    divide: bool = False
 
     name: ClassVar[str] = "fedavg-prior"
     source: ClassVar[str] = "control, proposed here"
@@ -186,37 +190,13 @@ class FedAvgPrior(FedAvg):
     shared: ClassVar[bool] = False
     reads: ClassVar[type[NeuralMethod] | None] = FedAvg
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        apart = self.smooth > 0 or not self.divide
-        require(apart, "smooth", "above 0 where divided by", self.smooth)
-
-    def trained_as(self) -> NeuralMethod:
-        """FedAvg, unless label frequencies travel too."""
-        return self if self.divide else super().trained_as()
-
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Send the model, and with `divide` the label frequencies."""
-        state, message = super().finish(state, params, client)
-        if self.divide:  # FedAvg's size-weighted mean gives the frequencies of all together
-            message["labels"] = self._counts(client) / self._counts(client).sum()
-        return state, message
-
     def classifier(self, state: State, down: Message, client: int) -> Classifier:
         """The global model times the prior."""
-        counts = self._counts(client)
-        shift = self._log(counts)
-        if "labels" in down:
-            shift = shift - self._log(np.asarray(down["labels"]) * counts.sum())
-        return Shifted(super().classifier(state, down, client), torch.as_tensor(shift))
-
-    def _counts(self, client: int) -> np.ndarray:
-        return np.bincount(self.loaded.labels_of(client), minlength=self.loaded.classes)
-
-    def _log(self, counts: np.ndarray) -> np.ndarray:
-        smoothed = counts + self.smooth / len(counts)
+        classes = self.loaded.classes
+        counts = np.bincount(self.loaded.labels_of(client), minlength=classes)
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(smoothed / smoothed.sum()))
+            prior = np.log((counts + self.smooth / classes) / (counts.sum() + self.smooth))
+        return Shifted(super().classifier(state, down, client), torch.as_tensor(prior))
 
 
 @dataclass(frozen=True)
@@ -245,6 +225,8 @@ class FedRep(FedAvg):
     source: ClassVar[str] = "Collins et al., ICML 2021"
     rules: ClassVar[Mapping[str, Rule]] = {"head": "at least 0"}
     shared: ClassVar[bool] = False
+    opens: ClassVar[str | None] = "features."
+    trains_first: ClassVar[bool] = True
 
     def phases(self) -> tuple[Phase, ...]:
         """The head, then the body."""

@@ -1,8 +1,8 @@
 """Methods whose messages have one row for each class: FedProto and FD.
 
 Source: theory/NOTES.md, "Baselines". A message is ``{"labels": (K,), "rows": (K, d)}`` for the K
-classes that its sender knows. FedProto, which weights the rows, adds ``"counts": (K,)``, the number
-of examples behind each row.
+classes that its sender knows. FedProto adds ``"counts": (K,)``, the number of examples behind each
+row, where these are its weights.
 """
 
 from __future__ import annotations
@@ -78,29 +78,36 @@ class FedProto(Classwise):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
     A client's prototypes are the mean features of its classes. The server's prototype C of a class
-    is the mean over the clients that hold the class, weighted by their examples of it. This is the
-    paper's eq. (6) (arXiv:2105.00243) without its second division by the number of clients, which
-    the authors' program leaves out too. A class that nobody sent this round keeps its last
-    prototype; a class that nobody ever sent has no penalty. The squared distance is divided by the
-    feature length d, as in that program, so that `lam` has the same effect for wide and narrow
-    features. All clients must have the same d.
+    is the mean over the clients that hold the class. A class that nobody sent this round keeps its
+    last prototype; a class that nobody ever sent has no penalty. The squared distance is divided by
+    the feature length d, as in the authors' program, so that `lam` has the same effect for wide and
+    narrow features. All clients must have the same d.
 
     Attributes
     ----------
     lam : strength of the penalty; 0 is Standalone.
+    weights : of the mean over clients: "equal", as in the authors' program; or "size", by their
+        examples of the class, as in the paper's eq. (6) (arXiv:2105.00243) without its second
+        division by the number of clients, which that program leaves out too.
     nearest : classify by the nearest prototype, as in the paper, instead of by the head.
 
     Examples
     --------
     >>> from hopfed.neural.methods import first_round
     >>> first_round("fedproto", lam=0.5).traffic.up.tolist()  # bytes that each client sent
-    [6464, 5656]
+    [6432, 5628]
     """
 
+    weights: str = "equal"
     nearest: bool = False
 
     name: ClassVar[str] = "fedproto"
     source: ClassVar[str] = "Tan et al., AAAI 2022"
+    rules: ClassVar[Mapping[str, Rule]] = {"weights": ("size", "equal")}
+
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """Prototypes are needed only by the nearest."""
+        return self.nearest
 
     def server_start(self, seed: int) -> State:
         """No prototype yet."""
@@ -117,15 +124,17 @@ class FedProto(Classwise):
         return batch.cross_entropy(logits) + self.lam * penalty
 
     def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Send the mean features of the client's classes, and their numbers of examples."""
+        """Send the mean features of the client's classes, and perhaps their numbers."""
         features, _ = self.outputs(params, client)
         means = class_means(features.numpy(), self.loaded.labels_of(client))
+        if self.weights == "equal":
+            del means["counts"]
         return super().finish(state, params, client)[0], means
 
     def expects(self, down: Message, context: Context) -> Spec:
-        """Rows and counts."""
+        """Rows, and their counts if these are weights."""
         spec = super().expects(down, context)
-        return {**spec, "counts": spec["labels"]}
+        return spec if self.weights == "equal" else {**spec, "counts": spec["labels"]}
 
     def answer(
         self, state: State, messages: Mapping[int, Message]

@@ -114,10 +114,10 @@ class FedSSA(Standalone):
         read = torch.as_tensor(self._read(self.seen(client)))
         sent = rows.any(dim=1, keepdim=True)
         head[read] = torch.where(sent, self.fused(head[read], rows, call.context.round), head[read])
-        return params | {
-            "head.weight": head[:, :-1].clone(),
-            "head.bias": head[:, -1].clone(),
-        }
+        if "head.bias" in params:
+            params |= {"head.bias": head[:, -1].clone()}
+            head = head[:, :-1]
+        return params | {"head.weight": head.clone()}
 
     def fused(self, own: Tensor, rows: Tensor, t: int) -> Tensor:
         """Blend `own` rows of a client with the server's in round t, eq. (4)."""
@@ -135,7 +135,7 @@ class FedSSA(Standalone):
         """The classes that clients have seen, (clients, classes), and no rows yet."""
         super().server_start(seed)
         seen = np.stack([self.seen(c) for c in range(len(self.loaded.split))])
-        width = self.loaded.model(0).head.in_features + 1
+        width = _rows(self.loaded.initial(0)).shape[1]
         return {"seen": seen, "head": np.zeros((self.loaded.classes, width), np.float32)}
 
     def answer(
@@ -166,5 +166,6 @@ class FedSSA(Standalone):
 
 
 def _rows(params: Params) -> Tensor:
-    """Return the head as one row for each class, (classes, dim + 1), with the bias last."""
-    return torch.cat([params["head.weight"], params["head.bias"][:, None]], dim=1)
+    """Return the head as one row for each class, (classes, dim + 1), with any bias last."""
+    bias = [params["head.bias"][:, None]] if "head.bias" in params else []
+    return torch.cat([params["head.weight"], *bias], dim=1)

@@ -28,7 +28,7 @@ one message makes the method private (`hopfed.neural.readouts.private_sums`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import log, sqrt
@@ -41,10 +41,11 @@ from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.engines import Call, Outcome
+from hopfed.federation.engines import answer as answered
 from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.neural.memory.embedding import Extractor
-from hopfed.neural.method import client_of
-from hopfed.neural.methods._closed_form import ClosedForm
+from hopfed.neural.method import NeuralMethod, client_of
 from hopfed.neural.readouts.bits import Bits, Encoder, Features, Filters, Patches, Rows, public_bits
 from hopfed.neural.readouts.private_sums import PrivateSums
 from hopfed.neural.readouts.ridge import (
@@ -91,7 +92,7 @@ _FOUND = Recent(1 << 10, lambda _: 1)
 
 
 @dataclass(frozen=True)
-class Hebbian(ClosedForm):
+class Hebbian(NeuralMethod):
     """The Hebbian read-out; settings of training have no effect.
 
     Attributes
@@ -179,6 +180,10 @@ class Hebbian(ClosedForm):
             rule = " and ".join([first.partition(" ")[2], *others])
             got = ", ".join(str(getattr(self, name)) for name in wrong)
             raise ArgumentError(wrong[0], f"{rule} {where}", got)
+
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """A read-out follows from the sums of all."""
+        return True
 
     def server_start(self, seed: int) -> State:
         """Nothing; but data of another kind, and patches too large for them, are refused here."""
@@ -278,6 +283,10 @@ class Hebbian(ClosedForm):
         return {"sums": total, "examples": np.asarray(len(rows))}
 
     # What a client sends, exchange by exchange.
+
+    def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
+        """Make the steps one after the other; the error of a client is its own fault."""
+        return [answered(self, call) for call in calls]
 
     def client_step(
         self, state: State, down: Message, context: Context

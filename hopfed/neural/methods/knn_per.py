@@ -18,10 +18,8 @@ adds probabilities to raw logits.
 
 Decided here: lam is the value of a grid with most correct answers on the client's validation
 examples, which are never trained on; of tied values the middle one is taken. Training examples
-would mislead. The global model is overconfident on them, which makes lam too small. A store that is
-searched for its own points answers perfectly, which makes lam too large; leave-one-out tuning
-therefore excludes each point from its own search. A handful of validation examples does not
-determine lam well; its posterior mean varies less (proposed here, ``tune=posterior``).
+would mislead: the global model is overconfident on them, which makes lam too small, and a store
+that is searched for its own points answers perfectly, which makes it too large.
 
 Extensions: the store may be compressed to prototypes, or read as a Hopfield network of all examples
 or of class archetypes; see `hopfed.neural.memory.prototypes` and
@@ -52,9 +50,7 @@ from hopfed.neural.memory.neighbours import (
     Neighbours,
     SmallStoreWarning,
     choose_weight,
-    expected_weight,
     mix,
-    parse_index,
 )
 from hopfed.neural.memory.prototypes import fit_prototypes
 from hopfed.neural.memory.store import RULES, Store
@@ -123,11 +119,8 @@ class KNNPer(FedAvg):
     ----------
     k : number of neighbours; a store with fewer examples uses all of them, with a warning.
     sigma : scale of the kernel.
-    lam : weight of the memory in eq. (7); -1 lets each client choose it by `tune`.
-    tune : how a client chooses lam: "validation", by most correct answers on validation examples;
-        "posterior", the mean given these answers (proposed here); or "leave-one-out", by most
-        correct answers on the stored examples, each excluded from its own search. The last does
-        not apply to prototypes and archetypes, which were made from the stored examples.
+    lam : weight of the memory in eq. (7); -1 lets each client choose it, by most correct answers on
+        its validation examples.
     capacity : largest number of stored examples or prototypes; a value up to 1 is a share of the
         client's training examples.
     spread : clients with even numbers have the capacity ``capacity - spread``, those with odd
@@ -135,7 +128,6 @@ class KNNPer(FedAvg):
         only the global model.
     rule : which examples are kept, see `hopfed.neural.memory.store.Store`; they arrive in random
         order.
-    index : "exact" or "ivf[:LISTS]", see `hopfed.neural.memory.neighbours.Index`.
     kernel : "paper" or "program".
     mixing : "probabilities" or "logits".
     store : "neighbours"; "prototypes", learned; "hopfield", the softmax over all stored keys; or
@@ -154,11 +146,9 @@ class KNNPer(FedAvg):
     k: int = 10
     sigma: float = 1.0
     lam: float = -1.0
-    tune: str = "validation"
     capacity: float = 1.0
     spread: float = 0.0
     rule: str = "fifo"
-    index: str = "exact"
     kernel: str = "paper"
     mixing: str = "probabilities"
     store: str = "neighbours"
@@ -171,7 +161,6 @@ class KNNPer(FedAvg):
     rules: ClassVar[Mapping[str, Rule]] = {
         "k": "at least 1",
         "sigma": "above 0",
-        "tune": ("validation", "posterior", "leave-one-out"),
         "capacity": "above 0",
         "rule": RULES,
         "kernel": neighbours.KERNELS,
@@ -187,16 +176,12 @@ class KNNPer(FedAvg):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.lam == -1 or 0 <= self.lam <= 1, "lam", "in [0, 1], or -1", self.lam)
-        parse_index(self.index)
         rule = "1 with the rule concatenate, which keeps all"
         require(self.rule != "concatenate" or self.capacity == 1, "capacity", rule, self.capacity)
         most = min(self.capacity, 1 - self.capacity) + 1e-9  # in floats 1 - .9 is just below .1
         inside = self.spread == 0 or 0 < self.spread <= most
         rule = "a share such that capacity - spread and capacity + spread are in [0, 1]"
         require(inside, "spread", rule, self.spread)
-        apart = self.store in ("neighbours", "hopfield")
-        rule = f"validation or posterior with {self.store}"
-        require(apart or self.tune != "leave-one-out", "tune", rule, repr(self.tune))
 
     def classifier(self, state: State, down: Message, client: int) -> Interpolation:  # noqa: ARG002
         """The global model mixed with the memory of the client's training examples."""
@@ -231,7 +216,7 @@ class KNNPer(FedAvg):
         return store.add({"key": found.features[seen], "label": found.labels[seen]})
 
     def mixed(self, store: Store, down: Message, client: int) -> Interpolation:
-        """Return the global model mixed with a store; `lam` and `tune` determine lambda."""
+        """Return the global model mixed with a store."""
         extractor = shared_extractor(self, down)
         if len(store) == 0:
             what = "an empty store: the global model alone classifies"
@@ -239,12 +224,9 @@ class KNNPer(FedAvg):
             return Interpolation(extractor, None, 0.0, self.mixing)
         memory = self.memory(store, client)
         weight = self.lam
-        if weight == -1 and self.tune == "leave-one-out":
-            weight = self._left_out(memory, store, extractor)
-        elif weight == -1:
+        if weight == -1:
             held = self.embedded(down, client, "validation")
-            choose = choose_weight if self.tune == "validation" else expected_weight
-            weight = choose(held.logits, memory(held.features), held.labels, self.mixing)
+            weight = choose_weight(held.logits, memory(held.features), held.labels, self.mixing)
         return Interpolation(extractor, memory, weight, self.mixing)
 
     def memory(self, store: Store, client: int) -> Memory:
@@ -263,7 +245,7 @@ class KNNPer(FedAvg):
         if self.k > len(keys):
             what = f"k = {self.k} is more than the examples of a store: all of a store are used"
             warnings.warn(what, SmallStoreWarning, stacklevel=2)  # alike for all, so said once
-        index = Index(keys, self.index, self.task.device)
+        index = Index(keys, self.task.device)
         return Neighbours(index, labels, classes, self.k, self.kernel, self.sigma)
 
     def embedded(self, down: Message, client: int, part: str) -> Embedded:
@@ -290,12 +272,4 @@ class KNNPer(FedAvg):
         room = self._room(count, client)
         if self.store == "prototypes" and room:
             room = count
-        return Store(room, self.rule, derive(self.task.seed, "store", client))
-
-    def _left_out(self, memory: Memory, store: Store, extractor: Extractor) -> float:
-        """Lambda by leave-one-out on the stored examples; 1/2 if there is only one example."""
-        keys, labels = np.asarray(store.columns["key"]), np.asarray(store.columns["label"])
-        if len(keys) == 1:
-            return 0.5
-        p = memory(keys, own=np.arange(len(keys)))  # type: ignore[call-arg]
-        return choose_weight(extractor.head(keys), p, labels, self.mixing)
+        return Store(room, self.rule)

@@ -58,10 +58,15 @@ class LGFedAvg(Standalone):
         "weights": ("size", "equal"),
         "scored": ("local", "global"),
     }
+    opens: ClassVar[str | None] = "head."
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_one_head(self)
+
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """The global head is scored only where `scored` says so."""
+        return self.scored == "global"
 
     def start_params(self, state: State, down: Message, client: int) -> Params:
         """The client's own body and the global head."""

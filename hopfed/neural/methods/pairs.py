@@ -19,6 +19,7 @@ from torch.nn.functional import normalize
 from hopfed._lib.settings import require
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
+from hopfed.federation.engines import Call
 from hopfed.federation.messages import Message
 from hopfed.neural.memory.store import blend
 from hopfed.neural.method import Rule, above, below, pack, unpack
@@ -27,8 +28,10 @@ from hopfed.neural.models.base import Model
 from hopfed.neural.models.registry import check_name, drawing
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
+from hopfed.neural.training.places import beside
+from hopfed.neural.training.stacked_or_not import one_thread
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Phase
+from hopfed.neural.training.training import Job, Phase, forward_of
 
 __all__ = ["APFL", "FML", "Ditto", "FedMRL", "FedRAL", "PFedES"]
 
@@ -65,8 +68,13 @@ class Auxiliary(FedAvg):
 
     same_model: ClassVar[bool] = False
     shared: ClassVar[bool] = False
+    opens: ClassVar[str | None] = "shared."
     keeps_shared: ClassVar[bool] = False  # whether the client keeps its copy, to classify with it
     copies: ClassVar[bool] = False  # whether its own part begins as the first shared part it gets
+
+    def fetches(self, known: bool) -> bool:
+        """A client has its own model; one that begins as the shared part, once it took part."""
+        return self.copies and not known
 
     def wrap(self, model: Model) -> nn.Module:
         """Two models that start from the same weights."""
@@ -120,6 +128,7 @@ class Ditto(Auxiliary):
     rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
     same_model: ClassVar[bool] = True
     copies: ClassVar[bool] = True
+    trains_first: ClassVar[bool] = True
 
     def extra(self, state: State, down: Message, client: int) -> Params:
         """Weights of the global model that the client received."""
@@ -147,19 +156,22 @@ class APFL(Auxiliary):
     """Deng et al. (2020): a client classifies by ``alpha v + (1 - alpha) w``.
 
     v is the local model, w the global one. On each batch, w takes FedAvg's step. v steps along the
-    gradient of the mixture's loss, which is alpha times the mixture's gradient. alpha steps along
-    ``<v - w, gradient of the mixture>``. All three use the values before the step. The server
-    averages w; v and alpha stay with the client.
+    gradient of the mixture's loss, which is alpha times the mixture's gradient, at the values
+    before the step. alpha steps along ``<v - w, gradient of the mixture>``, and stays in [0, 1].
+    The server averages w; v and alpha stay with the client.
 
-    Decided here: alpha is updated on every batch by the same optimizer, with momentum and weight
-    decay, and is clipped to [0, 1] where it is used. v starts as the first global model that the
-    client receives. Running statistics of a norm are those of the mixture. A client that never took
-    part trains v and alpha for the epochs of one round.
+    Sources differ about alpha. The paper's Algorithm 1 and its authors' program move it once a
+    round, other programs on every batch, where it soon is 0 and the method FedAvg. Decided here:
+    once a round it takes a step of `Training.lr` on the round's first batch; on every batch, a step
+    of the same optimizer, with momentum and weight decay. v starts as the first global model that
+    the client receives. Running statistics of a norm are those of the mixture. A client that never
+    took part trains v and alpha for the epochs of one round.
 
     Attributes
     ----------
     alpha : initial weight of the local model.
     learn : whether alpha is learned. If not, 0 is FedAvg and 1 is Standalone, bit for bit.
+    moves : "round" or "batch", when alpha is moved.
 
     Examples
     --------
@@ -170,20 +182,50 @@ class APFL(Auxiliary):
 
     alpha: float = 0.5
     learn: bool = True
+    moves: str = "round"
 
     name: ClassVar[str] = "apfl"
     source: ClassVar[str] = "Deng et al., 2020"
-    rules: ClassVar[Mapping[str, Rule]] = {"alpha": "in [0, 1]"}
+    rules: ClassVar[Mapping[str, Rule]] = {"alpha": "in [0, 1]", "moves": ("round", "batch")}
     same_model: ClassVar[bool] = True
     copies: ClassVar[bool] = True
+    trains_first: ClassVar[bool] = True
+
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """The global model is in the mixture."""
+        return True
 
     def wrap(self, model: Model) -> nn.Module:
         """Two models that start from the same weights, and alpha."""
         return Mixture(deepcopy(model), deepcopy(model), self.alpha)
 
     def phases(self) -> tuple[Phase, ...]:
-        """One phase, in which both models and alpha are trained together."""
-        return (Phase(self.training.epochs, self.objective, () if self.learn else ("alpha",)),)
+        """One phase, in which both models are trained together, and alpha if it moves by batch."""
+        still = not self.learn or self.moves == "round"
+        return (Phase(self.training.epochs, self.objective, ("alpha",) if still else ()),)
+
+    def job(self, call: Call) -> Job:
+        """The training of a round, before which alpha may move."""
+        job = super().job(call)
+        training = self.training.at(call.context.round)
+        if self.learn and self.moves == "round" and training.epochs and len(job.rows):
+            rows = self.loaded.tensors.rows(job.steps(training)[0])
+            x, y = self.loaded.tensors.batch(rows)
+            params = beside(job.params, job.net)
+            alpha = params["alpha"].requires_grad_()
+            with one_thread():
+                net = Net(forward_of(job.net.eval()), params | {"alpha": alpha})
+                (slope,) = torch.autograd.grad(self.objective(net, Batch(x, y, None, {})), [alpha])
+            job.params["alpha"] = (alpha - training.lr * slope).detach().cpu().clamp(0, 1)
+        return job
+
+    def reading_flops(self, client: int) -> float:
+        """FLOPs of the step of alpha: about a third more than twice a forward pass of a batch."""
+        rows = len(self.loaded.split.train[client])
+        if not (self.learn and self.moves == "round" and rows):
+            return 0.0
+        share = min(self.training.batch, rows) / rows
+        return 4 * share * self.pass_flops(client)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy of the global model plus that of the mixture, which does not train w."""
@@ -430,6 +472,7 @@ class FedRAL(Auxiliary):
     source: ClassVar[str] = "Yi et al., ICCV 2025 (from the description)"
     rules: ClassVar[Mapping[str, Rule]] = {"least": "in [0, 1]", "levels": "at least 1"}
     keeps_shared: ClassVar[bool] = True
+    opens: ClassVar[str | None] = None  # the identity
 
     def server_start(self, seed: int) -> State:
         """The identity; an entry keeps its value until a client sends it."""

@@ -117,6 +117,10 @@ class SoHip(Standalone):
         """Whether messages are empty."""
         return self.ablation in ("c", "d")
 
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """A client classifies with the latest collective memory."""
+        return True
+
     def wrap(self, model: Model) -> nn.Module:
         """The model with its memory."""
         if self.ablation == "d":

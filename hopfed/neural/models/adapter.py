@@ -6,6 +6,7 @@ layer, so layers behind it, such as a softmax, are left out; they may not be mor
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, cast
 
 import torch
@@ -20,6 +21,14 @@ EXAMPLES = 3  # in the batch with which a network is tried
 CLOSE = 1e-4  # between the network's output and its head's
 
 Passed = dict[str, tuple[Tensor, Tensor]]
+
+
+class HeadWarning(UserWarning):
+    """The head of a network is replaced."""
+
+
+class Alone(nn.Sequential):
+    """A linear layer that is a network by itself."""
 
 
 class _Reached(Exception):  # noqa: N818  (a result, not an error)
@@ -46,14 +55,11 @@ class Body(nn.Module):
     head : name of that layer in the network.
     shape : inputs and classes. Vectors come as images of one pixel and are flattened.
     repeats : whether images of one channel are given to the network as three equal channels.
-    alone : whether the network has batch statistics, so that its batches hold two examples at
-        least and are never padded, as stacked batches are.
     """
 
     def __init__(self, net: nn.Module, head: str, shape: Shape, repeats: bool):
         super().__init__()
         self.net, self.head, self.shape, self.repeats = net, head, shape, repeats
-        self.alone = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in net.modules())
 
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs to features (B, d)."""
@@ -74,8 +80,8 @@ def adapted(
 ) -> tuple[Model, bool]:
     """Return a network as a `Model` for the inputs and classes of `shape`, and whether it is whole.
 
-    A head for as many classes is kept as it is; another one is replaced by a new one. Grey images
-    are given as three equal channels to a network that takes only these.
+    A head for as many classes is kept as it is; another one is replaced by a new one, with a
+    warning. Grey images are given as three equal channels to a network that takes only these.
 
     Parameters
     ----------
@@ -90,7 +96,7 @@ def adapted(
     ------
     ArgumentError : the network does not take the inputs, or has no such head.
     """
-    net = nn.Sequential(net) if isinstance(net, nn.Linear) else net
+    net = Alone(net) if isinstance(net, nn.Linear) else net
     names = len(list(net.named_parameters(remove_duplicate=False)))
     tied = names != len(list(net.parameters()))
     require(not tied, "models", "without a parameter in two places", name)
@@ -107,14 +113,14 @@ def adapted(
     flat = features.ndim == logits.ndim == 2 and len(features) == EXAMPLES
     rule = f"a layer from vectors to vectors, one for each example, of {name}"
     require(flat, "head_layer", rule, head)
-    held = cast(nn.Linear, net.get_submodule(head))
-    last, kept = nn.Linear(held.in_features, shape.classes), held.out_features == shape.classes
-    if kept:
-        with torch.no_grad():
-            last.weight.copy_(held.weight)
-            last.bias.zero_() if held.bias is None else last.bias.copy_(held.bias)
+    last = cast(nn.Linear, net.get_submodule(head))
+    kept = last.out_features == shape.classes
+    if not kept:
+        said = f"{name}: its head {head} is for {last.out_features} classes, the data have"
+        warnings.warn(f"{said} {shape.classes}: a new head takes its place", HeadWarning, 2)
+        last = nn.Linear(last.in_features, shape.classes, bias=last.bias is not None)
     net.set_submodule(head, _Stop())
-    return Model(Body(net, head, shape, repeats), last, held.in_features).train(), kept
+    return Model(Body(net, head, shape, repeats), last, last.in_features).train(), kept
 
 
 def _seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:

@@ -48,6 +48,11 @@ def own_code(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(n for n in names if is_foreign(n) and not n.startswith(f"{GIVEN}:"))
 
 
+def is_network(name: str) -> bool:
+    """Whether a name is of a network that was given itself, with its weights."""
+    return isinstance(_GIVEN.get(name), nn.Module)
+
+
 def named(models: Any) -> Any:
     """Return models by name: a network, class or function that is given is kept under a name.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from hopfed.errors import BackendError, DataError
-from hopfed.neural.models.adapter import bodies
+from hopfed.neural.models.adapter import Alone, HeadWarning, bodies
 from hopfed.neural.models.base import Model
 from hopfed.tables.files import opened, reading
 
@@ -42,13 +43,17 @@ def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> No
     wrong = sorted(n for n in other if not n.startswith("head."))
     missing = sorted(n for n in known if n not in held and not n.startswith("head."))
     strange = sorted(held.keys() - known.keys())
+    where = "weights" if isinstance(weights, Mapping) else weights
+    faults = []
     for what, names in (("lacks", missing), ("has other shapes for", wrong), ("adds", strange)):
         if names:
             more = ", ..." if len(names) > SHOWN else ""
-            where = "weights" if isinstance(weights, Mapping) else weights
-            raise DataError(
-                f"{where}: {what} {', '.join(names[:SHOWN])}{more}: not of this network"
-            )
+            faults.append(f"{what} {len(names)} of {len(known)}: {', '.join(names[:SHOWN])}{more}")
+    if faults:
+        raise DataError(f"{where}: not of this network: {'; '.join(faults)}")
+    if new := sorted(n for n in known if n in other or n not in held):
+        said = f"{where}: {', '.join(new)} fits other classes or is not there, and stays new"
+        warnings.warn(said, HeadWarning, stacklevel=2)
     kept = {n: known[n] if n not in held or n in other else held[n] for n in known}
     model.load_state_dict(kept)
 
@@ -106,8 +111,13 @@ def _renamed(model: Model) -> dict[str, str]:
     made = bodies(model.features)
     if not made:
         return {n: n for n in model.state_dict()}
-    found = {n: n.removeprefix("features.net.") for n in model.state_dict()}
-    return found | {f"head.{n}": f"{made[0].head}.{n}" for n in ("weight", "bias")}
+    alone = isinstance(made[0].net, Alone)  # whose only layer, 0, is the head
+    head = "" if alone else f"{made[0].head}."
+    return {
+        n: head + n.removeprefix("head.") if n.startswith("head.")
+        else n.removeprefix("features.net.")
+        for n in model.state_dict()
+    }  # fmt: skip
 
 
 def _safetensors() -> Any:

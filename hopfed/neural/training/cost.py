@@ -1,4 +1,4 @@
-"""Cost of a model: parameters, bytes, and floating-point operations (FLOPs), counted by running it.
+"""Cost of a model in floating-point operations (FLOPs), counted by running it.
 
 PyTorch's `FlopCounterMode` counts matrix multiplications and convolutions, forward and backward; a
 multiplication with its addition counts as two. Its formula for the gradient of a convolution (2.13)
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -30,61 +29,31 @@ from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.neural.training.training import Job, forward_of, has_batch_norm
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Cost of a model.
+def measure(model: nn.Module, batch: Tensor) -> tuple[int, int]:
+    """Return FLOPs per example of a forward pass, and of a training step: forward and backward.
 
-    Attributes
-    ----------
-    parameters, trainable : counts of all parameters, and of those that require gradients.
-    buffers : count of the numbers in buffers, such as running statistics.
-    nbytes : bytes of parameters and buffers as stored.
-    forward : FLOPs of a forward pass, per example.
-    training : FLOPs of the forward and backward pass of a training step, per example. The update
-        of the weights, a few operations per parameter and batch, is not included.
-    """
-
-    parameters: int
-    trainable: int
-    buffers: int
-    nbytes: int
-    forward: int
-    training: int
-
-
-def measure(model: nn.Module, batch: Tensor) -> Cost:
-    """Return the cost of `model`, which is not changed.
+    The update of the weights, a few operations per parameter and batch, is not included.
 
     Parameters
     ----------
-    model : module from inputs to logits; gradients of frozen parameters are not counted.
+    model : module from inputs to logits, not changed; gradients of frozen parameters do not count.
     batch : (B, ...) inputs; their values do not matter. Use two, since batch normalisation may
         refuse a single one.
 
     Examples
     --------
-    >>> cost = measure(nn.Linear(20, 5), torch.zeros(2, 20))
-    >>> cost.parameters, cost.nbytes, cost.forward, cost.training
-    (105, 420, 200, 400)
+    >>> measure(nn.Linear(20, 5), torch.zeros(2, 20))
+    (200, 400)
     """
-    parameters, buffers = list(model.parameters()), list(model.buffers())
-    trainable = sum(p.numel() for p in parameters if p.requires_grad)
     twin, counted = deepcopy(model), []
-    for train in (False, trainable > 0):
+    for train in (False, any(p.requires_grad for p in model.parameters())):
         with _counter() as flops, torch.set_grad_enabled(train):
             logits = twin.train(train)(batch)
             if train:
                 labels = torch.zeros(len(batch), dtype=torch.int64, device=batch.device)
                 cross_entropy(logits, labels).backward()
         counted.append(flops.get_total_flops() // len(batch))
-    return Cost(
-        parameters=sum(p.numel() for p in parameters),
-        trainable=trainable,
-        buffers=sum(b.numel() for b in buffers),
-        nbytes=sum(t.numel() * t.element_size() for t in parameters + buffers),
-        forward=counted[0],
-        training=counted[1],
-    )
+    return counted[0], counted[1]
 
 
 def step_flops(job: Job, objective: Objective, data: Tensors, batch: int) -> float:
@@ -127,7 +96,7 @@ def forward_flops(spec: TaskSpec, architecture: str) -> int:
     """
     made = task_of(spec)
     batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
-    return measure(made.templates[architecture], batch).forward
+    return measure(made.templates[architecture], batch)[0]
 
 
 def _convolution_backward(

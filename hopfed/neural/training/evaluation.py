@@ -35,12 +35,20 @@ class Network:
 
 
 def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
-    """Whether each of the examples `rows` is classified correctly: bool (n,)."""
+    """1 for each of the examples `rows` that is classified correctly, else 0: (n,) float.
+
+    NaN where a score is not finite, as then nothing is classified; minus infinity is a score.
+    """
     if len(rows) == 0:
-        return np.zeros(0, dtype=bool)
+        return np.zeros(0)
+    found = []
     with torch.inference_mode():
-        found = [classifier(x).argmax(dim=1) == y for x, y in data.batches(rows)]
-        return np.asarray(torch.cat(found).cpu())
+        for x, y in data.batches(rows):
+            scores = classifier(x)
+            right = (scores.argmax(dim=1) == y).float()
+            lost = (scores.isnan() | (scores == torch.inf)).any(dim=1)
+            found.append(right.masked_fill(lost, torch.nan))
+        return np.asarray(torch.cat(found).cpu(), dtype=np.float64)
 
 
 def shares(
@@ -48,7 +56,8 @@ def shares(
 ) -> np.ndarray:
     """Share of each client's parts classified correctly, (clients, parts); NaN for empty ones.
 
-    Clients that share one classifier object are scored together, in full batches.
+    A network that is not finite has no share: NaN. Clients that share one classifier object are
+    scored together, in full batches.
 
     Parameters
     ----------

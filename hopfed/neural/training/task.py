@@ -6,6 +6,7 @@ A `TaskSpec` names data, partition and models; it is small enough to send to wor
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache
 from weakref import WeakKeyDictionary
@@ -19,15 +20,19 @@ from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError
 from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.dataset import as_named
-from hopfed.neural.data.tensors import Augment, Tensors, to_tensors
+from hopfed.neural.data.tensors import Augment, Tensors, check_scaling, to_tensors
 from hopfed.neural.models import assign, build
 from hopfed.neural.models.base import Model
-from hopfed.neural.models.foreign import is_foreign, named, own_code
+from hopfed.neural.models.foreign import is_foreign, is_network, named, own_code
 from hopfed.neural.models.registry import reads
 from hopfed.neural.models.weights import load_weights
 from hopfed.neural.training.losses import Params
 
 NONE = "none"  # word for weights that are in no file
+
+
+class ScalingWarning(UserWarning):
+    """Inputs are not scaled where nobody said how."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,11 @@ class TaskSpec:
     examples : at most this many examples of the dataset, drawn at random; 0 for all.
     shares : shares of training, validation and test examples of a client, as 8:1:1.
     augment : whether training images are cropped and flipped at random.
+    scaling : "train", images and features less the mean of the training rows of the clients that
+        take part, over their deviation, by channel; "none", as they are; "MEAN:STD" such as
+        0.5:0.25, or 0.49,0.48,0.45:0.25,0.24,0.26 with a number for each channel; "auto", none
+        where a network brings its weights, which is said, and else train.
+    seen : number of clients that may take part, the first ones; 0 for all.
     device : where networks are trained and score, "cpu" or "cuda:N".
     seed : seed of partition and initial weights.
 
@@ -80,6 +90,8 @@ class TaskSpec:
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
     augment: bool = False
+    scaling: str = "auto"
+    seen: int = 0
     device: str = "cpu"
     seed: int = 0
 
@@ -89,11 +101,21 @@ class TaskSpec:
         check_types(self)
         require(self.clients >= 1, "clients", "at least 1", self.clients)
         require(self.examples >= 0, "examples", "at least 0", self.examples)
+        require(0 <= self.seen <= self.clients, "seen", "at most clients", self.seen)
+        check_scaling(self.scaling)
         fits = len(self.weights) in (0, len(self.models))
         rule = f"one for each of the {len(self.models)} models"
         require(fits, "weights", rule, ",".join(self.weights))
         one = len(set(self.models)) == len(self.models)
         require(one or not self.weights, "models", "different where weights are given", self.models)
+
+    @property
+    def scaled(self) -> str:
+        """The scaling in use: "train", "none" or "MEAN:STD"."""
+        if self.scaling != "auto":
+            return self.scaling
+        brings = any(w != NONE for w in self.weights) or any(map(is_network, self.models))
+        return "none" if brings else "train"
 
     @property
     def code(self) -> tuple[str, ...]:
@@ -266,7 +288,10 @@ def task_of(spec: TaskSpec) -> Task:
         shares=spec.shares,
         published=spec.published,
     )
-    tensors = to_tensors(split, spec.device)
+    if split.dataset.is_images and spec.scaled != "train" and spec.scaling == "auto":
+        said = "inputs stay as they are, as a network brings its weights (scaling=none)"
+        warnings.warn(f"{said}; scaling=train or MEAN:STD is others", ScalingWarning, stacklevel=2)
+    tensors = to_tensors(split, spec.device, spec.scaled, spec.seen)
     task = Task(spec, split, tensors, assign(spec.models, len(split)))
     task.templates.update((name, task.build(name)) for name in sorted(set(task.names)))
     for model in task.templates.values():

@@ -96,7 +96,7 @@ def test_the_trace_along_vectors_counts_what_factors_leave_out():
     np.testing.assert_allclose(along(short, Q), along(exact, Q), rtol=0.15)
 
 
-@pytest.mark.parametrize("form", ["counts", "factors", "sketch"])
+@pytest.mark.parametrize("form", ["counts", "factors"])
 def test_spikes_are_added_in_every_form(form):
     x = np.sign(np.random.default_rng(0).standard_normal((9, 12))).astype(np.int8)
     encoding = Encoding(12, form, width=12)

@@ -52,7 +52,7 @@ def test_evidence_is_the_weighted_sum_of_its_batches(discount, rounds):
     np.testing.assert_allclose(profile.weights @ profile.gains, 1)
 
 
-@pytest.mark.parametrize("form", ["counts", "factors", "sketch"])
+@pytest.mark.parametrize("form", ["counts", "factors"])
 def test_it_survives_being_flattened(form):
     evidence = gathered([noise(9, 20, i) for i in range(3)], 20, 0.5, form=form)
     again = Evidence.unflatten(evidence.encoding, evidence.flatten())

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopfed.archetypes.selection import SAME
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.memory.remembered import WORTH, Remembered
-from hopfed.hopfield.memory.voting import Votes
+from hopfed.hopfield.flat import flatten
+from hopfed.hopfield.memory.remembered import WORTH, Remembered, Votes
 from hopfed.theory.resolution import expected_overlap
 
 N = 64
@@ -37,7 +36,7 @@ def votes(sums, voters):
 
 def same(a, b):
     """Whether two memories are equal to the bit, names and dtypes included."""
-    left, right = a.flatten(), b.flatten()
+    left, right = flatten(a), flatten(b)
     assert left.keys() == right.keys()
     for name in left:
         assert left[name].dtype == right[name].dtype
@@ -56,43 +55,12 @@ def memories(draw):
     return known.confirm(rng.random(K) < 0.5, draw(st.integers(10, 20)))
 
 
-@given(memories())
-def test_it_survives_being_flattened(known):
-    assert same(Remembered.unflatten(known.flatten()), known)
-    assert all(isinstance(v, np.ndarray) for v in known.flatten().values())
-
-
 @given(memories(), st.integers(0, 30))
 def test_what_is_known_is_not_learnt_again(known, t):
     sure = np.ones(len(known))
     assert same(known.learn(known.patterns, sure, t), known)
     assert same(known.learn(-known.patterns[::-1], sure, t), known)
     assert same(known.learn(known.patterns[:0], sure[:0], t), known)
-
-
-@given(memories(), st.integers(0, 6), st.integers(0, 30))
-def test_what_is_new_is_learnt_behind_what_is_known(known, C, t):
-    fresh = patterns(6, 1000)[:C]
-    more = known.learn(fresh, np.full(C, 0.5), t)
-    assert same(more.select(np.arange(len(known))), known)
-    tail = more.select(np.arange(len(known), len(more)))
-    assert same(tail, memory(fresh, t))
-    np.testing.assert_array_equal(tail.patterns, fresh)
-    assert (tail.born == t).all()
-    assert (tail.seen == t).all()
-    assert not tail.rounds.any()
-    assert not tail.voters.any()
-    assert not tail.votes.any()
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_of_likenesses_in_one_round_the_first_is_learnt(sign):
-    """Two of them would each take the other's support (`hopfed.hopfield.memory.support`)."""
-    x = patterns(2)
-    near = flipped(x[0], round((1 - SAME) / 2 * N) - 1)
-    far = flipped(x[0], round((1 - SAME) / 2 * N) + 2)
-    np.testing.assert_array_equal(memory(np.stack([*x, sign * near])).patterns, x)
-    assert len(memory(np.stack([*x, sign * far]))) == 3
 
 
 def test_votes_add_up_over_rounds_and_their_signs_are_the_patterns():
@@ -107,16 +75,6 @@ def test_votes_add_up_over_rounds_and_their_signs_are_the_patterns():
     np.testing.assert_allclose(known.voters, sum(w for _, w in rounds))
     np.testing.assert_array_equal(known.patterns, np.sign(total))
     assert known.patterns.dtype == np.int8
-
-
-def test_a_site_on_which_votes_are_even_keeps_its_sign():
-    x = patterns(2)
-    sums = np.zeros((2, N))
-    sums[0, 0], sums[1, 1] = -3.0 * x[0, 0], 2.0 * x[1, 1]
-    after = memory(x).vote(votes(sums, [9, 9]), 0.8)
-    expected = x.copy()
-    expected[0, 0] *= -1
-    np.testing.assert_array_equal(after.patterns, expected)
 
 
 @given(st.integers(3, 25), st.integers(0, 50))
@@ -147,25 +105,6 @@ def test_votes_promise_what_their_signs_hold(M, r):
     assert overlap - 0.1 < after.sure[0] < overlap + 0.05
     if M > 8:
         np.testing.assert_allclose(after.sure[0], overlap, atol=0.04)
-
-
-def test_weighted_votes_promise_no_more_than_equal_ones():
-    x = patterns(1)
-    equal = memory(x).vote(votes(9.0 * x, [9]), 0.5)
-    half = memory(x).vote(Votes(4.5 * x, np.array([4.5]), np.array([2.25])), 0.5)
-    one = memory(x).vote(Votes(9.0 * x, np.array([9.0]), np.array([60.0])), 0.5)
-    assert half.sure == equal.sure
-    assert one.sure < equal.sure
-
-
-def test_votes_that_promise_less_leave_the_pattern_as_it_is():
-    x = patterns(1)
-    known = memory(x, sure=0.999)
-    after = known.vote(votes(-1.0 * x, [1]), 0.5)
-    np.testing.assert_array_equal(after.patterns, x)
-    assert after.sure == known.sure
-    np.testing.assert_array_equal(after.votes, -x)  # they count once there are more of them
-    np.testing.assert_array_equal(after.vote(votes(-99.0 * x, [99]), 0.5).patterns, -x)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -225,32 +164,3 @@ def test_patterns_that_turn_out_to_be_one_are_merged_into_the_oldest(sign):
     np.testing.assert_array_equal(after.born, [1, 1, 4])
     np.testing.assert_array_equal(after.seen, [6, 4, 4])
     np.testing.assert_array_equal(after.rounds, [1, 1, 1])
-
-
-@given(memories(), st.data())
-def test_confirming_counts_rounds_and_touches_nothing_else(known, data):
-    K = len(known)
-    shown = np.array(data.draw(st.lists(st.booleans(), min_size=K, max_size=K)), dtype=bool)
-    after = known.confirm(shown, 50)
-    np.testing.assert_array_equal(after.rounds, known.rounds + shown)
-    np.testing.assert_array_equal(after.seen, np.where(shown, 50, known.seen))
-    for name in ("patterns", "votes", "voters", "squares", "sure", "born"):
-        assert getattr(after, name) is getattr(known, name)
-
-
-@given(memories(), st.data())
-def test_selecting_by_mask_and_by_index_agree(known, data):
-    K = len(known)
-    mask = np.array(data.draw(st.lists(st.booleans(), min_size=K, max_size=K)), dtype=bool)
-    assert same(known.select(mask), known.select(np.flatnonzero(mask)))
-    assert len(known.select(mask)) == mask.sum()
-
-
-def test_new_patterns_are_turned_to_the_examples_and_old_ones_stay():
-    x = patterns(3)
-    sums = -10.0 * np.stack([x[0], 0 * x[1], 0 * x[2]])
-    known = memory(-x).vote(votes(sums, [10, 0, 0]), 0.8)
-    mean = 0.5 * x[0] + 0.2 * x[1] + 0.3 * x[2]
-    turned = known.oriented(mean)
-    np.testing.assert_array_equal(turned.patterns, [-x[0], x[1], x[2]])
-    assert same(turned.oriented(mean), turned)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.memory.support import Support, dual_directions
-from hopfed.spectral.operators import DenseOperator, FactorOperator
+from hopfed.spectral.operators import DenseOperator
 
 N = 100
 
@@ -74,18 +74,6 @@ def test_the_score_of_an_archetype_is_its_spike_over_the_noise():
     assert (support.scores() > 10).all()
 
 
-def test_more_examples_show_more():
-    xi = rademacher(3, N, np.random.default_rng(0))
-    exposures = np.array([0.97, 0.02, 0.01])
-
-    def lowest(M):
-        batches = clients(xi, (M,) * 4, (0.5,) * 4, 3, exposures)
-        return measure(batches, xi, (0.5,) * 4).scores()[1:].min()
-
-    assert lowest(50) < lowest(500) < lowest(5000)
-    assert lowest(5000) > 10
-
-
 def test_a_mixture_of_archetypes_has_no_support_beside_them():
     xi = rademacher(3, N, np.random.default_rng(2))
     mixture = np.sign(xi.sum(axis=0, dtype=int)).astype(np.int8)
@@ -95,55 +83,6 @@ def test_a_mixture_of_archetypes_has_no_support_beside_them():
     assert alone > 50
     assert abs(scores[3]) < 4
     assert (scores[:3] > 20).all()
-
-
-@given(st.lists(st.booleans(), min_size=4, max_size=4), st.integers(0, 20))
-def test_signs_of_patterns_do_not_matter(turned, seed):
-    rng = np.random.default_rng(seed)
-    patterns = rademacher(4, N, rng)
-    signs = np.where(turned, -1, 1).astype(np.int8)
-    batches = clients(patterns[:2], (40, 60), (0.7, 0.7), seed)
-    a, b = measure(batches, patterns), measure(batches, patterns * signs[:, None])
-    np.testing.assert_allclose(b.held, a.held, atol=1e-9)
-    np.testing.assert_allclose(b.scores(), a.scores(), atol=1e-7)
-
-
-@given(st.integers(0, 50))
-def test_sites_may_be_flipped_and_put_in_another_order(seed):
-    rng = np.random.default_rng(seed)
-    patterns = rademacher(4, N, rng)
-    gauge, order = rademacher(1, N, rng)[0], rng.permutation(N)
-    batches = clients(patterns[:2], (40, 60), (0.7, 0.7), seed)
-    a = measure(batches, patterns)
-    b = measure([(x * gauge)[:, order] for x in batches], (patterns * gauge)[:, order])
-    np.testing.assert_allclose(b.held, a.held, atol=1e-9)
-
-
-@given(st.permutations(range(5)), st.floats(0.1, 10))
-def test_order_of_clients_and_scale_of_weights_do_not_matter(order, scale):
-    xi = rademacher(3, N, np.random.default_rng(4))
-    sizes, weights = (10, 20, 30, 40, 50), np.array([1.0, 0.5, 0.2, 2.0, 1.0])
-    batches = clients(xi, sizes, (0.7,) * 5, 6)
-    a = measure(batches, xi, weights=weights)
-    shuffled = [batches[c] for c in order]
-    b = measure(shuffled, xi, weights=scale * weights[list(order)])
-    np.testing.assert_allclose(b.scores(), a.scores())
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=6, unique=True))
-def test_some_clients_score_as_if_they_were_all(chosen):
-    xi = rademacher(3, N, np.random.default_rng(8))
-    batches = clients(xi, (20,) * 6, (0.7,) * 6, 9)
-    some = measure([batches[c] for c in chosen], xi).scores()
-    np.testing.assert_allclose(measure(batches, xi).scores(np.array(chosen)), some)
-
-
-def test_clients_without_weight_say_nothing():
-    xi = rademacher(2, N, np.random.default_rng(0))
-    batches = clients(xi, (50, 50), (0.7, 0.7), 1)
-    np.testing.assert_array_equal(measure(batches, xi, weights=[0.0, 0.0]).scores(), 0)
-    some = measure(batches, xi, weights=[0.0, 1.0]).scores()
-    np.testing.assert_allclose(some, measure(batches[1:], xi).scores())
 
 
 def test_an_archetype_is_agreed_on_and_a_spike_is_where_it_was_put():
@@ -158,25 +97,6 @@ def test_an_archetype_is_agreed_on_and_a_spike_is_where_it_was_put():
     assert support.scores()[3] > 20
     none = support.agreement(groups, level=1e6)
     np.testing.assert_array_equal(none, 0)
-
-
-def test_agreement_falls_with_the_level_and_counts_groups():
-    xi = rademacher(4, N, np.random.default_rng(1))
-    support = measure(clients(xi, (15,) * 12, (0.6,) * 12, 4), xi, (0.6,) * 12)
-    groups = np.array_split(np.arange(12), 4)
-    shares = np.array([support.agreement(groups, level) for level in (-99.0, 2.0, 8.0, 99.0)])
-    assert (np.diff(shares, axis=0) <= 0).all()
-    np.testing.assert_array_equal(shares[0], 1)
-    np.testing.assert_array_equal(shares * 4, np.rint(shares * 4))
-
-
-def test_factors_of_the_same_examples_give_the_same_support():
-    xi = rademacher(3, N, np.random.default_rng(3))
-    batches = clients(xi, (30, 40), (0.7, 0.7), 1)
-    factors = [FactorOperator.from_examples(kernels.pack(x)) for x in batches]
-    a, b = measure(batches, xi), Support.of(factors, xi, [1.0, 1.0], [0.51, 0.51])
-    np.testing.assert_allclose(b.held, a.held, rtol=1e-5)
-    np.testing.assert_allclose(b.scores(), a.scores(), rtol=1e-4)
 
 
 def careful(batches, patterns, r=0.7):

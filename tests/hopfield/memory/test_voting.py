@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import vote
-from hopfed.hopfield.memory.voting import ASTRAY, Votes, told_apart
+from hopfed.hopfield.memory.remembered import ASTRAY, Votes, told_apart
 from hopfed.hopfield.plasticity.rules import Broadcast
 
 N = 30

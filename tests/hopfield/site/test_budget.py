@@ -89,41 +89,6 @@ def test_other_terms_are_refused_whether_larger_or_smaller(ledger, change):
     asked(ledger, examples())
 
 
-def test_the_same_terms_in_another_type_are_the_same(ledger):
-    one = asked(ledger, examples(), epsilon=1)
-    two = asked(ledger, examples(), epsilon=np.float64(1.0), rounds=1)
-    assert digest(one) == digest(two)
-
-
-def test_a_repeat_costs_nothing_and_says_nothing(ledger):
-    """To another server, under another key, after a restart, in another order: the same bits."""
-    rows, order = examples(), np.random.default_rng(1).permutation(60)
-    first = [asked(ledger, rows, rounds=3, t=t) for t in range(3)]
-    before = (ledger.folder / "ledger").read_bytes()
-    for again in (rows, rows[order], rows[::-1]):
-        for t in range(3):
-            answer = asked(Ledger(ledger.folder), again, rounds=3, t=t)
-            assert digest(answer) == digest(first[t])
-    assert (ledger.folder / "ledger").read_bytes() == before
-
-
-def test_equal_batches_in_two_rounds_are_not_seen_to_be_equal(ledger, monkeypatch):
-    monkeypatch.setattr(budget, "by_chance", lambda marks, secret: np.arange(len(marks)))
-    half = examples(30)
-    rows = joined(half, half)
-    order = stream(0, "batches").permutation(60)
-    dealt = np.empty(60, dtype=int)
-    dealt[np.concatenate([np.sort(part) for part in np.array_split(order, 2)])] = np.arange(60)
-    rows = rows[dealt]  # each of the two batches is one copy
-    assert (
-        Batches((rows,), 2).examples(0, 0).words == Batches((rows,), 2).examples(1, 0).words
-    ).all()
-    one, two = (asked(ledger, rows, rounds=2, t=t)["counts"] for t in range(2))
-    noise = [m - exact_of(half) for m in (one, two)]
-    assert (one == two).mean() < 0.1
-    assert abs(np.corrcoef(*noise)[0, 1]) < 4 / np.sqrt(len(one))
-
-
 def test_the_noise_is_another_one_for_everything_that_is_asked(tmp_path):
     """And for every home, data set, and batch."""
     rows, told = examples(), {}
@@ -217,13 +182,6 @@ def test_files_are_private_small_and_hold_no_rows(ledger):
     asked(other, rows)
     first, second = (json.loads((one.folder / "ledger").read_bytes()) for one in (ledger, other))
     assert first["released"][0]["rows"] != second["released"][0]["rows"], "marks are keyed"
-
-
-def test_modes_are_mended(ledger):
-    asked(ledger, examples())
-    (ledger.folder / "secret").chmod(0o644)
-    asked(ledger, examples())
-    assert stat.S_IMODE((ledger.folder / "secret").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("text", [b"", b"12\n", b"zz" * 32, b"\xff" * 64, b"\xb2" * 64])

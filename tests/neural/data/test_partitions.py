@@ -106,8 +106,8 @@ def test_speeches_are_in_one_part_whoever_holds_them():
         ("iid", {}, "clients must be given for this partition"),
         ("iid", {"clients": 0}, "clients must be 1 or more, got 0"),
         ("iid", {"clients": 61}, "clients must be within the 60 there are, got 61"),
-        ("iid", {"clients": 25}, "client 0 of 25 gets 2|gets 2 examples, fewer than 3"),
-        ("iid", {"clients": 5, "minimum": 13}, "gets 12 examples, fewer than 13"),
+        ("iid", {"clients": 25}, r"clients 10 \(2\), .* of 25, at least 3"),
+        ("iid", {"clients": 5, "minimum": 13}, r"0 \(12\), .*at least 13"),
         ("iid", {"clients": 5, "minimum": 2}, "minimum must be 3 or more"),
         ("iid", {"clients": 5, "seed": -1}, "seed must be a non-negative integer"),
         ("iid", {"clients": 5, "shares": (8, 2)}, "shares must be three numbers above 0"),
@@ -148,7 +148,7 @@ def test_what_a_dataset_lacks_or_a_client_would_miss():
     with pytest.raises(DataError, match="made: there is no published split"):
         partition("iid", dataset(np.zeros(60)), 5, published=True)
     train = np.arange(60) < 59
-    with pytest.raises(DataError, match=r"client \d of 5 gets no test examples"):
+    with pytest.raises(DataError, match=r"no test examples for client"):
         partition("iid", dataset(np.zeros(60), train=train), 5, published=True)
     with pytest.raises(DataError, match=r"0 examples cannot be split into 2 parts \(client 0 of 5"):
         partition("iid", dataset(np.zeros(60), train=train & False), 5, published=True)

@@ -40,12 +40,12 @@ def test_images_are_normalised_by_training_images_alone(dtype):
     x = tensors.batch(tensors.rows(train))[0].double()
     np.testing.assert_allclose(x.mean(dim=(0, 2, 3)), 0, atol=1e-6)
     np.testing.assert_allclose(x.std(dim=(0, 2, 3), correction=0), (1, 1, 0), atol=1e-6)
-    mean, std = moments(images, train)
+    mean, std = moments(images, part.train)
     np.testing.assert_allclose(mean, images[train].mean(axis=(0, 2, 3)), rtol=1e-6)
     np.testing.assert_allclose(std[:2], images[train].std(axis=(0, 2, 3))[:2], rtol=1e-6)
 
 
-@pytest.mark.parametrize("count", [0, 1, ON_CPU, 2 * ON_CPU, 2 * ON_CPU + 5])
+@pytest.mark.parametrize("count", [0, 2 * ON_CPU + 5])
 def test_batches_are_all_examples_in_order(count):
     part = partition("iid", load("digits"), 5)
     tensors, index = to_tensors(part), np.random.default_rng(0).permutation(1797)[:count]

@@ -6,7 +6,6 @@ from clouds import examples
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.neural.memory.associative import class_archetypes, signs, stored_examples, unit  # noqa: E402
 from hopfed.neural.memory.neighbours import Index, Neighbours, log_kernel, vote  # noqa: E402
 from hopfed.neural.memory.prototypes import fit_prototypes  # noqa: E402
@@ -47,17 +46,6 @@ def test_keys_far_apart_in_norm_break_the_identity():
     squared = ((queries[:, None] - keys) ** 2).sum(axis=2)
     weights = vote(-squared / 2, np.eye(len(keys)))
     assert np.abs(e / e.sum(axis=1, keepdims=True) - weights).max() > 0.1
-
-
-def test_a_stored_example_without_itself():
-    keys, labels, *_ = examples()
-    memory = stored_examples(keys, labels, 4, 5.0)
-    p = memory(keys, own=np.arange(len(keys)))
-    one = stored_examples(keys, labels, 4, 5.0)
-    logs = one.log_weights(keys[:1])[:, 1:]
-    np.testing.assert_allclose(p[0], vote(logs, one.values[1:])[0])
-    with pytest.raises(ArgumentError, match="own must be left out"):
-        stored_examples(keys[:1], labels[:1], 4, 5.0)(keys[:1], own=np.array([0]))
 
 
 def test_archetypes_are_recovered_where_a_class_has_several():

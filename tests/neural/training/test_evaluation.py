@@ -78,4 +78,5 @@ def test_means_by_size_and_quantiles_are_named_apart():
     assert bottom_decile(np.array([0.5, 0.1, 0.9])) == low_quantile([0.5, 0.1, 0.9]) == 0.1
     sizes = np.zeros((1, 1, 2, 3), int)
     sizes[0, 0, :, 2] = 30, 10
-    assert fl.by_size(np.array([[1.0, 0.5]]), {"sizes": sizes}).tolist() == [0.875]
+    found = fl.scores_over_clients(np.array([[1.0, 0.5]]), {"sizes": sizes})
+    assert found["weighted"].tolist() == [0.875]

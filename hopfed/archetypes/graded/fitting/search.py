@@ -109,7 +109,7 @@ def find_classes(
     prior = Prior.of(owners, search.influence)
     fit = begin(owners, U, variances, prior, search)
     if patterns is not None and len(patterns) > 1:
-        fit = max(fit, _of_patterns(owners, patterns, prior, search), key=lambda f: f.evidence)
+        fit = _best(fit, _of_patterns(owners, patterns, prior, search))
     fit = supported(owners, fit, search)
     for draw in range(search.most):
         if owners.exchanges >= search.exchanges:
@@ -175,13 +175,13 @@ def begin(
         if start is not None:
             fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
         for fit in sorted(fits, key=lambda f: -f.evidence):
-            best = max(best, _hopeful(owners, fit, best, search), key=lambda f: f.evidence)
+            best = _best(best, _hopeful(owners, fit, best, search))
     misses = 0
     while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
         size = min(size + max(1, size // STEP), search.most)
         larger = _hopeful(owners, of_means(size, search.starts + misses), best, search)
-        misses = 0 if larger.evidence > best.evidence else misses + 1
-        best = max(best, larger, key=lambda f: f.evidence)
+        misses = 0 if _better(larger, best) else misses + 1
+        best = _best(best, larger)
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
@@ -200,7 +200,7 @@ def merged(owners: Owners, fit: Fit, search: Search) -> Fit:
             if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
                 break
             trial = _persistent(owners, fit.sums.joined(joining(fit.size, pair)), fit, search)
-            if trial.evidence > fit.evidence:
+            if _better(trial, fit):
                 better = trial
                 break
         if better is None:
@@ -266,7 +266,22 @@ def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
 
 
 def _is_better(trial: Fit, fit: Fit, search: Search) -> bool:
-    return trial.evidence > fit.evidence + 1.0 and has_support(trial, search)
+    return _better(trial, fit, 1.0) and has_support(trial, search)
+
+
+def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
+    """Whether one fit is to be taken for another; more classes must also explain the rows better.
+
+    The evidence of two classes that lie on each other is overrated by what their rows leave open.
+    """
+    fewer, more = sorted((fit, other), key=lambda f: f.size)
+    if fewer.size < more.size and more.sums.log_likelihood <= fewer.sums.log_likelihood:
+        return fit is fewer
+    return fit.evidence > other.evidence + by
+
+
+def _best(fit: Fit, other: Fit) -> Fit:
+    return other if _better(other, fit) else fit
 
 
 def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:

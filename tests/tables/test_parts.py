@@ -1,0 +1,108 @@
+"""Small parts that reading is made of: a line for each of their cases."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hopfed import kernels
+from hopfed.spectral.skips import skips
+from hopfed.tables.choosing import unsettled
+from hopfed.tables.coding import Code, Coding, is_empty
+from hopfed.tables.held import Held, doubtful
+from hopfed.tables.options import Choices
+from hopfed.tables.packing import with_words
+from hopfed.tables.reading import read_table
+from hopfed.tables.remarks import copies, far_codes, oddities, skipped
+from hopfed.tables.source import named
+from hopfed.tables.table import listed, misspelt
+from hopfed.tables.text import layout, sniff, with_commas
+from hopfed.tables.words import (
+    answers_in,
+    as_numbers,
+    canonical,
+    distinct,
+    level,
+    meanings,
+    number,
+    outsiders,
+    several_answers,
+    sorted_levels,
+    spelt,
+)
+from hopfed.tables.writers import numbered, text_cell
+
+NO_YES = Code("words", (("no", -1), ("yes", 1)))
+TOWNS = ["Lyon, France", "Bonn, Germany", "Paris, France"]
+MERGED = [["", "tea", ""], ["", "hot", "cold"], ["a", "1", "0"], ["b", "0", "0"]]
+CASES = [
+    (lambda: [number(w) for w in (" 1.0", "-1e3", "1_0", "nan")], [1.0, -1000.0, None, None]),
+    (lambda: [spelt(v) for v in (1.0, -0.0, 1e300, None, True)], ["1", "0", "1e+300", "", "true"]),
+    (lambda: [canonical(w) for w in (" YES", "1.0", "si\u0301")], ["yes", "1", "sí"]),
+    (lambda: [level(w) for w in (" Oak ", "2.0", "01234")], ["Oak", "2", "01234"]),
+    (lambda: sorted_levels(["b", "10", "a", "9"]), ("9", "10", "a", "b")),
+    (lambda: meanings([["yes"], ["n"]]), {"n": -1, "yes": 1, "no": -1, "y": 1}),
+    (lambda: meanings([["yes", "nein"], ["1", "0"]]), None),  # two families at one owner
+    (lambda: outsiders(["yes", "n", "y", "unsure", "?"]), {"unsure"}),
+    (lambda: outsiders(["yes", "true", "perhaps"]), set()),
+    (lambda: sorted(answers_in("bus; 2.0;", ";")), ["2", "bus"]),
+    (lambda: several_answers(["bus;bike", "car"])[0], ""),  # as many answers as cells
+    (lambda: several_answers(["a", "b", "a;b", "b; c"]), (";", ("a", "b", "c"))),
+    (lambda: several_answers(TOWNS)[0], ""),
+    (lambda: distinct(pa.array([1.0, None, 0.5, 1.0]))[0], ["1", "0.5"]),
+    (lambda: distinct(pa.array(["a", "", "b"]))[1].tolist(), [0, 2, 1]),
+    (lambda: as_numbers(pa.array([" 1", "?", "+2.5"]), "?").tolist()[::2], [1.0, 2.5]),
+    (lambda: as_numbers(pa.array(["1", "?"])), None),
+    (lambda: Held(Counter({"no": 3, "yes": 5, "": 1})).commonest(), "yes (5x), no (3x)"),
+    (lambda: Held(Counter({"1": 2, "2": 1, "9": 1})).threshold("median"), 1.5),
+    (lambda: Held(Counter({"1": 2, "2": 1, "9": 1})).threshold("mean"), 3.25),
+    (lambda: Held(Counter({"3": 1, "4": 2, "5": 9})).threshold("median"), 4.0),
+    (lambda: list(map(bool, doubtful([["346", "6.372"], ["346", "1.5"]], True))), [True, False]),
+    (lambda: list(map(bool, doubtful([["346", "6.372"], ["1.5"]], False))), [False, False]),
+    (lambda: sniff(["a;b", "1,5;2,5", "0,5;1,5"])[0], ";"),
+    (lambda: (sniff(["a  b", "1  2"])[0], sniff(["a", "1"])[0]), (" ", ",")),
+    (lambda: sorted(with_commas([["A", "1,5", "1,500"], ["B", "2", "2,250"]], ";")), [1]),
+    (lambda: layout([["Survey", ""], ["", ""], ["id", "tea"], ["1", "yes"]]).names, ("id", "tea")),
+    (lambda: layout([["yes", "no"], ["no", "no"]]).names, None),
+    (lambda: layout(MERGED).names, ("", "tea hot", "tea cold")),
+    (lambda: named(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
+    (lambda: numbered(["share", "tea", "share"]), ["share", "tea", "share (2)"]),
+    (lambda: text_cell("tea\r=cmd()"), "tea\n'=cmd()"),
+    (lambda: listed("abcdefg"), "'a', 'b', 'c', 'd', 'e' and 2 more"),
+    (lambda: misspelt(["colour_"], ["colour"]), " (if 'colour_' is 'colour', rename it)"),
+    (lambda: far_codes({18, 54, 90, 999, -99}), [-99, 999]),
+    (lambda: far_codes({18, 54, 90, 99}), []),
+    (lambda: copies(kernels.pack(np.array([[1, 1, -1], [1, -1, 1]])), np.arange(3)), [(1, 2)]),
+    (lambda: NO_YES.plus, "yes"),
+    (lambda: is_empty(Code("words", (("0", -1), ("1", 1), ("9", 0)))), True),
+    (lambda: Coding.of_bits(("a",), True).codes[0].codes(["-1", "0", "1"]).tolist(), [-1, 0, 1]),
+    (lambda: with_words(Coding(("tea",), (NO_YES,)), Choices(words={"9": 0}, ignore="tea")), None),
+    (lambda: Choices(ignore=("a,b", "c"), options=True).among(["a", "b"]).ignore, ("a", "b", "c")),
+]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_a_part_does_its_part(case):
+    call, due = CASES[case]
+    assert call() == due
+
+
+def test_what_is_skipped_is_said():
+    smokes = np.repeat([1, -1], 50)
+    rows = np.stack([smokes, np.where(smokes > 0, np.tile([1, -1], 50), 0)], axis=1)
+    coding = Coding.of_bits(("smokes", "many"), minus=True)
+    assert skipped(skips(rows), coding) == ["blank wherever 'smokes' is -1: 'many'"]
+    rows = kernels.pack(np.array([[1, -1, 1, 1], [-1, 1, 1, 1], [1, -1, 1, -1]]))
+    assert oddities(rows, Coding.of_bits(("a", "b", "c", "d"), minus=True)) == [
+        "the same in every row, and of no use: 'c'",
+        "equal or opposite in every row: 'a' and 'b'",
+    ]
+
+
+def test_columns_that_a_row_would_code_in_another_way_are_named():
+    table = read_table({"tea": ["yes", "no"], "tree": ["ash", "yew"], "size": [1, 2]})
+    assert unsettled(table.coding, Choices()) == {"tree": "category", "size": "words"}
+    said = Choices(words={"ash": -1, "yew": 1, "1": -1, "2": 1})
+    again = read_table({"tree": ["ash", "yew"], "size": [1, 2]}, words=said.words)
+    assert unsettled(again.coding, said) == {}

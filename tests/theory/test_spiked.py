@@ -1,0 +1,86 @@
+"""Exact draws of spiked tables: the law of dense ones, below, at and above the threshold."""
+
+import numpy as np
+import pytest
+from scipy.linalg import eigvals_banded
+
+from hopfed.errors import ArgumentError
+from hopfed.theory import spiked, spikes
+
+N, M = 40, 80  # a threshold of .71
+
+
+def dense(kappa, size, rng, fixed):
+    """Leading eigenvalues and squared products of dense tables, the spikes along the first axes."""
+    K, values, overlaps = len(kappa), [], []
+    for _ in range(size):
+        X = rng.standard_normal((M, N))
+        if fixed:
+            X[np.arange(K), np.arange(K)] += np.sqrt(M * np.array(kappa))
+        else:
+            X[:, :K] *= np.sqrt(1 + np.array(kappa))
+        w, V = np.linalg.eigh(X.T @ X / M)
+        values.append(w[::-1][:K])
+        overlaps.append(V[:K, ::-1][:, :K].T ** 2)
+    return np.array(values), np.array(overlaps)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("kappa", [[0.35], [0.71], [1.1], [2.0, 1.5]], ids=str)
+def test_draws_have_the_law_of_dense_tables(kappa, fixed):
+    rng = np.random.default_rng([1, fixed])
+    for found, wanted in zip(
+        spiked.draws(kappa, N, M, 400, rng, fixed=fixed), dense(kappa, 400, rng, fixed), strict=True
+    ):
+        error = np.sqrt((found.var(axis=0) + wanted.var(axis=0)) / 400)
+        assert (np.abs(found.mean(axis=0) - wanted.mean(axis=0)) < 4 * error).all()
+        assert np.allclose(found.std(axis=0), wanted.std(axis=0), rtol=0.25)
+
+
+def test_below_the_threshold_an_eigenvalue_spreads_and_near_spikes_repel():
+    """The laws of large tables say the edge without a spread, and overlaps of .70 and .58."""
+    below = spiked.predict(0.3, N, M, size=400)
+    edge = float(spikes.outlier(0.3, N / M))
+    assert below.eigenvalue[0] < edge - below.eigenvalue_sd[0] / 2
+    assert below.eigenvalue_sd[0] > 0.05
+    assert 0 < below.overlap[0, 0] < 0.2
+    near = spiked.predict([2.0, 1.5], N, M, false_alarm=0.05, size=400)
+    assert (near.overlap.diagonal() < spikes.overlap([2.0, 1.5], N / M) - 0.05).all()
+    assert near.power[0] > near.power[1]
+
+
+def test_far_above_the_threshold_it_is_the_law_of_large_tables():
+    found = spiked.predict(20.0, 400, 800, variance=2.0, size=200)
+    sd = float(spikes.outlier_sd(20.0, 0.5, 800, 2.0))
+    assert abs(found.eigenvalue[0] - spikes.outlier(20.0, 0.5, 2.0)) < 4 * sd / np.sqrt(200)
+    assert abs(found.eigenvalue_sd[0] / sd - 1) < 0.2
+    assert abs(found.overlap[0, 0] - spikes.overlap(20.0, 0.5)) < 0.003
+
+
+def test_what_is_left_out_of_large_tables_changes_nothing():
+    """The first rows carry the top: the same entries, with fewer rows kept, have the same top."""
+    wide, narrow = (np.full((2, rows), 0.0) for rows in (600, 400))
+    rng = np.random.default_rng(3)
+    wide[0] = np.sqrt(rng.chisquare(4000 - np.arange(600)))
+    wide[1] = np.sqrt(rng.chisquare(1999 - np.arange(600)))
+    narrow[:] = wide[:, :400]
+    tops = [eigvals_banded(spiked._squared(band), lower=True)[-1] for band in (wide, narrow)]
+    assert abs(tops[1] / tops[0] - 1) < 1e-12  # of 2,000 columns draws keep some 300
+    assert np.isfinite(spiked.draws(0.71, 20_000, 40_000, 3, rng)[0]).all()
+
+
+def test_a_mixture_adds_the_spread_of_its_shares():
+    noise = spiked.predict(10.0, N, M, exposures=1.0, size=400)
+    mixture = spiked.predict(10.0, N, M, exposures=0.2, size=400)
+    assert mixture.eigenvalue_sd[0] > 2 * noise.eigenvalue_sd[0]
+
+
+@pytest.mark.parametrize(
+    ("bad", "argument"),
+    [({"kappa": -1.0}, "kappa"), ({"kappa": np.ones((2, 2))}, "kappa"), ({"N": 1}, "N and M"),
+     ({"false_alarm": 2.0}, "false_alarm"), ({"exposures": [0.5, 0.2]}, "kappa, exposures")],
+)  # fmt: skip
+def test_bad_arguments_name_themselves(bad, argument):
+    with pytest.raises(ArgumentError) as error:
+        spiked.predict(**{"kappa": [1.0], "N": 20, "M": 40, "size": 3} | bad)
+    assert error.value.argument == argument
