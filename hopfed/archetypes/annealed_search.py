@@ -21,7 +21,7 @@ from hopfed.archetypes.selection import DUPLICATE, SLACK, accepted, distinct, me
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.memory.layered import LayeredMemory
-from hopfed.spectral.gauge import site_gauge
+from hopfed.spectral.eigenpairs import site_gauge
 
 # (p, beta), tried in turn; the next one after a pass without a find. Archetypes nucleate at random
 # times, at a rate that hardly changes once a memory has made 60 sweeps (N = 1,000, K = 180, 15

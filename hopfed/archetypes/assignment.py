@@ -30,8 +30,7 @@ from scipy.special import gammainc, logsumexp, ndtr
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
 from hopfed._lib.settings import require
-from hopfed.archetypes.graded.owners.asking import log_joint, means_inside
-from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.archetypes.graded.owners.asking import Variables, log_joint, means_inside
 from hopfed.archetypes.rows import rows_of
 from hopfed.errors import DataError
 from hopfed.spectral.determined import ERRORS

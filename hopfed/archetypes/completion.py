@@ -83,15 +83,6 @@ class Filling:
     Raises
     ------
     DataError : there are no archetypes, or it is not such a table as they come from.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> names = [f"q{j}" for j in range(8)]
-    >>> found = recover({name: ["yes", "no"] * 50 for name in names})
-    >>> asked = {**{name: ["Yes", "No", "Yes"] for name in names}, "q3": ["", "No", "Yes"]}
-    >>> [dict(part.columns)["q3"].to_pylist() for part in Filling(found, asked).blocks()]
-    [['Yes', 'No', 'Yes']]
     """
 
     def __init__(self, found: Archetypes, source: Any, *, skipped: bool = False):
@@ -223,24 +214,9 @@ class Filling:
 def filled(found: Archetypes, source: Any) -> Filled:
     """Read a table, and fill its gaps.
 
-    Parameters
-    ----------
-    found : the archetypes.
-    source : as of `hopfed.read_table`.
-
     Raises
     ------
     DataError : there are no archetypes, or it is not such a table as they come from.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> words = [["yes"] * 8, ["no"] * 8] * 50
-    >>> names = [f"q{j}" for j in range(8)]
-    >>> found = recover(dict(zip(names, zip(*words), strict=True)))
-    >>> asked = {**{name: ["yes", "no", "yes"] for name in names}, "q3": ["", "no", "yes"]}
-    >>> filled(found, asked).columns[3][1].to_pylist()
-    ['yes', 'no', 'yes']
     """
     filling = Filling(found, source)
     parts = list(filling.blocks())
@@ -289,12 +265,7 @@ def _right(values: np.ndarray, probability: np.ndarray) -> float:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Join pieces of a column to one array of Arrow, of texts where they differ in type.
-
-    Parameters
-    ----------
-    parts : arrays of Arrow.
-    """
+    """Join pieces of a column to one array of Arrow, of texts where they differ in type."""
     import pyarrow as pa
 
     if len({part.type for part in parts}) > 1:
@@ -313,13 +284,7 @@ def _patched(cells: Any, gap: np.ndarray, fill: np.ndarray) -> Any:
 
 
 def of_kind(array: Any, kind: Any) -> Any:
-    """Return an array in a type of Arrow: its own, or text.
-
-    Parameters
-    ----------
-    array : of Arrow.
-    kind : the type.
-    """
+    """Return an array in a type of Arrow: its own, or text."""
     import pyarrow as pa
 
     if array.type == kind:

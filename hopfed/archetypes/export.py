@@ -23,21 +23,9 @@ def to_frame(found: Archetypes) -> Any:
 
     A column without any entry, of which nothing is known, is NaN.
 
-    Parameters
-    ----------
-    found : the archetypes.
-
     Raises
     ------
     BackendError : pandas is not installed.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> [number for number, *_ in table_of(recover(x))][:3]  # without pandas
-    ['archetype', 'share', 'column 1']
     """
     try:
         import pandas as pd
@@ -54,24 +42,12 @@ def to_csv(found: Archetypes, path: str | Path) -> None:
 
     Parameters
     ----------
-    found : the archetypes.
     path : of the file; its name ends in .csv.
 
     Raises
     ------
     ArgumentError : the name ends otherwise.
     RunFileError : the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> found = recover(small_sample()[1])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     to_csv(found, f"{folder}/found.csv")
-    ...     print(Path(folder, "found.csv").read_text()[:36])
-    archetype,share,column 1,column 2,co
     """
     writers.write(path, table_of(found), endings=(".csv",))
 
@@ -83,11 +59,9 @@ def write(
 
     Parameters
     ----------
-    found : the archetypes.
     path : of a .csv or .parquet file (a row for each archetype), a .json file (all that is known),
         or an .h5 run file.
     run : what to write to a run file, where more is known of it than the archetypes.
-    dialect : how a .csv is written.
 
     Raises
     ------
@@ -99,12 +73,7 @@ def write(
 
 
 def table_of(found: Archetypes) -> list[Column]:
-    """Columns of the table: number, share, and the mean, or sign, of every column of the data.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    """
+    """Columns of the table: number, share, and the mean, or sign, of every column of the data."""
     head: list[Column] = [
         ("archetype", np.arange(1, len(found) + 1)),
         ("share", np.asarray(found.shares, np.float64)),
@@ -113,12 +82,7 @@ def table_of(found: Archetypes) -> list[Column]:
 
 
 def only_signs(found: Archetypes) -> bool:
-    """Whether means say no more than signs.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    """
+    """Whether means say no more than signs."""
     return found.signs_only or bool(np.isnan(found.means).all())
 
 
@@ -134,10 +98,6 @@ def report_of(found: Archetypes) -> dict[str, Any]:
 
     "plus" is what +1 stands for in each column, where a table said it: a word, "> 2.5", or "" where
     the name of the column says it. A column without any entry has the pattern 0, and no mean.
-
-    Parameters
-    ----------
-    found : the archetypes.
     """
     arrays: dict[str, Any] = {
         name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"

@@ -1,6 +1,7 @@
 """From a counted spectrum to archetypes: candidates, and the fit that decides.
 
-Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator" and "Exposure fit".
+Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator", "Exposure fit" and
+"Goodness of fit".
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hopfed._lib.arrays import blas_threads
+from hopfed._lib.random import stream
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.ica import ica_candidates
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
 from hopfed.archetypes.published import published_patterns
 from hopfed.archetypes.selection import (
@@ -23,13 +24,23 @@ from hopfed.archetypes.selection import (
     merge,
     select,
 )
-from hopfed.archetypes.status import Verdict, judge
+from hopfed.archetypes.status import CROWDED, judge, stray_limit
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
-from hopfed.spectral.eigenpairs import Spectrum
+from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
+from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankEstimate
+from hopfed.theory import marchenko_pastur
 
-METHODS = ("auto", "joint", "layered", "ica", "paper")
+REPLICAS = 4  # tables drawn from the fitted channel
+RARE = 100.0  # flips of a row or a column, whichever is shorter, above which the law holds
+LARGEST = 10**8  # entries of such a table
+BATCH = 4_096  # rows drawn at once
+FINE = 1e-9  # eigenvalues closer than that are one: sparse flips leave many at 0
+
+__all__ = ["METHODS", "Groups", "factorize"]
+
+METHODS = ("auto", "joint", "layered", "paper")
 
 
 @dataclass(frozen=True)
@@ -73,9 +84,9 @@ def factorize(
     ----------
     spectrum, rank : leading eigenpairs of C and how many of them are signal.
     groups : group projections; without them joint diagonalisation has nothing to work on.
-    method : "joint", "layered" (one operator, search alone), two baselines, "ica" (eigenvectors
-        with FastICA) and "paper" (`hopfed.archetypes.published`, all that it accepts), or "auto":
-        joint first, layered for what is left, the exposure fit decides.
+    method : "joint", "layered" (one operator, search alone), the baseline "paper"
+        (`hopfed.archetypes.published`, all that it accepts), or "auto": joint first, layered for
+        what is left, the exposure fit decides.
     known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
         are or as it shows them, whichever is surer (`hopfed.archetypes.selection.match_known`).
     sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
@@ -154,8 +165,6 @@ def _search(
     joint, search = joint or JointDiagonalization(), search or Search()
     if len(kept) < space.dim or space.dim == 0:
         new = np.zeros((0, space.n_sites), dtype=np.int8)
-        if method == "ica":
-            new = ica_candidates(space, seed)
         if method in ("auto", "joint") and groups is not None:
             new = joint_candidates(space, groups.sums, groups.counts, rank.variance, joint, seed)
         kept, fit = select(space, merge(space, kept, new) if len(kept) else new)
@@ -176,7 +185,7 @@ def _result(
     seed: int,
 ) -> Archetypes:
     scores, gamma = space.judged(kept)
-    verdict: Verdict = judge(spectrum, rank, kept, gamma, fit, seed)
+    verdict = judge(spectrum, rank, kept, gamma, fit, _stray(spectrum, rank, kept, fit, seed))
     r2 = max(rank.quality**2, 1e-12)
     return Archetypes(
         patterns=kept,
@@ -193,7 +202,90 @@ def _result(
     )
 
 
+def _stray(
+    spectrum: Spectrum, rank: RankEstimate, kept: np.ndarray, fit: ExposureFit, seed: int
+) -> float:
+    """Distance of the bulk from its law, or from tables of the fitted channel where it is large."""
+    if rank.n_detected == 0 or len(kept) < rank.n_detected / 2:
+        return 0.0
+    stray = bulk_distance(spectrum, rank)
+    if stray > stray_limit(spectrum, rank) and rank.n_detected <= CROWDED * spectrum.n_sites:
+        stray = replica_distance(spectrum, rank, kept, fit.weights, seed)
+    return stray
+
+
 def _residual(spectrum: Spectrum, rank: RankEstimate) -> float:
     """Largest eigenvalue that is not counted, over the edge; NaN where it was not computed."""
     left = spectrum.values[rank.n_detected :]
     return float(left[0] / rank.threshold) if len(left) and rank.threshold > 0 else np.nan
+
+
+def bulk_distance(spectrum: Spectrum, rank: RankEstimate) -> float:
+    """Kolmogorov distance of the noise eigenvalues from their Marchenko-Pastur law.
+
+    0 where it cannot be told: part of the spectrum only, owners of different noise, a tiny bulk.
+    """
+    bulk = _bulk(spectrum, rank)
+    if not len(bulk):
+        return 0.0
+    k, N, M = rank.n_detected, spectrum.n_sites, spectrum.n_examples
+    q = (N - k) / (M - k)
+    atom = float(marchenko_pastur.atom(q))
+    law = marchenko_pastur.cdf(np.maximum(bulk, 1e-12) * M / (M - k), q, rank.variance)
+    law = (law - atom) / (1 - atom)
+    steps = np.arange(len(bulk) + 1) / len(bulk)
+    return float(max(np.abs(law - steps[1:]).max(), np.abs(law - steps[:-1]).max()))
+
+
+def replica_distance(
+    spectrum: Spectrum, rank: RankEstimate, patterns: np.ndarray, weights: np.ndarray, seed: int
+) -> float:
+    """Kolmogorov distance of the noise eigenvalues from those of tables of the fitted channel.
+
+    The law of Marchenko and Pastur takes every entry's noise for small beside the sum of all. Where
+    r is near 1 flips are rare, few to a row or a column, and the bulk is another one: of the fitted
+    patterns, shares and r it is drawn. What such tables are apart from each other is subtracted.
+
+    Parameters
+    ----------
+    patterns, weights : (K, N) and (K,), what was found and its shares, up to a factor.
+
+    Returns
+    -------
+    Distance; that of `bulk_distance` where flips are not rare, or the table is too large to draw.
+    """
+    bulk, M = _bulk(spectrum, rank), round(spectrum.n_examples)
+    rare = (1 - rank.quality) / 2 * min(M, spectrum.n_sites) < RARE
+    drawable = len(patterns) > 0 and weights.sum() > 0 and M * spectrum.n_sites <= LARGEST
+    if not (len(bulk) and rare and drawable):
+        return bulk_distance(spectrum, rank)
+    rng, shares = stream(seed, "replicas"), weights / weights.sum()
+    drawn = []
+    for _ in range(REPLICAS):
+        kinds = rng.choice(len(patterns), size=M, p=shares)
+        batches = (patterns[kinds[a : a + BATCH]] for a in range(0, M, BATCH))
+        flipped = (np.where(rng.random(b.shape) < (1 - rank.quality) / 2, -b, b) for b in batches)
+        operator = FactorOperator.from_examples(flipped)
+        drawn.append(_bulk(eigenpairs(operator, 0), rank))
+    apart = max(_apart(one, np.concatenate(drawn)) for one in drawn)
+    return max(_apart(bulk, np.concatenate(drawn)) - apart, 0.0)
+
+
+def _bulk(spectrum: Spectrum, rank: RankEstimate) -> np.ndarray:
+    """Noise eigenvalues, ascending, zeros included; none where they do not tell."""
+    k, N, M = rank.n_detected, spectrum.n_sites, spectrum.n_examples
+    size = int(min(N, round(M)))
+    if not spectrum.complete or rank.unequal or size - k < 16:
+        return np.zeros(0)
+    bulk = np.zeros(size - k)
+    values = spectrum.values[k:size]
+    bulk[len(bulk) - len(values) :] = values[::-1]
+    return bulk
+
+
+def _apart(a: np.ndarray, b: np.ndarray) -> float:
+    """Largest difference of the empirical distribution functions of two sets."""
+    a, b = (np.sort(np.round(x / FINE)) for x in (a, b))
+    at = np.concatenate([a, b])
+    parts = [np.searchsorted(x, at, side="right") / len(x) for x in (a, b)]
+    return float(np.abs(parts[0] - parts[1]).max())

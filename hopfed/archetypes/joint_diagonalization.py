@@ -29,10 +29,8 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.dynamics import judged, polished, refined
-from hopfed.archetypes.on_device import Held
 from hopfed.archetypes.selection import SLACK, joined, rested
-from hopfed.archetypes.subspace import SWEEPS, Subspace
+from hopfed.archetypes.subspace import SWEEPS, Held, Subspace, judged, polished, refined
 from hopfed.errors import ArgumentError
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import Bits, times, total
@@ -72,7 +70,6 @@ def group_labels(
 
     Parameters
     ----------
-    n_rows : M.
     start, stop : of which examples the groups are asked for: all, when left out. Each `DEALT` are
         dealt by themselves, so that whoever has some of the rows need not deal all.
     """
@@ -99,7 +96,6 @@ def group_projections(
     ----------
     rows : the client's examples, (M, N).
     vectors : V, (N, K), where the rows are.
-    precision : in which they are multiplied.
 
     Returns
     -------
@@ -137,7 +133,6 @@ def joint_candidates(
     Parameters
     ----------
     sums, counts : (G, K, K) and (G,), as from `group_projections`, over all clients' groups.
-    variance : bulk variance s2.
     """
     found = np.zeros((0, space.n_sites), dtype=np.int8)
     if space.dim == 0 or (counts > 0).sum() < 2:
@@ -200,12 +195,7 @@ def _tried_there(space: Subspace, held: Held, basis: np.ndarray, found: np.ndarr
 def _taken(
     states: tuple[Array, Array], fitted: tuple[Array, Array], n_sites: int
 ) -> tuple[Array, Array]:
-    """Which patterns are accepted (C,), and which of them fitted: those that score higher then.
-
-    Parameters
-    ----------
-    states, fitted : scores of the patterns as they are and fitted, and what theory expects.
-    """
+    """Which patterns are accepted (C,), and which of them fitted: those that score higher then."""
     (before, promised), (after, hoped) = states, fitted
     slack = SLACK / np.sqrt(n_sites)
     good, better = before >= promised - slack, after >= hoped - slack
@@ -221,14 +211,6 @@ def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.
     A : (G, K, K) symmetric matrices; their dtype is that of the computation.
     rng : draws the combination whose eigenbasis is the start.
     steps : Newton steps at most; fewer when a step no longer lowers the off-diagonal part.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    >>> A = np.stack([(Q * rng.standard_normal(3)) @ Q.T for _ in range(4)])
-    >>> np.abs(Q.T @ joint_eigenbasis(A, rng, 50)).max(axis=0).round(6)
-    array([1., 1., 1.])
     """
     mixture = np.tensordot(rng.standard_normal(len(A)), A.astype(np.float64), axes=1)
     U = np.linalg.eigh(mixture)[1].astype(A.dtype)

@@ -49,25 +49,8 @@ def published_patterns(
     Parameters
     ----------
     spectrum, rank : leading eigenpairs of C, and how many count.
-    seed : of mixtures and noise.
     mixtures : (B, N) of +-1, given mixtures (13) in the place of signs of random combinations of
         eigenvectors (21).
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> from hopfed.spectral.eigenpairs import eigenpairs
-    >>> from hopfed.spectral.noise import Sample
-    >>> from hopfed.spectral.operators import FactorOperator
-    >>> from hopfed.spectral.rank import TracyWidom
-    >>> rng = np.random.default_rng(0)
-    >>> xi = rademacher(3, 300, rng)
-    >>> x = draw_examples(xi, 900, 0.9, rng)[0]
-    >>> spectrum = eigenpairs(FactorOperator.from_examples(x), 6)
-    >>> rank = TracyWidom()(Sample(spectrum.values, 300, 900))
-    >>> found = published_patterns(spectrum, rank, seed=1)
-    >>> float(np.abs(found @ xi.T.astype(float) / 300).max(axis=1).min().round(2)) > 0.6
-    True
     """
     k = rank.n_detected
     N = spectrum.n_sites

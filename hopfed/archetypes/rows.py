@@ -25,7 +25,6 @@ def rows_of(found: Archetypes, X: Any) -> Bits:
 
     Parameters
     ----------
-    found : the archetypes.
     X : (M, N) array of +-1, 0/1 or booleans, M at least 1, or packed; NaN, None and masked entries
         are missing, and 0 is where -1 occurs. Where the archetypes come from a table also a
         `hopfed.tables.table.Table`, a frame, a path, lists: coded as that table was, with columns
@@ -53,7 +52,6 @@ def table_of(found: Archetypes, source: Any) -> Table:
     Parameters
     ----------
     found : the archetypes; those of an array without names take tables of as many columns.
-    source : as of `hopfed.read_table`.
 
     Raises
     ------
@@ -69,26 +67,9 @@ def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
 
     Columns are found by name where both have names, by place otherwise.
 
-    Parameters
-    ----------
-    found : the archetypes.
-    table : rows that they are asked about.
-    name : what to call it in an error.
-
     Raises
     ------
     DataError : the table has other columns.
-
-    Examples
-    --------
-    >>> from hopfed import read_table, recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> x = small_sample()[1]
-    >>> found = recover({f"q{j}": x[:, j] for j in range(200)})
-    >>> bare = replace(found, coding=None)
-    >>> back = read_table({f"q{j}": x[:4, j] for j in reversed(range(200))})
-    >>> coded_as(bare, back).columns[:2]
-    ('q199', 'q198')
     """
     if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
         _of_width(found, table.rows)
@@ -102,9 +83,7 @@ def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Arch
 
     Parameters
     ----------
-    found : the archetypes.
     order : number of each column of the table among theirs.
-    table : whose names and coding they have then.
     """
 
     def ordered(array: np.ndarray | None) -> np.ndarray | None:
@@ -131,17 +110,6 @@ def unknown_columns(found: Archetypes) -> np.ndarray:
 
     Nothing is known of such a column: every class has the mean 0 there, as surely as any other, and
     its coding is that of a column that holds no word. Where no coding is known, none is called so.
-
-    Parameters
-    ----------
-    found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> made = {f"q{j}": ["yes", "no"] * 50 for j in range(8)}
-    >>> unknown_columns(recover(made | {"void": [None] * 100})).tolist()[-2:]
-    [False, True]
     """
     means, errors, coding = found.graded_means, found.own_errors, found.coding
     if means is None or errors is None or coding is None or not len(means):

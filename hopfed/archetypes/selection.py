@@ -60,13 +60,7 @@ def joined(
 
 
 def distinct(patterns: np.ndarray) -> np.ndarray:
-    """Patterns (C, N) without repetitions, in the order in which they come first.
-
-    Examples
-    --------
-    >>> distinct(np.array([[1, -1], [-1, -1], [1, -1]], np.int8)).tolist()
-    [[1, -1], [-1, -1]]
-    """
+    """Patterns (C, N) without repetitions, in the order in which they come first."""
     bits, first = np.packbits(patterns > 0, axis=1), dict[bytes, int]()
     for i, row in enumerate(bits):
         first.setdefault(row.tobytes(), i)
@@ -184,14 +178,6 @@ def debiased_weights(space: Subspace, patterns: np.ndarray) -> np.ndarray:
     there the spread of eigenvalues that should be one cancels. The weights add up to the trace.
 
     Source: theory/NOTES.md, "Exposure fit".
-
-    Examples
-    --------
-    >>> from hopfed.archetypes.subspace import Subspace
-    >>> V = np.array([[0.5, 0.5, 0.5, 0.5], [0.5, -0.5, 0.5, -0.5]]).T
-    >>> space = Subspace(V, strengths=np.array([2.0, 1.0]), overlaps=np.array([0.9, 0.8]))
-    >>> debiased_weights(space, np.array([[1, 1, 1, 1], [1, -1, 1, -1]], np.int8)).round(6)
-    array([0.5 , 0.25])
     """
     if len(patterns) == 0 or space.dim == 0:
         return np.zeros(len(patterns))

@@ -1,16 +1,21 @@
-"""Says in words whether data look like noisy archetypes, and what to do when they do not."""
+"""Every status of a recovery, and the sentence that explains it: from what was measured, last.
+
+Nothing is measured here and nobody is asked: what the tests of patterns and of classes found comes
+in, a status and what to do about it goes out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hopfed.archetypes.bulk import bulk_distance, replica_distance
 from hopfed.archetypes.selection import ExposureFit
+from hopfed.errors import shown
 from hopfed.spectral.eigenpairs import Spectrum
-from hopfed.spectral.rank import RankEstimate
-from hopfed.theory import tracy_widom
+from hopfed.spectral.rank import RankEstimate, white_edge
 from hopfed.theory.resolution import (
     RESOLVED,
     expected_overlap,
@@ -20,6 +25,9 @@ from hopfed.theory.resolution import (
     strength_from_cosine,
     sure_level,
 )
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.graded.verdict.judging import Residual
 
 GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
 # limit too; far from it this is 0.95 and more, and data of another kind do not come near
@@ -40,6 +48,34 @@ TOO_LITTLE = (
     "{rows:,.0f} examples of {columns} columns that vary say nothing about kinds, neither that "
     "there are any nor that there are none: give more rows."
 )
+ALIKE = (
+    "Fewer than two columns hold both values: rows that are all alike, or differ in one column, "
+    "say nothing about kinds."
+)
+UNLIKE = (
+    "The rows do not bear out that every column of an archetype is flipped equally often, which "
+    "'{name}' takes for granted: some of these may be false. Leave it out, and classes with a mean "
+    "for each column are looked for."
+)
+FEW_COLUMNS = (
+    "Rows of so few columns cannot tell whether every column of an archetype is flipped equally "
+    "often, which '{name}' takes for granted. Leave it out, and classes with a mean for each "
+    "column are looked for."
+)
+HIDDEN = (
+    "{hidden} pattern(s) that fewer than {support} examples resemble are not shown: they say more "
+    "of these examples than of a kind. Give more examples."
+)
+UNSEEN = " Or there are classes that so few entries cannot tell apart: give more rows."
+
+DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
+NAMED = 8  # columns that a sentence names
+LONGEST = 60  # characters of a name
+SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
+COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
+MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
+BETWEEN = ("certainty", "leaning", "weaker")  # that say that rows do not lie in the classes
+NO_CLASSES = "structure, but not classes"
 FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
 
@@ -57,7 +93,7 @@ def judge(
     patterns: np.ndarray,
     gamma: np.ndarray,
     fit: ExposureFit,
-    seed: int = 0,
+    stray: float,
 ) -> Verdict:
     """Judge a factorisation from the count of the spectrum and the exposure fit.
 
@@ -66,10 +102,8 @@ def judge(
 
     Parameters
     ----------
-    spectrum, rank : the count.
     patterns, gamma : (K, N) what was found, and (K,) the squared cosines by which they are known.
-    fit : of the patterns.
-    seed : of tables drawn from the fitted channel, where the bulk must be compared with them.
+    stray : Kolmogorov distance of the bulk from its law.
     """
     found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
@@ -84,11 +118,7 @@ def judge(
     if min(N, M) < LEAST_SIDE or N * M < LEAST_ENTRIES:
         return Verdict("too little data", TOO_LITTLE.format(rows=M, columns=N))
     unlike = found < rank.n_detected / 2
-    limit = STRAY_BULK + PUSHED * (rank.n_detected / N) ** 2 + 3 / len(spectrum.values)
-    stray = bulk_distance(spectrum, rank)
-    if stray > limit and not unlike and rank.n_detected <= CROWDED * N:
-        stray = replica_distance(spectrum, rank, patterns, fit.weights, seed)
-    if stray > limit and not unlike:
+    if stray > stray_limit(spectrum, rank) and not unlike:
         return Verdict(
             "poor fit",
             f"The noise of these data is not that of one quality: their bulk departs from its "
@@ -118,6 +148,13 @@ def judge(
     )
 
 
+def stray_limit(spectrum: Spectrum, rank: RankEstimate) -> float:
+    """Distance of the bulk from its law that small samples and many archetypes may have."""
+    return (
+        STRAY_BULK + PUSHED * (rank.n_detected / spectrum.n_sites) ** 2 + 3 / len(spectrum.values)
+    )
+
+
 def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
     """Verdict on tables in which no kinds could be seen, however clear they are; None of others.
 
@@ -125,21 +162,14 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
 
     Parameters
     ----------
-    rows : M.
     observed : (N,) part of the entries of each column that is there, of columns that hold both
         values.
-
-    Examples
-    --------
-    >>> [too_little(rows, np.ones(3)) is None for rows in (6, 60)]
-    [False, True]
     """
     columns = len(observed)
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
     few = columns < LEAST_SIDE or both < LEAST_ROWS or columns * both < LEAST_ENTRIES
     if not few:
-        centre, scale = tracy_widom.wishart_scaling(both, columns)
-        few = centre + scale * tracy_widom.critical_value(LEVEL) >= columns * both  # type: ignore[assignment]
+        few = white_edge(both, columns, LEVEL) >= columns * both
     return (
         Verdict("too little data", TOO_LITTLE.format(rows=rows, columns=columns)) if few else None
     )
@@ -155,11 +185,6 @@ class Known:
     rows : (K,) examples of each.
     quality : r.
     n_sites, n_examples : N and M.
-
-    Examples
-    --------
-    >>> Known(np.array([0.9, 0.9]), np.array([9, 2]), 0.8, 500, 100).overlaps.round(3)
-    array([0.997, 0.8  ])
     """
 
     gamma: np.ndarray
@@ -207,13 +232,7 @@ def _unresolved(known: Known) -> Verdict | None:
 
 
 def rounded(x: float) -> str:
-    """Number of examples with two digits, for it is an estimate.
-
-    Examples
-    --------
-    >>> rounded(12_345), rounded(np.inf)
-    ('13,000', 'more than a million')
-    """
+    """Number of examples with two digits, for it is an estimate."""
     if not np.isfinite(x):
         return "more than a million"
     unit = 10 ** max(len(str(int(x))) - 2, 0)
@@ -227,7 +246,6 @@ def judge_layers(known: Known, more: int, left: float) -> Verdict:
     ----------
     known : how well the patterns are known, from the rows of each.
     more : eigenvalues that count as signal among the rows that none of them explains.
-    left : number of those rows.
     """
     found = len(known.rows)
     none = f"{left:,.0f} of the examples resemble none of them"
@@ -239,3 +257,220 @@ def judge_layers(known: Known, more: int, left: float) -> Verdict:
         )
     found_all = Verdict("ok", f"Found {found} archetypes, layer by layer; {none}.")
     return _unresolved(known) or found_all
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMeasures:
+    """What was measured of fitted classes, beside replicas of them.
+
+    Attributes
+    ----------
+    size : number of classes K.
+    residual : of the columns.
+    rows : deviation of each row statistic from that of replicas, in standard deviations.
+    within : variance within classes, over that of the table.
+    certainty : mean surest responsibility.
+    repeats : part of the rows that equal an earlier one, of the table and then of replicas.
+    repeated : whether no row occurs once.
+    directions : that the means of classes span.
+    carrying : numbers of the columns in which classes differ.
+    worth, needed : what these are worth, and what so many classes need, in binary columns.
+    weak, faded : (K,) quality of classes that are others, put together or faded; NaN of others.
+    equal, columns : classes whose rows are all the same, and columns that vary.
+    more_shown : whether the spectrum shows more directions than there are classes.
+    as_faint : whether classes too weak to be told apart would leave no more than the residuals.
+    little : verdict on tables in which no kinds could be seen; None of others.
+    names : of the columns.
+    """
+
+    size: int
+    residual: Residual
+    rows: dict[str, float]
+    within: float
+    certainty: float
+    repeats: np.ndarray
+    repeated: bool
+    directions: int
+    carrying: np.ndarray
+    worth: float
+    needed: int
+    weak: np.ndarray
+    faded: np.ndarray
+    equal: int
+    columns: int
+    more_shown: bool
+    as_faint: bool
+    little: Verdict | None
+    names: Sequence[str] | None
+
+
+def judge_classes(m: ClassMeasures) -> Verdict:
+    """The verdict on fitted classes: "ok" only where nothing speaks against them."""
+    found = _against(m) or _for(m)
+    faint = (
+        found.status == NO_CLASSES
+        and all(abs(m.rows[name]) <= DEVIATIONS for name in BETWEEN)
+        and m.as_faint
+    )
+    if found.status not in ("ok", "copies") and (m.more_shown or faint):
+        found = Verdict(found.status, found.advice + UNSEEN)
+    if found.status in ("one class", NO_CLASSES) and m.little is not None:
+        return m.little
+    return found
+
+
+def _against(m: ClassMeasures) -> Verdict | None:
+    """The first thing that speaks against classes; None where nothing does."""
+    K, residual = m.size, m.residual
+    odd = {name: z for name, z in m.rows.items() if abs(z) > DEVIATIONS}
+    if "repeats" in odd and m.repeated:
+        return Verdict("copies", _all_repeated(m.repeats))
+    if K > 1 and m.within < COPIES:
+        return Verdict(
+            "copies",
+            f"The table is explained by {K} rows that come back: within classes the entries vary "
+            f"by {m.within:.1%} of what they vary in all. These are copies of rows, not kinds.",
+        )
+    if residual.deviation > DEVIATIONS:
+        classes = "one class" if K == 1 else f"each of {K} classes"
+        return Verdict(
+            NO_CLASSES,
+            f"{_named(residual.columns, m.names)} depend on each other within {classes}: the "
+            f"residuals reach {residual.ratio:.2f} of the edge of noise, where "
+            f"{residual.expected:.2f} +- {residual.error:.2f} is expected. Merge or leave out such "
+            "columns, or take the classes as a summary only.",
+        )
+    if odd:
+        return Verdict(NO_CLASSES, _odd_rows(K, odd))
+    if K == 1:
+        return Verdict("one class", "Columns are independent; there is nothing to recover.")
+    if m.worth < m.needed:
+        return Verdict(NO_CLASSES, _carried(K, m.needed, _named(m.carrying, m.names)))
+    if m.directions < K - 1 and m.certainty < SURE:
+        return Verdict(NO_CLASSES, _degrees(K, m.directions))
+    if not np.isnan(m.weak).all():
+        return Verdict(NO_CLASSES, weak_rows_in_words(m.weak))
+    return None
+
+
+def _for(m: ClassMeasures) -> Verdict:
+    advice = f"{m.size} classes explain how the columns depend on each other."
+    return Verdict("ok", advice + in_words(m.faded) + _single_rows(m.equal, m.columns))
+
+
+def blurred_classes(overlaps: np.ndarray, blurred: int, level: float, rows: float) -> Verdict:
+    """The verdict on classes that too few rows describe, of which so many would resolve all."""
+    return Verdict(
+        "detected, not resolved",
+        f"{len(overlaps)} classes were found, but too few rows describe {blurred} of them: an "
+        f"overlap of {overlaps.min():.2f} with the true ones is expected of the least sure, and "
+        f"{level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(rows)} rows like these "
+        "would resolve all.",
+    )
+
+
+def one_trait(size: str, classes: int, gain: float, clear: float) -> Verdict:
+    """The verdict on classes that degrees of one trait explain as well, or better by `-gain`."""
+    better = "better than" if gain <= -clear else "about as well as"
+    return Verdict(
+        NO_CLASSES,
+        f"Degrees of one trait, of which a row has more or less, explain these {size} {better} "
+        f"{classes} classes ({-gain:+.1f} nats), so they may be no kinds. Take the classes as a "
+        "summary only, or give more columns.",
+    )
+
+
+def _carried(K: int, needed: int, named: str) -> str:
+    return (
+        f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few cannot "
+        f"be told from columns that depend on each other; at least {needed} columns are needed."
+    )
+
+
+def _degrees(K: int, directions: int) -> str:
+    return (
+        f"{K} classes lie along {directions} direction{'s' * (directions != 1)} only, and rows are "
+        "often between them: they look like degrees of a trait, not like kinds."
+    )
+
+
+def _single_rows(same: int, columns: int) -> str:
+    """Words for classes that are one row each, of many columns; none where there are none."""
+    if not same or columns < MANY:
+        return ""
+    said = "is one row that comes" if same == 1 else "are one row each that comes"
+    return (
+        f" {same} of these classes {said} back, the same in all {columns} columns: a kind only "
+        "if rows can agree in all of them, and copies of a row otherwise."
+    )
+
+
+def _all_repeated(repeats: np.ndarray) -> str:
+    """Words for rows none of which occurs once; `repeats` is of the rows, then of replicas."""
+    return (
+        f"Every row occurs at least twice: {repeats[0]:.0%} of the rows equal an earlier one, "
+        f"where {np.median(repeats[1:]):.0%} are expected of rows of the classes. These are "
+        "copies of rows: if the same cases are in it several times, give each once."
+    )
+
+
+def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
+    """Words for columns, each as one harmless line: names may be somebody else's."""
+    if len(columns) > 4 * NAMED:
+        return f"{len(columns)} columns"
+    more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
+    said = [str(c + 1) if names is None else f"'{shown(names[c], LONGEST)}'" for c in columns]
+    return f"Columns {', '.join(said[:NAMED])}{more}"
+
+
+def _odd_rows(K: int, odd: dict[str, float]) -> str:
+    between = "rows lie between the classes, as with a trait of degrees or mixed membership"
+    says = {
+        "certainty": between,
+        "leaning": between,
+        "weaker": "part of the rows are weaker than their class, as of lower quality",
+        "spread": "rows fit their class {} evenly than rows of classes do",
+        "overlap spread": "the likeness of rows to their class varies {} than in classes",
+        "repeats": "rows equal each other more often than rows of classes do",
+    }
+    name = max(odd, key=lambda n: (n in BETWEEN, abs(odd[n])))
+    how = "less" if (odd[name] > 0) == (name == "spread") else "more"
+    what = "a continuum or rows of different quality"
+    if name == "repeats":
+        what = "rows of which some are copies of others"
+    classes = "1 class leaves" if K == 1 else f"{K} classes leave"
+    return (
+        f"{classes} no dependence between columns, but {says[name].format(how)} "
+        f"({abs(odd[name]):.1f} standard deviations): the class{'es' * (K > 1)} "
+        f"summarise{'s' * (K == 1)} {what}."
+    )
+
+
+def weak_rows_in_words(qualities: np.ndarray) -> str:
+    """Sentence about classes in which weak rows of others are put together, of these qualities."""
+    weak = np.sort(qualities[~np.isnan(qualities)])
+    strength = f"{weak[0]:.2f}" if len(weak) == 1 else f"{weak[0]:.2f} to {weak[-1]:.2f}"
+    return (
+        f"The means of {len(weak)} of {len(qualities)} classes are those of several others added "
+        f"up and weaker, {strength} in all: rows of several kinds, of lower quality, are put "
+        "together there."
+    )
+
+
+def in_words(qualities: np.ndarray) -> str:
+    """Sentences about classes of these qualities; none where all are of their own."""
+    coins, weaker = qualities == 0, np.sort(qualities[qualities > 0])[::-1]
+    said = ""
+    if len(weaker) == 1:
+        said += (
+            f" The means of one of these classes are {weaker[0]:.2f} of those of another: one "
+            "kind, in rows of lower quality."
+        )
+    elif len(weaker):
+        said += (
+            f" The means of {len(weaker)} of these classes are {weaker[-1]:.2f} to "
+            f"{weaker[0]:.2f} of those of others: the same kinds, in rows of lower quality."
+        )
+    if coins.any():
+        said += " One of these classes has means of 0 throughout: rows that answer like coins."
+    return said

@@ -37,26 +37,10 @@ OPTIONAL = {
 def save(found: Archetypes, path: str | Path) -> None:
     """Write archetypes to an .h5 run file, whole or not at all.
 
-    Parameters
-    ----------
-    found : the archetypes.
-    path : of the file.
-
     Raises
     ------
     ArgumentError : a path of another ending, or of a file that is no run file.
     RunFileError : the file cannot be written; what stood there before is untouched.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from hopfed import load, recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> found = recover(small_sample()[1])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(found, f"{folder}/found.h5")
-    ...     load(f"{folder}/found.h5").status
-    'ok'
     """
     check_run("path", path)
     as_run(found).save(path)
@@ -64,10 +48,6 @@ def save(found: Archetypes, path: str | Path) -> None:
 
 def loaded(run: Run, path: str | Path) -> Archetypes:
     """Return the archetypes of a run file that was read.
-
-    Parameters
-    ----------
-    run : as it was loaded from `path`.
 
     Raises
     ------
@@ -84,54 +64,17 @@ def loaded(run: Run, path: str | Path) -> Archetypes:
 
 
 def has_archetypes(run: Run) -> bool:
-    """Whether a run has archetypes, as a recovery and what `holding` returns.
-
-    Parameters
-    ----------
-    run : as it was loaded.
-
-    Examples
-    --------
-    >>> has_archetypes(Run("serve", {}, {}, {})), has_archetypes(Run(KIND, {}, {}, {}))
-    (False, True)
-    """
+    """Whether a run has archetypes, as a recovery and what `holding` returns."""
     return run.kind == KIND or FOUND in run.summary
 
 
 def as_run(found: Archetypes) -> Run:
-    """Return archetypes as a run; no row is in it.
-
-    Parameters
-    ----------
-    found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> found = recover(small_sample()[1])
-    >>> as_run(found).summary["n_archetypes"]
-    3
-    """
+    """Return archetypes as a run; no row is in it."""
     return holding(Run(KIND, {}, {}, {}), found)
 
 
 def holding(run: Run, found: Archetypes) -> Run:
-    """Return a run with archetypes in it, in the place of those that it held.
-
-    Parameters
-    ----------
-    run : of a recovery, or of another kind.
-    found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> run = holding(Run("serve", {}, {}, {}), recover(small_sample()[1]))
-    >>> len(of_run(run)), sorted(run.arrays)[0]
-    (3, 'found/archetypes/exposure_errors')
-    """
+    """Return a run with archetypes in it, in the place of those that it held."""
     arrays, words = arrays_of(found), plain(summary_of(found))
     config = {} if found.coding is None else {"coding": found.coding.to_json()}
     if run.kind != KIND:
@@ -147,24 +90,14 @@ def holding(run: Run, found: Archetypes) -> Run:
 
 
 def names_of(found: Archetypes) -> tuple[str, ...]:
-    """Names of the columns; "column 1" and so on where they have none.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    """
+    """Names of the columns; "column 1" and so on where they have none."""
     if found.columns is not None:
         return found.columns
     return tuple(f"column {j}" for j in range(1, found.patterns.shape[1] + 1))
 
 
 def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
-    """What a run file keeps of archetypes in arrays, by its names in the file.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    """
+    """What a run file keeps of archetypes in arrays, by its names in the file."""
     arrays = {
         "archetypes/means": found.means,
         "archetypes/shares": found.shares,
@@ -181,12 +114,7 @@ def arrays_of(found: Archetypes) -> dict[str, np.ndarray]:
 
 
 def packed_names(names: Sequence[str]) -> np.ndarray:
-    """Return names as UTF-8, the form in which a run file holds words.
-
-    Parameters
-    ----------
-    names : of columns.
-    """
+    """Return names as UTF-8, the form in which a run file holds words."""
     return np.array([name.encode("utf-8", "surrogatepass") for name in names], dtype=np.bytes_)
 
 
@@ -195,17 +123,11 @@ def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
 
     Parameters
     ----------
-    run : of a recovery, or of a memory.
     name : of the array: those of the columns, or of the patterns.
 
     Raises
     ------
     ArgumentError, ValueError : they are no words.
-
-    Examples
-    --------
-    >>> unpacked_names(Run("recover", {}, {"columns/names": packed_names(["größe", "b"])}, {}))
-    ('größe', 'b')
     """
     held = run.arrays.get(name)
     if held is None:
@@ -215,12 +137,7 @@ def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
 
 
 def summary_of(found: Archetypes) -> dict[str, Any]:
-    """What a run file keeps of archetypes in numbers and words.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    """
+    """What a run file keeps of archetypes in numbers and words."""
     return {
         "n_archetypes": len(found),
         "n_sites": found.patterns.shape[1],
@@ -288,12 +205,7 @@ def of_run(run: Run) -> Archetypes:
 
 
 def part_of(run: Run) -> Run:
-    """Return what a run of another kind holds of archetypes, as that of a recovery.
-
-    Parameters
-    ----------
-    run : for which `has_archetypes`.
-    """
+    """Return what a run of another kind holds of archetypes, as that of a recovery."""
     words = run.summary[FOUND]
     require(isinstance(words, dict), FOUND, "names with values", words)
     lead = f"{FOUND}/"

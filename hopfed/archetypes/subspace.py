@@ -4,19 +4,145 @@ The leading eigenvectors V (N, K) of C, the debiased spike strengths ``theta = s
 squared cosines gamma. A pattern sigma is seen through its coefficients ``a = V^T sigma``; the
 operator restricted to V is ``diag(theta gamma) ~ sum_mu e_mu r^2 a_mu a_mu^T`` (theory/NOTES.md,
 "Exposure fit").
+
+Zero-noise dynamics and scores of many patterns at once, on the arrays of any library.
+
+Patterns sigma (C, N) are float32 of +-1, V (N, K) are the signal eigenvectors in float32, and both
+lie where the work is done. On a device, too, every sweep asks whether all is at rest. It waits for
+the answer, but a sweep is dozens of launches, and a few sweeps are enough.
+
+Signal eigenvectors on a device, and what the host knows of the patterns that came from there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, to_host
-from hopfed.archetypes.dynamics import judged, polished, refined
-from hopfed.archetypes.on_device import Held
+from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
+
+TIE = 1e-6  # field that is a sum of float32 of about 1 which cancel: a tie, and +1
+
+
+def polished(V: Array, states: Array, sweeps: int) -> Array:
+    """Follow the dynamics of the projector ``V V^T``, self-field removed, to rest.
+
+    Source: theory/NOTES.md, "Heat bath and self-field".
+    """
+    xp, own = namespace(V), (V * V).sum(axis=1)
+    for _ in range(sweeps):
+        fields = (states @ V) @ V.T - own * states
+        new = xp.where(fields >= -TIE, np.float32(1), np.float32(-1))
+        if _at_rest(new, states):
+            break
+        states = new
+    return states
+
+
+def refined(V: Array, signal: Array, states: Array, sweeps: int) -> Array:
+    """Fit all patterns to the operator together; see `hopfed.archetypes.subspace.Subspace.refine`.
+
+    Parameters
+    ----------
+    V, states : (N, K) and (C, N), C at least 1.
+    signal : (K,) float32, the operator in the basis V.
+    """
+    xp, N = namespace(V), V.shape[0]
+    own = (V * V) @ signal
+    last = states
+    for _ in range(sweeps):
+        a, overlaps = states @ V, states @ states.T
+        p = xp.astype(_pair_weights(overlaps, a**2 @ signal - own.sum(), N), V.dtype)
+        fields = (a * signal) @ V.T - (overlaps * p) @ states
+        fields = fields + (N * p[:, None] - own + (p.sum() - p[:, None])) * states
+        new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
+        if _at_rest(new, states, last):
+            break
+        states, last = new, states
+    return states
+
+
+def judged(coefficients: Array, overlaps: Array, n_sites: int) -> tuple[Array, Array]:
+    """Scores (C,) of patterns, and those that theory expects of archetypes like them.
+
+    Parameters
+    ----------
+    coefficients : (C, K) of the patterns.
+    overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
+    """
+    xp = namespace(coefficients)
+    a2 = xp.astype(coefficients, xp.float64) ** 2
+    predicted = a2.sum(axis=1).clip(1e-300) / (a2 / overlaps).sum(axis=1).clip(1e-300)
+    return (coefficients**2).sum(axis=1) / n_sites, predicted
+
+
+def _at_rest(new: Array, *before: Array) -> bool:
+    """Whether `new` is one of the states before it."""
+    if isinstance(new, np.ndarray):
+        return any(np.array_equal(new, x) for x in before)
+    xp = namespace(new)
+    return bool(reduce(xp.logical_or, [xp.all(new == x) for x in before]))  # one wait
+
+
+def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
+    """Weights (C,) that fit an operator by patterns, over pairs of different sites."""
+    xp = namespace(overlaps)
+    H = xp.astype(overlaps, xp.float64) ** 2 - n_sites
+    # Two copies of one pattern share its weight.
+    ridge = 1e-6 * n_sites**2 * xp.eye(H.shape[0], dtype=xp.float64)
+    weights = xp.linalg.solve(H + ridge, xp.astype(energies, xp.float64))
+    return xp.maximum(weights, xp.zeros_like(weights))
+
+
+class Held:
+    """Signal eigenvectors where they were computed.
+
+    Patterns come to the host together with their coefficients, in one copy. The host scores,
+    compares and fits them from these, without asking the device again.
+
+    Parameters
+    ----------
+    vectors : (N, K) of the device.
+    """
+
+    def __init__(self, vectors: Array):
+        self.vectors = vectors
+        self.basis = namespace(vectors).astype(vectors, np.float32)
+        self._known: dict[bytes, np.ndarray] = {}
+
+    def put(self, patterns: np.ndarray) -> Array:
+        """Copy patterns (C, N) to the device, where they are float32."""
+        there = like(np.asarray(patterns, np.int8), self.basis)
+        return namespace(there).astype(there, self.basis.dtype)
+
+    def fetch(self, states: Array, *more: Array) -> tuple[np.ndarray, ...]:
+        """Copy patterns (C, N) and whatever else to the host, in one piece; patterns are int8."""
+        small = namespace(states).astype(states, np.int8)
+        patterns, coefficients, *others = all_to_host(small, states @ self.basis, *more)
+        self._remember(patterns, coefficients)
+        return patterns, *others
+
+    def coefficients(self, patterns: np.ndarray) -> np.ndarray:
+        """``V^T sigma`` of patterns (C, N): (C, K) float32; the device is asked for new ones."""
+        known = [self._known.get(key) for key in _keys(patterns)]
+        new = [i for i, row in enumerate(known) if row is None]
+        if new:
+            (found,) = all_to_host(self.put(patterns[new]) @ self.basis)
+            self._remember(patterns[new], found)
+        rows = [self._known[key] for key in _keys(patterns)]
+        return np.array(rows, np.float32).reshape(len(rows), self.basis.shape[1])
+
+    def _remember(self, patterns: np.ndarray, coefficients: np.ndarray) -> None:
+        self._known.update(zip(_keys(patterns), coefficients.copy(), strict=True))
+
+
+def _keys(patterns: np.ndarray) -> list[bytes]:
+    return [row.tobytes() for row in np.packbits(np.asarray(patterns) > 0, axis=1)]
+
 
 SWEEPS = 30  # of the dynamics at most
 
@@ -149,16 +275,6 @@ class Subspace:
         ----------
         patterns : (C, N), close to as many archetypes; the others should be few.
         sweeps : alternations at most; fewer once nothing changes, or sites only go to and fro.
-
-        Examples
-        --------
-        >>> rng = np.random.default_rng(0)
-        >>> xi = rng.choice(np.array([-1, 1], np.int8), (2, 500))
-        >>> V, s, _ = np.linalg.svd(xi.T / 500**0.5, full_matrices=False)
-        >>> space = Subspace(V, s**2, np.ones(2))
-        >>> mixture = np.where(rng.random(500) < 0.8, xi[0], xi[1])
-        >>> bool((space.refine(np.stack([mixture, xi[1]])) == xi).all())
-        True
         """
         if len(patterns) == 0:
             return patterns.astype(np.int8)

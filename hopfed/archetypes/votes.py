@@ -39,14 +39,6 @@ class Votes:
     signs : (P,) sums of the signs of their overlaps.
     sums : (P, N) of those rows, each with that sign.
     moments : (2,) number of rows that vote, and the sum of their overlaps.
-
-    Examples
-    --------
-    >>> x = np.array([[1, 1, 1, 1], [-1, -1, -1, 1], [1, -1, 1, -1]])
-    >>> from hopfed.kernels import pack
-    >>> found = count_votes(pack(x), np.array([[1, 1, 1, 1]]), least=0.4)
-    >>> found.counts.tolist(), found.signs.tolist(), found.sums.tolist(), found.moments.tolist()
-    ([2.0], [0.0], [[2.0, 2.0, 2.0, 0.0]], [2.0, 1.5])
     """
 
     counts: np.ndarray
@@ -71,7 +63,6 @@ def count_votes(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Vote
     ----------
     rows : (M, N) of one owner.
     patterns : (P, N) of +-1.
-    least : overlap above which a row votes.
     """
     return total(rows, partial(_votes, patterns=patterns, least=least))
 
@@ -99,15 +90,7 @@ def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Votes:
 
 
 def overlap_counts(rows: Bits | Reread, patterns: np.ndarray) -> np.ndarray:
-    """Count complete rows by their largest overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> x = np.array([[1, 1, 1, 1], [-1, -1, -1, 1], [1, -1, 1, -1]])
-    >>> overlap_counts(pack(x), np.array([[1, 1, 1, 1]])).tolist()
-    [1, 0, 1, 0, 1]
-    """
+    """Count complete rows by their best overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1."""
     return total(rows, partial(_overlap_counts, patterns=patterns))
 
 
@@ -134,11 +117,6 @@ def least_overlap(quality: float, n_patterns: int, n_sites: int) -> float:
     Below it lie rows of other archetypes, whose largest overlap with P patterns exceeds
     ``sqrt(2 log(2 P / .01) / N)`` in one of a hundred, and rows of which the pattern is a mixture
     of three.
-
-    Examples
-    --------
-    >>> round(least_overlap(0.8, 500, 1_000), 3), round(least_overlap(0.2, 9, 400), 3)
-    (0.438, 0.198)
     """
     chance = np.sqrt(2 * np.log(2 * max(n_patterns, 1) / CHANCE) / n_sites)
     mixture = HALF * quality + CLEAR * np.sqrt((1 - quality**2) / n_sites)
@@ -155,14 +133,6 @@ def own_level(counts: np.ndarray, least: float, quality: float) -> float:
     ----------
     counts : (N + 1,) of the owner's rows (`overlap_counts`).
     least : overlap below which a row may be of another pattern.
-    quality : of the rows of all owners.
-
-    Examples
-    --------
-    >>> counts = np.zeros(901, int)
-    >>> counts[[720, 90, 270]] = 40, 1, 1
-    >>> round(own_level(counts, least=0.45, quality=0.7), 3)
-    0.7
     """
     n_sites = len(counts) - 1
     overlaps = np.arange(n_sites + 1, dtype=np.float32) / n_sites
@@ -175,13 +145,7 @@ def own_level(counts: np.ndarray, least: float, quality: float) -> float:
 
 
 def sureness(counts: np.ndarray, quality: float) -> np.ndarray:
-    """Squared cosine of a sum of so many rows with their archetype, ``n r^2 / (n r^2 + 1 - r^2)``.
-
-    Examples
-    --------
-    >>> sureness(np.array([1, 9]), 0.5).round(3)
-    array([0.25, 0.75])
-    """
+    """Squared cosine of a sum of n rows with their archetype, ``n r^2 / (n r^2 + 1 - r^2)``."""
     signal = counts * quality**2
     found: np.ndarray = signal / (signal + max(1 - quality**2, 1e-12))
     return found
@@ -218,14 +182,6 @@ def elected(votes: Votes, patterns: np.ndarray) -> Elected:
 
     Two patterns are one if they are as alike as two estimates of one archetype, from as many rows,
     would be.
-
-    Examples
-    --------
-    >>> sums = np.array([[4.0, 4.0], [9.0, -9.0]])
-    >>> votes = Votes(np.array([4, 9]), np.array([4, 9]), sums, np.array([13, 13]))
-    >>> found = elected(votes, np.array([[1, 1], [1, 1]]))
-    >>> found.patterns.tolist(), found.counts.tolist(), found.scores.tolist()
-    ([[1, -1]], [9], [1.0])
     """
     order = np.argsort(-votes.counts, kind="stable")
     order = order[votes.counts[order] >= FEW]

@@ -15,7 +15,14 @@ What owners and server say to each other, each line one kind of exchange (`Owner
    replicas that the owners draw themselves.
 
 The operator, from which the whitened spectrum comes, travels before that, as in
-`hopfed.recovery.one_round`.
+`hopfed.recovery.moments`.
+
+A part of a large table, in which classes are searched and judged; then all rows and columns say
+what the classes are.
+
+Search and verdict take a hundred exchanges and more, over the rows and over replicas of them. A
+table of many observed entries has more of them than these need. Rows come first: each class must
+have its own, so a wide table is searched in some of its columns, and in few rows never.
 """
 
 from __future__ import annotations
@@ -26,19 +33,142 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hopfed._lib.arrays import Array, to_host
+from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.fitting.channel import choose
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
+from hopfed.archetypes.graded.fitting.expectation_maximization import (
+    Fit,
+    expect,
+    improve,
+    iterate,
+    told,
+)
+from hopfed.archetypes.graded.fitting.mixture import Prior, weighted_sums
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.verdict.information import lost
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables, by_blocks
 from hopfed.archetypes.graded.verdict.judging import Residual, judge
-from hopfed.archetypes.graded.verdict.resolution import unresolved
-from hopfed.federation.messages import Traffic
+from hopfed.archetypes.graded.verdict.resolution import lost, unresolved
+from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import PackedBits
-from hopfed.recovery.sampled import on_the_whole, searched
+from hopfed.spectral.equal_rows import Rows
+from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.rows import columns_of
 from hopfed.spectral.whitening import Whitened
+
+SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched
+SPARSEST = 0.25  # share of observed entries below which a part grows no further
+FEWEST, EACH = 2_000, 100  # rows of that part: at least, and for each direction of the spectrum
+LAST = 10  # exchanges over the whole table, where classes were searched in a part
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a table that is searched.
+
+    Attributes
+    ----------
+    owners : with the rows and columns that are searched.
+    columns : numbers (n,) of these columns; None where it is all of them.
+    prior : of the whole table, where there is something beside.
+    """
+
+    owners: Owners
+    columns: np.ndarray | None = None
+    prior: Prior | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is nothing beside."""
+        return self.prior is None
+
+
+def searched(
+    table: Owners, directions: int, groups: Sequence[Sequence[int]] = (), influence: float = 1.0
+) -> Part:
+    """Choose rows, and where these are long columns, at random.
+
+    Parameters
+    ----------
+    groups : numbers of the columns that are levels of one variable; these stay together.
+    influence : part of all rows that one owner may stand for.
+    """
+    M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
+    if M * N <= SEARCHED:
+        return _all_of(table)
+    prior = Prior.of(table, influence)
+    most = int(SEARCHED / max(float(prior.observed.mean()), SPARSEST))
+    if most >= M * N:
+        return _all_of(table)
+    rows = min(M, max(most // N, FEWEST, EACH * directions))
+    columns = _columns(table.seed, N, max(2, most // rows), groups)
+    parts = []
+    for place in table.members:
+        size = place.rows.shape[0]
+        few = min(size, max(2, int(size * rows / M)))
+        rng = stream(table.seed, "searched rows", place.index)
+        held = Rows(place.rows, place.counts)
+        if few < size:
+            held = (
+                held.thinned(few / size, rng)
+                if place.counts is not None
+                else Rows(place.rows[np.sort(rng.permutation(size)[:few])])
+            )
+        part = held.entries if columns is None else columns_of(held.entries, columns)
+        parts.append(Rows(part[:] if isinstance(part, Reread) else part, held.counts))
+    owners = Owners.of(parts, table.seed, _within(groups, columns))
+    owners.traffic, owners.columns = table.traffic, columns
+    return Part(owners, columns, prior)
+
+
+def _all_of(table: Owners) -> Part:
+    """A whole table, whose rows are few enough to be held whatever the limit of memory is."""
+    for place in table.members:
+        if isinstance(place.rows, Reread):
+            place.rows = place.rows[:]
+    return Part(table)
+
+
+def on_the_whole(table: Owners, part: Part, fit: Fit) -> Fit:
+    """Classes of a part of a table, as all rows and columns have them."""
+    prior = part.prior
+    if prior is None:
+        return fit
+    table.exchanges += part.owners.exchanges
+    if part.columns is None:
+        return improve(table, expect(table, fit.classes, prior), LAST)
+    shared, own = told(fit.classes)
+    shared["columns"] = part.columns.astype(np.int32)
+    variables = part.owners.variables
+
+    @by_blocks
+    def by_columns(owner: Owner, asked: Message) -> Message:
+        some = columns_of(owner.rows, asked["columns"])
+        seen = Owner(some, owner.index, variables, counts=owner.counts)
+        seen.learn(asked["means"], asked["shares"])
+        return weighted_sums(owner, seen.weights)
+
+    return iterate(table, prior.collect(table.ask(by_columns, shared, own)), prior, LAST)
+
+
+def _columns(seed: int, n: int, most: int, groups: Sequence[Sequence[int]]) -> np.ndarray | None:
+    """Numbers of at most so many columns, with all levels of a variable or none of them."""
+    if most >= n:
+        return None
+    label = Variables.of(groups, n).label
+    unit = np.where(label < 0, np.arange(n), n + label)
+    drawn = stream(seed, "searched columns").permutation(np.unique(unit))
+    sizes = np.bincount(unit)[drawn]
+    kept = drawn[: max(1, int((np.cumsum(sizes) <= most).sum()))]
+    return np.flatnonzero(np.isin(unit, kept))
+
+
+def _within(groups: Sequence[Sequence[int]], columns: np.ndarray | None) -> Sequence[Sequence[int]]:
+    """The groups among some columns, by their place there."""
+    if columns is None:
+        return groups
+    place = {int(c): i for i, c in enumerate(columns)}
+    return [[place[c] for c in group] for group in groups if all(c in place for c in group)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +282,6 @@ def recover_graded(
     whitened : the count of the pooled operator in whitened coordinates: where the search starts.
     patterns : (C, N) of +-1 that `hopfed.recover` found in the same rows: one more start, which
         goes further where classes are many and every column has the same noise.
-    search : settings; their defaults when left out.
     groups : numbers of the columns that are levels of one variable, of which a row has one.
     names : of the columns, for what is said of them; their numbers, from 1, when left out.
 
@@ -166,20 +295,6 @@ def recover_graded(
     Raises
     ------
     ArgumentError : owners with different columns, a basis of another length.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> T = rng.uniform(-1, 1, (3, 60))
-    >>> x = np.where(rng.random((900, 60)) < (1 + T[rng.integers(3, size=900)]) / 2, 1, -1)
-    >>> x[rng.random(x.shape) < 0.1] = 0
-    >>> from hopfed.spectral.operators import FactorOperator
-    >>> from hopfed.spectral.rank import TracyWidom
-    >>> from hopfed.spectral.whitening import whitened
-    >>> white = whitened(FactorOperator.from_examples(x), TracyWidom())
-    >>> found = recover_graded([x[:300], x[300:]], seed=0, whitened=white)
-    >>> found.size, found.status, found.channel, found.responsibilities(x[:5]).shape
-    (3, 'ok', 'graded', (5, 3))
     """
     owners = Owners.of(rows, seed, groups)
     U, variances = to_host(whitened.spectrum.vectors), np.asarray(whitened.variances)
@@ -200,7 +315,7 @@ def recover_graded(
     classes = means, errors, shares["shares"], channel.name
     blurred = unresolved(*classes, float(owners.sizes.sum()), fit.prior.observed)
     if status == "ok" and blurred is not None:
-        status, advice = "detected, not resolved", blurred
+        status, advice = blurred.status, blurred.advice
     return GradedArchetypes(
         means=means,
         errors=errors,

@@ -13,20 +13,17 @@ from hopfed._lib.arrays import blas_threads
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.owners.small_tables import ONE_THREAD
+from hopfed.archetypes.graded.owners.asking import ONE_THREAD
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import Place, place
-from hopfed.recovery.cautions import with_cautions, with_open_rates
+from hopfed.recovery.cautions import with_cautions, with_open_rates, with_trait
 from hopfed.recovery.columns import with_all_columns
-from hopfed.recovery.examples import tables_of
-from hopfed.recovery.one_round import Federation
-from hopfed.recovery.one_trait import with_trait
+from hopfed.recovery.moments import Federation
 from hopfed.recovery.routes import Recovery, graded_recovery, judged, symmetric_recovery
-from hopfed.recovery.settings import Settings, named_rule
+from hopfed.recovery.settings import Settings, named_rule, tables_of
 from hopfed.spectral.determined import determined
-from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside
@@ -69,9 +66,9 @@ def recover(
         says otherwise; the result is on the host.
     seed : of every random choice; the same seed gives the same result.
     quality : r in (0, 1] when known; estimated otherwise.
-    method : "auto", "joint", "layered", "ica" or "paper"; see
+    method : "auto", "joint", "layered" or "paper"; see
         `hopfed.archetypes.factorize.factorize`. Where one spectrum is too crowded "auto" goes on in
-        layers, `hopfed.recovery.peeling`.
+        layers, `hopfed.recovery.patterns`.
     rank_rule : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.
     alpha : false-alarm rate of "tw" (default 0.001) and "shuffle" (default 0.05).
     groups : random groups formed inside the data, over all owners together.
@@ -154,7 +151,7 @@ def run_recovery(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
     >>> recovery.n_examples, recovery.traffic.up.tolist()
-    ([300, 300], [41192, 41192])
+    ([300, 300], [41244, 41244])
     """
     settings = Settings(**options)
     rule = named_rule(settings.rank_rule, settings.alpha, seed)
@@ -222,9 +219,7 @@ def _recovered(
 
     The levels of a variable are no columns of a symmetric channel, which flips each by itself.
     """
-    federation = Federation(
-        [FactorOperator.from_examples(c) for c in clients], seed, settings.masked
-    )
+    federation = Federation.over(clients, seed, settings.masked)
     mean = federation.mean()
     recovery = None
     gaps = any(c.gaps if isinstance(c, Reread) else isinstance(c, MaskedBits) for c in clients)

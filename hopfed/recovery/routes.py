@@ -16,37 +16,21 @@ from scipy.stats import norm
 
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.graded.fitting.search import Search
-from hopfed.archetypes.status import FOUND
+from hopfed.archetypes.status import ALIKE, FEW_COLUMNS, FOUND, HIDDEN, UNLIKE
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.graded import GradedArchetypes, recover_graded
-from hopfed.recovery.one_pass import one_pass
-from hopfed.recovery.one_round import Federation, orient
-from hopfed.recovery.peeling import is_crowded, peel
+from hopfed.recovery.moments import Federation, orient
+from hopfed.recovery.patterns import is_crowded, one_pass, peel
 from hopfed.recovery.settings import Settings
-from hopfed.spectral.holdings import Holdings
 from hopfed.spectral.rank import RankRule
-from hopfed.spectral.whitening import whitened
+from hopfed.spectral.whitening import Holdings, whitened
 
 MANY = 100  # directions from which part of the patterns is not searched for classes: it takes long
 CHANCE = 1e-3  # of a mean column that noise alone would call a class
 STRAYS = 0.01  # of the rows, that may resemble no pattern shown beside those of hidden ones
 NARROW = 20  # columns; in fewer the overlaps of rows cannot tell the channels apart
 BLURRED = 50  # the same where the patterns are not all found, or not resolved
-ALIKE = (
-    "Fewer than two columns hold both values: rows that are all alike, or differ in one column, "
-    "say nothing about kinds."
-)
-UNLIKE = (
-    "The rows do not bear out that every column of an archetype is flipped equally often, which "
-    "'{name}' takes for granted: some of these may be false. Leave it out, and classes with a mean "
-    "for each column are looked for."
-)
-FEW_COLUMNS = (
-    "Rows of so few columns cannot tell whether every column of an archetype is flipped equally "
-    "often, which '{name}' takes for granted. Leave it out, and classes with a mean for each "
-    "column are looked for."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +53,6 @@ class Recovery:
     layers : in which the archetypes came out; more than 1 where one spectrum was too crowded.
     hidden : number of patterns that too few examples resemble for them to be shown.
     readings : times that the examples were read; more than once where they do not fit into memory.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> from hopfed.recovery.recover import run_recovery
-    >>> rng = np.random.default_rng(1)
-    >>> recovery = run_recovery(draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0], seed=1)
-    >>> recovery.archetypes.n_detected, int((recovery.eigenvalues > recovery.threshold).sum())
-    (3, 3)
-    >>> recovery.rule
-    'Tracy-Widom at a false-alarm rate of 0.001'
     """
 
     archetypes: Archetypes
@@ -105,11 +78,7 @@ def symmetric_recovery(
 
     Parameters
     ----------
-    federation : the clients, whose rows are complete.
     mean : (N,) of all examples; it orients the patterns.
-    rule : of the count.
-    settings : of the recovery.
-    seed : of every random choice.
     """
     found = one_pass(federation, rule, settings, seed)
     archetypes, layers = found.archetypes, 1
@@ -130,7 +99,7 @@ def symmetric_recovery(
         eigenvalues=found.spectrum.values,
         threshold=found.rank.threshold,
         rule=found.rank.rule,
-        n_examples=[c.rows.shape[0] for c in federation.clients],
+        n_examples=federation.sizes.tolist(),
         constant_columns=np.flatnonzero(np.abs(mean) == 1),
         layers=layers,
         hidden=len(archetypes) - len(shown),
@@ -159,8 +128,7 @@ def _supported(federation: Federation, found: Archetypes, support: int) -> Arche
     return replace(
         left,
         status="incomplete" if shown.any() else "too little data",
-        advice=f"{(~shown).sum()} pattern(s) that fewer than {support} examples resemble are not "
-        "shown: they say more of these examples than of a kind. Give more examples.",
+        advice=HIDDEN.format(hidden=(~shown).sum(), support=support),
     )
 
 
@@ -176,10 +144,7 @@ def judged(
 
     Parameters
     ----------
-    federation : the clients.
     mean : (N,) of all examples.
-    recovery : what the symmetric channel gives.
-    settings : of the recovery.
     """
     if settings.channel == "symmetric" or recovery.layers > 1:  # peeling has asked the rows
         return recovery, True
@@ -206,7 +171,7 @@ def _is_borne_out(
     if found.n_detected > MANY and found.status == "incomplete":
         return True
     if found.status == "no signal":
-        examples = sum(op.mass for op in federation.clients)
+        examples = federation.n_rows
         return bool(np.abs(mean).max() <= norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(examples))
     if found.status == "too little data":
         return True
@@ -234,21 +199,16 @@ def graded_recovery(
 
     Parameters
     ----------
-    federation : the clients, whose rows may have gaps.
     mean : (N,) of the rows, 0 where an entry is missing.
-    rule : of the count in whitened coordinates.
     symmetric : what the symmetric channel gave: one more start.
-    support : rows that a class must have.
-    seed : of every random choice.
     groups : numbers of the columns that are levels of one variable.
-    names : of the columns, where they have any.
 
     Raises
     ------
     DataError : fewer than two columns vary.
     """
     try:
-        holdings = Holdings.of(federation.clients)
+        holdings = Holdings.of(federation.operators)
         white = whitened(
             federation.pooled(), rule, mean=mean, seed=seed, groups=groups, holdings=holdings
         )
@@ -256,7 +216,7 @@ def graded_recovery(
         raise DataError("fewer than two columns hold both values") from None
     known = None if symmetric is None else symmetric.archetypes.patterns
     found = recover_graded(
-        [c.rows for c in federation.clients],
+        [owner.rows for owner in federation.members],
         seed=seed,
         whitened=white,
         search=Search(support=support),

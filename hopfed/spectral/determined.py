@@ -35,9 +35,9 @@ from hopfed._lib.arrays import Array, blas_threads, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.kernels import MaskedBits
 from hopfed.spectral.equal_rows import row_marks
+from hopfed.spectral.rank import white_edge
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, column_moments, columns_of, total
-from hopfed.theory import tracy_widom
 
 ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
 MISTYPED = 4  # copies of one column, at most
@@ -75,18 +75,6 @@ class Determined:
     level : (N,) number of the variable of which a column is a level; -1 where it is of none.
     single : (N,) whether a column holds one value, or none.
     gapped : variables of which some rows have no level, or two.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.choice([-1, 1], (200, 6))
-    >>> levels = 2 * np.eye(3)[rng.integers(3, size=200)] - 1
-    >>> x = np.hstack([x, -x[:, 2:3], levels, np.ones((200, 1))])
-    >>> found = determined([kernels.pack(x)])
-    >>> found.leader.tolist(), found.groups
-    ([0, 1, 2, 3, 4, 5, 2, 7, 8, 9, -1], ((7, 8, 9),))
-    >>> found.of(kernels.pack(x)).shape
-    (200, 9)
     """
 
     leader: np.ndarray
@@ -461,12 +449,7 @@ class _Search:
         )
 
     def variables(self, without: Sequence[int] = ()) -> list[Variable]:
-        """Columns of which one is +1 in a row, and whether it is in every row; neighbours first.
-
-        Parameters
-        ----------
-        without : columns that may be copies.
-        """
+        """Columns of which one is +1 in a row, and whether it is in every row; neighbours first."""
         p, found = self.pairs, []
         alone = (self.leader == np.arange(len(self.leader))) & (self.level < 0)
         alone[list(without)] = False
@@ -563,8 +546,7 @@ class _Search:
             return None
         units = len(np.unique(hidden, axis=0))
         rows = max(int(np.median(both[~hidden])), 2)
-        centre, scale = tracy_widom.wishart_scaling(rows, n)
-        edge = (centre + scale * tracy_widom.critical_value(1e-3)) / rows - 1
+        edge = white_edge(rows, n, 1e-3) / rows - 1
         while more := int((np.linalg.eigvalsh(np.where(hidden, 0.0, R - B)) > edge).sum()):
             k += more
             if k >= units or (units - k) ** 2 < units + k:

@@ -9,37 +9,388 @@ Three routes, chosen by size (theory/NOTES.md, "Low-rank forms"):
   applied, as over a federation, where every product is one exchange.
 
 Matrices and vectors stay in the array library and on the device of the operator; eigenvalues come
-to the host, where rank rules count them. On a device the basis of an iteration is restarted, and
-its small projected matrix is on the host (`hopfed.spectral.restarted_krylov`); a library's solver
-of whole matrices is asked where these are small or most of the vectors are wanted.
+to the host, where rank rules count them. How many eigenvectors are wanted is known only then, so a
+matrix on the host is made tridiagonal once, and its vectors are computed afterwards.
+
+Block Krylov keeps its basis where the products are made, as a list of blocks, which are never
+joined; the small projected matrix T is on the host, and so is all that is done with it. A product
+costs one copy down, of what the image has in the basis and of the inner products of what it adds,
+and one up, which turns that into the next block. Residuals follow from T. A basis that grows too
+wide is turned into its leading Ritz vectors, with which it goes on (K. Wu and H. Simon, SIAM J.
+Matrix Anal. Appl. 22 (2000) 602).
+
+Memory, in bytes for each of the N sites, of float32 products with blocks of b columns where k pairs
+are wanted and the basis has m columns: 4 m for the basis, and beside it 28 b while a block is
+added, or 4 (k + (m - k) / 3) while the basis is turned. At N = 10^6, b = 64, m = 512 and k = 50
+that is 3.9 GB.
+
+Signs of eigenvectors, which are free: chosen so that the frame of the sites does not matter.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
 
+from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.spectral.device_matrices import Leading, Wanted, all_pairs, counted, top
-from hopfed.spectral.gauge import canonical_gauge
+from hopfed.kernels import PackedBits
+from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.restarted_krylov import drawn_block, grown, leading_pairs
 from hopfed.spectral.rows import Bits, inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
-from hopfed.spectral.tall_matrices import independent, inner, outer
-from hopfed.spectral.tridiagonal import Tridiagonal
+
+TIE = 1e-6  # part by which entries of eigenvectors differ at least, or rounding orders them
+
+
+def canonical_gauge(vectors: Array) -> Array:
+    """Fix the signs of eigenvectors so that gauge transforms of the sites carry through.
+
+    Each column is flipped so that its product with the magnitudes of the first, taken in the
+    gauge where the first is positive, has its largest entry positive. Flipping coordinates of
+    the data then flips the same rows of the result and changes nothing else, up to one sign.
+
+    Parameters
+    ----------
+    vectors : (N, k) eigenvectors in columns, the leading one first.
+    """
+    if vectors.shape[1] == 0:
+        return vectors
+    xp = namespace(vectors)
+    relative = vectors * site_gauge(vectors)[:, None]
+    sizes = xp.abs(relative)
+    largest = xp.argmax(xp.astype(sizes >= (1 - TIE) * xp.max(sizes, axis=0), xp.int8), axis=0)
+    entries = xp.take_along_axis(relative, largest[None, :], axis=0)[0, :]
+    return vectors * _signs(entries)
+
+
+def site_gauge(vectors: Array) -> Array:
+    """(N,) signs of the leading one of eigenvectors (N, k), the frame in which searches draw."""
+    return _signs(vectors[:, 0] + TIE / vectors.shape[0])  # 0 is known up to rounding
+
+
+def _signs(x: Array) -> Array:
+    """Signs as float64; that of 0 is +1."""
+    xp = namespace(x)
+    return 2 * xp.astype(x >= 0, xp.float64) - 1
+
+
+@dataclass(frozen=True)
+class Tridiagonal:
+    """``A = Q T Q^T`` with T tridiagonal and Q a product of Householder reflectors.
+
+    Attributes
+    ----------
+    diagonal, off_diagonal : (n,) and (n - 1,), of T; float64.
+    reflectors : (n, n), below the diagonal the reflectors as LAPACK's sytrd leaves them.
+    scales : (n - 1,) their factors.
+    """
+
+    diagonal: np.ndarray
+    off_diagonal: np.ndarray
+    reflectors: np.ndarray
+    scales: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> Tridiagonal:
+        """Reduce the symmetric `matrix` (n, n), n at least 1; it is not changed.
+
+        In single precision it takes two thirds of the time, and eigenvalues are off by about
+        1e-6 of the largest.
+        """
+        reduce, room = lapack.get_lapack_funcs(("sytrd", "sytrd_lwork"), (matrix,))
+        size = int(room(len(matrix), lower=1)[0])
+        # The transpose of a C array is a Fortran array, which LAPACK copies once.
+        reflectors, diagonal, off_diagonal, scales, _ = reduce(matrix.T, lower=1, lwork=size)
+        T = diagonal.astype(np.float64), off_diagonal.astype(np.float64)
+        return cls(*T, reflectors, scales)
+
+    def values(self) -> np.ndarray:
+        """(n,) eigenvalues of a positive semi-definite matrix, descending, rounding below 0 cut."""
+        if len(self.diagonal) == 1:
+            found: np.ndarray = np.maximum(self.diagonal, 0.0)
+            return found
+        values = scipy.linalg.eigvalsh_tridiagonal(
+            self.diagonal, self.off_diagonal, check_finite=False
+        )
+        found = np.maximum(values[::-1], 0.0)
+        return found
+
+    def vectors(self, count: int) -> np.ndarray:
+        """(n, count) eigenvectors of the largest eigenvalues, in their order."""
+        n = len(self.diagonal)
+        if count == 0 or n == 1:
+            return np.ones((n, count))
+        vectors = scipy.linalg.eigh_tridiagonal(
+            self.diagonal,
+            self.off_diagonal,
+            select="i",
+            select_range=(n - count, n - 1),
+            check_finite=False,
+            lapack_driver="stemr",
+        )[1]
+        return self._turned(vectors[:, ::-1])
+
+    def _turned(self, vectors: np.ndarray) -> np.ndarray:
+        """``Q @ vectors``: the reflectors act on all rows but the first."""
+        below = np.asfortranarray(self.reflectors[1:, :-1])
+        rest = np.asfortranarray(vectors[1:], dtype=below.dtype)
+        (turn,) = lapack.get_lapack_funcs(("ormqr",), (below,))
+        size = int(turn("L", "N", below, self.scales, rest, -1)[1][0])
+        vectors = np.array(vectors)
+        vectors[1:] = turn("L", "N", below, self.scales, rest, size)[0]
+        return vectors
+
+
+SHORT = 1e-6  # part of the longest direction of an image below which one adds nothing
+MOST = 512  # columns of a basis, where as many are not needed
+BYTES = 3 << 30  # of a basis, where as many are not needed
+FEW = 1 << 12  # sites that start from normal numbers
+OFTEN = 1.2  # by which a basis grows between two looks at its Ritz values
+
+
+class Found(NamedTuple):
+    """What the products show of the spectrum.
+
+    Attributes
+    ----------
+    values : (m,) Ritz values on the host, descending.
+    vectors : (N, k) Ritz vectors of those wanted, in the precision of the products.
+    residuals : (k,) norms ``|C v - lambda v|``, on the host, as T has them.
+    products : how many were made.
+    loose : how many of the k are not found to the tolerance.
+    whole : whether the basis is all of the space.
+    """
+
+    values: np.ndarray
+    vectors: Array
+    residuals: np.ndarray
+    products: int
+    loose: int
+    whole: bool
+
+
+def drawn_block(n: int, width: int, rng: np.random.Generator, other: Array) -> Array:
+    """Random float32 numbers (n, width) to start from, in the library and at the place of `other`.
+
+    Many sites get signs: a bit of each is drawn here, and spread there. Of few, some columns of
+    signs are alike, or eigenvectors: these get normal numbers.
+    """
+    if n < FEW:
+        return like(rng.standard_normal((n, width)).astype(np.float32), other)
+    words = rng.integers(0, 1 << 64, (n, -(-width // 64)), dtype=np.uint64)
+    words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)
+    if not on_device(other):
+        return like(kernels.unpack(PackedBits(words, width), np.float32), other)
+    from hopfed.kernels.cuda.bits import DevicePacked
+
+    return kernels.unpack(DevicePacked(like(words, other), width), np.float32)
+
+
+def leading_pairs(
+    product: Callable[[Array], Array],
+    start: Array,
+    count: Callable[[np.ndarray, bool], int],
+    limit: Callable[[np.ndarray, int], np.ndarray],
+    max_products: int,
+) -> Found:
+    """Leading eigenpairs of a symmetric positive semi-definite operator.
+
+    Parameters
+    ----------
+    product : from a block (N, b) to a new array, the operator times it.
+    start : (N, b) float32 or float64, the precision of everything; b columns in every block.
+    count : from descending Ritz values, and whether they are all, to the number k of those wanted.
+    limit : from the values and k to the (k,) residuals below which a pair counts as found.
+    max_products : after so many it ends.
+    """
+    n, width = start.shape
+    blocks: list[Array] = []
+    T, due, products = np.zeros((0, 0)), 0, 0
+    rest = namespace(start).astype(start, namespace(start).float64)
+    gram = to_host(rest.T @ rest)
+    block, coupling = _next_block(blocks, rest, gram, np.sqrt(gram.diagonal().max()), width)
+    block = namespace(start).astype(block, start.dtype)
+    while True:
+        products += 1
+        blocks.append(block)
+        rest, columns, gram = _beyond(blocks, product)
+        T = grown(T, columns)
+        m, b = columns.shape
+        longest = np.sqrt((columns**2).sum(axis=0) + gram.diagonal()).max()
+        block, coupling = _next_block(blocks, rest, gram, longest, min(width, n - m))
+        last = block.shape[1] == 0 or products >= max_products
+        widest = max(min(MOST, BYTES // (4 * n)), 2 * width)
+        if not (last or m >= due or m + width > widest):
+            continue
+        with blas_threads(1):  # of a matrix as small as this, threads wait for each other
+            ascending, Y = scipy.linalg.eigh(T, driver="evd", check_finite=False)
+        values, Y = np.maximum(ascending[::-1], 0.0), np.ascontiguousarray(Y[:, ::-1])
+        k = count(values, m == n)
+        residuals = np.linalg.norm(coupling @ Y[m - b :, :k], axis=0)
+        loose = int((residuals > limit(values, k)).sum())
+        enough = min(n, 2 * k + 8)
+        if last or (not loose and m >= enough and products > 1):
+            break
+        due = max(int(OFTEN * m), enough)
+        if m + width > max(widest, enough + width):
+            kept = k + (m - k) // 3
+            blocks[:] = [_turned(blocks, Y[:, :kept])]
+            T, due = np.diag(ascending[::-1][:kept]), 0
+    return Found(values, _turned(blocks, Y[:, :k]), residuals, products, loose, m == n)
+
+
+def _beyond(
+    blocks: list[Array], product: Callable[[Array], Array]
+) -> tuple[Array, np.ndarray, np.ndarray]:
+    """What the image of the last block adds to the basis, in float64, and what it has in it."""
+    xp = namespace(blocks[-1])
+    image = xp.astype(product(blocks[-1]), blocks[-1].dtype, copy=False)
+    with blas_threads(1):  # of products as thin as these, threads wait for each other
+        columns = _taken_out(blocks, image)
+        _taken_out(blocks, image)  # twice is enough (Kahan)
+        rest = xp.astype(image, xp.float64)
+        del image
+        both = to_host(xp.concat([xp.astype(columns, xp.float64), rest.T @ rest], axis=0))
+    return rest, both[: len(columns)], both[len(columns) :]
+
+
+def _taken_out(blocks: list[Array], X: Array) -> Array:
+    """Take the span of the `blocks` out of X in place; return the (m, b) coefficients."""
+    parts = [q.T @ X for q in blocks]
+    for q, part in zip(blocks, parts, strict=True):
+        X -= q @ part
+    return namespace(X).concat(parts, axis=0)
+
+
+def _next_block(
+    blocks: list[Array], rest: Array, gram: np.ndarray, longest: float, most: int
+) -> tuple[Array, np.ndarray]:
+    """Orthonormal block of at most `most` columns, and R with ``rest = block R``."""
+    xp = namespace(rest)
+    with blas_threads(1):
+        ascending, E = np.linalg.eigh(gram)
+        kept = min(most, int((ascending > (SHORT * longest) ** 2).sum()))
+        length, E = np.sqrt(ascending[::-1][:kept]), E[:, ::-1][:, :kept]
+        block = rest @ like(np.ascontiguousarray(E / length), rest)
+        if kept:  # what rounding did to short directions is of second order after this
+            block = 1.5 * block - block @ (0.5 * (block.T @ block))
+        if blocks:
+            block = xp.astype(block, blocks[0].dtype)
+            _taken_out(blocks, block)
+    return block, length[:, None] * E.T
+
+
+def grown(T: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The symmetric matrix T with more columns (m, b), and their transpose below it."""
+    old = len(T)
+    corner = (columns[old:] + columns[old:].T) / 2
+    return np.block([[T, columns[:old]], [columns[:old].T, corner]])
+
+
+def _turned(blocks: list[Array], Y: np.ndarray) -> Array:
+    """The basis times Y (m, k), in one block."""
+    found, start = 0, 0
+    for q in blocks:
+        part = namespace(q).astype(like(Y[start : start + q.shape[1]], q), q.dtype)
+        found, start = q @ part + found, start + q.shape[1]
+    return found
+
+
+Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
+
+# On an H200 all pairs of a matrix take 11 ms at a side of 1,000, 26 at 2,000 and 57 at 3,000, of
+# which nine tenths are for the eigenvalues alone; an iteration for 1 to 50 pairs takes 22 to 32 ms
+# at any of these. So a rule that wants all eigenvalues first has the vectors from the library too.
+ITERATED = 2_000  # side of a matrix from which its eigenvectors are iterated on
+PART = 16  # of the side: of more pairs all are computed
+COLUMNS = 16  # of a block
+EXACT_TOL = 1e-6  # angle to the eigenvectors there
+TOP_TOL = 1e-4  # residual of a largest eigenvalue; its error is of second order
+
+
+class Leading(NamedTuple):
+    """Eigenpairs of a small matrix."""
+
+    values: np.ndarray  # on the host, descending
+    there: Array  # (k,) those of the vectors, where these are
+    vectors: Array  # of the k that are wanted
+    iterated: str | None = None  # status of an iteration; None where all values were computed
+
+
+def all_pairs(A: Array, wanted: Wanted) -> Leading:
+    """Eigenpairs by an iteration, or by a library that gives all vectors or none."""
+    xp = namespace(A)
+    n = A.shape[0]
+    if not callable(wanted) and 0 < wanted <= n // PART and n >= ITERATED:
+        found = _iterated(A, wanted)
+        if found is not None:
+            return found
+    if wanted == 0:
+        ascending, vectors = xp.linalg.eigvalsh(A), A[:, :0]
+    else:
+        ascending, vectors = xp.linalg.eigh(A)
+    values = np.maximum(to_host(ascending)[::-1], 0.0)
+    count = counted(wanted, values, True)
+    there = xp.flip(ascending[ascending.shape[0] - count :], axis=0)  # above 0, being wanted
+    return Leading(values, there, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1))
+
+
+def _iterated(A: Array, wanted: int) -> Leading | None:
+    """Eigenpairs by products with `A`; None where they are not found to the tolerance."""
+    xp, n = namespace(A), A.shape[0]
+    found = leading_pairs(
+        A.__matmul__,
+        xp.astype(drawn_block(n, COLUMNS, stream(0, "iterated", n), A), A.dtype),
+        lambda values, whole: counted(wanted, values, whole),
+        lambda values, k: EXACT_TOL * (values[:k] - values[k : k + 1].max(initial=0.0)),
+        max_products=max(12, 4 * (wanted // COLUMNS + 1)),
+    )
+    if found.loose:
+        return None
+    there = like(found.values[: found.vectors.shape[1]].astype(np.float64), A)
+    return Leading(found.values, there, xp.astype(found.vectors, xp.float64), "converged")
+
+
+def top(n: int, product: Callable[[Array], Array], home: Array) -> float:
+    """Largest eigenvalue of a matrix (n, n) by its `product` with others, float32, where `home` is.
+
+    Its error is of second order in the residual, of which it stops at `TOP_TOL`.
+    """
+    found = leading_pairs(
+        product,
+        drawn_block(n, min(8, n), stream(0, "top", n), home),
+        lambda *_: 1,
+        lambda values, k: TOP_TOL * values[:k],
+        max_products=100,
+    )
+    return float(found.values[0])
+
+
+def counted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
+    """How many vectors are wanted, of those whose eigenvalues are not zero."""
+    count = wanted(np.maximum(values, 0.0), complete) if callable(wanted) else wanted
+    if count < 0:
+        raise ArgumentError("wanted", "a count of eigenvectors, at least 0", count)
+    return min(count, int((values > floor * max(values[0], 1e-300)).sum()))
+
+
+__all__ = ["Spectrum", "block_krylov", "eigenpairs", "largest_value"]
 
 ROUTES = ("auto", "gram", "dense", "krylov")
 SMALL = 1_500  # side of a matrix below which its eigenproblem runs in one thread
 FULL_LIMIT = 3_000  # the smaller side up to which every eigenvalue is computed, in seconds
 EXPLICIT_LIMIT = 12_000  # up to which the small matrix is made, and its products taken instead
 
-SHORT = 1e-6  # part of the longest direction of a block below which one is left out
 ITERATED_TOL = 3e-3  # angle to the eigenvectors where the small matrix is iterated on
 
 
@@ -262,8 +613,8 @@ def block_krylov(
     """Leading eigenpairs from products alone: block Lanczos, fully reorthogonalised.
 
     Stops when every pair that `wanted` asks for has a residual below `tol` times its distance to
-    the first unwanted Ritz value, and the basis is at least twice as wide as their number. On a
-    device the basis is restarted, and residuals follow from it (`restarted_krylov`).
+    the first unwanted Ritz value, and the basis is at least twice as wide as their number. Products
+    are in single precision, but for a matrix in double.
 
     Parameters
     ----------
@@ -279,58 +630,8 @@ def block_krylov(
     >>> found.status, found.values[:2].round(3), exact.values[:2].round(3)
     ('converged', array([2.319, 2.141]), array([2.319, 2.141]))
     """
-    n, width = operator.n_sites, min(width, operator.n_sites)
-    rng = stream(seed, "krylov", n)
-    if not isinstance(operator.home, np.ndarray):
-        return _restarted(operator, wanted, rng, width, tol, max_products, start)
-    drawn = rng.standard_normal((n, width))
-    if start is not None:
-        drawn = np.concatenate([start, drawn[:, min(start.shape[1], width - 1) :]], axis=1)
-    block = independent(drawn.astype(np.float64), SHORT * _longest(drawn))
-    T = np.zeros((0, 0))
-    Q = CQ = np.zeros((n, 0), dtype=np.float32)
-    status = "converged"
-    for products in range(1, max_products + 1):
-        single = block.astype(np.float32)
-        image = operator.matmat(single)
-        Q, CQ = np.concatenate([Q, single], axis=1), np.concatenate([CQ, image], axis=1)
-        T = grown(T, inner(Q, image).astype(np.float64))
-        values, vectors, residuals = _ritz(Q, CQ, T, wanted)
-        k = len(residuals)
-        enough = Q.shape[1] >= min(n, 2 * k + 8)
-        loose = residuals > tol * (values[:k] - values[k : k + 1].max(initial=0.0))
-        if enough and products > 1 and not loose.any():
-            break
-        block = _orthonormal_complement(Q, image, width)
-        if block.shape[1] == 0:
-            break
-    else:
-        status = _said(loose.sum(), k, products)
-    whole = Q.shape[1] == n
-    return Spectrum(
-        values=values,
-        vectors=canonical_gauge(vectors),
-        residuals=residuals,
-        n_sites=n,
-        n_examples=operator.n_examples,
-        complete=whole,
-        route="krylov",
-        products=products,
-        status=status,
-    )
-
-
-def _restarted(
-    operator: HebbianOperator,
-    wanted: Wanted,
-    rng: np.random.Generator,
-    width: int,
-    tol: float,
-    max_products: int,
-    start: Array | None,
-) -> Spectrum:
-    """`block_krylov` for a device; float32, but for a matrix of float64."""
     n, home, xp = operator.n_sites, operator.home, namespace(operator.home)
+    width, rng = min(width, n), stream(seed, "krylov", n)
     double = isinstance(operator, DenseOperator) and home.dtype == xp.float64
     kind, floor = (xp.float64, 1e-12) if double else (xp.float32, 1e-5)  # where values are zero
     first = xp.astype(drawn_block(n, width, rng, home), kind)
@@ -361,33 +662,3 @@ def _said(loose: int, k: int, products: int) -> str:
     if loose == 0:
         return "converged"
     return f"{loose} of {k} pairs not converged in {products} products: raise max_products"
-
-
-def _ritz(
-    Q: np.ndarray, CQ: np.ndarray, T: np.ndarray, wanted: Wanted
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ritz values, the vectors wanted, and their residuals."""
-    ascending, Y = np.linalg.eigh(T)
-    values = np.maximum(ascending[::-1], 0.0)
-    single = 1e-5  # products are in single precision: below this an eigenvalue is zero
-    count = counted(wanted, values, Q.shape[1] == Q.shape[0], single)
-    Y = Y[:, ::-1][:, :count].astype(np.float32)
-    vectors = outer(Q, Y)
-    missed = outer(CQ, Y) - vectors * values[:count]
-    return values, vectors.astype(np.float64), np.linalg.norm(missed, axis=0)
-
-
-def _orthonormal_complement(Q: np.ndarray, block: np.ndarray, width: int) -> np.ndarray:
-    """Orthonormal basis of what `block` adds to span(Q); twice is enough (Kahan)."""
-    block = block.astype(np.float64)
-    scale = _longest(block)
-    for _ in range(2):
-        block = block - outer(Q, inner(Q, block))
-    B = independent(block, SHORT * scale)[:, : min(width, Q.shape[0] - Q.shape[1])]
-    found: np.ndarray = B - outer(Q, inner(Q, B))
-    return found
-
-
-def _longest(block: np.ndarray) -> float:
-    """Length of the longest column."""
-    return max(float(np.linalg.norm(block, axis=0).max()), 1e-300)

@@ -34,14 +34,6 @@ class Rows:
     entries : (D, N) of -1, 0 (missing) and +1, or packed bits, on the host or a device; or rows
         that are read again.
     counts : (D,) float64 on the host, how often each occurs; None where that is once.
-
-    Examples
-    --------
-    >>> rows = Rows.of(np.array([[1, 1], [-1, 1], [1, 1], [1, 1]]))
-    >>> rows.entries.tolist(), rows.counts.tolist(), len(rows)
-    ([[1, 1], [-1, 1]], [3.0, 1.0], 4)
-    >>> Rows.of(np.eye(3)).counts is None  # nothing to merge
-    True
     """
 
     entries: Bits | Reread | Array = field(repr=False)
@@ -127,12 +119,6 @@ def row_marks(rows: Bits | Array) -> Array:
     Parameters
     ----------
     rows : (M, N) of -1, 0 (missing) and +1, or packed bits, on the host or a device.
-
-    Examples
-    --------
-    >>> marks = row_marks(np.array([[1, 0], [-1, 1], [1, 0]]))
-    >>> bool(marks[0] == marks[2]), bool(marks[0] == marks[1])
-    (True, False)
     """
     held = rows if isinstance(rows, Bits) else kernels.pack_masked(rows, rows == 0)
     if isinstance(held, PackedBits):  # all rows have the same entries
@@ -165,11 +151,6 @@ def only(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
     ----------
     rows : as of `row_marks`, on the host or a device.
     columns : (N,) whether each is kept.
-
-    Examples
-    --------
-    >>> only(np.array([[1, -1]]), np.array([True, False])).tolist()
-    [[1, 0]]
     """
     if not isinstance(rows, Bits):
         return rows * like(columns.astype(np.int8), rows)
@@ -180,18 +161,7 @@ def only(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
 
 
 def equals(rows: Rows | Bits | Array) -> Array:
-    """Return of how many rows an equal one came before, and how many have no equal, (2,) float64.
-
-    Parameters
-    ----------
-    rows : as of `row_marks`, or merged ones.
-
-    Examples
-    --------
-    >>> rows = np.array([[1, 0], [-1, 1], [1, 0], [1, 0]])
-    >>> equals(rows).tolist(), equals(Rows.of(rows)).tolist()
-    ([2.0, 1.0], [2.0, 1.0])
-    """
+    """Of how many rows an equal one came before, and how many have no equal, (2,) float64."""
     if isinstance(rows, Rows) and rows.counts is not None:
         counts = rows.merged().weights  # of rows without some of their columns more are equal
         return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)

@@ -11,6 +11,8 @@ otherwise ``n_examples = mass^2 / sum w^2`` is the number that carries the same 
 - `hopfed.spectral.sketch`: ``Y = S Omega`` with a common random Omega; sketches of clients add.
 
 `PooledOperator` is the sum of operators that do not travel: only products with it are exchanged.
+
+Operators whose columns are centred and scaled, in their own form where that holds numbers.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, namespace
+from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
 from hopfed.spectral.reread_rows import Reread
@@ -103,10 +105,6 @@ class HebbianOperator(ABC):
     def dense_nbytes(self) -> int:
         """Bytes of the N x N operator in float32, the form the paper sends."""
         return 4 * self.n_sites**2
-
-    def normalized(self) -> Self:
-        """Return the same operator with mass 1, so that addition averages clients equally."""
-        return self * (1.0 / self.mass)
 
     def __add__(self, other: Self) -> Self:
         self._check_addable(other)
@@ -397,3 +395,83 @@ def explicit(operator: HebbianOperator) -> Array:
     xp = namespace(operator.rows)
     rows = xp.astype(operator.rows, xp.float64)
     return (rows.T * (operator.weights / operator.mass)) @ rows
+
+
+@dataclass(frozen=True, eq=False)
+class DerivedOperator(HebbianOperator):
+    """Products with `base` and with what is made of them: neither added nor of a known diagonal."""
+
+    base: HebbianOperator = field(repr=False)
+    made: ClassVar[str]  # what was done to the base
+
+    @property
+    def home(self) -> Array:
+        return self.base.home
+
+    @property
+    def trace(self) -> float:
+        raise ArgumentError("operator", "one whose diagonal is known", f"a {self.made} operator")
+
+    def _added(self, other: Self) -> Self:
+        got = f"{type(self).__name__} and {type(other).__name__}"
+        raise ArgumentError("operators", f"added before they are {self.made}", got)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(self, base=self.base * weight, **self._scaled(weight))
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledOperator(DerivedOperator):
+    """``diag(s) (S - mass m m^T) diag(s)`` as products with `base`; s and m (N,) where it lives."""
+
+    made = "scaled"
+    scale: Array = field(repr=False)
+    mean: Array = field(repr=False)
+
+    def matmat(self, X: Array) -> Array:
+        xp = namespace(X)
+        s, m = (xp.astype(x, X.dtype)[:, None] for x in (self.scale, self.mean))
+        inner = s * X
+        return s * (self.base.matmat(inner) - m * (m.T @ inner))
+
+    @property
+    def nbytes(self) -> int:
+        return self.base.nbytes + 4 * self.n_sites
+
+
+def centred(operator: HebbianOperator, mean: np.ndarray) -> HebbianOperator:
+    """``S - mass m m^T``: the second moment about the `mean` (N,) of the examples.
+
+    Rows that are numbers must be the examples themselves.
+    """
+    m = like(mean, operator.home)
+    if isinstance(operator, DenseOperator):
+        m = namespace(operator.matrix).astype(m, operator.matrix.dtype)
+        return replace(operator, matrix=operator.matrix - operator.mass * m[:, None] * m[None, :])
+    if isinstance(operator, FactorOperator) and hasattr(operator.rows, "dtype"):  # no bits
+        m = namespace(operator.rows).astype(m, operator.rows.dtype)
+        return replace(operator, rows=operator.rows - m[None, :])
+    one = like(np.ones(operator.n_sites), operator.home)
+    return ScaledOperator(
+        operator.n_sites, operator.mass, operator.sum_sq_weights, operator, one, m
+    )
+
+
+def scaled(operator: HebbianOperator, scale: np.ndarray) -> HebbianOperator:
+    """``diag(scale) S diag(scale)`` in the operator's own form, or as products with it.
+
+    Parameters
+    ----------
+    operator : of any form.
+    scale : (N,), at least 0.
+    """
+    s = like(scale, operator.home)
+    if isinstance(operator, DenseOperator):
+        s = namespace(operator.matrix).astype(s, operator.matrix.dtype)
+        return replace(operator, matrix=operator.matrix * s[:, None] * s[None, :])
+    if isinstance(operator, FactorOperator) and hasattr(operator.rows, "dtype"):  # no bits
+        s = namespace(operator.rows).astype(s, operator.rows.dtype)
+        return replace(operator, rows=operator.rows * s[None, :])
+    return ScaledOperator(
+        operator.n_sites, operator.mass, operator.sum_sq_weights, operator, s, 0 * s
+    )

@@ -34,14 +34,6 @@ class Partitioned(Reread):
     shape, read, totals, made : as of `Reread`; `read` brings the blocks here, one by one.
     blocks : delayed packed rows, which are kept where they were made.
     sizes : rows of each block.
-
-    Examples
-    --------
-    >>> dask = dask_itself()
-    >>> made = [dask.delayed(kernels.pack)(x) for x in (np.eye(3), -np.ones((2, 3)))]
-    >>> rows = Partitioned.of(made)
-    >>> rows.shape, rows.totals.sums.tolist(), rows.total(len)
-    ((5, 3), [-3, -3, -3], 5)
     """
 
     blocks: tuple[Block, ...]
@@ -54,7 +46,6 @@ class Partitioned(Reread):
         Parameters
         ----------
         blocks : delayed packed rows of the same columns; those without rows are left out.
-        made : says how often their source was read.
         """
         dask = dask_itself()
         kept = dask.persist(*blocks)

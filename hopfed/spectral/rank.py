@@ -338,7 +338,7 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
     """Value that the largest noise eigenvalue beside k spikes exceeds with probability alpha."""
     m, n = max(round(sample.drawn) - k, 1), max(sample.n_sites - k, 1)
     if sample.profile is None:
-        tau = s2 * _unit_edge(m, n, alpha) / sample.drawn
+        tau = s2 * white_edge(m, n, alpha) / sample.drawn
         if not sample.white and sample.kurtosis is None:
             rough = float(f"{s2:.2g}")  # so that few are computed, in units of s2
             rare = _rare_flips(rough, round(sample.drawn), sample.n_sites, alpha)
@@ -352,8 +352,16 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
 
 
 @lru_cache(maxsize=1 << 14)
-def _unit_edge(m: int, n: int, alpha: float) -> float:
-    """Quantile of the largest eigenvalue of an (m, n) Wishart matrix of unit variance."""
+def white_edge(m: int, n: int, alpha: float) -> float:
+    """Value that the largest eigenvalue of white noise exceeds with probability alpha.
+
+    Of an n x n Wishart matrix of m rows of unit variance, by the law of Tracy and Widom.
+
+    Examples
+    --------
+    >>> round(white_edge(400, 100, 0.001) / 400, 2)  # (1 + 1/2)^2 is the edge of many
+    2.37
+    """
     centre, scale = tracy_widom.wishart_scaling(m, n)
     return float(centre + scale * tracy_widom.critical_value(alpha))
 

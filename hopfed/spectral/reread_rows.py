@@ -41,13 +41,7 @@ Answer = TypeVar("Answer")
 
 
 class Sums(tuple[Any, ...]):
-    """Several sums that add up one by one.
-
-    Examples
-    --------
-    >>> Sums((1, 2.0)) + Sums((3, 4.0))
-    (4, 6.0)
-    """
+    """Several sums that add up one by one."""
 
     def __add__(self, other: tuple[Any, ...]) -> Sums:
         return Sums(a + b for a, b in zip(self, other, strict=True))
@@ -95,16 +89,6 @@ class Reread:
     read : begins to read: yields packed rows, a block at a time, the same ones each time.
     totals : what an earlier reading has added up.
     made : says how often the rows were read.
-
-    Examples
-    --------
-    >>> held = kernels.pack(np.array([[1, -1, 1], [1, 1, 1], [-1, 1, 1]]))
-    >>> gathered = Gathered("rows", most=0)
-    >>> for part in (held[:2], held[2:]):
-    ...     gathered.add(part)
-    >>> rows = gathered.rows(lambda: iter([held[:2], held[2:]]))
-    >>> rows.shape, rows.gaps, rows.totals.sums.tolist(), kernels.unpack(rows[1:]).tolist()
-    ((3, 3), False, [1, 1, 3], [[1, 1, 1], [-1, 1, 1]])
     """
 
     shape: tuple[int, int]
@@ -139,7 +123,6 @@ class Reread:
 
         Parameters
         ----------
-        question : about a block of rows.
         placed : whether it is also told how many rows come before that block.
         enough : whether no other block would change a sum, so that reading may end.
         """
@@ -311,11 +294,6 @@ class Gathered:
     ) -> Bits | Reread:
         """Return all rows, or what stands for them.
 
-        Parameters
-        ----------
-        again : begins to read them anew.
-        made : says how often they were read.
-
         Raises
         ------
         DataError : there are none.
@@ -334,13 +312,6 @@ def packed_columns(rows: Bits, columns: np.ndarray) -> Bits:
     Parameters
     ----------
     rows : (M, N).
-    columns : their numbers.
-
-    Examples
-    --------
-    >>> rows = kernels.pack_masked(np.array([[1, -1, 0], [1, 1, -1]]))
-    >>> kernels.unpack(packed_columns(rows, np.array([2, 0]))).tolist()
-    [[0, 1], [-1, 1]]
     """
     if isinstance(rows, MaskedBits):
         return MaskedBits(_columns(rows.signs, columns), _columns(rows.seen, columns))

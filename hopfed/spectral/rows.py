@@ -50,11 +50,6 @@ def parts(rows: Any, size: int = 0) -> Iterator[Any]:
     ----------
     rows : (M, N), held or not.
     size : of a block; 0 for as they come.
-
-    Examples
-    --------
-    >>> [len(part) for part in parts(kernels.pack(np.ones((5, 2))), 2)]
-    [2, 2, 1]
     """
     for part in rows.parts() if isinstance(rows, Reread) else (rows,):
         if size == 0:
@@ -71,11 +66,6 @@ def total(rows: Any, question: Callable[..., Answer], placed: bool = False) -> A
     rows : (M, N), held or not.
     question : about a block of rows; its answers add up.
     placed : whether it is also told how many rows come before that block.
-
-    Examples
-    --------
-    >>> total(kernels.pack(np.ones((5, 2))), len)
-    5
     """
     if isinstance(rows, Reread):
         return rows.total(question, placed)
@@ -107,14 +97,7 @@ def seen_transposed_times(rows: Bits | Array, U: Array) -> Array:
 
 
 def column_moments(rows: Bits | Reread | Array) -> tuple[Array, Array]:
-    """Return sums and numbers of the entries of each column, (N,) both; int64 for bits.
-
-    Examples
-    --------
-    >>> sums, counts = column_moments(kernels.pack_masked(np.array([[1, 0], [-1, 1], [1, 1]])))
-    >>> sums.tolist(), counts.tolist()
-    ([1, 2], [3, 2])
-    """
+    """Return sums and numbers of the entries of each column, (N,) both; int64 for bits."""
     if isinstance(rows, Reread):
         return rows.totals.sums, rows.totals.seen
     if isinstance(rows, Bits):
@@ -133,14 +116,7 @@ def squared_lengths(rows: Bits | Array) -> Array:
 
 
 def columns_of(rows: Bits | Reread | Array, columns: np.ndarray) -> Bits | Reread | Array:
-    """Some columns of rows, in the form of the rows.
-
-    Examples
-    --------
-    >>> rows = kernels.pack_masked(np.array([[1, 0, -1], [-1, 1, 0]]))
-    >>> kernels.unpack(columns_of(rows, np.array([0, 2]))).tolist()
-    [[1, -1], [-1, 0]]
-    """
+    """Some columns of rows, in the form of the rows."""
     if isinstance(rows, Reread):
         return rows.columns(columns)
     return packed_columns(rows, columns) if isinstance(rows, Bits) else rows[:, like(columns, rows)]
@@ -188,11 +164,6 @@ def is_blank(rows: Bits) -> np.ndarray:
     Parameters
     ----------
     rows : (M, N), with gaps or without.
-
-    Examples
-    --------
-    >>> is_blank(kernels.pack_masked(np.array([[0, 0], [-1, 1]]))).tolist()
-    [True, False]
     """
     if not isinstance(rows, MaskedBits):
         return np.zeros(len(rows), bool)

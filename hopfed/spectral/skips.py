@@ -56,13 +56,6 @@ def skips(rows: Bits | Array) -> list[Skip]:
     Parameters
     ----------
     rows : (M, N) of -1, 0 (missing) and +1, or packed bits; the first of them are looked at.
-
-    Examples
-    --------
-    >>> smokes = np.repeat([1, -1], 50)
-    >>> many = np.where(smokes > 0, np.tile([1, -1], 50), 0)
-    >>> skips(np.stack([smokes, many, np.tile([1, 1, -1, -1], 25)], axis=1))
-    [Skip(column=0, sign=-1, blank=array([1]), always=True, only=True)]
     """
     few = rows[: max(1, LOOKED_AT // rows.shape[1])]
     if not isinstance(few, Bits):
@@ -93,31 +86,14 @@ def skips(rows: Bits | Array) -> list[Skip]:
 
 
 def deciding(found: Sequence[Skip]) -> np.ndarray:
-    """Columns that tell which others are blank: those that tell it of all their gaps, if there are.
-
-    Parameters
-    ----------
-    found : what columns decide.
-
-    Examples
-    --------
-    >>> blank = np.array([5])
-    >>> deciding([Skip(0, 1, blank, True, False), Skip(3, -1, blank, False, True)]).tolist()
-    [3]
-    """
+    """Columns that tell which others are blank: where there are, those that tell all their gaps."""
     told = {tuple(skip.blank.tolist()) for skip in found if skip.only}
     chosen = {s.column for s in found if s.only or tuple(s.blank.tolist()) not in told}
     return np.array(sorted(chosen), int)
 
 
 def _explained(a: np.ndarray, b: np.ndarray, counts: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """(N, K) booleans: whether rows in which K sets of columns are blank have one value of N.
-
-    Parameters
-    ----------
-    a, b : (N, K), rows in which they are blank with this value, and with the other one.
-    counts, held : (N,), rows with either value, and with this one.
-    """
+    """(N, K) booleans: whether rows in which K sets of columns are blank have one value of N."""
     share = held / np.maximum(counts, 1)
     surprise = -(a + b) * np.log(np.maximum(share, 1e-9))[:, None]
     alike: np.ndarray = (a + b >= LEAST) & (a >= ALIKE * (a + b)) & (surprise >= CLEAR)
@@ -125,13 +101,7 @@ def _explained(a: np.ndarray, b: np.ndarray, counts: np.ndarray, held: np.ndarra
 
 
 def _always(a: np.ndarray, b: np.ndarray, held: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """(N, K) booleans: whether rows with one value of N are those in which sets are blank.
-
-    Parameters
-    ----------
-    a, b : (N, K), rows in which they are blank with this value, and with the other one.
-    held, other : (N,), rows with this value, and with the other one.
-    """
+    """(N, K) booleans: whether rows with one value of N are those in which sets are blank."""
     held, other = np.maximum(held, 1)[:, None], np.maximum(other, 1)[:, None]
     entries = 1 - a / held, 1 - b / other
     surprise = _spent(a, held) + _spent(b, other) - _spent(a + b, held + other)

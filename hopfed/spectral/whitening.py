@@ -11,14 +11,45 @@ dependent. So "no more than one class" is a count of 0 or 1.
 
 Entries are taken to be missing at random within a column. Owners who see all columns at rates that
 differ by one factor keep their means parallel and the count right. Of owners who hold different
-columns it must be known which (`hopfed.spectral.holdings`), or they are counted as classes.
+columns it must be known which (`hopfed.spectral.whitening`), or they are counted as classes.
+
+The variances of columns after this round of whitening and all later ones, from one spectrum.
+
+Rounds of whitening change the scale of the columns only. Of the second moment scaled anew the
+eigenpairs in the span of the counted ones follow from a small matrix, with no product with the
+rows: for vectors U and values L at variances v, those at w are of
+``L^1/2 U^T diag(v / w) U L^1/2``. That is exact but for what noise would gain by turning the
+directions, which is of second order.
+
+How much noise rows hold: power sums of their residual energy, which owners can add up.
+
+Classes differ in the noise of their columns, owners in what they observe, rows in their quality.
+Where rows hold unequal noise the edge lies higher than that of white noise, and a few leading
+eigenvalues of nothing but noise pass it.
+
+Second moments of owners who hold different columns, pooled so that owners are no classes.
+
+A column that an owner does not hold is missing in all of its rows, and so are the others that it
+lacks: gaps that come together, unlike those of one row. Two things follow for the pooled second
+moment, and both are mended from the column sums of every owner:
+
+- zero-filled rows of different owners have different means, which look like classes. So the mean
+  of a column is taken off where the column is held only;
+- a product of two columns is seen by the owners who hold both. Each entry is multiplied by what
+  leaves of it what gaps at random would have left (`hopfed.theory.held_columns`), or a class would
+  have as many directions as there are owners. Noise is no longer white then; its edge is known.
+
+A pair of columns that no owner holds together says nothing, and its entry is 0. The count is right
+where there are no classes. Strong classes are counted a few times too often, since what chance
+makes of a class differs from owner to owner. The search merges what was counted twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
+from typing import Self
 
 import numpy as np
 
@@ -26,23 +57,363 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import derive
 from hopfed.errors import ArgumentError
 from hopfed.kernels import PackedBits
-from hopfed.spectral.column_noise import ColumnNoise
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, FULL_LIMIT, Spectrum, eigenpairs
-from hopfed.spectral.holdings import Holdings
-from hopfed.spectral.noise import NoiseProfile, Sample
+from hopfed.spectral.noise import ColumnNoise, NoiseProfile, Sample
 from hopfed.spectral.operators import (
     DenseOperator,
+    DerivedOperator,
     FactorOperator,
     HebbianOperator,
     PooledOperator,
+    ScaledOperator,
+    centred,
     explicit,
+    scaled,
 )
 from hopfed.spectral.rank import Counting, RankEstimate, RankRule
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.row_energy import diagonal_and_mean, row_energies
-from hopfed.spectral.scaling import ScaledOperator, centred, scaled
+from hopfed.spectral.rows import SITES, times, transposed_times
 from hopfed.spectral.sketch import SketchOperator
-from hopfed.spectral.variances_ahead import ahead, signal
+from hopfed.theory import held_columns, spikes
+
+KINDS = 64  # of columns from which the edge is computed, the most numerous ones
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Which owner holds which columns, and their sums.
+
+    Attributes
+    ----------
+    rows : (L,) of each owner.
+    seen, sums : (L, N) number of the entries of a column at each owner, and their sum.
+    """
+
+    rows: np.ndarray
+    seen: np.ndarray = field(repr=False)
+    sums: np.ndarray = field(repr=False)
+
+    @classmethod
+    def of(cls, owners: Sequence[FactorOperator]) -> Self | None:
+        """Look at the columns of owners; None where all hold the same ones."""
+        moments = [diagonal_and_mean(op) for op in owners]
+        rows = np.array([op.mass for op in owners])
+        seen = np.array([d for d, _ in moments]) * rows[:, None]
+        sums = np.array([d * 0 if m is None else m for d, m in moments]) * rows[:, None]
+        found = cls(rows, seen, sums)
+        return None if found.held.all() else found
+
+    @cached_property
+    def held(self) -> np.ndarray:
+        """(L, N) whether an owner holds a column; one that nobody holds counts as held by all."""
+        there = np.asarray(self.seen) > 0
+        return np.asarray(there | ~there.any(axis=0))
+
+    @cached_property
+    def _kinds(self) -> tuple[np.ndarray, np.ndarray]:
+        kinds, label = np.unique(self.held.T, axis=0, return_inverse=True)
+        return kinds.T, label.ravel()
+
+    @property
+    def label(self) -> np.ndarray:
+        """(N,) kind of each column: those of one kind are held by the same owners."""
+        return self._kinds[1]
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """(L,) of the rows."""
+        return np.asarray(self.rows / self.rows.sum())
+
+    @cached_property
+    def factors(self) -> np.ndarray:
+        """(G, G) what entries of the second moment are multiplied by, by kind of both columns."""
+        return held_columns.factors(self._kinds[0], self.shares)
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """(N,) mean squares of zero-filled columns about their means where they are held."""
+        mean, centres = self._centres
+        taken = 2 * mean * centres - centres**2
+        found: np.ndarray = self.seen.sum(axis=0) / self.rows.sum() - self.shares @ taken
+        return found
+
+    @cached_property
+    def _centres(self) -> tuple[np.ndarray, np.ndarray]:
+        """(L, N) mean of each owner's zero-filled rows, and what it would be at the common mean."""
+        common = self.sums.sum(axis=0) / np.maximum(self.seen.sum(axis=0), 1)
+        rows = self.rows[:, None]
+        return self.sums / rows, self.seen / rows * common
+
+    def stretch(self, varying: np.ndarray) -> float:
+        """Edge of the noise of the columns `varying` (N,) over that of white noise."""
+        kinds, label = self._kinds
+        sizes = np.bincount(label[varying], minlength=kinds.shape[1]).astype(np.float64)
+        chosen = np.argsort(-sizes, kind="stable")[:KINDS]
+        chosen = chosen[sizes[chosen] > 0]
+        ratios = sizes[chosen] * sizes.sum() / sizes[chosen].sum() / self.rows.sum()
+        edge = held_columns.upper_edge(kinds[:, chosen], self.shares, ratios)
+        return float(edge / (1 + np.sqrt(ratios.sum())) ** 2)
+
+    def matched(self, operator: HebbianOperator) -> tuple[HebbianOperator, HebbianOperator]:
+        """The second moment about columns' means, and with these, as gaps at random leave it."""
+        mean, centres = self._centres
+        root = np.sqrt(self.shares)[:, None]
+        whole = self.sums.sum(axis=0) / self.rows.sum()
+        about = MatchedOperator(
+            *(operator.n_sites, operator.mass, operator.sum_sq_weights),
+            base=operator,
+            taken=like(np.concatenate([root * (mean - centres), root * mean]).T, operator.home),
+            label=self.label,
+            factors=self.factors,
+            diagonal=like((1 - np.diag(self.factors)[self.label]) * self.spread, operator.home),
+            mean=like(0 * whole, operator.home),
+        )
+        both = about, replace(about, mean=like(whole, operator.home))
+        if isinstance(operator, DenseOperator):
+            return both[0].dense(), both[1].dense()
+        return both
+
+
+@dataclass(frozen=True)
+class MatchedOperator(DerivedOperator):
+    """``F * (S - taken) + diag + mass m m^T`` as products with `base`, * entry by entry.
+
+    Attributes
+    ----------
+    base : the operator of zero-filled rows.
+    taken : (N, 2 L) pairs of columns b, a: ``sum a a^T - b b^T`` is taken off C.
+    label, factors : (N,) and (G, G): F has ``factors[label_i, label_j]``.
+    diagonal : (N,) what is added to the diagonal of C.
+    mean : (N,) m.
+    """
+
+    made = "matched"
+    taken: Array = field(repr=False)
+    label: np.ndarray = field(repr=False)
+    factors: np.ndarray = field(repr=False)
+    diagonal: Array = field(repr=False)
+    mean: Array = field(repr=False)
+
+    def matmat(self, X: Array) -> Array:  # noqa: D102
+        xp = namespace(X)
+        k, kinds = X.shape[1], len(self.factors)
+        one = xp.astype(like(np.eye(kinds)[self.label], X), X.dtype)  # (N, G)
+        apart = xp.reshape(one[:, :, None] * X[:, None, :], (-1, kinds * k))
+        found = self.base.matmat(apart) - self._taken(apart)
+        weights = xp.astype(like(self.factors[self.label], X), X.dtype)
+        found = xp.sum(xp.reshape(found, (-1, kinds, k)) * weights[:, :, None], axis=1)
+        d, m = (xp.astype(x, X.dtype)[:, None] for x in (self.diagonal, self.mean))
+        return found + d * X + m * (m.T @ X)
+
+    def _taken(self, X: Array) -> Array:
+        both = namespace(X).astype(self.taken, X.dtype)
+        half = both.shape[1] // 2
+        b, a = both[:, :half], both[:, half:]
+        found: Array = a @ (a.T @ X) - b @ (b.T @ X)
+        return found
+
+    def dense(self) -> DenseOperator:
+        """The same as a matrix, of a base that is one."""
+        if not isinstance(self.base, DenseOperator):
+            raise ArgumentError("base", "a matrix", type(self.base).__name__)
+        C = to_host(self.base.matrix) / self.mass - self._taken(np.eye(self.n_sites))
+        C = C * self.factors[np.ix_(self.label, self.label)]
+        m = to_host(self.mean)
+        C += np.diag(to_host(self.diagonal)) + m[:, None] * m
+        matrix = like(C * self.mass, self.base.matrix)
+        return DenseOperator(self.n_sites, self.mass, self.sum_sq_weights, matrix)
+
+    @property
+    def nbytes(self) -> int:  # noqa: D102
+        return int(self.base.nbytes + 8 * self.n_sites * (2 + self.taken.shape[1] // 2))
+
+
+SURE = 3.0  # standard errors by which the spread of the rows' noise must exceed its chance value
+
+
+@dataclass(frozen=True)
+class RowEnergies:
+    """Power sums of the rows' residual energy per column, in whitened coordinates.
+
+    Attributes
+    ----------
+    sums : (5,) number of rows, and sums of the first four powers.
+    """
+
+    sums: np.ndarray
+
+    @classmethod
+    def of(cls, energies: np.ndarray) -> RowEnergies:
+        """Sum the powers of the `energies` (R,) of rows."""
+        e = np.asarray(energies, dtype=np.float64)
+        return cls(np.array([(e**k).sum() for k in range(5)]))
+
+    def __add__(self, other: RowEnergies) -> RowEnergies:
+        return RowEnergies(self.sums + other.sums)
+
+    def spread(self, chance: float) -> float:
+        """Standard deviation of the rows' noise variance over its mean; 0 where it may be chance.
+
+        Parameters
+        ----------
+        chance : variance over rows that energies have where all hold the same noise.
+        """
+        m, first, second, third, fourth = self.sums
+        mean = first / m
+        if m < 8 or mean <= 0:
+            return 0.0
+        variance = second / m - mean**2
+        central = fourth / m - 4 * mean * third / m + 6 * mean**2 * second / m - 3 * mean**4
+        error = np.sqrt(max(central - variance**2, 0.0) / m)
+        excess = variance / mean**2 - chance
+        if excess <= SURE * error / mean**2:
+            return 0.0
+        return float(min(np.sqrt(excess), 0.95))
+
+
+def row_energies(
+    operator: HebbianOperator, scale: np.ndarray, mean: np.ndarray, vectors: Array
+) -> RowEnergies | None:
+    """Residual energies of an operator's rows; None where it does not hold the rows.
+
+    Parameters
+    ----------
+    operator : in factor form, its rows the examples; or the pool of such operators.
+    scale : (N,) of the columns, 0 where a column is left out.
+    mean : (N,) of the zero-filled rows.
+    vectors : (N, K) directions of signal in whitened coordinates.
+    """
+    if isinstance(operator, PooledOperator):
+        parts = [row_energies(op, scale, mean, vectors) for op in operator.parts]
+        known = [p for p in parts if p is not None]
+        return sum(known[1:], known[0]) if len(known) == len(parts) else None
+    if not isinstance(operator, FactorOperator):
+        return None
+    if isinstance(operator.rows, Reread):
+        return operator.rows.total(
+            lambda part: _energies(FactorOperator.from_examples(part), scale, mean, vectors)
+        )
+    return _energies(operator, scale, mean, vectors)
+
+
+def _energies(
+    operator: FactorOperator, scale: np.ndarray, mean: np.ndarray, vectors: Array
+) -> RowEnergies:
+    s = like(scale, operator.home)[:, None]
+    m = like(mean, operator.home)[:, None]
+    U = like(to_host(vectors), operator.home) * s
+    inner = times(operator.rows, namespace(U).concat([U, m * s**2], axis=1))
+    inside = inner[:, :-1] - m.T @ U
+    energy = _squares(operator.rows, s**2) - 2 * inner[:, -1] + float((m**2 * s**2).sum())
+    energy = energy - (inside**2).sum(axis=1)
+    return RowEnergies.of(to_host(energy) / max(int((scale > 0).sum()) - vectors.shape[1], 1))
+
+
+def _squares(rows: PackedBits | Array, weights: Array) -> Array:
+    """(R,) sums over columns of squared entries times `weights` (N, 1)."""
+    if isinstance(rows, PackedBits):
+        return weights.sum()
+    presence = getattr(rows, "presence", None)  # of rows with gaps: 1 where there is an entry
+    if presence is not None:
+        return times(presence, weights)[:, 0]
+    total = 0.0
+    for a in range(0, rows.shape[1], SITES):
+        total = total + times(rows[:, a : a + SITES] ** 2, weights[a : a + SITES])[:, 0]
+    return total
+
+
+def diagonal_and_mean(operator: FactorOperator) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the diagonal of C and the mean row, (N,) both.
+
+    The mean is None where the rows are no examples of -1, 0 and +1.
+    """
+    rows: Array = operator.rows
+    if isinstance(rows, Reread):
+        return rows.totals.seen / operator.mass, rows.totals.sums / operator.mass
+    weights = operator.weights[:, None] / operator.mass
+    n = operator.n_sites
+    if not hasattr(rows, "dtype"):
+        presence = getattr(rows, "presence", None)
+        if presence is None:
+            return np.full(n, float(weights.sum())), _sums(rows, weights)
+        return _sums(presence, weights), _sums(rows, weights)
+    xp = namespace(rows)
+    seen, mean, signs = np.empty(n), np.empty(n), True
+    for a in range(0, n, SITES):
+        part = xp.astype(rows[:, a : a + SITES], xp.float64)
+        seen[a : a + SITES] = to_host(xp.sum(part**2 * weights, axis=0))
+        mean[a : a + SITES] = to_host(xp.sum(part * weights, axis=0))
+        signs &= bool(xp.all((part == 0) | (xp.abs(part) == 1)))
+    return seen, mean if signs else None
+
+
+def _sums(rows: PackedBits | Array, weights: Array) -> np.ndarray:
+    return to_host(transposed_times(rows, weights))[:, 0]
+
+
+AHEAD = 20
+REST = 1e-4  # relative change of every variance at which the rounds end
+
+
+def ahead(
+    v: np.ndarray,
+    spectrum: Spectrum,
+    count: int,
+    left: Callable[[np.ndarray, Spectrum], np.ndarray],
+) -> np.ndarray:
+    """Variances (N,) at which rounds in the span of the counted eigenpairs come to rest.
+
+    Parameters
+    ----------
+    v : (N,) variances of the columns' noise by which `spectrum` was whitened.
+    count : of eigenpairs that are signal, at least 1.
+    left : the rule of a round: what a spectrum at given variances leaves of the columns.
+    """
+    U, values = to_host(spectrum.vectors)[:, :count], spectrum.values
+    lifted = U * np.sqrt(values[:count]) * np.sqrt(v)[:, None]
+    w, now = v, spectrum
+    pace, last = np.ones_like(v), np.zeros_like(v)
+    for _ in range(AHEAD):
+        move = np.log(left(w, now) / w)
+        pace = np.where(move * last < 0, pace / 2, np.minimum(pace * 1.2, 1.0))
+        w, last = w * np.exp(pace * move), move
+        if np.abs(move).max() < REST:
+            break
+        B = lifted / np.sqrt(w)[:, None]
+        ascending, E = np.linalg.eigh(B.T @ B)
+        found = np.maximum(ascending[::-1], 1e-300)
+        vectors = B @ (E[:, ::-1] / np.sqrt(found))
+        now = replace(spectrum, values=np.append(found, values[count:]), vectors=vectors)
+    return w
+
+
+def signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
+    """(N,) diagonal of the population's signal behind sample eigenpairs of white noise.
+
+    What an eigenpair holds of a column is ``lambda U^2``, and the rest is the column's sample
+    variance about it: exact even where the signal is many times the noise. It is too small by what
+    the pair took from the noise: on average ``lambda (1 - c) / N``, c the squared cosine of sample
+    and population vector, and by the column's own pull on the pair, ``(lambda c - ell) u^2``, with
+    ell the population's strength. Near the threshold U is mostly noise, and taking each entry for
+    what it is would make noise look like signal in the next round: there the entries are drawn to
+    their mean, but not by more than their spread allows.
+
+    Parameters
+    ----------
+    U, values : (N, k) and (k,), of the second moment in whitened coordinates.
+    """
+    n, root = len(U), float(np.sqrt(aspect))
+    ell = spikes.strength_at(values - (1 + root) ** 2, root)
+    c = np.asarray(spikes.overlap(ell, aspect))
+    uneven = U**2 - 1 / n
+    noise = 2 * (1 - c**2) / n**2
+    trust = np.maximum(c, 1 - noise / np.maximum(uneven.var(axis=0), 1e-300))
+    pull = values * c - ell
+    alone = spikes.overlap(np.maximum(ell * (1 - U**2), 1e-300), aspect)
+    shared = alone / np.maximum(c, 1e-300)
+    found: np.ndarray = (ell / n + (values - pull * c) * trust * shared * uneven).sum(axis=1)
+    return found
+
 
 ROUNDS = 40
 WIDTH, BESIDE = 64, 16  # columns of Krylov blocks: of the first, and beside the vectors at hand
@@ -72,16 +443,6 @@ class Whitened:
     rounds : spectra that were computed.
     products : times that the operator was applied to a block, over all rounds.
     status : "converged", or what is wrong and what to do.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> rates = rng.random((2, 60))  # two classes, every column with a rate of its own in each
-    >>> x = np.where(rng.random((500, 60)) < rates[np.arange(500) % 2], 1, -1)
-    >>> from hopfed.spectral.rank import TracyWidom
-    >>> found = whitened(FactorOperator.from_examples(x), TracyWidom())
-    >>> found.rank.n_detected, found.variances.shape, found.spectrum.vectors.shape, found.status
-    (2, (60,), (60, 2), 'converged')
     """
 
     variances: np.ndarray = field(repr=False)
@@ -122,7 +483,6 @@ def whitened(
     diagonal : (N,) of C, where the form does not hold it: a sketch of rows with gaps.
     mean : (N,) mean of the zero-filled rows; computed where the form holds the rows. It tells
         constant columns, and how small the noise of a column can be.
-    seed : of block Krylov and of simulated noise.
     groups : numbers of the columns that are levels of one variable, of which a row has one. Their
         second moment is ``4 (diag(p) - p p^T)`` whatever the classes are; divided by ``4 p`` it is
         a projector, so that it is not counted (theory/NOTES.md, "Categorical variables").
@@ -132,16 +492,6 @@ def whitened(
     ------
     ArgumentError : a sketch of rows with gaps without its `diagonal`, arrays of another length,
         no column that varies.
-
-    Examples
-    --------
-    >>> from hopfed.spectral.rank import TracyWidom
-    >>> rng = np.random.default_rng(1)
-    >>> x = np.where(rng.random((400, 50)) < rng.random(50), 1.0, -1.0)  # one class
-    >>> x[rng.random((400, 50)) < 0.3] = 0
-    >>> gaps = FactorOperator(50, 400.0, 400.0, x, np.ones(400))
-    >>> whitened(gaps, TracyWidom()).rank.n_detected
-    1
     """
     d, mean, own = _moments(operator, diagonal, mean)
     raw = _prepared(operator)

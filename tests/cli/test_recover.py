@@ -68,7 +68,6 @@ def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
         ("--rank-rule", "0.2"),
         ("--quality", "0.7"),
         ("--method", "layered"),
-        ("--method", "ica"),
     ],
 )
 def test_options(hopfed, three_files, options):

@@ -16,7 +16,7 @@ from hopfed._lib.arrays import like, to_host
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.cuda import bits
 from hopfed.kernels.dispatch import on_device
-from hopfed.spectral import device_matrices
+from hopfed.spectral import eigenpairs as solver
 from hopfed.spectral import eigenpairs as spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import (
@@ -255,7 +255,7 @@ def test_few_pairs_of_a_large_matrix_take_no_solver_of_all(device, monkeypatch, 
     x = sample(4, shape[1], shape[0], 0.9, 5)[1]
     op = FORMS[form](device.xp.asarray(x))
     here = eigenpairs(FORMS[form](x), 4)
-    monkeypatch.setattr(device_matrices, "ITERATED", 100)
+    monkeypatch.setattr(solver, "ITERATED", 100)
     monkeypatch.setattr("array_api_compat.numpy.linalg.eigh", None)
     monkeypatch.setattr("cupy.linalg.eigh", None) if device.name != "emulated device" else None
     found = eigenpairs(op, 4)

@@ -103,7 +103,7 @@ def test_what_only_the_symmetric_channel_knows_needs_complete_rows():
     with pytest.raises(ArgumentError, match="channel must be"):
         hopfed.recover(x, seed=0, channel="grey")
     with pytest.raises(ArgumentError, match="channel must be auto or symmetric with method"):
-        hopfed.recover(x, seed=0, channel="graded", method="ica")
+        hopfed.recover(x, seed=0, channel="graded", method="joint")
     with pytest.raises(DataError, match="fewer than two columns"):
         hopfed.recover(x, seed=0)
 

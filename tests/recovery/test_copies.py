@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.recovery.copies import equal_pairs
-from hopfed.recovery.symmetric import summed
+from hopfed.recovery.symmetric import equal_pairs, summed
 
 
 def noisy(n, columns, seed, quality=0.6):

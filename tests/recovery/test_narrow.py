@@ -6,8 +6,7 @@ import pytest
 from hopfed import kernels, recover
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve
 from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
 from hopfed.archetypes.graded.verdict.replicas import drawn_often
 from hopfed.archetypes.graded.verdict.residuals import residual_edge, row_statistics
 from hopfed.federation.messages import Traffic

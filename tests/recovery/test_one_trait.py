@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 import hopfed
-from hopfed.recovery.one_trait import trait_evidence
+from hopfed.recovery.cautions import trait_evidence
 
 
 def degrees(rows, columns, slope, seed):

@@ -76,13 +76,6 @@ def test_few_columns_cannot_tell_channels_apart():
     assert (found.status, "Rows of so few columns" in found.advice) == ("poor fit", True)
 
 
-def test_ica_baseline_finds_nearly_all_of_few_archetypes():
-    xi, eta = sample(6, 400, 2000, 0.8, 3)
-    score = retrieval(hopfed.recover(eta, seed=3, method="ica").patterns, xi)
-    assert score.found() >= 5
-    assert score.false_discoveries == 0
-
-
 def test_patterns_point_the_way_of_the_examples():
     xi, eta = sample(8, 300, 2000, 0.7, 4)
     found = hopfed.recover(eta, seed=4)

@@ -10,7 +10,7 @@ from hopfed.archetypes.graded.fitting.search import single
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict import judging
 from hopfed.archetypes.graded.verdict.judging import judge
-from hopfed.recovery import sampled
+from hopfed.recovery import graded
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.rows import columns_of
 
@@ -18,8 +18,8 @@ from hopfed.spectral.rows import columns_of
 @pytest.fixture
 def small(monkeypatch):
     """Tables of more than 60,000 entries are searched in part, of 200 rows at least."""
-    monkeypatch.setattr(sampled, "SEARCHED", 60_000)
-    monkeypatch.setattr(sampled, "FEWEST", 200)
+    monkeypatch.setattr(graded, "SEARCHED", 60_000)
+    monkeypatch.setattr(graded, "FEWEST", 200)
 
 
 @pytest.mark.parametrize("shape", [(1500, 600), (400, 3000), (4000, 100)], ids=str)
@@ -38,15 +38,15 @@ def test_all_rows_and_columns_say_what_classes_are(small, shape):
 def test_a_wide_table_keeps_its_rows(small):
     rng = np.random.default_rng(0)
     table = Owners.of([rng.choice([-1, 1], (300, 4000))], 0)
-    part = sampled.searched(table, directions=2)
+    part = graded.searched(table, directions=2)
     assert part.owners.members[0].rows.shape == (200, 300)
-    assert sampled.searched(table, directions=3).owners.members[0].rows.shape == (300, 200)
+    assert graded.searched(table, directions=3).owners.members[0].rows.shape == (300, 200)
     long = Owners.of([rng.choice([-1, 1], (9000, 50))] * 2, 0)
-    part = sampled.searched(long, directions=2)
+    part = graded.searched(long, directions=2)
     assert part.columns is None
     assert [m.rows.shape for m in part.owners.members] == [(600, 50), (600, 50)]
     few = Owners.of([rng.choice([-1, 1], (100, 50))], 0)
-    assert sampled.searched(few, 2).owners is few
+    assert graded.searched(few, 2).owners is few
 
 
 @pytest.mark.parametrize(("observed", "rows"), [(1.0, 600), (0.5, 1200), (0.05, 2400)])
@@ -55,10 +55,10 @@ def test_what_counts_is_observed(small, observed, rows):
     rng = np.random.default_rng(0)
     x = rng.choice([-1, 1], (9000, 100)) * (rng.random((9000, 100)) < observed)
     x[:, 0] = 1  # no row is blank
-    part = sampled.searched(Owners.of([x], 0), directions=2)
+    part = graded.searched(Owners.of([x], 0), directions=2)
     assert part.owners.members[0].rows.shape[0] == pytest.approx(rows, rel=0.02)
     x = x[: rows - 100]
-    assert sampled.searched(Owners.of([x], 0), directions=2).whole
+    assert graded.searched(Owners.of([x], 0), directions=2).whole
 
 
 def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monkeypatch):
@@ -67,7 +67,7 @@ def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monke
     z = rng.standard_normal((400, 1000))
     z[:, 500:] += 2 * rng.standard_normal((400, 1))
     table = Owners.of([np.where(z > 0, 1, -1)], 0)
-    part = sampled.searched(table, directions=1)
+    part = graded.searched(table, directions=1)
     fit = single(part.owners, Prior.of(part.owners))
     verdict = judge(part.owners, fit)
     assert verdict.status == "structure, but not classes"
@@ -79,7 +79,7 @@ def test_levels_of_a_variable_stay_together(small):
     groups = [tuple(range(a, a + 4)) for a in range(0, 2000, 4)]
     rows = np.random.default_rng(0).choice([-1, 1], (300, 2000))
     table = Owners.of([rows], 0, groups)
-    part = sampled.searched(table, 2, groups)
+    part = graded.searched(table, 2, groups)
     assert len(part.columns) % 4 == 0
     assert (part.columns.reshape(-1, 4) % 4 == range(4)).all()
     assert part.owners.variables.count == len(part.columns) // 4

@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 from helpers import sample
 
-from hopfed.spectral import device_matrices
-from hopfed.spectral.device_matrices import all_pairs, counted, top
+from hopfed.spectral import eigenpairs as solver
+from hopfed.spectral.eigenpairs import all_pairs, counted, top
 
 
 @pytest.fixture
 def asked(monkeypatch):
     """Solvers of whole matrices that were asked; few pairs of a side of 100 are iterated on."""
     calls = []
-    linalg = device_matrices.namespace(np.ones(1)).linalg
+    linalg = solver.namespace(np.ones(1)).linalg
     for name in ("eigh", "eigvalsh"):
         own = getattr(linalg, name)
         monkeypatch.setattr(
             linalg, name, lambda A, own=own, name=name: calls.append(name) or own(A)
         )
-    monkeypatch.setattr(device_matrices, "ITERATED", 100)
+    monkeypatch.setattr(solver, "ITERATED", 100)
     return calls
 
 

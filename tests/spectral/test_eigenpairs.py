@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError
-from hopfed.spectral.device_matrices import Leading
-from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.gauge import canonical_gauge, site_gauge
+from hopfed.spectral.eigenpairs import Leading, canonical_gauge, eigenpairs, site_gauge
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator
 from hopfed.spectral.sketch import SketchOperator
 

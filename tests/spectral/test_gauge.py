@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hopfed.spectral.gauge import canonical_gauge, site_gauge
+from hopfed.spectral.eigenpairs import canonical_gauge, site_gauge
 
 
 def test_flips_of_sites_go_through_and_signs_of_vectors_do_not():

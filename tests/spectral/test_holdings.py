@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from hopfed.kernels import pack_masked
-from hopfed.spectral.holdings import Holdings
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator, pool
 from hopfed.spectral.rank import TracyWidom
-from hopfed.spectral.whitening import whitened
+from hopfed.spectral.whitening import Holdings, whitened
 
 LACKS = np.arange(60) % 4  # owner l lacks the columns of kind l; those of kind 3 all hold
 

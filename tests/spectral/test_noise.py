@@ -4,10 +4,9 @@ import pytest
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
-from hopfed.recovery.one_pass import counted
-from hopfed.recovery.one_round import Federation
+from hopfed.recovery.moments import Federation
+from hopfed.recovery.patterns import counted
 from hopfed.spectral.noise import NoiseProfile
-from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import TracyWidom
 
 
@@ -52,18 +51,21 @@ def test_dealing_rows_to_owners_does_not_change_the_count():
             -1,
         )
     )
-    alone = counted(Federation([FactorOperator.from_examples(x)], 0), TracyWidom(), None)[0]
+    alone = counted(Federation.over([x], 0), TracyWidom(), None)[0]
     for seed in range(20):
         parts = np.array_split(np.random.default_rng(seed).permutation(300), 3)
-        owners = [FactorOperator.from_examples(x[np.sort(p)]) for p in parts]
-        assert counted(Federation(owners, 0), TracyWidom(), None)[0].n_detected == alone.n_detected
+        owners = [x[np.sort(p)] for p in parts]
+        assert (
+            counted(Federation.over(owners, 0), TracyWidom(), None)[0].n_detected
+            == alone.n_detected
+        )
 
 
 def test_the_count_of_unequal_owners_is_never_the_higher_one():
     rng = np.random.default_rng(3)
     xi = rademacher(3, 100, rng)
-    owners = [FactorOperator.from_examples(draw_examples(xi, 60, r, rng)[0]) for r in (0.95, 0.3)]
-    federation = Federation(owners, 0)
+    owners = [pack(draw_examples(xi, 60, r, rng)[0]) for r in (0.95, 0.3)]
+    federation = Federation.over(owners, 0)
     rank, spectrum = counted(federation, TracyWidom(), None)
     assert rank.unequal
     assert (

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hopfed.spectral import restarted_krylov
-from hopfed.spectral.restarted_krylov import drawn_block, leading_pairs
+from hopfed.spectral import eigenpairs as solver
+from hopfed.spectral.eigenpairs import drawn_block, leading_pairs
 
 
 def with_values(values, seed=0):
@@ -44,7 +44,7 @@ SPIKED = np.concatenate([np.linspace(20, 5, 12), np.linspace(2, 0, 288)])
 @pytest.mark.parametrize("widest", [512, 48])
 @pytest.mark.parametrize(("kind", "tol"), [(np.float64, 1e-9), (np.float32, 1e-5)])
 def test_leading_pairs_are_those_of_the_matrix(monkeypatch, widest, kind, tol):
-    monkeypatch.setattr(restarted_krylov, "MOST", widest)
+    monkeypatch.setattr(solver, "MOST", widest)
     A, V = with_values(SPIKED)
     found, columns = run(A, 12, tol=tol, kind=kind)
     exact = 1e-12 if kind == np.float64 else 1e-5
@@ -65,7 +65,7 @@ def test_a_restart_goes_on_where_it_was(monkeypatch):
     """Half as many columns again at most, where the basis is a third as wide."""
     A = with_values(np.concatenate([[4, 3.9, 3.8], np.linspace(3, 0, 397)]))[0]
     free, without = run(A, 3, width=4, tol=1e-8)
-    monkeypatch.setattr(restarted_krylov, "MOST", len(free.values) // 3)
+    monkeypatch.setattr(solver, "MOST", len(free.values) // 3)
     found, columns = run(A, 3, width=4, tol=1e-8)
     assert len(found.values) <= len(free.values) // 3
     assert columns <= 1.5 * without

@@ -4,10 +4,9 @@ from helpers import rest_slow, sample
 
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack
-from hopfed.spectral import column_noise, whitening
-from hopfed.spectral.column_noise import ColumnNoise
+from hopfed.spectral import noise, whitening
 from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
+from hopfed.spectral.noise import ColumnNoise, Sample
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator
 from hopfed.spectral.rank import MarchenkoPastur, Shuffle, TracyWidom
 from hopfed.spectral.sketch import SketchOperator
@@ -218,7 +217,7 @@ def test_rare_columns_have_an_edge_of_their_own():
 
 
 def test_what_is_too_large_to_be_simulated_is_said(monkeypatch):
-    monkeypatch.setattr(column_noise, "ENTRIES", 1000)
+    monkeypatch.setattr(noise, "ENTRIES", 1000)
     rng = np.random.default_rng(7)
     x = np.where(rng.random((100, 200)) < 0.05, 1, -1)
     assert "columns too rare for 100 rows" in whitened(plain(x), TracyWidom()).status

@@ -74,7 +74,7 @@ class Method(click.Choice):
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option(
     "--method",
-    type=Method(["auto", "joint", "layered", "ica", "paper"]),
+    type=Method(["auto", "joint", "layered", "paper"]),
     default="auto",
     show_default=True,
     help="How candidates are found; layered uses the sum of all operators only.",

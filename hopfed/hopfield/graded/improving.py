@@ -27,10 +27,9 @@ import numpy as np
 from scipy.special import xlogy
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.lanczos import following, pairs
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
 from hopfed.archetypes.graded.fitting.search import joining, merge_gains
-from hopfed.archetypes.graded.fitting.splitting import Halves, halved, scales
+from hopfed.archetypes.graded.fitting.splitting import Halves, following, halved, pairs, scales
 from hopfed.federation.messages import Message
 from hopfed.hopfield.graded.memory import STRANGER, Memory, pooled, rows_without
 from hopfed.hopfield.graded.robust import pooled_products

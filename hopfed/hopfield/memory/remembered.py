@@ -235,7 +235,7 @@ class Remembered:
 
     def oriented(self, columns: np.ndarray) -> Remembered:
         """Turn the patterns that are new, as the mean of the examples points."""
-        from hopfed.recovery.one_round import orient
+        from hopfed.recovery.moments import orient
 
         turned = orient(self.patterns, columns)
         fresh = self.voters == 0

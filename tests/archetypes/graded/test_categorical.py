@@ -6,8 +6,7 @@ from helpers import DATA, rest_slow
 
 import hopfed
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
 from hopfed.archetypes.graded.verdict.replicas import drawn
 from hopfed.archetypes.graded.verdict.residuals import residual_product, residual_squares
 from hopfed.kernels import unpack

@@ -13,11 +13,12 @@ from hopfed.archetypes.graded.fitting.search import (
     Search,
     _better,
     find_classes,
+    joint_start,
     merge_gains,
     single,
+    sketch,
 )
 from hopfed.archetypes.graded.fitting.splitting import halves
-from hopfed.archetypes.graded.fitting.starts import joint_start, sketch
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.errors import ArgumentError
 

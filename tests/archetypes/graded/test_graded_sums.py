@@ -6,7 +6,6 @@ from graded_tables import classes
 from scipy.special import gammaln
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve, iterate
-from hopfed.archetypes.graded.fitting.lanczos import leading
 from hopfed.archetypes.graded.fitting.mixture import (
     ClassSums,
     Mixture,
@@ -14,7 +13,7 @@ from hopfed.archetypes.graded.fitting.mixture import (
     bounded,
     class_sums,
 )
-from hopfed.archetypes.graded.fitting.splitting import residual_products
+from hopfed.archetypes.graded.fitting.splitting import leading, residual_products
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.graded.verdict.residuals import residual_product, residual_squares, row_sums
 from hopfed.errors import ArgumentError

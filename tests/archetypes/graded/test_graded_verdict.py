@@ -8,7 +8,7 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import expect, im
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict import judging as verdict_module
-from hopfed.archetypes.graded.verdict.differences import carrying
+from hopfed.archetypes.graded.verdict.class_means import carrying
 from hopfed.archetypes.graded.verdict.judging import dependent_columns, judge
 from hopfed.archetypes.graded.verdict.replicas import drawn, replicas, settle
 from hopfed.kernels import PackedBits, pack, unpack

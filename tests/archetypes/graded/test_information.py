@@ -11,7 +11,7 @@ import hopfed
 from hopfed.archetypes.graded.fitting.expectation_maximization import iterate
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.information import lost
+from hopfed.archetypes.graded.verdict.resolution import lost
 
 
 def fitted(T, y, x):
@@ -58,7 +58,7 @@ def test_rows_that_are_sure_lose_nothing():
 @pytest.mark.parametrize(("K", "N", "M", "missing"), [(4, 12, 6000, 0.0), (3, 16, 4000, 0.4)])
 def test_intervals_hold_as_often_as_they_say(K, N, M, missing):
     inside = []
-    for seed in range(5):
+    for seed in range(3):
         rng = np.random.default_rng([seed, K])
         p = rng.uniform(0.1, 0.9, (K, N))
         x = np.where(rng.random((M, N)) < p[rng.integers(K, size=M)], 1, -1)
@@ -69,7 +69,7 @@ def test_intervals_hold_as_often_as_they_say(K, N, M, missing):
         T = 2 * p - 1
         i, j = linear_sum_assignment(((found.means[:, None] - T[None]) ** 2).sum(axis=2))
         inside.append(np.abs(found.means[i] - T[j]) < 1.96 * found.errors[i])
-    assert len(inside) >= 3
+    assert len(inside) >= 2
     assert 0.92 < np.mean(inside) <= 1
 
 

@@ -118,7 +118,7 @@ def posterior(rows, channel, rng, N=300, r=0.2):
 @pytest.mark.parametrize("channel", ["symmetric", "by column", "graded"])
 def test_so_many_rows_as_it_names_would_do(channel):
     rng = np.random.default_rng(730)
-    words = unresolved(*posterior(30, channel, rng), 30.0)
+    words = unresolved(*posterior(30, channel, rng), 30.0).advice
     needed = int(words.partition("About ")[2].partition(" rows")[0].replace(",", ""))
     assert expected_overlaps(*posterior(needed, channel, rng)).min() > sure_level(300) - 0.02
     assert needed < 3000

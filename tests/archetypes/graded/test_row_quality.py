@@ -6,15 +6,14 @@ from graded_tables import classes, whiten
 
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.judging import judge
-from hopfed.archetypes.graded.verdict.row_quality import (
+from hopfed.archetypes.graded.verdict.class_means import (
     CHANCE,
     faded,
     gain_of_chance,
-    in_words,
     put_together,
-    weak_rows_in_words,
 )
+from hopfed.archetypes.graded.verdict.judging import judge
+from hopfed.archetypes.status import in_words, weak_rows_in_words
 
 N, M = 120, 1500
 

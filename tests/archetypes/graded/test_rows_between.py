@@ -9,10 +9,9 @@ from graded_tables import classes, whiten
 from hopfed import kernels
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, weighted_sums
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
 from hopfed.archetypes.graded.verdict.judging import judge
-from hopfed.archetypes.graded.verdict.rows_between import WIDTH, axes, leaning, points_between
+from hopfed.archetypes.graded.verdict.row_mixtures import WIDTH, axes, leaning, points_between
 from hopfed.federation.messages import Traffic
 
 K, N = 3, 9

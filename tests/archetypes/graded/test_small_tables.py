@@ -5,10 +5,9 @@ import pytest
 
 from hopfed import kernels
 from hopfed.archetypes.graded.fitting.mixture import sums_and_pairs
-from hopfed.archetypes.graded.owners import small_tables
-from hopfed.archetypes.graded.owners.asking import Owner
-from hopfed.archetypes.graded.owners.variables import Variables
-from hopfed.archetypes.graded.verdict.likely_classes import mixed_ratios
+from hopfed.archetypes.graded.owners import asking
+from hopfed.archetypes.graded.owners.asking import Owner, Variables
+from hopfed.archetypes.graded.verdict.row_mixtures import mixed_ratios
 
 K, M, N = 4, 90, 33
 
@@ -21,8 +20,8 @@ def owners(monkeypatch, gaps):
     variables = Variables.of([(0, 1, 2), (5, 6)], N)
     means, shares = rng.uniform(-0.9, 0.9, (K, N)), rng.dirichlet(np.ones(K))
     found = []
-    for most in (small_tables.SMALL, 0):
-        monkeypatch.setattr(small_tables, "SMALL", most)
+    for most in (asking.SMALL, 0):
+        monkeypatch.setattr(asking, "SMALL", most)
         found.append(Owner(kernels.pack_masked(x), 0, variables))
         assert (found[-1].numbers is not None) == (most > 0)
         answer = sums_and_pairs(found[-1], {"means": means, "shares": shares})

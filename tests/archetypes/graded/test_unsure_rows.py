@@ -6,12 +6,16 @@ from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect, iterate
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior, sums_and_pairs
+from hopfed.archetypes.graded.fitting.mixture import (
+    ClassSums,
+    Mixture,
+    Prior,
+    Unsure,
+    sums_and_pairs,
+)
 from hopfed.archetypes.graded.fitting.search import Search, find_classes, split
 from hopfed.archetypes.graded.fitting.splitting import DEEP, one_more, without_tails
-from hopfed.archetypes.graded.fitting.unsure_rows import Unsure
-from hopfed.archetypes.graded.owners.asking import Owners, standardised
-from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.archetypes.graded.owners.asking import Owners, Variables, standardised
 
 
 def found(x, patterns=None):

@@ -10,7 +10,7 @@ from hopfed import kernels
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.graded.verdict.judging import judge
-from hopfed.archetypes.graded.verdict.weaker_rows import NEARER, QUALITIES, weaker_points
+from hopfed.archetypes.graded.verdict.row_mixtures import NEARER, QUALITIES, weaker_points
 
 K, N = 3, 9
 SHARES = np.array([0.5, 0.3, 0.2])

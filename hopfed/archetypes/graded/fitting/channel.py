@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.mixture import ClassSums
-from hopfed.archetypes.graded.fitting.unsure_rows import loss
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, loss
 from hopfed.kernels.cpu.threads import for_each, spans
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
@@ -58,7 +57,6 @@ def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
 
     Parameters
     ----------
-    fit : classes; a single one is graded.
     lost : (K, N) by which the variance of each mean is above that of rows that are sure; where it
         is left out columns are taken one by one.
     """
@@ -99,18 +97,7 @@ def spread_about(sums: ClassSums, quality: np.ndarray, more: np.ndarray | float 
 
     Parameters
     ----------
-    sums : over K classes.
-    quality : of all columns, or of each.
     more : (K, N) by which the variance of each mean is above that of rows that are sure.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> true = 0.6 + 0.1 * rng.standard_normal((3, 200))
-    >>> signed = 2 * rng.binomial(1000, (1 + true) / 2) - 1000.0
-    >>> held = ClassSums(np.full((1, 3), 1000.0), signed, np.full((3, 200), 1000.0))
-    >>> round(spread_about(held, np.array(0.6)), 2)
-    0.1
     """
     n = np.maximum(sums.seen, 1.0)
     means = np.abs(sums.signed) / n
@@ -130,13 +117,7 @@ def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
 
     Parameters
     ----------
-    quality : of all columns, or of each.
     entries : that were observed, of all columns or of each; 0 counts as 1.
-
-    Examples
-    --------
-    >>> quality_errors(np.array([0.6, 0.6]), np.array([10_000, 1])).round(4)
-    array([0.0099, 0.8   ])
     """
     place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
     step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]
@@ -157,10 +138,6 @@ def pattern_gains(sums: ClassSums) -> np.ndarray:
     With s the sum of a class's n entries, the log of the mean of both likelihoods is
     ``n log(sqrt(1 - r^2) / 2) + log cosh(s atanh r)``. ``log cosh x`` is |x| plus the log of
     ``(1 + e^(-2 |x|)) / 2``; these factors are multiplied over classes before the log is taken.
-
-    Parameters
-    ----------
-    sums : over K classes.
     """
     size, columns = np.abs(sums.signed), sums.signed.shape[1]
     single = size.astype(np.float32)  # exp of them is off by a ten-millionth of itself

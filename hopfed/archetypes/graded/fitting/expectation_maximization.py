@@ -77,13 +77,7 @@ def maximise(fit: Fit) -> Mixture:
 
 
 def iterate(owners: Owners, sums: ClassSums, prior: Prior, steps: int) -> Fit:
-    """Start at the classes of given sums and improve them.
-
-    Parameters
-    ----------
-    sums : over the classes to start from.
-    steps : exchanges at most; fewer once nothing moves.
-    """
+    """Start at the classes of given sums and improve them."""
     prior = prior.fitted(sums)
     return improve(owners, expect(owners, prior.mixture(sums), prior), steps - 1)
 

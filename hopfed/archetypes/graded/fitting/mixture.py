@@ -17,7 +17,30 @@ and likewise for the shares, with n+- the observed +-1 of a class in a column. T
 that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
 share, is averaged over as well, by Laplace's method. Columns that hold one value throughout say
 nothing of classes, and have no part in the evidence. Where rows are unsure of their class the
-evidence is higher, by `hopfed.archetypes.graded.fitting.unsure_rows`.
+evidence is higher, by `hopfed.archetypes.graded.fitting.mixture`.
+
+How much less rows say of the classes where they are unsure which one they are of.
+
+Sums over classes count a row by its responsibilities, as if each part of it were sure of its class.
+But a row that may be of one class as well as of another does not tell the two apart. Of column j,
+which a part ``f_j`` of the rows has, the information about the means of all classes is not
+``f_j diag(n)`` but ``f_j S``: S is the sum over rows of the products of two responsibilities. With
+a prior that weighs c rows, Laplace's method adds to the evidence of the sums
+
+    1/2 sum_j [log det(c + f_j diag(n)) - log det(c + f_j S)],
+
+which is 0 where rows are sure. With it classes whose rows have few entries are found. It also
+keeps c, which is fitted to the same sums, from running away: without it classes are shrunk towards
+each other, their rows are less sure, and the next sums look as if classes differed less still.
+
+By the same information the variance of a mean is that of sure rows times ``(c + f_j n_k)`` times
+element k of the diagonal of ``(c + f_j S)^-1``.
+
+Source: theory/NOTES.md, "Starting the classes", "Resolution".
+
+Sums of rows over classes where most rows are of one class and no other: bits that are counted.
+
+A row that is sure of its class needs no product with all of them.
 """
 
 from __future__ import annotations
@@ -28,14 +51,126 @@ from functools import cache, cached_property
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from hopfed._lib.arrays import namespace
-from hopfed.archetypes.graded.fitting.sure_rows import sums_over
-from hopfed.archetypes.graded.fitting.unsure_rows import ALIKE, Unsure, directions_told
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, Question, total
-from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed import kernels
+from hopfed._lib.arrays import Array, namespace
+from hopfed.archetypes.graded.owners.asking import (
+    Owner,
+    Owners,
+    Variables,
+    by_blocks,
+    total,
+)
 from hopfed.federation.messages import Message
-from hopfed.kernels.mixtures import beta_gains, spent
-from hopfed.spectral.reread_rows import Reread
+from hopfed.kernels.mixtures import beta_gains, log_ratios, spent
+from hopfed.spectral.rows import Bits, array_beside, seen_transposed_times, transposed_times
+
+ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """What the evidence needs to know of the responsibilities.
+
+    Attributes
+    ----------
+    counts : (K,) rows of each class, were they sure.
+    told : (K,) eigenvalues of S: the rows that tell along the directions of class space.
+    observed : (N,) part of the entries of each column that is observed.
+    weights : (N,) of the columns: one, and less for the levels of a variable.
+    """
+
+    counts: np.ndarray
+    told: np.ndarray
+    observed: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(
+        cls, counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, weights: np.ndarray
+    ) -> Unsure:
+        """Take counts (K,) and S (K, K)."""
+        return cls(counts, directions_told(pairs), observed, weights)
+
+    def at(self, columns: np.ndarray) -> Unsure:
+        """The same of some columns (indices)."""
+        return replace(self, observed=self.observed[columns], weights=self.weights[columns])
+
+    def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
+        """What is added to the evidence of the sums, in nats.
+
+        Parameters
+        ----------
+        paid : (N,) nats that the means of all classes cost in each column. Where entries hardly
+            vary that is less than Laplace's method says, and as much less is given back.
+        """
+        added = log_ratios(self.counts, self.told, self.observed, c) / 2
+        if paid is not None and not np.isinf(c):
+            cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
+            added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
+        return float(added @ self.weights)
+
+
+def directions_told(pairs: np.ndarray) -> np.ndarray:
+    """Eigenvalues (K,) of S: the rows that tell along the directions of class space."""
+    found: np.ndarray = np.maximum(np.linalg.eigvalsh(pairs), 0.0)
+    return found
+
+
+def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
+    """(K, N) by which the variance of each mean is above that of sure rows: at least 1.
+
+    Parameters
+    ----------
+    counts, pairs : (K,) rows of each class, and S (K, K).
+    observed : (N,) part of the entries of each column that is observed.
+    """
+    told, directions = np.linalg.eigh(pairs)
+    told = np.maximum(told, 0.0)
+    found = directions**2 @ (1 / (c + np.outer(told, observed)))
+    return np.asarray(np.maximum(found * (c + np.outer(counts, observed)), 1.0))
+
+
+NONE = 1e-7  # weight of a row in a class that is lost in single precision
+WORTH = 1 << 16  # entries for each class from which it pays to count
+
+
+def sums_over(rows: Bits | Array, weights: Array) -> tuple[Array, Array]:
+    """Signed sums and numbers (K, N) of the entries of rows with weights (M, K) in classes.
+
+    Parameters
+    ----------
+    rows : (M, N), with gaps or without.
+    """
+    M, K = weights.shape
+    here = isinstance(rows, Bits) and isinstance(array_beside(rows), np.ndarray)
+    if here and K > 1 and M * rows.shape[1] >= WORTH * K:
+        one = weights.argmax(axis=1)
+        most = weights[np.arange(M), one]
+        alone = (weights > NONE).sum(axis=1) == (most > NONE)
+        sure = alone & ((most == 1) | (most <= NONE))
+        if 2 * sure.sum() >= M:
+            return _counted(rows, weights, np.where(sure & (most == 1), one, -1), ~sure)
+    return transposed_times(rows, weights).T, seen_transposed_times(rows, weights).T
+
+
+def _counted(
+    rows: Bits, weights: np.ndarray, label: np.ndarray, unsure: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Count the rows of each label, and multiply those that are unsure."""
+    N, K = rows.shape[1], weights.shape[1]
+    signed, seen = np.zeros((K, N), np.float32), np.zeros((K, N), np.float32)
+    for k in range(K):
+        mine = rows[np.flatnonzero(label == k)]
+        if len(mine):
+            whole = isinstance(mine, kernels.PackedBits)
+            signed[k] = kernels.column_sums(mine)
+            seen[k] = len(mine) if whole else kernels.seen_counts(mine)
+    if unsure.any():
+        others, left = rows[np.flatnonzero(unsure)], weights[unsure]
+        signed += transposed_times(others, left).T
+        seen += seen_transposed_times(others, left).T
+    return signed, seen
+
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
 COLUMNS = 400  # from which the concentration is read
@@ -112,6 +247,7 @@ def column_sums(owner: Owner, _: Message) -> Message:
     return {"sums": xp.astype(sums, xp.int32), "seen": xp.astype(seen, xp.int32)}
 
 
+@by_blocks
 def class_sums(owner: Owner, told: Message) -> Message:
     """Sums of an owner's rows over classes: one step of EM asks for nothing else.
 
@@ -119,52 +255,17 @@ def class_sums(owner: Owner, told: Message) -> Message:
     ----------
     told : `means` (K, N) and the owner's own `shares` (K,).
     """
-    if isinstance(owner.rows, Reread):
-        return added(owner, owner.rows, class_sums, told)
     owner.learn(told["means"], told["shares"])
     likelihood = owner.added(owner.log_densities)
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
 
 
+@by_blocks
 def sums_and_pairs(owner: Owner, told: Message) -> Message:
     """The same, and how often rows may be of one class as well as of another."""
-    if isinstance(owner.rows, Reread):
-        return added(owner, owner.rows, sums_and_pairs, told)
     sums, weights = class_sums(owner, told), owner.weights
     once = weights if owner.counts is None else owner.posterior
     return {**sums, "pairs": once.T @ weights}
-
-
-def added(owner: Owner, rows: Reread, question: Question, told: Message) -> Message:
-    """Add up what each block of rows that are not held answers to a question.
-
-    Parameters
-    ----------
-    rows : those of the owner.
-    question : whose answers are sums over rows.
-    told : what the owner is told with it.
-    """
-    index, variables = owner.index, owner.variables
-
-    found = rows.total(lambda part: _Added.of(question(Owner(part, index, variables), told)))
-    return {name: found.sums[name].astype(kind) for name, kind in found.kinds.items()}
-
-
-@dataclass(frozen=True)
-class _Added:
-    """Answers added up in double precision, and the types in which they travel."""
-
-    sums: dict[str, np.ndarray]
-    kinds: dict[str, np.dtype]
-
-    @classmethod
-    def of(cls, answer: Message) -> _Added:
-        arrays = {name: np.asarray(array) for name, array in answer.items()}
-        double = {name: array.astype(np.float64) for name, array in arrays.items()}
-        return cls(double, {name: array.dtype for name, array in arrays.items()})
-
-    def __add__(self, other: _Added) -> _Added:
-        return _Added({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
@@ -337,7 +438,6 @@ def concentration(
     Parameters
     ----------
     plus, minus : (K, N) observed +1 and -1; only some of the columns are read where there are many.
-    near : where to begin.
     part : (N,) what a column is of its variable's columns, 0 for one of its own.
     unsure : what rows leave unsaid that are unsure of their class; None where all are sure.
     """
@@ -380,13 +480,7 @@ def _gain(
 
 
 def bounded(sizes: np.ndarray, most: float) -> np.ndarray:
-    """What a row of each owner counts so that no owner is more than `most` of the whole.
-
-    Examples
-    --------
-    >>> bounded(np.array([100, 100, 800]), 0.5).tolist()
-    [1.0, 1.0, 0.25]
-    """
+    """What a row of each owner counts so that no owner is more than `most` of the whole."""
     weights = np.ones(len(sizes))
     if most >= 1 or most * len(sizes) <= 1:
         return weights if most >= 1 else sizes.min() / sizes

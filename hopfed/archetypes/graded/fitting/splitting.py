@@ -9,10 +9,13 @@ A class of few rows that is counted in another moves no leading direction. But i
 the rows of lowest likelihood are the other way to part a class. Where many entries are missing such
 a class may be counted in all the others at once, a few rows in each; then the rows that fit badly,
 wherever they are, are where one more class starts.
+
+Leading eigenpairs of several symmetric matrices at once, one product of each at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +23,6 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remind
-from hopfed.archetypes.graded.fitting.lanczos import leading
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, label_gain, weighted_sums
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, standardised, total
 from hopfed.federation.messages import Message
@@ -29,6 +31,54 @@ from hopfed.spectral.rows import (
     seen_transposed_times,
     transposed_times,
 )
+
+
+def leading(
+    product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest eigenvalues of B symmetric matrices after so many products, by Lanczos.
+
+    The bases are kept orthogonal in full. Values are at most the true ones, and a dense bulk is
+    approached slowly, alike for all matrices of one kind: compare them after equally many steps.
+
+    Parameters
+    ----------
+    product : from (B, N), a vector for each matrix, to (B, N), their products.
+    start : (B, N), none of them zero.
+
+    Returns
+    -------
+    values (B, wanted), descending, and unit vectors (B, wanted, N).
+    """
+    N = start.shape[1]
+    basis = images = np.zeros((len(start), 0, N))
+    q = start / np.linalg.norm(start, axis=1, keepdims=True)
+    for _ in range(min(steps, N)):
+        basis = np.concatenate([basis, q[:, None]], axis=1)
+        images = np.concatenate([images, product(q)[:, None]], axis=1)
+        q = following(basis, images)
+    return pairs(basis, images, wanted)
+
+
+def following(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Unit vectors (B, N) that come next in orthogonal bases (B, s, N) of such images (B, s, N).
+
+    An exhausted space goes on with zeros, which add eigenvalues 0.
+    """
+    q = images[:, -1].copy()
+    for _ in range(2):  # once is not enough where eigenvalues are close
+        q -= np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
+    norms = np.linalg.norm(q, axis=1, keepdims=True)
+    return np.where(norms > 1e-9, q / np.maximum(norms, 1e-300), 0.0)
+
+
+def pairs(basis: np.ndarray, images: np.ndarray, wanted: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Leading eigenpairs on spans of bases (B, s, N): (B, wanted) and (B, wanted, N)."""
+    small = np.einsum("bsn,btn->bst", basis, images)
+    values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
+    E = E[:, :, ::-1][:, :, :wanted]
+    return values[:, ::-1][:, :wanted], np.einsum("bsn,bsk->bkn", basis, E)
+
 
 STEPS = 6  # products; the direction need not be exact
 DEEP = -2.0  # standard deviations of its likelihood from which a row is badly explained in a class
@@ -62,13 +112,7 @@ class Halves:
 
 
 def halves(owners: Owners, fit: Fit, draw: int = 0) -> Halves:
-    """Halve every class along its leading direction: STEPS + 1 exchanges.
-
-    Parameters
-    ----------
-    fit : the classes.
-    draw : number of the random start.
-    """
+    """Halve every class along its leading direction: STEPS + 1 exchanges."""
     remind(owners, fit)
     scale = scales(fit)
 
@@ -104,24 +148,14 @@ def one_more(owners: Owners, fit: Fit) -> ClassSums:
 
 
 def _well_explained(owners: Owners, fit: Fit, above: float) -> Halves:
-    """Every class in the rows that are likely in it, by this many standard deviations, and others.
-
-    Parameters
-    ----------
-    above : standard deviations from the likelihood that rows of the class should have.
-    """
+    """Every class in the rows that are likely in it, by these standard deviations, and others."""
     remind(owners, fit)
     told = {"above": np.array(above, np.float32)}
     return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, told)))
 
 
 def well_explained_sums(owner: Owner, told: Message) -> Message:
-    """Sums over the rows of each class that are as likely as rows of it should be.
-
-    Parameters
-    ----------
-    told : `above`, standard deviations from the expected likelihood.
-    """
+    """Sums over the rows of each class that are as likely as rows of it should be."""
     R = owner.weights
     well = standardised(owner.rows, owner.means) > float(told["above"])
     return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))

@@ -3,23 +3,35 @@
 A question is a pure function of an owner and a message, so it can be asked in one process, as here,
 or over a network. An owner remembers the classes that it was last asked about and what its rows say
 of them; neither rows nor responsibilities are ever part of an answer.
+
+Columns that belong together: the levels of one categorical variable, of which a row has one.
+
+Such columns are not independent within a class: one of them is +1, so the likelihood of a row has
+the probability of its own level and nothing of the others, and their covariance within a class is
+``-4 p_a p_b`` (multinomial). All that says so takes it from here.
+
+Rows of a small table as numbers: products with them are what BLAS is fastest at.
+
+In a table of some hundred or thousand rows the products of a step of expectation maximisation take
+less time than it takes to ask for them. So there are few of them, each over all that is known of
+the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
-from hopfed.archetypes.graded.owners.small_tables import Numbers, numbers_of
-from hopfed.archetypes.graded.owners.variables import Variables
 from hopfed.federation.messages import Message, Traffic
+from hopfed.kernels import MaskedBits
 from hopfed.kernels.mixtures import responsibilities
 from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.reread_rows import Reread
@@ -33,6 +45,148 @@ from hopfed.spectral.rows import (
     transposed_times,
 )
 from hopfed.spectral.skips import deciding, skips
+
+
+@dataclass(frozen=True, eq=False)
+class Variables:
+    """Which columns are levels of one variable.
+
+    Attributes
+    ----------
+    label : (N,) number of the variable of each column; -1 for a column of its own.
+    """
+
+    label: np.ndarray
+
+    @classmethod
+    def of(cls, groups: Sequence[Sequence[int]], n: int) -> Variables:
+        """Take groups of column numbers, of n columns."""
+        label = np.full(n, -1)
+        for k, group in enumerate(groups):
+            label[list(group)] = k
+        return cls(label)
+
+    @cached_property
+    def inside(self) -> np.ndarray:
+        """(N,) whether a column is a level."""
+        return np.asarray(self.label >= 0)
+
+    @property
+    def count(self) -> int:
+        """Number of variables of several columns."""
+        return int(self.label.max(initial=-1)) + 1
+
+    @cached_property
+    def part(self) -> np.ndarray:
+        """(N,) what a level is of its variable's columns; 0 for a column of its own."""
+        sizes = np.bincount(self.label[self.inside], minlength=1)
+        return np.asarray(np.where(self.inside, 1 / np.maximum(sizes, 1)[self.label], 0.0))
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both columns of every ordered pair of different levels of one variable."""
+        found = [(a, b) for group in self.groups() for a in group for b in group if a != b]
+        a, b = np.array(found, dtype=int).reshape(-1, 2).T
+        return a, b
+
+    def groups(self) -> list[np.ndarray]:
+        """Column numbers of each variable of several columns."""
+        return self._groups
+
+    @cached_property
+    def _groups(self) -> list[np.ndarray]:
+        return [np.flatnonzero(self.label == k) for k in range(self.count)]
+
+    def sums(self, x: np.ndarray) -> np.ndarray:
+        """(K, N) of numbers added up over the columns of a variable, at each of them."""
+        if not self.count:
+            return x
+        whole = x.astype(np.float64)
+        for group in self.groups():
+            whole[..., group] = x[..., group].sum(axis=-1, keepdims=True)
+        return whole
+
+    def normalised(self, rates: np.ndarray) -> np.ndarray:
+        """(K, N) rates of +1, those of the levels of a variable adding up to one."""
+        if not self.count:
+            return rates
+        return np.where(self.inside, rates / np.maximum(self.sums(rates), 1e-12), rates)
+
+
+SMALL = 1 << 21  # entries of a table that is held as numbers
+ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each other
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Rows of -1, 0 (missing) and +1 in single precision, or in double where they have counts.
+
+    Attributes
+    ----------
+    rows : (M, N), or (M, 2 N) where entries are missing: with what is seen, 0 and 1, beside it.
+    n : N.
+    """
+
+    rows: np.ndarray = field(repr=False)
+    n: int
+
+    @classmethod
+    def of(cls, rows: Bits, precision: type = np.float32) -> Numbers:
+        """Unpack bits."""
+        signs = kernels.unpack(rows, precision)
+        if not isinstance(rows, MaskedBits):
+            return cls(signs, signs.shape[1])
+        return cls(np.hstack([signs, signs**2]), signs.shape[1])
+
+    @property
+    def gaps(self) -> bool:
+        """Whether entries are missing."""
+        return bool(self.rows.shape[1] > self.n)
+
+    @property
+    def signs(self) -> np.ndarray:
+        """(M, N) entries."""
+        return self.rows[:, : self.n]
+
+    def times(self, X: np.ndarray) -> np.ndarray:
+        """Return (M, k), the entries times X (N, k)."""
+        return np.asarray(self.signs @ X)
+
+    def seen_times(self, X: np.ndarray) -> np.ndarray:
+        """Return (M, k) sums of X (N, k) over what is seen of each row."""
+        if self.gaps:
+            return np.asarray(self.rows[:, self.n :] @ X)
+        return np.broadcast_to(
+            X.sum(axis=0, dtype=np.float64).astype(X.dtype), (len(self.rows), X.shape[1])
+        )
+
+    def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sums over each row of what its entries add, of K kinds, in two parts (K, M) and (K,).
+
+        Parameters
+        ----------
+        by_sign, by_seen : (K, N) what an entry adds, times its sign and whatever its sign is.
+        """
+        if self.gaps:
+            both = np.hstack([by_sign, by_seen]).astype(self.rows.dtype)
+            return both @ self.rows.T, np.zeros(len(both))
+        return by_sign.astype(self.rows.dtype) @ self.rows.T, by_seen.sum(axis=1)
+
+    def sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
+        found = weights.T @ self.rows
+        if self.gaps:
+            return found[:, : self.n], found[:, self.n :]
+        seen = weights.sum(axis=0, dtype=np.float64).astype(weights.dtype)
+        return found, np.repeat(seen[:, None], self.n, axis=1)
+
+
+def numbers_of(rows: Bits | Array, precision: type = np.float32) -> Numbers | None:
+    """Return the numbers of a small table of bits on the host; None of any other."""
+    if not isinstance(rows, Bits) or rows.shape[0] * rows.shape[1] > SMALL:
+        return None
+    return Numbers.of(rows, precision) if type(array_beside(rows)) is np.ndarray else None
+
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
 
@@ -162,10 +316,6 @@ def log_odds(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is.
 
-    Parameters
-    ----------
-    means, variables : as in `log_joint`.
-
     Returns
     -------
     (K, N) both.
@@ -194,11 +344,6 @@ def log_joint(
     precision : in which the products with rows are made.
     variables : columns that are the levels of one; of these the level that a row has counts, and
         no other.
-
-    Examples
-    --------
-    >>> log_joint(np.array([[1, 0]], np.float32), np.array([[0.5, 0.5]]), [1.0]).round(4)
-    array([[-0.2877]])
     """
     home = array_beside(rows)
     odds, even = (like(x.T.astype(precision), home) for x in log_odds(means, variables))
@@ -213,16 +358,6 @@ def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
 
     What a row of the class is expected to have with the row's gaps is taken off, and its standard
     deviation is the unit.
-
-    Parameters
-    ----------
-    rows, means : as in `log_joint`.
-
-    Examples
-    --------
-    >>> rows = np.array([[1, 1], [-1, 0]], np.float32)
-    >>> standardised(rows, np.array([[0.6, 0.6]])).round(3).tolist()
-    [[0.7070000171661377], [-2.0]]
     """
     home, odds = array_beside(rows), np.arctanh(means)
     A, centre, variance = (
@@ -234,6 +369,40 @@ def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
 
 
 Question = Callable[[Owner, Message], Message]
+
+
+def by_blocks(question: Question) -> Question:
+    """Let a question whose answers are sums over rows be asked of rows that are not held.
+
+    Each block of them answers, and the answers are added up in double precision.
+    """
+
+    @wraps(question)
+    def asked(owner: Owner, told: Message) -> Message:
+        if not isinstance(owner.rows, Reread):
+            return question(owner, told)
+        index, variables = owner.index, owner.variables
+        found = owner.rows.total(lambda part: _Sums.of(asked(Owner(part, index, variables), told)))
+        return {name: found.sums[name].astype(kind) for name, kind in found.kinds.items()}
+
+    return asked
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Answers added up in double precision, and the types in which they travel."""
+
+    sums: dict[str, np.ndarray]
+    kinds: dict[str, np.dtype]
+
+    @classmethod
+    def of(cls, answer: Message) -> _Sums:
+        arrays = {name: np.asarray(array) for name, array in answer.items()}
+        double = {name: array.astype(np.float64) for name, array in arrays.items()}
+        return cls(double, {name: array.dtype for name, array in arrays.items()})
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
 
 
 @dataclass
@@ -248,13 +417,6 @@ class Owners:
     exchanges : times the server asked.
     heard : the classes that the owners were last asked about.
     columns : numbers of the columns, where they are some of a wider table.
-
-    Examples
-    --------
-    >>> owners = Owners.of([np.array([[1, -1], [1, 0]]), np.array([[1, 1]])], seed=0)
-    >>> from hopfed.archetypes.graded.fitting.mixture import column_sums
-    >>> [a["seen"].tolist() for a in owners.ask(column_sums, {})], owners.exchanges
-    ([[2, 1], [1, 1]], 1)
     """
 
     members: list[Owner]
@@ -308,8 +470,6 @@ class Owners:
 
         Parameters
         ----------
-        question : what each owner computes.
-        shared : what all are told.
         own : arrays of which each owner is told its own row.
         """
         return ask_together([self], question, [shared], [own or {}])[0]
@@ -326,8 +486,6 @@ def ask_together(
     Parameters
     ----------
     worlds : tables, such as the rows and replicas of them; the first one's counter moves.
-    question : what each owner computes for each table.
-    shared, own : for each table, as in `Owners.ask`.
     """
     answers: list[list[Message]] = []
     for world, told, mine in zip(worlds, shared, own or [{}] * len(worlds), strict=True):
@@ -335,8 +493,8 @@ def ask_together(
         for i, owner in enumerate(world.members):
             message = {**told, **{name: array[i] for name, array in mine.items()}}
             answer = {name: np.asarray(to_host(a)) for name, a in question(owner, message).items()}
-            worlds[0].traffic.received(i, message)
-            worlds[0].traffic.sent(i, answer)
+            worlds[0].traffic.received(owner.index, message)
+            worlds[0].traffic.sent(owner.index, answer)
             answers[-1].append(answer)
     worlds[0].exchanges += 1
     return answers

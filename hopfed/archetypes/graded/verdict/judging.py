@@ -26,32 +26,26 @@ import numpy as np
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remind
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.differences import carrying, needed, spanned, worth
+from hopfed.archetypes.graded.verdict.class_means import (
+    carrying,
+    faded,
+    needed,
+    put_together,
+    spanned,
+    worth,
+)
 from hopfed.archetypes.graded.verdict.replicas import at_a_time, replicas, settle
 from hopfed.archetypes.graded.verdict.residuals import as_little, residual_edge, row_statistics
-from hopfed.archetypes.graded.verdict.row_quality import (
-    faded,
-    in_words,
-    put_together,
-    weak_rows_in_words,
-)
-from hopfed.archetypes.status import too_little
-from hopfed.errors import shown
-from hopfed.theory import tracy_widom
+from hopfed.archetypes.status import DEVIATIONS, ClassMeasures, judge_classes, too_little
+from hopfed.spectral.rank import white_edge
 
 REPLICAS = 20  # tables drawn from the fitted classes
-DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
 DIRECTIONS = 6  # leading residual eigenvectors that are looked at
 LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
-NAMED = 8  # columns that a sentence names
-LONGEST = 60  # characters of a name
-SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
 CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
 FEW = 5  # replicas, then
-MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
 SAME = 1e-3  # of the entries of a class that may differ from the others where it is one row
-COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 
 # Row tests: name; finest difference that counts; what counts of a deviation below and above what is
 # expected. Rows never are surer of true classes than their replicas are to a harmful end, and rows
@@ -67,8 +61,6 @@ ROW_TESTS = (
     ("weaker", 1.0, 0.0, 4 / 3),
     ("repeats", 5e-3, 0.0, 1.0),
 )
-
-BETWEEN = ("certainty", "leaning", "weaker")  # that say that rows do not lie in the classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +115,6 @@ def judge(
 
     Parameters
     ----------
-    fit : the classes.
     n_detected : directions that the spectrum showed; more than classes hint at classes that the
         entries do not tell apart.
     names : of the columns; their numbers, from 1 as files call them, are said when left out.
@@ -151,33 +142,33 @@ def judge(
         usual, spread = _usual(column[1:], finest)
         deviation = float((column[0] - usual) / spread)
         rows[name] = deviation * (above if deviation > 0 else below)
-    within = float(squares[0].sum() / max(_whole(fit), 1e-12))
-    status, advice = _words(fit, residual, rows, within, names)
-    if rows["repeats"] > DEVIATIONS and found["single"][0] == 0:
-        status, advice = "copies", _all_repeated(found["repeats"])
-    directions, columns = spanned(fit, squares[0]), carrying(fit, squares[0])
-    if status == "ok" and worth(columns, fit.prior.variables) < needed(fit.size):
-        status, advice = "structure, but not classes", _carried(fit.size, numbers[columns], names)
-    elif status == "ok" and directions < fit.size - 1 and found["certainty"][0] < SURE:
-        status, advice = "structure, but not classes", _degrees(fit.size, directions)
-    weak = put_together(fit) if status == "ok" else np.full(fit.size, np.nan)
-    if not np.isnan(weak).all():
-        status, advice = "structure, but not classes", weak_rows_in_words(weak)
-    elif status == "ok":
-        advice += in_words(faded(fit)) + _single_rows(fit)
-    unseen = (
-        status == "structure, but not classes"
-        and all(abs(rows[name]) <= DEVIATIONS for name in BETWEEN)
-        and as_little(residual.ratio, len(residual.columns), owners)
+    columns = carrying(fit, squares[0])
+    varies = slice(None) if fit.prior.varies is None else fit.prior.varies
+    differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
+    verdict = judge_classes(
+        ClassMeasures(
+            size=fit.size,
+            residual=residual,
+            rows=rows,
+            within=float(squares[0].sum() / max(_whole(fit), 1e-12)),
+            certainty=float(found["certainty"][0]),
+            repeats=found["repeats"],
+            repeated=bool(found["single"][0] == 0),
+            directions=spanned(fit, squares[0]),
+            carrying=numbers[columns],
+            worth=worth(columns, fit.prior.variables),
+            needed=needed(fit.size),
+            weak=put_together(fit),
+            faded=faded(fit),
+            equal=int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum()),
+            columns=len(fit.prior.rates[varies]),
+            more_shown=max(fit.size, 1) < n_detected,
+            as_faint=as_little(residual.ratio, len(residual.columns), owners),
+            little=too_little(float(owners.sizes.sum()), fit.prior.observed[varies]),
+            names=names,
+        )
     )
-    if status not in ("ok", "copies") and (max(fit.size, 1) < n_detected or unseen):
-        advice += " Or there are classes that so few entries cannot tell apart: give more rows."
-    if status in ("one class", "structure, but not classes"):
-        varies = fit.prior.varies
-        observed = fit.prior.observed if varies is None else fit.prior.observed[varies]
-        little = too_little(float(owners.sizes.sum()), observed)
-        status, advice = (status, advice) if little is None else (little.status, little.advice)
-    return Verdict(status, advice, residual, rows)
+    return Verdict(verdict.status, verdict.advice, residual, rows)
 
 
 def _measured(
@@ -190,8 +181,7 @@ def _measured(
 def _edge(owners: Owners) -> float:
     """Largest eigenvalue of residuals that are white noise, at LEVEL."""
     rows = int(owners.sizes.sum())
-    centre, scale = tracy_widom.wishart_scaling(rows, owners.n_columns)
-    return float((centre + scale * tracy_widom.critical_value(LEVEL)) / rows)
+    return white_edge(rows, owners.n_columns, LEVEL) / rows
 
 
 def _is_clear(ratios: np.ndarray) -> bool:
@@ -221,13 +211,7 @@ def _whole(fit: Fit) -> float:
 
 
 def dependent_columns(vectors: np.ndarray) -> np.ndarray:
-    """Columns that carry residual eigenvectors (k, N), strongest first.
-
-    Examples
-    --------
-    >>> dependent_columns(np.array([[0.1, 0.7, 0.0, -0.7], [0.99, 0.0, 0.1, 0.0]])).tolist()
-    [0, 1, 3]
-    """
+    """Columns that carry residual eigenvectors (k, N), strongest first."""
     if len(vectors) == 0:
         return np.zeros(0, dtype=int)
     squares = vectors**2
@@ -236,103 +220,3 @@ def dependent_columns(vectors: np.ndarray) -> np.ndarray:
     order = np.argsort(-strength, kind="stable")
     found: np.ndarray = order[strength[order] > 0]
     return found
-
-
-def _carried(K: int, columns: np.ndarray, names: Sequence[str] | None) -> str:
-    named = _named(columns, names)
-    return (
-        f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few cannot "
-        f"be told from columns that depend on each other; at least {needed(K)} columns are needed."
-    )
-
-
-def _degrees(K: int, directions: int) -> str:
-    return (
-        f"{K} classes lie along {directions} direction{'s' * (directions != 1)} only, and rows are "
-        "often between them: they look like degrees of a trait, not like kinds."
-    )
-
-
-def _single_rows(fit: Fit) -> str:
-    """Words for classes that are one row each, of many columns; none where there are none."""
-    columns = fit.prior.rates.size if fit.prior.varies is None else int(fit.prior.varies.sum())
-    differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
-    same = int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum())
-    if not same or columns < MANY:
-        return ""
-    said = "is one row that comes" if same == 1 else "are one row each that comes"
-    return (
-        f" {same} of these classes {said} back, the same in all {columns} columns: a kind only "
-        "if rows can agree in all of them, and copies of a row otherwise."
-    )
-
-
-def _all_repeated(repeats: np.ndarray) -> str:
-    """Words for rows none of which occurs once; `repeats` is of the rows, then of replicas."""
-    return (
-        f"Every row occurs at least twice: {repeats[0]:.0%} of the rows equal an earlier one, "
-        f"where {np.median(repeats[1:]):.0%} are expected of rows of the classes. These are "
-        "copies of rows: if the same cases are in it several times, give each once."
-    )
-
-
-def _words(
-    fit: Fit,
-    residual: Residual,
-    rows: dict[str, float],
-    within: float,
-    names: Sequence[str] | None,
-) -> tuple[str, str]:
-    K = fit.size
-    if K > 1 and within < COPIES:
-        return "copies", (
-            f"The table is explained by {K} rows that come back: within classes the entries vary "
-            f"by {within:.1%} of what they vary in all. These are copies of rows, not kinds."
-        )
-    if residual.deviation > DEVIATIONS:
-        classes = "one class" if K == 1 else f"each of {K} classes"
-        named = _named(residual.columns, names)
-        return "structure, but not classes", (
-            f"{named} depend on each other within {classes}: the residuals "
-            f"reach {residual.ratio:.2f} of the edge of noise, where {residual.expected:.2f} +- "
-            f"{residual.error:.2f} is expected. Merge or leave out such columns, or take the "
-            "classes as a summary only."
-        )
-    odd = {name: z for name, z in rows.items() if abs(z) > DEVIATIONS}
-    if odd:
-        return "structure, but not classes", _odd_rows(K, odd)
-    if K == 1:
-        return "one class", "Columns are independent; there is nothing to recover."
-    return "ok", f"{K} classes explain how the columns depend on each other."
-
-
-def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
-    """Words for columns, each as one harmless line: names may be somebody else's."""
-    if len(columns) > 4 * NAMED:
-        return f"{len(columns)} columns"
-    more = f" and {len(columns) - NAMED} more" if len(columns) > NAMED else ""
-    said = [str(c + 1) if names is None else f"'{shown(names[c], LONGEST)}'" for c in columns]
-    return f"Columns {', '.join(said[:NAMED])}{more}"
-
-
-def _odd_rows(K: int, odd: dict[str, float]) -> str:
-    between = "rows lie between the classes, as with a trait of degrees or mixed membership"
-    says = {
-        "certainty": between,
-        "leaning": between,
-        "weaker": "part of the rows are weaker than their class, as of lower quality",
-        "spread": "rows fit their class {} evenly than rows of classes do",
-        "overlap spread": "the likeness of rows to their class varies {} than in classes",
-        "repeats": "rows equal each other more often than rows of classes do",
-    }
-    name = max(odd, key=lambda n: (n in BETWEEN, abs(odd[n])))
-    how = "less" if (odd[name] > 0) == (name == "spread") else "more"
-    what = "a continuum or rows of different quality"
-    if name == "repeats":
-        what = "rows of which some are copies of others"
-    classes = "1 class leaves" if K == 1 else f"{K} classes leave"
-    return (
-        f"{classes} no dependence between columns, but {says[name].format(how)} "
-        f"({abs(odd[name]):.1f} standard deviations): the class{'es' * (K > 1)} "
-        f"summarise{'s' * (K == 1)} {what}."
-    )

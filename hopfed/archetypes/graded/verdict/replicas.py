@@ -22,8 +22,7 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import (
     remind,
 )
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior, concentration
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.owners.variables import Variables
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.rows import Bits, array_beside

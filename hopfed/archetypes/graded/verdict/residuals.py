@@ -6,25 +6,112 @@ white: the largest eigenvalue of their second moment stays at the edge of white 
 
 Rows see what second moments cannot: a row that lies between two classes, or is unlike all of them,
 has a log-likelihood that no row of a class would have.
+
+Residuals of an owner's entries, ``x - E[x | row]``, 0 where an entry is missing: as numbers.
+
+A product with them then costs two multiplications for an entry, however many classes there are. In
+a table of some size they are kept from one product to the next, in blocks of rows; in a larger one
+every block is made anew, which costs what the classes do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from hopfed._lib.arrays import like, namespace
+from hopfed import kernels
+from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.fitting.lanczos import leading
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
+from hopfed.archetypes.graded.fitting.splitting import leading
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, ask_together, total
-from hopfed.archetypes.graded.verdict.rows_between import leaning
-from hopfed.archetypes.graded.verdict.unexplained import Unexplained
-from hopfed.archetypes.graded.verdict.weaker_rows import weaker
+from hopfed.archetypes.graded.verdict.row_mixtures import leaning, weaker
 from hopfed.federation.messages import Message
+from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.spectral.equal_rows import Rows, equals, only
-from hopfed.spectral.rows import array_beside
+from hopfed.spectral.rows import Bits, array_beside
+
+BLOCK = 1 << 18  # entries of a block: what a core's cache holds
+ON_DEVICE = 1 << 24  # the same where every call costs more
+KEPT = 1 << 25  # entries of a table of which the residuals are kept
+
+
+@dataclass
+class Unexplained:
+    """Residuals of one owner's rows at the classes that it was last asked about.
+
+    Attributes
+    ----------
+    owner : of the rows.
+    kept : blocks of residuals in single precision, by their first row; made when first asked for.
+    """
+
+    owner: Owner
+    kept: dict[int, Array] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are kept."""
+        M, N = self.owner.rows.shape
+        return 4 * M * N if M * N <= KEPT else 0
+
+    def squares(self, pairs: tuple[np.ndarray, np.ndarray] | None = None) -> list[np.ndarray]:
+        """Squares (N,) added up by column; and the products (P,) of these pairs of columns."""
+
+        def of(block: Array, often: Array) -> list[np.ndarray]:
+            found = [often @ block**2]
+            if pairs is not None:
+                found.append(often @ (block[:, pairs[0]] * block[:, pairs[1]]))
+            return [to_host(x).astype(np.float64) for x in found]
+
+        return [sum(x[1:], start=x[0]) for x in zip(*self._each(of), strict=True)]
+
+    def product(self, w: np.ndarray) -> np.ndarray:
+        """Product (N,) of the residual moment with a vector, ``E^T (E w)``."""
+
+        def of(block: Array, often: Array) -> np.ndarray:
+            return to_host(((block @ like(w, block)) * often) @ block).astype(np.float64)
+
+        found = self._each(of)
+        return np.asarray(sum(found[1:], start=found[0]))
+
+    def _each(self, of: Callable[[Array, Array], Array]) -> list[Array]:
+        """What is asked of every block and how often its rows occur, in the order of the rows."""
+        M, N = self.owner.rows.shape
+        here = isinstance(array_beside(self.owner.rows), np.ndarray)
+        blocks = spans(M, max(1, (BLOCK if here else ON_DEVICE) // N))
+        answers: list[Array] = [None] * len(blocks)
+
+        def task(i: int) -> None:
+            block = self._block(*blocks[i])
+            often = self.owner.often[slice(*blocks[i])]
+            answers[i] = of(block, namespace(block).astype(often, block.dtype))
+
+        if not here:
+            for i in range(len(blocks)):
+                task(i)
+            return answers
+        with blas_threads(1):
+            for_each(task, range(len(blocks)))
+        return answers
+
+    def _block(self, first: int, last: int) -> Array:
+        if first in self.kept:
+            return self.kept[first]
+        owner = self.owner
+        x = owner.rows[first:last]
+        x = kernels.unpack(x, np.float32) if isinstance(x, Bits) else x
+        xp = namespace(x)
+        R = xp.astype(owner.posterior[first:last], xp.float32)
+        found = x - R @ like(owner.means.astype(np.float32), R)
+        if not isinstance(owner.rows, kernels.PackedBits):
+            found *= x != 0
+        if self.nbytes:
+            self.kept[first] = found
+        return found
+
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
 HELD = 1 << 27  # bytes of residuals that an owner holds at once
@@ -37,10 +124,6 @@ def residual_squares(owner: Owner, _: Message, left: Unexplained | None = None) 
     """Squares (N,) of an owner's residuals, added up by column.
 
     And products of the residuals of the levels of a variable, in the order of `Variables.pairs`.
-
-    Parameters
-    ----------
-    left : the residuals, where they are at hand.
     """
     pairs = None if owner.variables is None else owner.variables.pairs
     found = (left or Unexplained(owner)).squares(pairs)
@@ -53,7 +136,6 @@ def residual_product(owner: Owner, asked: Message, left: Unexplained | None = No
     Parameters
     ----------
     asked : `vector` (N,).
-    left : the residuals, where they are at hand.
     """
     found = (left or Unexplained(owner)).product(asked["vector"])
     return {"product": found.astype(np.float32)}
@@ -66,11 +148,6 @@ def residual_edge(
 
     An owner works on as many tables at a time as it can hold the residuals of; in exchanges and
     traffic these are one question.
-
-    Parameters
-    ----------
-    worlds : tables, settled at their classes.
-    wanted : eigenpairs of each.
 
     Returns
     -------
@@ -129,13 +206,6 @@ def as_little(ratio: float, columns: int, owners: Owners) -> bool:
     ----------
     ratio : of the largest eigenvalue of the residuals to the edge of noise.
     columns : number of those that depend on each other; 0 where the eigenvalue is that of noise.
-    owners : of the rows.
-
-    Examples
-    --------
-    >>> rows = Owners.of([np.ones((100, 50))], seed=0)
-    >>> as_little(1.05, 40, rows), as_little(1.05, 2, rows), as_little(1.5, 40, rows)
-    (True, False, False)
     """
     root = np.sqrt(owners.n_columns / owners.sizes.sum())
     # An outlier of UNSEEN times the threshold, over the edge.
@@ -169,10 +239,6 @@ def row_sums(owner: Owner, _: Message) -> Message:
 
 def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:
     """How rows lie in their classes, in several tables (B,) that are settled at them.
-
-    Parameters
-    ----------
-    sums : of each table over its classes.
 
     Returns
     -------

@@ -9,19 +9,51 @@ is concave in the parts, and a few steps of Newton's method reach its top.
 
 Source: theory/NOTES.md, "Tests of local independence"; Y. Kim, P. Carbonetto, M. Stephens,
 M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the steps.
+
+Likelihoods of rows at points beside their classes, asked only of classes that rows may be of.
+
+Where rows have many columns nearly all are sure of one class, and what the others would say is
+multiplied by nothing.
+
+Rows between classes: what likelihood is gained where rows may lie off their class.
+
+Mixed memberships, traits and other continua are cut into classes by whoever fits classes, and
+second moments then see nothing. But a row of class k has the log-odds ``a_k`` of its class, and a
+row of a continuum has ``a_k + s u`` with some s along an axis u on which the classes differ. So
+points at such steps, from all classes alike and both ways, are offered to the rows
+(`row_mixtures`), one for each of the axes on which classes differ most.
+
+Rows of lower quality: what likelihood is gained where rows may be weaker than their class.
+
+A row of quality q has the means ``q T`` of its kind. Where such rows are too few, or of too few
+entries, to be classes of their own, they are put together, those of all kinds in one class; nothing
+between columns is left, and a row of it is as likely as it should be. But the rows are of kinds. So
+weaker forms of all classes are offered to the rows (`row_mixtures`), towards coins and towards what
+all rows are; and the same without the weakest class, which is not needed where it holds rows of all
+kinds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import nnls
 
-from hopfed._lib.arrays import Array, like, namespace
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, ask_together, total
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed.archetypes.graded.fitting.mixture import ClassSums
+from hopfed.archetypes.graded.owners.asking import (
+    Owner,
+    Owners,
+    ask_together,
+    log_odds,
+    means_inside,
+    total,
+)
 from hopfed.federation.messages import Message
+from hopfed.kernels.mixtures import mixed
+from hopfed.spectral.rows import Bits, seen_times, times
 
 EXCHANGES = 6  # at most: four reach the top within a few hundredths of a nat, as a rule
 BEGIN = 0.1  # part of the rows that begins at the points
@@ -41,9 +73,7 @@ def most_gained(worlds: Sequence[Owners], offer: Offer, shared: Sequence[Message
 
     Parameters
     ----------
-    worlds : tables that are settled at their classes.
     offer : by which an owner computes the ratios from what it is told of the points.
-    shared : what is told about each table.
     """
 
     def opened(owner: Owner, told: Message) -> Message:
@@ -69,13 +99,7 @@ def most_gained(worlds: Sequence[Owners], offer: Offer, shared: Sequence[Message
 
 
 def beginning(points: int) -> np.ndarray:
-    """Parts of the rows in the classes and at each point from which the search begins.
-
-    Examples
-    --------
-    >>> beginning(2).tolist(), beginning(0).tolist()
-    ([0.9, 0.05, 0.05], [1.0])
-    """
+    """Parts of the rows in the classes and at each point from which the search begins."""
     if points == 0:
         return np.ones(1)
     return np.concatenate([[1 - BEGIN], np.full(points, BEGIN / points)])
@@ -105,13 +129,6 @@ def lower_root(bends: np.ndarray) -> np.ndarray:
 
     Points that a row likes e^60 times as much as its class have products so large that those of
     others are lost to rounding. Then each point is measured in units of its own.
-
-    Examples
-    --------
-    >>> far = np.array([[1.0, 1e30, 1e30], [1e30, 1e60, 1e60], [1e30, 1e60, 1e60]])
-    >>> root = lower_root(far + 1e-3 * np.eye(3))
-    >>> bool(np.allclose(root @ root.T, far, rtol=1e-6, atol=0.01))
-    True
     """
     try:
         return np.linalg.cholesky(bends)
@@ -133,16 +150,6 @@ class Climb:
     ----------
     rows : of the table.
     asked : parts about which to ask next.
-
-    Examples
-    --------
-    >>> owner = Owner(np.ones((4, 1)))
-    >>> owner.ratios = np.array([[4.0], [0.5], [0.5], [0.5]])  # one of four rows likes the point
-    >>> climb = Climb(4.0, beginning(1))
-    >>> for _ in range(6):
-    ...     going = climb.hear([mixture_sums(owner, {"parts": climb.asked})])
-    >>> round(climb.gained, 2), going  # log(1.75) + 3 log(.875)
-    (0.16, False)
     """
 
     rows: float
@@ -176,3 +183,203 @@ class Climb:
         """Nats by which the parts, scaled to add up to one, are better than the classes alone."""
         more = float(self._at.sum())
         return max(0.0, float(self._value + self.rows * (more - 1 - np.log(more))))
+
+
+HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
+NIL = 1e-36  # responsibility that counts for nothing even then
+
+
+def mixed_ratios(
+    owner: Owner,
+    by_sign: np.ndarray,
+    by_seen: np.ndarray,
+    constant: np.ndarray,
+    classes: Iterable[int] | None = None,
+) -> Array:
+    """Likelihood (M, S) of an owner's rows at S points, over that of the classes.
+
+    It is ``sum_k R_k L_k``, R being the responsibilities and ``log L_k`` what is given for class k:
+    a sum over the entries of a row, of their signs and of that they are seen, and a constant.
+
+    Parameters
+    ----------
+    by_sign, by_seen : (S, K, N) what an entry adds, times its sign and whatever its sign is.
+    constant : (S, K).
+    classes : over which the sum runs; all when None.
+    """
+    R, rows = owner.posterior, owner.rows
+    if owner.numbers is not None:
+        some = slice(None) if classes is None else list(classes)
+        parts, S, N = R[:, some].T, len(constant), rows.shape[1]
+        told = (x[:, some].reshape(-1, N) for x in (by_sign, by_seen))
+        logs, even = owner.numbers.logs(*told)
+        shifts = constant[:, some] + even.reshape(S, -1)
+        return mixed(logs.reshape(S, *parts.shape), shifts, parts, HIGHEST).T
+    xp, M = namespace(R), owner.rows.shape[0]
+    found = xp.zeros((M, len(constant)), dtype=xp.float64)
+    for k in range(R.shape[1]) if classes is None else classes:
+        which = np.flatnonzero(to_host(R[:, k]) > NIL)
+        if not len(which):
+            continue
+        index = like(which, R)
+        mine = rows if len(which) == M else rows[which if isinstance(rows, Bits) else index]
+        told = (like(x[:, k].T.astype(np.float32), R) for x in (by_sign, by_seen))
+        logs = times(mine, next(told)) + seen_times(mine, next(told))
+        logs = xp.astype(logs, xp.float64) + like(constant[:, k], R)
+        found[index] += R[index, k][:, None] * xp.exp(logs.clip(None, HIGHEST))
+    return found
+
+
+AXES = 3  # on which classes differ most
+WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row tells its place
+CERTAIN = 0.02  # variance of an entry below which it counts as one of this variance
+
+
+def leaning(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
+    """Gain in nats of the best mixture, in several tables (B,) that are settled at classes.
+
+    Parameters
+    ----------
+    sums : of the tables over these classes. Fitted means are shrunk, so the rows of a class may lie
+        off it all together, which is no mixture: steps start at the mean of the rows.
+    """
+    shared = [_told(world.members[0], found) for world, found in zip(worlds, sums, strict=True)]
+    return most_gained(worlds, points_between, shared)
+
+
+def _told(owner: Owner, sums: ClassSums) -> Message:
+    """Axes of the classes that an owner was told of, and where on them their rows lie."""
+    directions = axes(owner)
+    excess = _by_sign(owner, directions) @ (sums.signed - sums.seen * owner.means).T
+    shifts = excess / np.maximum(sums.counts.sum(axis=0), 1e-9)
+    return {"axes": directions.astype(np.float32), "shifts": shifts.astype(np.float32)}
+
+
+def points_between(owner: Owner, told: Message) -> Array:
+    """Likelihood (M, S) of an owner's rows where all classes are shifted, over that of the classes.
+
+    It is ``sum_k R_k L_k``, R being the responsibilities and ``L_k`` the likelihood at the step
+    over that at class k, in the mean of both ways.
+
+    Parameters
+    ----------
+    told : `axes` (D, N) and `shifts` (D, K), the projection of a class's rows on them in the mean,
+        less what the class's means expect.
+    """
+    R, directions = owner.posterior, told["axes"].astype(np.float64)
+    if not len(directions):
+        return R[:, :0]
+    off = mixed_ratios(owner, *_steps(owner, directions, told["shifts"]))
+    return (off[:, ::2] + off[:, 1::2]) / 2
+
+
+def axes(owner: Owner) -> np.ndarray:
+    """Axes (D, N) of log-odds on which the owner's classes differ, in units of the noise of a row.
+
+    They span what tells classes apart as principal components do, with the noise within classes as
+    the unit of every column. A level of a variable has the logarithm of its rate for log-odds.
+    """
+    natural, noise = _natural(owner)
+    unit = np.sqrt(noise.mean(axis=0))
+    parted = (natural - natural.mean(axis=0)) * unit
+    _, sizes, V = np.linalg.svd(parted, full_matrices=False)
+    found: np.ndarray = V[: min(AXES, len(natural) - 1)] / unit
+    return found[sizes[: len(found)] > 1e-6]
+
+
+def _natural(owner: Owner) -> tuple[np.ndarray, np.ndarray]:
+    """Log-odds of classes and variance of entries, (K, N) both, as they enter a likelihood."""
+    T, variables = owner.means, owner.variables
+    natural, noise = np.arctanh(T), 1 - T**2
+    if variables is not None:
+        rates = variables.normalised((1 + T) / 2)
+        natural = np.where(variables.inside, np.log(rates), natural)
+        noise = np.where(variables.inside, rates, noise)
+    return natural, np.maximum(noise, CERTAIN)
+
+
+def _lengths(owner: Owner, directions: np.ndarray) -> np.ndarray:
+    """(D, K) length of one standard deviation of a row's place, along each axis in each class."""
+    _, noise = _natural(owner)
+    observed = to_host(owner.moments[1]) / max(owner.size, 1)
+    return np.asarray(1 / np.sqrt(directions**2 @ (noise * observed).T + 1e-12))
+
+
+def _by_sign(owner: Owner, directions: np.ndarray) -> np.ndarray:
+    """(D, N) part of the axes that multiplies the signs of entries: half of it for levels."""
+    variables = owner.variables
+    return directions if variables is None else np.where(variables.inside, 0.5, 1) * directions
+
+
+def _steps(
+    owner: Owner, directions: np.ndarray, shifts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `mixed_ratios` is told of a step off each class, for each axis, both ways."""
+    variables, (natural, _) = owner.variables, _natural(owner)
+    at = _sums(owner, natural)
+    by_sign, by_seen, constant = [], [], []
+    for d, lengths in enumerate(_lengths(owner, directions)):
+        for steps in (-WIDTH * lengths, WIDTH * lengths):
+            shift = steps[:, None] * directions[d]
+            part = _by_sign(owner, shift)
+            cost = _sums(owner, natural + shift) - at
+            by_sign.append(part)
+            # The level that a row has counts, which is half its sign and half that it is seen.
+            own = 0.0 if variables is None else np.where(variables.inside, part, 0.0)
+            by_seen.append(own - cost)
+            constant.append(-shifts[d] * steps)
+    return np.array(by_sign), np.array(by_seen), np.array(constant)
+
+
+def _sums(owner: Owner, natural: np.ndarray) -> np.ndarray:
+    """(K, N) logarithm of the sum over an entry's values, by which likelihoods are divided."""
+    size = np.abs(natural)
+    alone = size + np.log1p(np.exp(-2 * size))
+    variables = owner.variables
+    if variables is None:
+        return np.asarray(alone)
+    whole = np.log(variables.sums(np.where(variables.inside, np.exp(natural), 1.0)))
+    return np.asarray(np.where(variables.inside, whole * variables.part, alone))
+
+
+QUALITIES = (0.15, 0.35, 0.7)  # of the weaker rows, towards coins
+NEARER = (0.45,)  # towards what all rows are
+
+
+def weaker(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
+    """Gain in nats of the best mixture, in several tables (B,) that are settled at classes."""
+    shared: list[Message] = []
+    for found in sums:
+        usual = found.signed.sum(axis=0) / np.maximum(found.seen.sum(axis=0), 1.0)
+        shared.append({"usual": usual.astype(np.float32)})
+    return most_gained(worlds, weaker_points, shared)
+
+
+def weaker_points(owner: Owner, told: Message) -> Array:
+    """Likelihood (M, S) of an owner's rows where classes are weaker, over that of the classes.
+
+    It is ``sum_k R_k L_k``, R being the responsibilities and ``L_k`` the likelihood at the weaker
+    class over that at class k; the same of all classes but the weakest; and these as they are.
+
+    Parameters
+    ----------
+    told : `usual` (N,), the means of all rows.
+    """
+    R, T = owner.posterior, owner.means
+    xp, K = namespace(R), len(T)
+    coins, usual = np.zeros(T.shape[1]), told["usual"].astype(np.float64)
+    at, by_sign, by_seen = log_odds(T, owner.variables), [], []
+    for centre, q in [(coins, q) for q in QUALITIES] + [(usual, q) for q in NEARER]:
+        there = log_odds(means_inside(centre + q * (T - centre)), owner.variables)
+        by_sign.append(there[0] - at[0])
+        by_seen.append(there[1] - at[1])
+    asked = (np.array(by_sign), np.array(by_seen), np.zeros((len(by_sign), K)))
+    offered = mixed_ratios(owner, *asked)
+    if K == 1:
+        return offered
+    weakest = int((T**2).sum(axis=1).argmin())
+    others = max(1 - float(owner.shares[weakest]), 1e-9)
+    rest = (offered - mixed_ratios(owner, *asked, [weakest])) / others
+    alone = (1 - R[:, weakest]) / others
+    both = [column for pair in zip(offered.T, rest.T, strict=True) for column in pair]
+    return xp.stack([alone, *both], axis=1)

@@ -9,6 +9,8 @@ its columns nothing is left that could be seen, but its means are a sum of those
 few numbers explain as many means as there are columns, which no kind of its own would allow.
 
 Source: theory/NOTES.md, "Tests of local independence".
+
+What classes differ in: how many directions, which columns, and whether these are enough.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from scipy.optimize import brentq, nnls
 from scipy.stats import binom, chi2
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.unsure_rows import loss
+from hopfed.archetypes.graded.fitting.mixture import loss
+from hopfed.archetypes.graded.owners.asking import Variables
 
 LEVEL = 1e-3  # at which means are told from those of another class times a number
 FADED = 0.9  # quality below which a class counts as another one, faded
@@ -93,15 +96,6 @@ def gain_of_chance(others: int) -> float:
     """Gain in squared deviations that parts of other classes in a class of coins do not reach.
 
     Each part is positive by chance in half of the cases, and adds a squared normal deviate then.
-
-    Parameters
-    ----------
-    others : number of the other classes.
-
-    Examples
-    --------
-    >>> [round(gain_of_chance(k), 1) for k in (1, 3, 8)]
-    [8.3, 12.1, 18.3]
     """
     weights = binom.pmf(np.arange(others + 1), others, 0.5)[1:]
     numbers = np.arange(1, others + 1)
@@ -120,46 +114,71 @@ def _parts(
     return parts, errors
 
 
-def weak_rows_in_words(qualities: np.ndarray) -> str:
-    """Sentence about classes in which weak rows of others are put together, of these qualities.
+CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
+MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 
-    Examples
-    --------
-    >>> print(weak_rows_in_words(np.array([np.nan, 0.14, np.nan, np.nan])))
-    The means of 1 of 4 classes are those of several others added up and weaker, 0.14 in all: rows \
-of several kinds, of lower quality, are put together there.
+
+def _standing(fit: Fit, variances: np.ndarray) -> np.ndarray:
+    """(K, N) means about their own mean, in units of the noise, times the root of the shares."""
+    n = fit.sums.counts.sum(axis=0)
+    shares = n / n.sum()
+    means = fit.classes.means * fit.prior.observed
+    scaled = (means - shares @ means) / np.sqrt(np.maximum(variances, 1e-3))
+    return np.asarray(scaled * np.sqrt(shares)[:, None])
+
+
+def spanned(fit: Fit, variances: np.ndarray) -> int:
+    """Directions that the means of classes span, of those that second moments can show.
+
+    K classes of different kinds span K - 1; degrees of one trait lie along a line, more or less.
+
+    Parameters
+    ----------
+    variances : (N,) mean squares of the residuals.
     """
-    weak = np.sort(qualities[~np.isnan(qualities)])
-    strength = f"{weak[0]:.2f}" if len(weak) == 1 else f"{weak[0]:.2f} to {weak[-1]:.2f}"
-    return (
-        f"The means of {len(weak)} of {len(qualities)} classes are those of several others added "
-        f"up and weaker, {strength} in all: rows of several kinds, of lower quality, are put "
-        "together there."
-    )
+    standing = _standing(fit, variances)
+    spikes = np.linalg.svd(standing, compute_uv=False) ** 2
+    return int((spikes > np.sqrt(standing.shape[1] / fit.sums.counts.sum())).sum())
 
 
-def in_words(qualities: np.ndarray) -> str:
-    """Sentences about classes of these qualities; none where all are of their own.
+def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
+    """Columns that make up all but a little of how classes differ, strongest first.
 
-    Examples
-    --------
-    >>> in_words(np.array([np.nan, 0.5, np.nan])).endswith("in rows of lower quality.")
-    True
-    >>> in_words(np.array([np.nan, 0.0]))
-    ' One of these classes has means of 0 throughout: rows that answer like coins.'
+    The levels of a variable are taken together.
     """
-    coins, weaker = qualities == 0, np.sort(qualities[qualities > 0])[::-1]
-    said = ""
-    if len(weaker) == 1:
-        said += (
-            f" The means of one of these classes are {weaker[0]:.2f} of those of another: one "
-            "kind, in rows of lower quality."
-        )
-    elif len(weaker):
-        said += (
-            f" The means of {len(weaker)} of these classes are {weaker[-1]:.2f} to "
-            f"{weaker[0]:.2f} of those of others: the same kinds, in rows of lower quality."
-        )
-    if coins.any():
-        said += " One of these classes has means of 0 throughout: rows that answer like coins."
-    return said
+    # A column that hardly ever errs would hide all others that tell the classes apart as well.
+    strength = np.minimum((_standing(fit, variances) ** 2).sum(axis=0), MOST)
+    # What columns differ by in classes that are alike says nothing.
+    strength = np.maximum(strength - (fit.size - 1) / fit.sums.counts.sum(), 0.0)
+    variables = fit.prior.variables
+    label = np.arange(len(strength))
+    if variables is not None:
+        label = np.where(variables.inside, len(strength) + variables.label, label)
+    unit = np.unique(label, return_inverse=True)[1]
+    whole = np.bincount(unit, strength)
+    order = np.argsort(-whole, kind="stable")
+    reached = np.cumsum(whole[order])
+    kept = order[: 1 + np.searchsorted(reached, CARRIED * reached[-1])]
+    return np.concatenate([np.flatnonzero(unit == k) for k in kept])
+
+
+def worth(columns: np.ndarray, variables: Variables | None) -> float:
+    """Binary columns that these are worth: a variable of L levels log2(L), two variables none."""
+    if variables is None:
+        return float(len(columns))
+    parts = variables.part[columns]
+    alone = int((parts == 0).sum())
+    sizes = 1 / parts[parts > 0]
+    several = float((1 / sizes).sum())  # each level is a share of its variable
+    if round(alone + several) < 3:
+        return 0.0
+    return alone + float((np.log2(sizes) / sizes).sum())
+
+
+def needed(classes: int) -> int:
+    """Binary columns that tell so many classes from dependence between the columns.
+
+    Source: E. S. Allman, C. Matias, J. A. Rhodes, Ann. Statist. 37 (2009) 3099: classes are
+    determined by ``2 ceil(log2 K) + 1`` columns and more.
+    """
+    return 2 * int(np.ceil(np.log2(classes))) + 1

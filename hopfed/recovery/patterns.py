@@ -1,4 +1,6 @@
-"""Peeling: what one spectrum does not separate comes out in layers.
+"""One pass of the symmetric channel: count the spectrum, and factor what stands above the noise.
+
+Peeling: what one spectrum does not separate comes out in layers.
 
 Where many archetypes crowd a spectrum, some of their eigenvalues sink into the noise and some
 patterns are mixtures. The owners vote on the patterns broadcast, over all of their rows; mixtures
@@ -19,16 +21,115 @@ Source: theory/NOTES.md, "Peeling".
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.factorize import Groups, factorize
+from hopfed.archetypes.joint_diagonalization import JointDiagonalization
 from hopfed.archetypes.selection import SAME
 from hopfed.archetypes.status import Known, judge_layers
 from hopfed.archetypes.votes import elected
-from hopfed.recovery.one_pass import CROWDED, one_pass
-from hopfed.recovery.one_round import Federation
+from hopfed.recovery.moments import Federation
 from hopfed.recovery.settings import Settings
-from hopfed.spectral.rank import RankRule
+from hopfed.spectral.eigenpairs import Spectrum
+from hopfed.spectral.noise import noise_variance
+from hopfed.spectral.rank import Counting, RankEstimate, RankRule
+from hopfed.theory.exposures import errors
+
+CROWDED = 0.2  # archetypes per site beyond which the search with one operator finds no more
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass gives.
+
+    Attributes
+    ----------
+    archetypes : what was found.
+    rank, spectrum : the count, and the eigenpairs that count.
+    """
+
+    archetypes: Archetypes
+    rank: RankEstimate
+    spectrum: Spectrum
+
+
+def one_pass(federation: Federation, rule: RankRule, settings: Settings, seed: int) -> Pass:
+    """Recover patterns, up to their signs, from the operators and groups of a federation."""
+    rank, spectrum = counted(federation, rule, settings.quality)
+    projections = None
+    if settings.method in ("auto", "joint") and rank.n_detected:
+        projections = Groups(*federation.project(spectrum.vectors, settings.groups))
+    searched = rank.n_detected <= CROWDED * federation.n_sites or settings.method != "auto"
+    found = factorize(
+        spectrum,
+        rank,
+        groups=projections,
+        method=settings.method if searched else "joint",
+        joint=JointDiagonalization(groups=settings.groups),
+        search=settings.search,
+        seed=seed,
+    )
+    return Pass(_with_errors(found, rank, spectrum, settings.quality), rank, spectrum)
+
+
+def _with_errors(
+    found: Archetypes, rank: RankEstimate, spectrum: Spectrum, quality: float | None
+) -> Archetypes:
+    """Archetypes with standard errors, and the quality read off beside the K spikes.
+
+    Where the noise differs between clients neither is known.
+    """
+    if rank.unequal or not len(found) or not 0 < found.quality <= 1:
+        return found
+    N, M, K = spectrum.n_sites, spectrum.n_examples, rank.n_detected
+    overlaps = found.patterns.astype(np.float32) @ found.patterns.T.astype(np.float32) / N
+    shares = np.minimum(found.exposures, 1.0)
+    of = errors(shares, found.quality, N, M, overlaps)
+    if quality is not None:
+        return replace(found, exposure_errors=of.exposures, quality_error=0.0)
+    s2 = noise_variance(spectrum.values[:K], N, (N - K) / M)  # K of N directions hold no noise
+    return replace(
+        found,
+        quality=float(np.sqrt(max(1 - s2, 0.0))),
+        exposure_errors=of.exposures,
+        quality_error=of.quality,
+    )
+
+
+def counted(
+    federation: Federation, rule: RankRule, quality: float | None
+) -> tuple[RankEstimate, Spectrum]:
+    """Compute the spectrum, and count what stands above the noise.
+
+    Under one common variance the examples of a noisy client pass for archetypes. So clients are
+    asked for their own noise, and where it differs the vectors at hand are counted again under
+    its law; this count is never the higher one.
+
+    Parameters
+    ----------
+    quality : r in (0, 1] when known; no client's noise is asked for then.
+    """
+    count = Counting(rule, lambda values, whole: federation.sample(values, whole, quality))
+    spectrum = federation.spectrum(count)
+    first = count.estimate
+    alone = len(federation.members) == 1 or federation.masked
+    if first.n_detected == 0 or quality is not None or alone:
+        return first, spectrum
+    profile = federation.profile(spectrum.vectors)
+    if profile.alike():
+        return first, spectrum
+    rank = rule(federation.sample(spectrum.values, spectrum.complete, quality, profile))
+    keep = min(rank.n_detected, first.n_detected)
+    rank = replace(
+        rank, n_detected=keep, strengths=rank.strengths[:keep], overlaps=rank.overlaps[:keep]
+    )
+    return rank, replace(
+        spectrum, vectors=spectrum.vectors[:, :keep], residuals=spectrum.residuals[:keep]
+    )
+
 
 LAYERS = 40  # at most
 BALLOTS = 3  # votes in each layer: one corrects a blurred pattern, the next gives it missed rows
@@ -51,12 +152,6 @@ def peel(
 ) -> tuple[Archetypes, int]:
     """Find more archetypes than one spectrum shows, starting from what was found in it.
 
-    Parameters
-    ----------
-    federation : the clients, with complete rows.
-    first : what the spectrum of all rows gave.
-    rule, settings, seed : of the passes over the rest.
-
     Returns
     -------
     Archetypes, oriented, with shares and scores from the rows of each, and the number of layers;
@@ -74,7 +169,7 @@ def peel(
         if rest.n_rows < LEAST:
             break
         found = one_pass(rest, rule, settings, seed + layer).archetypes
-        federation.include(rest)
+        federation.exchanges += rest.exchanges
         more = found.n_detected
         if not len(found) or (layer > 0 and rest.n_rows >= left):
             break
