@@ -98,7 +98,7 @@ def pooled(method: PrivateClasses, messages: Mapping[int, Message]) -> NoisySums
     noise = float(((weights / rows) ** 2).sum()) * loss(cut / len(rows))
     variance = np.full(len(said[0]["counts"]), noise * method.noise.scale("signed") ** 2)
     sums = (_pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen"))
-    return NoisySums(*sums, variance)
+    return NoisySums(*sums, noise=variance)
 
 
 def look_at(
