@@ -182,10 +182,14 @@ def _update(
     W = check_factor(W, state)
     check_options(updates, coupling, repulsion, field)
     layout = lay_out(W)
+    betas, lookup, level, still = schedule(beta, noise, updates, tie)
     call = Call(
         layout,
         layout.diagonal * np.float32(0) if self_field else layout.diagonal,
-        *schedule(beta, noise, updates, tie),
+        betas,
+        lookup,
+        level,
+        still,
         check_counters(
             seed,
             stream,

@@ -59,7 +59,7 @@ def scramble(rows: Rows | np.ndarray, null: str, rng: np.random.Generator) -> An
     if has_gaps(rows):
         from hopfed.kernels.masked import scramble as with_gaps
 
-        return with_gaps(rows, null, rng)
+        return with_gaps(rows, null, rng)  # type: ignore[arg-type]
     rows = check_packed("rows", rows)
     k0, k1 = key(int(rng.integers(1 << 63)))
     if null == "signs":

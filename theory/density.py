@@ -71,12 +71,12 @@ def cdf(x: ArrayLike, population: Population, q: float, radius: float = 0.0) -> 
     >>> round(float(cdf(3.0, Population([1.0, 3.0]), 0.5)), 10)
     0.7388722524
     """
-    x = np.clip(_check.place("x", x), -1e300, 1e300)
+    at: np.ndarray = np.clip(_check.place("x", x), -1e300, 1e300)
     parts = _components_of(population, q, radius)
     atom = max(0.0, 1 - 1 / q) if radius == 0 else 0.0
-    total = np.where(x >= 0, atom, 0.0)
+    total = np.where(at >= 0, atom, 0.0)
     for part in parts:
-        total = total + part.mass(x)
+        total = total + part.mass(at)
     return np.minimum(total, 1.0)[()]
 
 

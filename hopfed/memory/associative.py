@@ -417,7 +417,7 @@ class AssociativeMemory:
         if self.couplings is not None:
             root = np.sqrt(self.couplings.gain / self.coupling_factor[1])
             return np.ascontiguousarray(self.couplings.rows.T * root)
-        return self.patterns.T * np.sqrt(self.weights)
+        return np.asarray(self.patterns.T * np.sqrt(self.weights))
 
     def _changeable(self) -> None:
         known = "of patterns, not of an operator, to be changed"

@@ -146,7 +146,7 @@ def finer(
 def rounding(W: np.ndarray, kind: Any, norm: float) -> float:
     """Size of the rounding of a field ``W_i . W^T s`` of spins; `norm` is a bound on that of W."""
     longest = float(np.sqrt(np.einsum("nr,nr->n", W, W).max(initial=0)))
-    return NEAR * float(np.finfo(kind).eps) * longest * norm * len(W) ** 0.5
+    return float(NEAR * np.finfo(kind).eps * longest * norm * len(W) ** 0.5)
 
 
 def layered(

@@ -403,9 +403,10 @@ class Federation(Owners):
             found = [_of_sums(patterns, {n: added_up(answers, n) for n in answers[0]})]
         else:
             parts = (a["moments"] for a in self.ask(own_agreement, told))
-            found = [
-                Agreement(*np.split(x[:-1], [K, 2 * K, 3 * K]), repeats=float(x[-1])) for x in parts
-            ]
+            found = []
+            for x in parts:
+                counts, first, second, overlaps, repeats = np.split(x, [K, 2 * K, 3 * K, -1])
+                found.append(Agreement(counts, first, second, overlaps, float(repeats[0])))
         return [a for a in found if a.overlaps[0] > 0]
 
     def vote(self, patterns: np.ndarray, quality: float, strict: bool = False) -> Votes:

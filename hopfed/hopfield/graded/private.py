@@ -97,8 +97,10 @@ def pooled(method: PrivateClasses, messages: Mapping[int, Message]) -> NoisySums
     # An owner's mean has the noise of its sums over its rows.
     noise = float(((weights / rows) ** 2).sum()) * loss(cut / len(rows))
     variance = np.full(len(said[0]["counts"]), noise * method.noise.scale("signed") ** 2)
-    sums = (_pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen"))
-    return NoisySums(*sums, noise=variance)
+    counts, signed, seen = (
+        _pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen")
+    )
+    return NoisySums(counts, signed, seen, variance)
 
 
 def look_at(
