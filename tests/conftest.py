@@ -6,6 +6,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # several workers that each take all co
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # other's way
         os.environ.setdefault(name, "1")
 
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # a test may load grpc before hopfed does
+
 import numpy as np
 import pytest
 from helpers import DATA

@@ -18,10 +18,23 @@ def load(path: str | Path) -> Archetypes | AssociativeMemory:
 
     `hopfed recover`, `serve` and `join` write archetypes, `hopfed store` a memory.
 
+    Parameters
+    ----------
+    path : of the file.
+
     Raises
     ------
     RunFileError : there is no such file, it is damaged, or it holds something else: what, and how
         that is read.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> memory = AssociativeMemory.store(np.array([[1, -1, 1]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     memory.save(f"{folder}/m.h5")
+    ...     load(f"{folder}/m.h5")
+    AssociativeMemory(rule=Hebb())
     """
     try:
         run = Run.load(path, complete=True)

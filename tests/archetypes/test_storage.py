@@ -65,8 +65,7 @@ def test_files_of_before_there_were_graded_means_are_read(symmetric, tmp_path):
     run = storage.as_run(symmetric)
     arrays = {f"archetypes/{name}": run.arrays[f"archetypes/{name}"] for name in kept}
     words = {k: run.summary[k] for k in ("quality", "n_detected", "status", "advice")}
-    made = {"hopfed": "0.1.0"}
-    old = replace(run, arrays=arrays, summary=words | {"fit": 0.5}, provenance=made)
+    old = replace(run, arrays=arrays, summary=words | {"explained": 0.5})
     old.save(tmp_path / "old.h5")
     back = hopfed.load(tmp_path / "old.h5")
     assert (back.channel, back.explained, back.graded_means) == ("symmetric", 0.5, None)

@@ -84,6 +84,14 @@ def test_raw_digits_are_judged_in_the_words_that_it_shows(hopfed, tmp_path, monk
     assert verdict in text.splitlines()
 
 
+def rounded(word):
+    """A word; a number to three digits, of which sums on another machine have as many alike."""
+    try:
+        return f"{float(word):.3g}"
+    except ValueError:
+        return word
+
+
 def test_the_recovery_of_three_owners_is_what_the_command_prints(hopfed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     owners_files.main()
@@ -94,7 +102,7 @@ def test_the_recovery_of_three_owners_is_what_the_command_prints(hopfed, tmp_pat
     text = re.sub(r"; \d+\.\d+ s\n", "; ...\n", text.partition("archetype ")[2])  # seconds vary
     shown = "\n".join(lines[start + 1 : end]).partition("archetype ")[2]
     assert status == 0
-    assert text.split() == shown.split()
+    assert [rounded(word) for word in text.split()] == [rounded(word) for word in shown.split()]
 
 
 def test_the_wines_are_what_the_command_prints(hopfed, tmp_path, monkeypatch):

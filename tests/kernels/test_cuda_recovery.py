@@ -144,13 +144,14 @@ def emulated(device):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_recovery_makes_at_most_fourteen_copies(emulated, shape):
+def test_a_recovery_makes_at_most_seventeen_copies(emulated, shape):
     """None is in a loop over groups, sweeps or patterns.
 
     Down: what packing saw, three for columns that determine each other (sums and numbers of the
-    entries, marks of the rows, sums over pairs), sums of columns, eigenvalues, residuals, sums of
-    groups, patterns with their coefficients, what the rows say of them, and some rows, for their
-    order. Up: the deal of the groups, starts, patterns.
+    entries, marks of the rows, sums over pairs), sums of columns, eigenvalues, residuals, the
+    leading vectors and projections, which are messages, sums of groups, patterns with their
+    coefficients, what the rows say of them, and some rows, for their order. Up: the vectors, the
+    deal of the groups, starts, patterns.
     """
     x = measured(emulated, sample(*SHAPES[shape], 0.9, 1)[1])
     few, found = copies_of(emulated, lambda: recover(x, seed=1, groups=5))
@@ -158,17 +159,16 @@ def test_a_recovery_makes_at_most_fourteen_copies(emulated, shape):
     rows = emulated.xp.asarray(sample(6, 200, 300, 0.9, 1)[1])
     more, other = copies_of(emulated, lambda: recover(rows, seed=1))
     assert (found.status, len(found), len(other)) == ("ok", 3, 6)
-    assert few == many == more == {"up": 3, "down": 11}
+    assert few == many == more == {"up": 4, "down": 13}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_patterns_that_came_from_a_device_are_not_asked_about_again(emulated, shape):
     """Only what a search on the host finds goes up, all of it at once."""
     x = measured(emulated, sample(*SHAPES[shape], 0.9, 1)[1])
-    for method, most in (("layered", 13), ("ica", 13)):  # three for columns that are alike
-        copies, found = copies_of(emulated, lambda: recover(x, seed=1, method=method))  # noqa: B023
-        assert len(found) == 3
-        assert sum(copies.values()) <= most
+    copies, found = copies_of(emulated, lambda: recover(x, seed=1, method="layered"))
+    assert len(found) == 3
+    assert sum(copies.values()) <= 14  # three of them for columns that are alike
 
 
 def test_dynamics_on_the_device_copies_no_states(emulated):

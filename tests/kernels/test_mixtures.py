@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.kernels import mixtures
+from hopfed.kernels.cpu.elementary import FAINT
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -18,7 +19,8 @@ def test_responsibilities(K, M, wide, seed):
     np.testing.assert_allclose(whole, shares, rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(totals, wanted, rtol=1e-13, atol=1e-12)
     assert single.dtype == np.float32
-    np.testing.assert_array_equal(single, whole.astype(np.float32))
+    heard = np.where(whole >= FAINT, whole, 0.0)  # products of less are denormal, and slow
+    np.testing.assert_array_equal(single, heard.astype(np.float32))
 
 
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(1, 80), seeds)

@@ -32,7 +32,13 @@ NONE = "none"  # word for weights that are in no file
 
 
 class ScalingWarning(UserWarning):
-    """Inputs are not scaled where nobody said how."""
+    """Inputs are not scaled where nobody said how.
+
+    Examples
+    --------
+    >>> issubclass(ScalingWarning, UserWarning)
+    True
+    """
 
 
 @dataclass(frozen=True)
