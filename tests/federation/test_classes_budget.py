@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from graded_tables import classes
 from hopfed import kernels
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.graded import GradedFederation
+from hopfed.hopfield.graded import GradedFederation, noisy
 from hopfed.hopfield.graded.noisy import ClassNoise, exact_sums
-from hopfed.hopfield.graded.private import PrivateClasses
+from hopfed.hopfield.graded.private import PrivateClasses, question_name
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.privacy.concentrated import concentrated_rho
 from hopfed.tables.examples import as_examples
@@ -74,6 +75,22 @@ def test_whatever_is_asked_two_tables_that_differ_in_a_row_stay_as_near_as_is_sa
     assert 0.2 * rho < loss <= rho
 
 
+def test_questions_at_once_under_two_keys_do_not_spend_more_than_there_is(tmp_path):
+    rows, rng = table(), np.random.default_rng(0)
+    nodes = [client(tmp_path / str(i), rows[rng.permutation(M)], tmp_path) for i in range(2)]
+    states = [ask(node, asked()).state for node in nodes]
+    downs = [question(rng, rows[0], rows[1]) for _ in range(24)]
+
+    def one(i):
+        return ask(nodes[i % 2], asked(), 0, 1, states[i % 2], downs[i])
+
+    with ThreadPoolExecutor(4) as pool:
+        replies = list(pool.map(one, range(24)))
+    assert sum(not reply.fault for reply in replies) == 10
+    (entry,) = json.loads((tmp_path / "privacy" / "ledger").read_text())["released"]
+    assert sum(entry["spent"]["0"].values()) == 12
+
+
 def test_rows_with_gaps_that_had_noise_do_not_leave_without_it(tmp_path):
     rows = table()
     assert not ask(client(tmp_path, rows, tmp_path), asked()).fault
@@ -131,3 +148,25 @@ def test_answers_that_would_fill_the_memory_are_refused_and_cost_nothing(tmp_pat
     refused(ask(node, asking, 0, 4, state, down), "too many for one answer")
     (entry,) = json.loads((tmp_path / "privacy" / "ledger").read_text())["released"]
     assert list(entry["spent"]["0"].values()) == [2]
+
+
+@pytest.mark.parametrize("step", ["sums", "pairs"])
+def test_sums_of_many_rows_are_made_block_by_block(monkeypatch, step):
+    """Memberships of all rows in 200 classes were held at once: kilobytes for each row."""
+    rng = np.random.default_rng(0)
+    rows = kernels.pack_masked(rng.choice([-1, 0, 1], (50, 9)))
+    down = {"means": rng.uniform(-0.9, 0.9, (3, 9)), "shares": np.full(3, 1 / 3)}
+    whole = noisy.exact_sums(step, rows, down)
+    monkeypatch.setattr(noisy, "ROWS", 7)
+    for name, array in noisy.exact_sums(step, rows, down).items():
+        np.testing.assert_array_equal(array, whole[name])
+        assert array.dtype == np.int64
+
+
+def test_zero_has_one_sign_in_the_name_of_a_question():
+    shares = np.ones(1, np.float32)
+    names = {
+        question_name("sums", {"means": np.full((1, 4), zero, np.float32), "shares": shares})
+        for zero in (0.0, -0.0)
+    }
+    assert len(names) == 1

@@ -190,3 +190,12 @@ def test_no_row_decides_which_entries_of_others_are_missing(
         assert re.search("decides how column|if there is no answer|if 0 means no answer", said)
     if len(accepted) == 2:
         np.testing.assert_array_equal(*accepted)
+
+
+def test_operators_and_classes_share_one_budget(tmp_path):
+    whole = np.where(table() == 0, 1, table())
+    ask(client(tmp_path, whole), asked())
+    reply = ask(
+        client(tmp_path / "b", whole, home=tmp_path), PrivateFederation(Elsewhere(1), N, 1.0)
+    )
+    refused(reply, "are not released on other terms")

@@ -1,11 +1,19 @@
 """With epsilon no row decides how others are coded, or which column or row holds names."""
 
+import re
+import shlex
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
+from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.cli import main
+from hopfed.errors import ColumnsError
+from hopfed.tables.choosing import unsettled
+from hopfed.tables.options import Choices
+from hopfed.tables.reading import read_table
 
 M = 400
 
@@ -75,6 +83,24 @@ SETTLED = [  # a column, and how the whole table was to be read
 ]
 
 
+@pytest.mark.parametrize(("column", "options"), SETTLED)
+def test_the_options_that_are_named_settle_it(survey, capsys, column, options):
+    """As somebody would copy them, with a number of their own."""
+    path = survey("a.csv", column)
+    words = ["join", "--data", str(path), "--dry-run", "--epsilon", "1"]
+    with pytest.raises(SystemExit):
+        main([*words, *options])
+    advice = capsys.readouterr().err.partition("without these rows: ")[2]
+    named = [
+        t
+        for part in advice.split("; ")
+        for t in shlex.split(re.split(r" \(|,? as | inst", part)[0])
+    ]
+    kept = () if "category" in str(options) or "--binarize" in named else options
+    main([*words, *(word.replace("NUMBER", "15") for word in named), *kept])
+    assert "Nothing was sent" in capsys.readouterr().out
+
+
 BY_ROWS = [
     case for case in SETTLED if case[1] not in (("--binarize", "20"), ("--binarize", "own=5"))
 ]
@@ -90,8 +116,67 @@ def test_without_noise_owners_say_alike_what_rows_would_decide(survey, capsys, c
     assert "decides how column 'own' is coded, so that other owners' columns mean" in said
 
 
+def test_one_row_did_change_all_others(survey):
+    tables = [
+        read_table(survey(name, cells))
+        for name, cells in (("a.csv", ["ash"] * M), ("b.csv", ["ash"] * (M - 1) + ["yew"]))
+    ]
+    a, b = (kernels.unpack(table.rows) for table in tables)
+    assert (a != b).any(axis=1).sum() == M - 1
+
+
+def visits(path, changed):
+    """Write two columns of whole numbers and three of scores; one row is changed, or another."""
+    draws = stream(0, "tables")
+    scores, index = draws.integers(0, 100, (M, 3)), draws.permutation(M)
+    columns = {"key": np.arange(M), "index": index}
+    columns[changed][7] = columns[changed][8]  # which no longer differ, and are no names
+    whole = np.column_stack([*columns.values(), scores])
+    lines = [",".join(map(str, row)) for row in whole.tolist()]
+    path.write_text("\n".join(["key,index,a,b,c", *lines]))
+    return path
+
+
 def join(capsys, *words):
     with suppress(SystemExit):
         main(["join", "--dry-run", "--epsilon", "1", *map(str, words)])
     said = capsys.readouterr()
     return said.err or said.out
+
+
+def test_with_epsilon_no_row_decides_which_column_is_left_out(tmp_path, capsys, monkeypatch):
+    """One row swapped a whole column of the table for another of the same width."""
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    a, b = (visits(tmp_path / f"{name}.csv", name) for name in ("key", "index"))
+    tables = [read_table(path, binarize=50) for path in (a, b)]
+    assert [table.columns[0] for table in tables] == ["key", "index"]
+    first, second = (kernels.unpack(table.rows).astype(int) for table in tables)
+    assert (first != second).any(axis=1).sum() > 50
+    for path in (a, b):
+        told = join(capsys, "--data", path, "--binarize", "50")
+        assert "how column 'index' is" in told or "how column 'key' is" in told
+        for settled in (["--id", "key"], ["--id", ""], ["--ignore", "key", "--ignore", "index"]):
+            told = join(capsys, "--data", path, "--binarize", "50", *settled)
+            assert "Nothing was sent" in told
+
+
+@pytest.mark.parametrize("last", [["ash", "yew"], ["0", "1"]])
+def test_the_first_row_is_not_taken_for_names(tmp_path, capsys, monkeypatch, last):
+    """Where its words are said to be entries, it told of itself by the number of rows."""
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    draws = stream(0, "tables")
+    cells = np.column_stack([draws.choice(words, M + 1) for words in (["ash", "yew"], last)])
+    path = tmp_path / "own.csv"
+    path.write_text("\n".join(",".join(row) for row in cells))
+    assert len(read_table(path, words={"ash": True, "yew": False})) == M + 1
+    told = join(capsys, "--data", path, "--words", "ash=+1", "--words", "yew=-1")
+    assert "Nothing was sent" in told
+
+
+def test_a_first_row_of_entries_is_not_taken_for_names_in_silence(tmp_path):
+    (tmp_path / "a.csv").write_text("yes,maybe,no,later\nyes,no,no,yes\nno,yes,no,yes\n")
+    with pytest.raises(ColumnsError, match="row 1, column 2: 'maybe' stands beside 'no', 'yes'"):
+        read_table(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("f,tea,no.\n1,yes,no\n0,no,no\n")
+    table = read_table(tmp_path / "a.csv")
+    assert unsettled(table.coding, Choices()) == {}

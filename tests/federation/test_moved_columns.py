@@ -1,0 +1,97 @@
+"""A table whose columns were moved in its file has the same record, budget and noise."""
+
+import json
+
+import numpy as np
+import pytest
+from asking import N, method, refused, signs
+from click.testing import CliRunner
+from named_owners import NAMES, ORDER, node, put
+
+from hopfed.cli.machines import join
+from hopfed.hopfield.batches import Elsewhere
+from hopfed.hopfield.headers import digest_of, told_names
+from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.site.named_owner import as_recorded
+from hopfed.tables.examples import as_examples
+from hopfed.tables.table import made_up
+from hopfed.tables.writers import write
+
+NOISY = PrivateFederation(Elsewhere(), N, 4.0)
+
+
+SORTED = {"sorted": digest_of(sorted(NAMES), "run")}
+
+
+MIXED = tuple(map(str, np.array(NAMES)[ORDER]))
+
+
+@pytest.mark.parametrize("told", [told_names(NAMES), SORTED], ids=["names", "digests"])
+def test_a_table_whose_columns_are_moved_has_no_fresh_noise(tmp_path, told):
+    rows = signs(400)
+    first = put(node(tmp_path, rows, NAMES, epsilon=4.0), NOISY, told)
+    second = put(node(tmp_path, rows[:, ORDER], MIXED, epsilon=4.0), NOISY, told)
+    assert not first.fault, first.reason
+    np.testing.assert_array_equal(first.up["counts"], second.up["counts"])
+    assert len(json.loads((tmp_path / "privacy" / "ledger").read_text())["released"]) == 1
+
+
+def test_nor_does_it_leave_exactly_what_left_with_noise(tmp_path):
+    rows = signs(400)
+    assert not put(node(tmp_path, rows, NAMES, epsilon=4.0), NOISY, SORTED).fault
+    moved = node(tmp_path, rows[:, ORDER], MIXED)
+    for told in ({}, SORTED, told_names(MIXED)):
+        refused(put(moved, method(), told), "have a privacy budget")
+
+
+def test_where_columns_go_by_place_answers_are_of_the_file(tmp_path):
+    rows = signs(400)[:, ORDER]
+    exact = put(node(tmp_path / "exact", rows, MIXED), method(), {})
+    np.testing.assert_array_equal(exact.up["columns"], rows.sum(axis=0))
+    assert "by_name" not in exact.metrics
+    noisy = put(node(tmp_path / "noisy", rows, MIXED, epsilon=4.0), NOISY, {})
+    named = put(node(tmp_path / "noisy", rows, MIXED, epsilon=4.0), NOISY, told_names(MIXED))
+    np.testing.assert_array_equal(noisy.up["counts"], named.up["counts"])
+    assert "by_name" in named.metrics
+    assert "by_name" not in noisy.metrics
+
+
+@pytest.mark.parametrize("names", [NAMES, made_up(N)], ids=["names", "made up"])
+def test_what_join_records_does_not_depend_on_the_order_of_columns(tmp_path, monkeypatch, names):
+    """A header as hopfed writes it for a table without names counts as none, but has an order."""
+    taken = []
+    monkeypatch.setattr(join, "_join", lambda rows, *_, **__: taken.append(rows))
+    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
+    rows = signs(400)
+    for order in (np.arange(N), ORDER):
+        write(tmp_path / "a.csv", [(names[j], rows[:, j]) for j in order])
+        options = ["--id", "", "--trust-server", "--server", "a:1", "--ca", "a", "--key", "a"]
+        ended = CliRunner().invoke(join.join_command, ["--data", f"{tmp_path}/a.csv", *options])
+        assert ended.exit_code == 0, ended.output
+    np.testing.assert_array_equal(taken[0].words, taken[1].words)
+
+
+def test_a_row_that_is_the_same_in_any_order_is_no_other_file(tmp_path):
+    """All noes are all noes however columns lie; the same file was refused when it came again."""
+    rows, ledger = signs(400), Ledger(tmp_path / "privacy")
+    rows[7] = -1
+    for _ in range(2):
+        held, filed = as_recorded(as_examples(rows), NAMES, ledger)
+        assert filed is not None
+        ledger.check(held)
+        ledger.charge(held, Terms(1.0, 1e-5))
+
+
+def test_rows_without_names_stay_as_they_are(tmp_path):
+    rows = as_examples(signs())
+    assert as_recorded(rows, (), Ledger(tmp_path)) == (rows, None)
+
+
+def test_what_had_noise_before_columns_were_sorted_is_found_again(tmp_path):
+    rows, ledger = as_examples(signs()[:, ORDER]), Ledger(tmp_path / "privacy")
+    assert as_recorded(rows, MIXED, ledger)[1] is not None
+    ledger.charge(rows, Terms(1.0, 1e-5))
+    assert as_recorded(rows, MIXED, ledger) == (rows, None)
+    some = rows[:300]  # in sorted order nobody would know them: they would have fresh noise
+    assert as_recorded(some, MIXED, ledger) == (some, None)
