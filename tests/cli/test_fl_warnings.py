@@ -39,7 +39,12 @@ def said(folder, *arguments):
 
 
 @pytest.mark.parametrize(
-    "more", [("--seeds", "2"), ("--engine", "pool", "--workers", "2")], ids=["here", "in workers"]
+    "more",
+    [
+        ("--seeds", "2"),
+        pytest.param(("--engine", "pool", "--workers", "2"), marks=pytest.mark.slow),
+    ],
+    ids=["here", "in workers"],
 )
 def test_a_store_with_fewer_examples_than_k_is_said_once(tmp_path, more):
     lines = said(tmp_path, "knn-per", *SMALL, "--models", "mlp:8", "--set", "k=9999", *more)

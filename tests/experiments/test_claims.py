@@ -72,7 +72,26 @@ def test_what_an_experiment_offers(name):
         preset(module, "quickest")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in NEURAL])
+LONG = (
+    "disentangle",
+    "scale",
+    "ablation",
+    "byzantine",
+    "attacker",
+    "capacity",
+    "drift",
+    "structured",
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in LONG))
+        for name in NAMES
+        if name not in NEURAL
+    ],
+)
 def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp_path):
     module, (config, run) = find(name), tiny(name)
     known = set(compared(module))

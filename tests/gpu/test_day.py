@@ -92,6 +92,7 @@ def ended(pid):
     return False
 
 
+@pytest.mark.slow
 def test_stages_that_fail_and_hang_lose_nothing(day):
     status, held, rows, page = day(("fails", FAILS), ("hangs", HANGS), "versions", limit=12)
     assert status == 1

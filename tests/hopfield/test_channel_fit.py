@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 from hopfed import kernels
 from hopfed.experiments import serve
@@ -60,7 +61,7 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize("N", [13, 60])
+@pytest.mark.parametrize("N", rest_slow([13, 60], 1))
 @pytest.mark.parametrize("kind", OTHERS)
 def test_tables_of_another_kind_are_a_poor_fit(kind, N):
     for seed in (100, 101):
@@ -81,7 +82,9 @@ def test_archetypes_are_no_poor_fit(N, settings):
         assert read(told.message(), N).archetypes().status == "not judged"
 
 
-@pytest.mark.parametrize("kind", ["classes of any rates", "columns of any rates", "a trait"])
+@pytest.mark.parametrize(
+    "kind", rest_slow(["a trait", "classes of any rates", "columns of any rates"], 1)
+)
 def test_noise_does_not_hide_it(kind):
     told = served(of_kind(kind, 20, np.random.default_rng(7)), epsilon=4.0)
     assert told.fits is False

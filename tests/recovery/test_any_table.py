@@ -43,7 +43,7 @@ def tables(rng, M=1000, N=200):
 @pytest.mark.parametrize(
     "name",
     rest_slow(
-        ["by column", "graded", "trait", "blocks", "asymmetric", "rates", "chain", "mixed"], 4
+        ["by column", "graded", "trait", "blocks", "asymmetric", "rates", "chain", "mixed"], 3
     ),
 )
 def test_what_is_not_noisy_patterns_is_never_ok_as_such(name):

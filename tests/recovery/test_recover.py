@@ -157,6 +157,7 @@ def test_correlated_stand_in():
     assert complete(hopfed.recover(eta, seed=0), xi)
 
 
+@pytest.mark.slow
 def test_raw_digits_are_not_noisy_archetypes_and_it_says_so(mnist_digits):
     found = hopfed.recover(mnist_digits, seed=0, channel="symmetric")
     assert found.status == "poor fit"

@@ -88,6 +88,7 @@ def test_the_power_of_the_plan_is_that_of_planted_classes(law, share, N):
     assert hits / draws == pytest.approx(found.power, abs=0.05 + 3 * np.sqrt(0.16 / draws))
 
 
+@pytest.mark.slow
 def test_columns_that_hardly_vary_lend_no_precision():
     """A quarter of these columns has a rate within 1/1000 of 1, which few rows do not show."""
     law, share, N = ClassLaw(rates=(0.8, 0.2)), 0.2, 32

@@ -29,7 +29,7 @@ def planted(seed, K=4, V=12, M=1000, gaps=0.0):
 
 @pytest.mark.parametrize(
     ("seed", "gaps"),
-    rest_slow([(0, 0.0), (1, 0.1), *((seed, 0.0) for seed in range(1, 10)), (0, 0.1), (2, 0.1)], 2),
+    rest_slow([(1, 0.1), (0, 0.0), *((seed, 0.0) for seed in range(1, 10)), (0, 0.1), (2, 0.1)], 1),
 )
 def test_planted_classes_are_found_and_ok(seed, gaps):
     found = hopfed.recover(planted(seed, gaps=gaps)[0], seed=seed)
@@ -43,7 +43,8 @@ def test_one_class_is_one_class(seed):
     assert (len(found), found.status) == (1, "one class")
 
 
-@pytest.mark.parametrize("seed", rest_slow(range(3), 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 def test_variables_that_depend_on_each_other_are_no_classes(seed):
     rng, M = np.random.default_rng(seed), 1000
     level, columns = rng.integers(0, 4, M), {}
