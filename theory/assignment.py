@@ -249,6 +249,8 @@ def _lost(classes: Classes, mu: int, nu: int, blocks: np.ndarray) -> list[tuple[
     odds = float(np.log(classes.shares[mu] / classes.shares[nu]))
     weights = _weights(pair, odds) * np.sqrt(classes.shares[mu] * classes.shares[nu])
     total = weights.sum()
+    if total <= 0:  # classes so far apart that no row is undecided
+        return []
     centre = weights @ _NORMALS / total
     shrunk = weights @ (_NORMALS - centre) ** 2 / total
 

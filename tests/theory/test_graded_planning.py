@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers import rest_slow
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hopfed.theory import graded_simulation, planning
@@ -20,6 +20,7 @@ from hopfed.theory.graded_simulation import QUANTITIES, compare
     power=st.floats(0.1, 0.99),
     stronger=st.integers(0, 5),
 )
+@example(r=0.890625, share=0.75, N=1874, power=0.5, stronger=0)  # no row is undecided: 0 / 0
 def test_signs_without_gaps_are_planned_as_archetypes(r, share, N, power, stronger):
     got = plan(ClassLaw(r=r), share, N, power, 0.05, stronger)
     want = planning.plan(r, share, N, power, 0.05, stronger)
