@@ -558,16 +558,18 @@ def _plain(exposure: np.ndarray, sites: int, options: Mapping[str, Any]) -> None
     shares = np.array(list(dict.fromkeys(exposure.tolist())))
     together = not options["stronger"] and exposure.sum() <= 1 + 1e-9
     boundary = planning.minimal_samples(r, shares, sites)
+    beside: dict[str, Columns] = {}
+    if options["epsilon"] is not None:  # first, for what is wrong with it is said at once
+        defaults = {"delta": 1e-5, "clients": 1, "rounds": 1}
+        given = {name: options[name] for name in defaults if options[name] is not None}
+        beside = _private_plan(r, shares, options["epsilon"], defaults | given, arguments)
     if together:
         tables = _together(r, exposure, shares, arguments)
     else:
         plan = planning.plan(r, shares, **arguments)
         tables = {"plan": _plan_columns(shares, boundary, plan)}
     samples = tables["plan"]["M"]
-    if options["epsilon"] is not None:
-        defaults = {"delta": 1e-5, "clients": 1, "rounds": 1}
-        given = {name: options[name] for name in defaults if options[name] is not None}
-        tables |= _private_plan(r, shares, options["epsilon"], defaults | given, arguments)
+    tables |= beside
     show(tables, options, "plan", r=r, exposure=shares, samples=samples, **arguments)
     if not options["as_json"]:
         held = {name for columns in tables.values() for name in columns}

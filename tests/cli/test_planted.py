@@ -22,7 +22,9 @@ COMMAND = [
 ]
 
 
-@pytest.mark.parametrize("engine", [(), ("--engine", "dask", "--dask", "local")])
+@pytest.mark.parametrize(
+    "engine", [(), pytest.param(("--engine", "dask", "--dask", "local"), marks=pytest.mark.slow)]
+)
 def test_workers_import_nothing_from_the_current_folder(tmp_path, engine):
     if engine:
         pytest.importorskip("distributed", reason="Dask is not installed: pip install hopfed[dask]")
