@@ -1,23 +1,16 @@
 """The Tracy-Widom laws for beta = 1 (real data) and beta = 2 (complex data).
 
-Two evaluations, held together by the tests:
-
-* `fredholm_*`: Bornemann's method. With the operator `B_s(x, y) = Ai(x + y + s)` on (0, inf),
-  `F1(s) = det(I - B_s)` and `F2(s) = det(I - B_s) det(I + B_s)`; Gauss-Legendre quadrature turns
-  the determinants into those of small matrices. Absolute error about 1e-14; the relative error
-  of the left tail grows, 1e-10 at s = -6 and 1e-4 at s = -10, because the determinant there is a
-  product with tiny factors `1 - lambda`.
-* `cdf`, `sf`, `pdf`, `quantile`, `isf`: piecewise Chebyshev interpolants of log F on the left of
-  s = -2 and of log(1 - F) on its right. Their coefficients were computed from the same
-  determinants in arithmetic of up to 4,700 bits and are shipped, since no double-precision
-  computation reaches the far left tail. Relative error about 1e-13 in *both* tails, down to where
-  the value itself underflows.
+`cdf`, `sf`, `pdf`, `quantile` and `isf` are piecewise Chebyshev interpolants of log F on the left
+of s = -2 and of log(1 - F) on its right. With the operator `B_s(x, y) = Ai(x + y + s)` on (0, inf),
+`F1(s) = det(I - B_s)` and `F2(s) = det(I - B_s) det(I + B_s)` (Ferrari and Spohn; Bornemann). The
+coefficients were computed from these determinants in arithmetic of up to 4,700 bits and are
+shipped, since no double-precision computation reaches the far left tail. Relative error about 1e-13
+in *both* tails, down to where the value itself underflows.
 
 Parameters
 ----------
 s, p : real; a probability in (0, 1); any shape.
 beta : 1 (real data) or 2 (complex data).
-nodes : of the quadrature.
 
 Sources: P. L. Ferrari, H. Spohn, J. Phys. A 38 (2005) L557; F. Bornemann, Math. Comp. 79 (2010)
 871; scaling: Z. Ma, Bernoulli 18 (2012) 322.

@@ -16,12 +16,10 @@ and likewise for the shares, with n+- the observed +-1 of a class in a column. T
 ``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
 that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
 share, is averaged over as well, by Laplace's method. Columns that hold one value throughout say
-nothing of classes, and have no part in the evidence. Where rows are unsure of their class the
-evidence is higher, by `hopfed.archetypes.graded.fitting.mixture`.
+nothing of classes, and have no part in the evidence.
 
-How much less rows say of the classes where they are unsure which one they are of.
-
-Sums over classes count a row by its responsibilities, as if each part of it were sure of its class.
+Where rows are unsure of their class the evidence is higher (`Unsure`). Sums over classes count a
+row by its responsibilities, as if each part of it were sure of its class.
 But a row that may be of one class as well as of another does not tell the two apart. Of column j,
 which a part ``f_j`` of the rows has, the information about the means of all classes is not
 ``f_j diag(n)`` but ``f_j S``: S is the sum over rows of the products of two responsibilities. With
@@ -36,11 +34,10 @@ each other, their rows are less sure, and the next sums look as if classes diffe
 By the same information the variance of a mean is that of sure rows times ``(c + f_j n_k)`` times
 element k of the diagonal of ``(c + f_j S)^-1``.
 
+Where most rows are of one class and no other, sums over classes are counts of bits: a row that is
+sure of its class needs no product with all of them.
+
 Source: theory/NOTES.md, "Starting the classes", "Resolution".
-
-Sums of rows over classes where most rows are of one class and no other: bits that are counted.
-
-A row that is sure of its class needs no product with all of them.
 """
 
 from __future__ import annotations

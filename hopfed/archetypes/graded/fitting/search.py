@@ -1,8 +1,7 @@
 """How many classes, and which: starts, then merging and splitting while the evidence rises.
 
-Where expectation maximisation starts: joint diagonalisation, and k-means, both by owners' sums.
-
-Both work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
+Expectation maximisation starts from joint diagonalisation and from k-means, by owners' sums. Both
+work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
 noise has unit variance and a class sits at ``V^T T``.
 
 - *Joint diagonalisation.* Second moments of random groups of rows are diagonalised together. The
@@ -15,9 +14,8 @@ noise has unit variance and a class sits at ``V^T T``.
 An owner who lacks columns gets a basis of its own, of those that it holds: the same class lies
 at the same place then, in noise that is wider where the basis has lost more.
 
-How many rows a class rests on: fewer than it counts where a few of them make it what it is.
-
-A few equal rows, of one person perhaps, are a class that rows of no class join. By their number
+A class rests on fewer rows than it counts where a few of them make it what it is. A few equal rows,
+of one person perhaps, are a class that rows of no class join. By their number
 such a class may be shown to everybody, and its means are those of the few. What counts is how
 evenly the rows agree with the class: with a_i the cube of the log-odds by which row i speaks for
 it, it rests on ``(sum a)^2 / sum a^2`` rows, all of them where they agree alike. Rows of a class

@@ -9,8 +9,6 @@ A class of few rows that is counted in another moves no leading direction. But i
 the rows of lowest likelihood are the other way to part a class. Where many entries are missing such
 a class may be counted in all the others at once, a few rows in each; then the rows that fit badly,
 wherever they are, are where one more class starts.
-
-Leading eigenpairs of several symmetric matrices at once, one product of each at a time.
 """
 
 from __future__ import annotations

@@ -4,17 +4,13 @@ A question is a pure function of an owner and a message, so it can be asked in o
 or over a network. An owner remembers the classes that it was last asked about and what its rows say
 of them; neither rows nor responsibilities are ever part of an answer.
 
-Columns that belong together: the levels of one categorical variable, of which a row has one.
-
-Such columns are not independent within a class: one of them is +1, so the likelihood of a row has
+`Variables` are columns that belong together, the levels of one categorical variable, of which a row
+has one. They are not independent within a class: one of them is +1, so the likelihood of a row has
 the probability of its own level and nothing of the others, and their covariance within a class is
-``-4 p_a p_b`` (multinomial). All that says so takes it from here.
+``-4 p_a p_b`` (multinomial).
 
-Rows of a small table as numbers: products with them are what BLAS is fastest at.
-
-In a table of some hundred or thousand rows the products of a step of expectation maximisation take
-less time than it takes to ask for them. So there are few of them, each over all that is known of
-the rows.
+`Numbers` hold the rows of a small table unpacked: there the products of a step of expectation
+maximisation take less time than asking for them, so there are few, each by BLAS over all rows.
 """
 
 from __future__ import annotations

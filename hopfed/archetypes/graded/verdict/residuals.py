@@ -7,9 +7,8 @@ white: the largest eigenvalue of their second moment stays at the edge of white 
 Rows see what second moments cannot: a row that lies between two classes, or is unlike all of them,
 has a log-likelihood that no row of a class would have.
 
-Residuals of an owner's entries, ``x - E[x | row]``, 0 where an entry is missing: as numbers.
-
-A product with them then costs two multiplications for an entry, however many classes there are. In
+The residuals of an owner are held as numbers, 0 where an entry is missing. A product with
+them costs two multiplications for an entry, however many classes there are. In
 a table of some size they are kept from one product to the next, in blocks of rows; in a larger one
 every block is made anew, which costs what the classes do.
 """
