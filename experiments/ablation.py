@@ -26,8 +26,7 @@ from hopfed.archetypes.joint_diagonalization import (
     joint_candidates,
 )
 from hopfed.archetypes.overlap import retrieval
-from hopfed.archetypes.selection import accepted, merge, select
-from hopfed.archetypes.subspace import Subspace
+from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.letters import LETTERS, render_letters

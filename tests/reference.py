@@ -12,8 +12,7 @@ import re
 
 PUBLIC = """
 hopfed hopfed.recovery.recover hopfed.sklearn hopfed.archetypes.archetypes
-hopfed.archetypes.assignment
-hopfed.archetypes.display hopfed.hopfield.simulation
+hopfed.hopfield.simulation
 hopfed.archetypes.factorize hopfed.spectral.operators
 hopfed.spectral.sketch hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
 hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_search

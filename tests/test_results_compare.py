@@ -20,7 +20,7 @@ from hopfed.theory import spikes
 XI = small_sample()[0]
 RESULTS = {
     "archetypes.archetypes": ["Archetypes"],
-    "archetypes.graded.verdict.judging": ["Residual", "Verdict"],
+    "archetypes.judging": ["Residual", "Verdict"],
     "archetypes.overlap": ["Retrieval"],
     "hopfield.simulation": ["Simulation"],
     "hopfield.told": ["Told"],

@@ -52,12 +52,6 @@ class Assignment(NamedTuple):
     ----------
     archetype : (M,) number of the archetype, from 0; -1 where the row is none of them.
     probability : (M,) of the nearest archetype, given that the row is of one of them.
-
-    Examples
-    --------
-    >>> archetype, probability = Assignment(np.array([1, -1]), np.array([0.9, 0.6]))
-    >>> archetype.tolist()
-    [1, -1]
     """
 
     archetype: np.ndarray
@@ -71,11 +65,6 @@ class Completion(NamedTuple):
     ----------
     values : int8 (M, N) of +-1: what was observed, and what is likelier where nothing was.
     probability : float32 (M, N) of each value given what is observed of its row; 1 where it is.
-
-    Examples
-    --------
-    >>> Completion(np.array([[1, -1]]), np.array([[1.0, 0.8]])).values.tolist()
-    [[1, -1]]
     """
 
     values: np.ndarray
@@ -83,42 +72,16 @@ class Completion(NamedTuple):
 
 
 def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
-    """Say of each row which archetype it is of, how probably, or that it is of none.
-
-    A row without any entry is of none where `alpha` is above 0: nothing speaks for any.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    X : (M, N) of +-1, 0/1 or booleans, or packed; NaN, None and masked entries are missing, and 0
-        is where -1 occurs. Where the archetypes come from a table also another one, a frame, a path
-        or lists, coded in the same way, with columns in any order.
-    alpha : share of the rows of the model that may be taken for none of the archetypes, in [0, 1);
-        with 0 each row is of its nearest.
-
-    Raises
-    ------
-    DataError : rows that are not binary, or have other columns.
-    ArgumentError : `alpha` is out of its range.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> found = recover(x)
-    >>> strange = np.tile([1, -1], 100)
-    >>> archetype, probability = assign(found, np.vstack([x[:4], strange]))
-    >>> archetype.tolist(), probability[:4].round(3).tolist()
-    ([2, 1, 0, 2, -1], [1.0, 1.0, 1.0, 1.0])
-    """
+    """See `Archetypes.assign`."""
     require(0 <= alpha < 1, "alpha", "in [0, 1)", alpha)
     rows = _once(found, rows_of(found, X))
     archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
     if not len(found):
         return Assignment(archetype, probability)
     tails = _Tails(found)
-    for span, logs, nearest, best in _nearest(found, rows):
+    for span, logs in _logs(found, rows):
+        nearest = logs.argmax(axis=1)
+        best = logs[np.arange(len(logs)), nearest]
         np.exp(logs - best[:, None], out=logs)
         probability[span] = 1 / logs.sum(axis=1)
         if alpha > 0:
@@ -128,48 +91,8 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     return Assignment(archetype, probability)
 
 
-def fit(found: Archetypes, X: Any) -> np.ndarray:
-    """(M,) share of the rows of its nearest archetype that fit it no better than this row.
-
-    Parameters
-    ----------
-    found : the archetypes; without any, nothing fits (0).
-    X : as of `assign`.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> bool(abs(fit(recover(x), x).mean() - 0.5) < 0.05)
-    True
-    """
-    rows = _once(found, rows_of(found, X))
-    tail = np.zeros(len(rows))
-    if not len(found):
-        return tail
-    tails = _Tails(found)
-    for span, _, nearest, best in _nearest(found, rows):
-        tail[span] = tails(rows[span], nearest, best)
-    return tail
-
-
 def probabilities(found: Archetypes, X: Any) -> np.ndarray:
-    """(M, K) probability of each archetype for each row, given that it is of one of them.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    X : as of `assign`.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> probabilities(recover(x), x[:2]).round(3).tolist()
-    [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
-    """
+    """See `Archetypes.probabilities`."""
     rows = _once(found, rows_of(found, X))
     weights = np.zeros((len(rows), len(found)))
     for span, logs in _logs(found, rows):
@@ -178,23 +101,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def score(found: Archetypes, X: Any) -> np.ndarray:
-    """(M,) log-likelihood in nats of what is observed of each row; low ones are outliers.
-
-    Parameters
-    ----------
-    found : the archetypes; without any, all columns are fair coins.
-    X : as of `assign`.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> found = recover(x)
-    >>> strange = x[:, ::-1]  # of no archetype
-    >>> bool(score(found, x).mean() > score(found, strange).mean() + 50)
-    True
-    """
+    """See `Archetypes.score`."""
     rows = _once(found, rows_of(found, X))
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), array_beside(rows))
@@ -206,30 +113,7 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def complete(found: Archetypes, X: Any) -> Completion:
-    """Fill the gaps of rows by what is likelier given the rest of the row.
-
-    Of the levels of one category it is the likeliest.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    X : as of `assign`; what is observed stays as it is.
-
-    Raises
-    ------
-    DataError : there are no archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> row = x[:1].astype(float)
-    >>> row[0, 100:] = np.nan
-    >>> values, probability = complete(recover(x), row)
-    >>> bool((values[0, 100:] == xi[labels[0], 100:]).all()), probability[0, [0, 150]].round(1)
-    (True, array([1. , 0.9], dtype=float32))
-    """
+    """See `Archetypes.complete`."""
     given = rows_of(found, X)
     rows = _once(found, given)
     values = np.empty(rows.shape, np.int8)
@@ -251,25 +135,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
 
 
 def denoise(found: Archetypes, X: Any) -> np.ndarray:
-    """Int8 (M, N): the likelier sign of every entry, given which archetype its row may be of.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    X : as of `assign`.
-
-    Raises
-    ------
-    DataError : there are no archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> bool((denoise(recover(x), x) == xi[labels]).all())
-    True
-    """
+    """See `Archetypes.denoise`."""
     rows = _once(found, rows_of(found, X))
     values = np.empty(rows.shape, np.int8)
     for span, mean in _posterior_means(found, rows):
@@ -323,10 +189,8 @@ def _once(found: Archetypes, rows: Bits) -> Bits:
 def _expected_shares(found: Archetypes) -> np.ndarray:
     """(K,) shares that add up to one; equal ones where none is known."""
     shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
-    if not shares.sum() > 0:
-        shares = np.ones(len(found))
-    found_shares: np.ndarray = shares / max(shares.sum(), 1e-300)
-    return found_shares
+    shares = shares if shares.sum() > 0 else np.ones(len(found))
+    return np.asarray(shares / shares.sum())
 
 
 class _Tails:
@@ -371,26 +235,12 @@ def _tail(lack: np.ndarray, variance: np.ndarray, third: np.ndarray) -> np.ndarr
     return np.where(variance > 0, np.where(count < NORMAL, poisson, normal), 1.0)
 
 
-def _spans(m: int, width: int) -> Iterator[slice]:
-    """Pieces of m rows, so that `width` numbers for each of them make a block."""
-    size = max(64, BLOCK // max(width, 1))
-    return (slice(a, min(a + size, m)) for a in range(0, m, size))
-
-
 def _logs(found: Archetypes, rows: Bits, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of rows, and the log of the probability of each row and each archetype together."""
     means, shares, variables = _expected_means(found), _expected_shares(found), _variables(found)
-    for span in _spans(len(rows), max(width, len(found))):
+    size = max(64, BLOCK // max(width, len(found), 1))
+    for span in (slice(a, min(a + size, len(rows))) for a in range(0, len(rows), size)):
         yield span, to_host(log_joint(rows[span], means, shares, np.float64, variables))
-
-
-def _nearest(
-    found: Archetypes, rows: Bits
-) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """What `_logs` yields, and with it the nearest archetype of each row and its log."""
-    for span, logs in _logs(found, rows):
-        nearest = logs.argmax(axis=1)
-        yield span, logs, nearest, logs[np.arange(len(logs)), nearest]
 
 
 def _softmax(logs: np.ndarray) -> np.ndarray:

@@ -16,16 +16,16 @@ from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
 from hopfed.archetypes.published import published_patterns
-from hopfed.archetypes.selection import (
+from hopfed.archetypes.status import CROWDED, judge, stray_limit
+from hopfed.archetypes.subspace import (
     ExposureFit,
+    Subspace,
     debiased_weights,
     fit_exposures,
     match_known,
     merge,
     select,
 )
-from hopfed.archetypes.status import CROWDED, judge, stray_limit
-from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.operators import FactorOperator
@@ -88,7 +88,7 @@ def factorize(
         (`hopfed.archetypes.published`, all that it accepts), or "auto": joint first, layered for
         what is left, the exposure fit decides.
     known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
-        are or as it shows them, whichever is surer (`hopfed.archetypes.selection.match_known`).
+        are or as it shows them, whichever is surer (`hopfed.archetypes.subspace.match_known`).
     sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
     joint, search : settings of the two searches; their defaults when left out.
     seed : of their starts.

@@ -29,8 +29,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.selection import SLACK, joined, rested
-from hopfed.archetypes.subspace import SWEEPS, Held, Subspace, judged, polished, refined
+from hopfed.archetypes.subspace import SLACK, Subspace, joined, rested
 from hopfed.errors import ArgumentError
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import Bits, times, total
@@ -162,45 +161,16 @@ def _tried(space: Subspace, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
     They are fitted to the operator together, which takes mixtures apart, and blurs an archetype of
     few examples among heavy ones: each is taken as it is or fitted, if theory accepts it.
     """
-    if space.held is not None:
-        return _tried_there(space, space.held, basis, found)
-    states = space.polish(np.where((space.vectors @ basis).T >= 0, 1, -1))
+    signs = to_host(space.vectors @ like(basis, space.vectors)).T >= 0
+    states = space.polish(np.where(signs, 1, -1))
     states = np.vstack([found, states])
     fitted = space.refine(states)
-    good, better = _taken(space.judged(states), space.judged(fitted), space.n_sites)
-    return rested(space, np.where(better[:, None], fitted, states)[good])
-
-
-def _tried_there(space: Subspace, held: Held, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """`_tried` on a device, with one copy each way, and one more up for what was found before.
-
-    All patterns come to rest there, and the host leaves those out that are not accepted.
-    """
-    N, V, xp = space.n_sites, held.basis, namespace(held.basis)
-    small = like(np.column_stack([basis, space.signal, space.overlaps]), held.vectors)
-    basis, signal, overlaps = small[:, :-2], xp.astype(small[:, -2], V.dtype), small[:, -1]
-    states = xp.where((held.vectors @ basis).T >= 0, np.float32(1), np.float32(-1))
-    states = polished(V, states, SWEEPS)
-    if len(found):
-        states = xp.concat([held.put(found), states])
-    fitted = refined(V, signal, states, SWEEPS)
-    before, after = (judged(x @ V, overlaps, N) for x in (states, fitted))
-    good, better = _taken(before, after, N)
-    states = polished(V, xp.where(better[:, None], fitted, states), SWEEPS)
-    fresh, good, scores = held.fetch(states, good, xp.where(better, after[0], before[0]))
-    kept: np.ndarray = fresh[good][np.argsort(-scores[good], kind="stable")]
-    return kept
-
-
-def _taken(
-    states: tuple[Array, Array], fitted: tuple[Array, Array], n_sites: int
-) -> tuple[Array, Array]:
-    """Which patterns are accepted (C,), and which of them fitted: those that score higher then."""
-    (before, promised), (after, hoped) = states, fitted
-    slack = SLACK / np.sqrt(n_sites)
+    (before, promised), (after, hoped) = space.judged(states), space.judged(fitted)
+    slack = SLACK / np.sqrt(space.n_sites)
     good, better = before >= promised - slack, after >= hoped - slack
-    better = better & (~good | (after > before))
-    return good | better, better
+    better &= ~good | (after > before)
+    good |= better
+    return rested(space, np.where(better[:, None], fitted, states)[good])
 
 
 def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:

@@ -1,4 +1,10 @@
-"""`recover`: from binary examples, in one place or several, to archetypes."""
+"""`recover`: from binary examples, in one place or several, to archetypes.
+
+Rows, session, estimator, fit, verdict: examples are packed (`tables`), columns that say nothing of
+their own are left out (`hopfed.spectral.determined`), owners are asked in a session, `Patterns` are
+looked for where entries are complete, `Classes` where the rows do not bear these out; and what was
+left out is filled in.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import blas_threads
+from hopfed._lib.arrays import blas_threads, to_host
+from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.owners.asking import ONE_THREAD
+from hopfed.archetypes.classes import Classes
+from hopfed.archetypes.graded.fitting.search import Search as ClassSearch
+from hopfed.archetypes.graded.owners.asking import ONE_THREAD, Owners, Recovery
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.place import Place, place
-from hopfed.recovery.cautions import with_cautions, with_open_rates, with_trait
-from hopfed.recovery.columns import with_all_columns
-from hopfed.recovery.moments import Federation
-from hopfed.recovery.routes import Recovery, graded_recovery, judged, symmetric_recovery
+from hopfed.kernels.place import place
 from hopfed.recovery.settings import Settings, named_rule, tables_of
-from hopfed.spectral.determined import determined
+from hopfed.spectral.determined import Determined, determined
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, array_beside
+from hopfed.spectral.rows import Bits, array_beside, column_moments
 from hopfed.tables.examples import as_examples
 from hopfed.tables.table import check_choice, is_made_up
 
@@ -68,7 +73,7 @@ def recover(
     quality : r in (0, 1] when known; estimated otherwise.
     method : "auto", "joint", "layered" or "paper"; see
         `hopfed.archetypes.factorize.factorize`. Where one spectrum is too crowded "auto" goes on in
-        layers, `hopfed.recovery.patterns`.
+        layers, `hopfed.archetypes.patterns`.
     rank_rule : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.
     alpha : false-alarm rate of "tw" (default 0.001) and "shuffle" (default 0.05).
     groups : random groups formed inside the data, over all owners together.
@@ -151,7 +156,7 @@ def run_recovery(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
     >>> recovery.n_examples, recovery.traffic.up.tolist()
-    ([300, 300], [41244, 41244])
+    ([300, 300], [41268, 41268])
     """
     settings = Settings(**options)
     rule = named_rule(settings.rank_rule, settings.alpha, seed)
@@ -160,79 +165,99 @@ def run_recovery(
         there.open()  # that it is not there is said before anything is packed
     check_choice(columns)
     tables = tables_of(examples, columns)
-    if tables is not None:
-        examples = [table.rows for table in tables]
     coding = None if tables is None else tables[0].coding
+    names = None if tables is None else tables[0].columns
+    called = None if names is None or is_made_up(names) else names
+    known = () if coding is None or settings.only_symmetric else coding.groups
     with nullcontext() if there is None else there.current():
-        clients = _clients(examples, gaps=not settings.only_symmetric)
+        given = examples if tables is None else [table.rows for table in tables]
+        clients = packed_rows(given, gaps=not settings.only_symmetric)
         if any(isinstance(rows, Reread) for rows in clients):
-            _check_reread(settings, there)
+            held = settings.rank_rule != "shuffle"
+            require(held, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
+            here = there is None or there.ordinal is None
+            require(here, "device", "cpu where rows are not held", str(there))
         elif there is not None:
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
-        known = () if coding is None or settings.only_symmetric else coding.groups
         apart = determined(clients, known, seed)
-        rows = clients if apart.whole else [apart.of(rows) for rows in clients]
-        names = None if tables is None or is_made_up(tables[0].columns) else tables[0].columns
-        if names is not None or not apart.whole:
-            names = [str(j + 1) if names is None else names[j] for j in apart.kept]  # type: ignore[assignment]
+        kept = [apart.of(rows) for rows in clients]
+        session = Owners.over(kept, seed, settings.masked)
         # Beside a device the host solves small problems, for which threads wait for each other.
-        with blas_threads(1 if any(map(_is_there, clients)) else None):
-            recovery = _recovered(rows, rule, settings, seed, apart.kept_groups, names)
-            found = with_open_rates(recovery.archetypes, rows)
-            if apart.groups:
-                found = replace(found, levels=apart.level[apart.kept])
-            else:
-                found = with_trait(found, rows)
-            found = with_cautions(found, rows)
-            recovery = with_all_columns(replace(recovery, archetypes=found), apart, clients)
-    found = recovery.archetypes
-    if tables is not None:
-        found = replace(found, columns=tables[0].columns, coding=coding)
-    if said := apart.said(found.columns, known):
+        there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
+        with blas_threads(1 if there_too else None):
+            recovery = _fitted(session, settings, rule, apart, called)
+        found = _filled(recovery.archetypes, apart, clients)
+    if said := apart.said(called, known):
         found = replace(found, advice=f"{found.advice} {said}")
-    made = [rows.made() for rows in clients if isinstance(rows, Reread)]
-    return replace(recovery, archetypes=found, readings=max(made, default=1))
+    constant = apart.kept[recovery.constant_columns]
+    residual = recovery.residual
+    if residual is not None:
+        residual = replace(residual, columns=apart.kept[residual.columns])
+    readings = max((rows.made() for rows in clients if isinstance(rows, Reread)), default=1)
+    return replace(
+        recovery,
+        archetypes=replace(found, columns=names, coding=coding),
+        constant_columns=np.union1d(constant, np.flatnonzero(apart.left_single)).astype(int),
+        residual=residual,
+        traffic=session.traffic,
+        exchanges=session.exchanges,
+        n_examples=session.sizes.tolist(),
+        raw_nbytes=[_packed_bytes(rows) for rows in kept],
+        readings=readings,
+    )
 
 
-def _is_there(rows: Rows) -> bool:
-    """Whether the words of packed rows are on a device."""
-    return not isinstance(rows, Reread) and on_device(array_beside(rows))
-
-
-def _check_reread(settings: Settings, there: Place | None) -> None:
-    """Refuse what rows cannot do that are not held."""
-    held = settings.rank_rule != "shuffle"
-    require(held, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
-    here = there is None or there.ordinal is None
-    require(here, "device", "cpu where rows are not held", str(there))
-
-
-def _recovered(
-    clients: list[Rows],
-    rule: RankRule,
+def _fitted(
+    session: Owners,
     settings: Settings,
-    seed: int,
-    groups: Sequence[Sequence[int]],
+    rule: RankRule,
+    apart: Determined,
     names: Sequence[str] | None,
 ) -> Recovery:
-    """Recover by the symmetric channel, and by the graded one where that is not enough.
+    """What `Patterns` find, and `Classes` where that is not enough.
 
     The levels of a variable are no columns of a symmetric channel, which flips each by itself.
     """
-    federation = Federation.over(clients, seed, settings.masked)
-    mean = federation.mean()
-    recovery = None
-    gaps = any(c.gaps if isinstance(c, Reread) else isinstance(c, MaskedBits) for c in clients)
+    rows = [owner.rows for owner in session.members]
+    gaps = any(r.gaps if isinstance(r, Reread) else isinstance(r, MaskedBits) for r in rows)
+    groups, found = apart.kept_groups, None
     levels = len(groups) > 0 and not settings.only_symmetric
     if settings.channel != "graded" and not gaps and not levels:
-        recovery = symmetric_recovery(federation, mean, rule, settings, seed)
-        recovery, final = judged(federation, mean, recovery, settings)
-        if final:
-            return replace(recovery, exchanges=federation.exchanges)
-    small = federation.n_rows * federation.n_sites <= ONE_THREAD
+        found = settings.patterns(rule).fit(session)
+        if found.final:
+            return found
+    if names is not None or not apart.whole:
+        names = [str(j + 1) if names is None else names[j] for j in apart.kept]
+    classes = Classes(rule, ClassSearch(support=settings.support), groups, names)
+    small = session.n_rows * session.n_columns <= ONE_THREAD
     with blas_threads(1 if small else None):
-        support = settings.support
-        return graded_recovery(federation, mean, rule, recovery, support, seed, groups, names)
+        return classes.fit(session, None if found is None else found.archetypes)
+
+
+def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Archetypes:
+    """Archetypes of all columns: those left out as their leaders, or all rows, have them."""
+    level = apart.level if apart.groups else None
+    if apart.whole:
+        return replace(found, levels=level)
+    signs = apart.filled(found.patterns.astype(np.float64))
+    new = replace(
+        found,
+        patterns=np.where(signs < 0, -1, 1).astype(np.int8),
+        levels=level,
+        leaders=apart.signed,
+    )
+    if found.graded_means is not None:
+        new = replace(new, graded_means=apart.filled(found.graded_means))
+    if found.own_errors is not None:
+        seen = sum(to_host(column_moments(rows)[1]).astype(np.float64) for rows in clients)
+        new = replace(new, own_errors=apart.filled_errors(found.own_errors, seen))
+    return new
+
+
+def _packed_bytes(rows: Rows) -> int:
+    """Bytes of rows in bits, of two planes where entries are missing."""
+    gaps = rows.gaps if isinstance(rows, Reread) else isinstance(rows, MaskedBits)
+    return -(-(1 + gaps) * int(rows.shape[0]) * int(rows.shape[1]) // 8)
 
 
 def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
@@ -253,16 +278,14 @@ def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
     m = examples.shape[0]
     if not 1 <= clients <= m // 2:
         raise ArgumentError("clients", f"between 1 and {m // 2} for {m} examples", clients)
-    from hopfed._lib.random import stream
-
     order = stream(seed, "split").permutation(m)
     parts = [np.sort(part) for part in np.array_split(order, clients)]
-    if isinstance(examples, Reread):
-        return [examples.chosen(part) for part in parts]
-    return [examples[part] for part in parts]
+    chosen = examples.chosen if isinstance(examples, Reread) else examples.__getitem__
+    return [chosen(part) for part in parts]
 
 
-def _clients(examples: Any, gaps: bool) -> list[Rows]:
+def packed_rows(examples: Any, gaps: bool) -> list[Rows]:
+    """Packed rows of each owner, from an array or a list of arrays; with `gaps` or without."""
     if isinstance(examples, Rows) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.archetypes import storage
-from hopfed.recovery.routes import Recovery
+from hopfed.archetypes.graded.owners.asking import Recovery
 from hopfed.runs import Run, plain
 from hopfed.tables.table import is_made_up
 
@@ -56,9 +56,9 @@ def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
     }
     if recovery.readings > 1:
         made["readings"] = recovery.readings
-    if recovery.graded is not None:
-        made["log_likelihood"] = recovery.graded.log_likelihood
-        made["dependent_columns"] = recovery.graded.residual.columns.tolist()
+    if recovery.residual is not None:
+        made["log_likelihood"] = recovery.log_likelihood
+        made["dependent_columns"] = recovery.residual.columns.tolist()
     if found.columns is not None and not is_made_up(found.columns):
         made["columns"] = list(found.columns)
         for what in ("constant_columns", "dependent_columns"):

@@ -15,6 +15,7 @@ from typing import Any
 from hopfed._lib.settings import real, require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.factorize import METHODS
+from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rank import Fixed, MarchenkoPastur, RankRule, Shuffle, TracyWidom
@@ -87,6 +88,20 @@ class Settings:
     def only_symmetric(self) -> bool:
         """Whether no other channel is looked at."""
         return self.channel == "symmetric" or bool(self.asked)
+
+    def patterns(self, rule: RankRule) -> Patterns:
+        """The estimator of the symmetric channel."""
+        return Patterns(
+            rule=rule,
+            quality=self.quality,
+            method=self.method,
+            groups=self.groups,
+            search=self.search,
+            refit=self.refit,
+            support=self.support,
+            believed=self.channel == "symmetric",
+            asked=self.asked,
+        )
 
 
 def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:

@@ -7,8 +7,8 @@ from hopfed import kernels, recover
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve
 from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
-from hopfed.archetypes.graded.verdict.replicas import drawn_often
-from hopfed.archetypes.graded.verdict.residuals import residual_edge, row_statistics
+from hopfed.archetypes.replicas import drawn_often
+from hopfed.archetypes.residuals import residual_edge, row_statistics
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.equal_rows import Rows

@@ -9,7 +9,7 @@ from hopfed.archetypes.graded.fitting.mixture import Prior
 from hopfed.archetypes.graded.fitting.search import single
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict import judging
-from hopfed.archetypes.graded.verdict.judging import judge
+from hopfed.archetypes.judging import judge
 from hopfed.recovery import graded
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.rows import columns_of

@@ -186,8 +186,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     out.print(f"\n{verdict(found)}")
     owners = f" of {len(recovery.n_examples)} client(s)" if len(recovery.n_examples) > 1 else ""
     measured = f"quality r = {found.quality:.3f}; explained {found.explained:.4f}"
-    if recovery.graded is not None:
-        left = recovery.graded.residual
+    left = recovery.residual
+    if left is not None:
         measured = (
             f"{found.channel} channel; columns depend on each other within classes by "
             f"{left.ratio:.2f} of the edge of noise ({left.expected:.2f} +- {left.error:.2f} "
@@ -195,7 +195,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         )
     count = f"spectrum shows {found.n_detected} ({recovery.rule})"
     out.print(f"{m:,} examples{owners}; {count}; {measured}")
-    if recovery.graded is not None and len(found) > max(found.n_detected, 1):
+    if left is not None and len(found) > max(found.n_detected, 1):
         out.print(
             f"the spectrum counts directions in which rows differ from their mean; that "
             f"{len(found)} classes explain the rows best is decided by their likelihood"

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hopfed.archetypes.classes import searched
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, expect, improve
 from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.judging import judge
+from hopfed.archetypes.judging import judge
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.recovery.graded import searched
 
 STEPS, MORE = 60, 20  # of the fit to the owner's rows, at most: the first, and of fewer classes
 # A server that tells much shall not keep this machine busy: so many classes, and entries times

@@ -6,7 +6,7 @@ from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.fitting.channel import QUALITIES, choose, pattern_gains
+from hopfed.archetypes.channel import QUALITIES, choose, pattern_gains
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
 from hopfed.archetypes.graded.fitting.search import (

@@ -8,9 +8,9 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import expect, im
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.graded.verdict import judging as verdict_module
-from hopfed.archetypes.graded.verdict.class_means import carrying
-from hopfed.archetypes.graded.verdict.judging import dependent_columns, judge
-from hopfed.archetypes.graded.verdict.replicas import drawn, replicas, settle
+from hopfed.archetypes.judging import carrying
+from hopfed.archetypes.judging import dependent_columns, judge
+from hopfed.archetypes.replicas import drawn, replicas, settle
 from hopfed.kernels import PackedBits, pack, unpack
 
 M, N = 1000, 120
@@ -158,7 +158,7 @@ def test_replicas_of_a_large_table_are_drawn_few_at_a_time(monkeypatch):
     found = []
     monkeypatch.setattr(verdict_module, "REPLICAS", 6)
     for held in (1 << 28, 1):
-        monkeypatch.setattr("hopfed.archetypes.graded.verdict.replicas.HELD", held)
+        monkeypatch.setattr("hopfed.archetypes.replicas.HELD", held)
         owners = Owners.of([x], 0)
         fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
         before = owners.exchanges

@@ -11,7 +11,7 @@ import hopfed
 from hopfed.archetypes.graded.fitting.expectation_maximization import iterate
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.resolution import lost
+from hopfed.archetypes.resolution import lost
 
 
 def fitted(T, y, x):

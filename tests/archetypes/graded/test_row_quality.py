@@ -6,13 +6,13 @@ from graded_tables import classes, whiten
 
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.class_means import (
+from hopfed.archetypes.judging import (
     CHANCE,
     faded,
     gain_of_chance,
     put_together,
 )
-from hopfed.archetypes.graded.verdict.judging import judge
+from hopfed.archetypes.judging import judge
 from hopfed.archetypes.status import in_words, weak_rows_in_words
 
 N, M = 120, 1500

@@ -10,8 +10,8 @@ from hopfed import kernels
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, weighted_sums
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
-from hopfed.archetypes.graded.verdict.judging import judge
-from hopfed.archetypes.graded.verdict.row_mixtures import WIDTH, axes, leaning, points_between
+from hopfed.archetypes.judging import judge
+from hopfed.archetypes.row_mixtures import WIDTH, axes, leaning, points_between
 from hopfed.federation.messages import Traffic
 
 K, N = 3, 9

@@ -7,7 +7,7 @@ from graded_tables import classes
 from hopfed.archetypes.graded.fitting import mixture
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.graded.verdict import residuals, row_mixtures
-from hopfed.archetypes.graded.verdict.residuals import residual_edge
+from hopfed.archetypes.residuals import residual_edge
 from hopfed.kernels import pack_masked
 
 
@@ -65,7 +65,7 @@ def test_residuals_are_the_same_kept_or_made_anew_in_any_blocks(monkeypatch, kep
     assert worlds[0].exchanges == 21
     monkeypatch.setattr(residuals, "KEPT", kept)
     monkeypatch.setattr(residuals, "BLOCK", 7 * 50)
-    monkeypatch.setattr("hopfed.archetypes.graded.verdict.residuals.HELD", 1)  # one table at a time
+    monkeypatch.setattr("hopfed.archetypes.residuals.HELD", 1)  # one table at a time
     for one, other in zip(whole, residual_edge(worlds, 2), strict=True):
         np.testing.assert_allclose(np.abs(one), np.abs(other), rtol=1e-3, atol=1e-4)
     assert worlds[0].exchanges == 42

@@ -9,8 +9,8 @@ from graded_tables import classes, whiten
 from hopfed import kernels
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.verdict.judging import judge
-from hopfed.archetypes.graded.verdict.row_mixtures import NEARER, QUALITIES, weaker_points
+from hopfed.archetypes.judging import judge
+from hopfed.archetypes.row_mixtures import NEARER, QUALITIES, weaker_points
 
 K, N = 3, 9
 SHARES = np.array([0.5, 0.3, 0.2])

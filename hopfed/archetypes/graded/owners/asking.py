@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -41,6 +41,10 @@ from hopfed.spectral.rows import (
     transposed_times,
 )
 from hopfed.spectral.skips import deciding, skips
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.archetypes import Archetypes
+    from hopfed.archetypes.status import Residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,6 +417,7 @@ class Owners:
     exchanges : times the server asked.
     heard : the classes that the owners were last asked about.
     columns : numbers of the columns, where they are some of a wider table.
+    masked : whether the server sees sums over all owners only, as behind secure aggregation.
     """
 
     members: list[Owner]
@@ -421,6 +426,8 @@ class Owners:
     exchanges: int = 0
     heard: Any = None
     columns: np.ndarray | None = None
+    masked: bool = False
+    _known: dict[Question, list[Message]] = field(default_factory=dict, repr=False)
 
     @property
     def variables(self) -> Variables | None:
@@ -451,10 +458,21 @@ class Owners:
         ]
         return cls(members, seed, Traffic(len(members)))
 
+    @classmethod
+    def over(cls, rows: Sequence[Bits | Reread], seed: int, masked: bool = False) -> Owners:
+        """Take the packed rows of each owner as they are."""
+        members = [Owner(part, i) for i, part in enumerate(rows)]
+        return cls(members, seed, Traffic(len(members)), masked=masked)
+
     @property
     def n_columns(self) -> int:
         """N."""
         return int(self.members[0].rows.shape[1])
+
+    @property
+    def n_rows(self) -> float:
+        """M, over all owners."""
+        return float(self.sizes.sum())
 
     @property
     def sizes(self) -> np.ndarray:
@@ -469,6 +487,12 @@ class Owners:
         own : arrays of which each owner is told its own row.
         """
         return ask_together([self], question, [shared], [own or {}])[0]
+
+    def once(self, question: Question) -> list[Message]:
+        """Put a question whose answers are kept: it is asked once, whoever wants to know."""
+        if question not in self._known:
+            self._known[question] = self.ask(question, {})
+        return self._known[question]
 
 
 def ask_together(
@@ -501,6 +525,51 @@ def total(answers: Sequence[Message], name: str) -> np.ndarray:
     if len(answers) == 1:
         return np.asarray(answers[0][name], np.float64)
     return np.asarray(np.sum([a[name] for a in answers], axis=0, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """What an estimator found in a session.
+
+    Attributes
+    ----------
+    archetypes : what was found.
+    eigenvalues : leading eigenvalues of the pooled operator, descending.
+    threshold : the value above which an eigenvalue counts.
+    rule : the rank rule in words.
+    constant_columns : columns that hold one value over all clients, or none.
+    layers : in which the archetypes came out; more than 1 where one spectrum was too crowded.
+    hidden : number of patterns that too few examples resemble for them to be shown.
+    final : whether no other estimator may say more.
+    residual : what fitted classes leave of pairs of columns; None where none were fitted.
+    log_likelihood : of fitted classes, in nats for each observed entry.
+    traffic : bytes and numbers each way, by client.
+    exchanges : times the server heard from the clients.
+    n_examples : examples of each client.
+    raw_nbytes : bytes of the rows of each client in bits, which nobody sends.
+    readings : times that the examples were read; more than once where they do not fit into memory.
+    """
+
+    archetypes: Archetypes
+    eigenvalues: np.ndarray = field(repr=False)
+    threshold: float
+    rule: str
+    constant_columns: np.ndarray
+    layers: int = 1
+    hidden: int = 0
+    final: bool = True
+    residual: Residual | None = field(default=None, repr=False)
+    log_likelihood: float = np.nan
+    traffic: Traffic = field(default_factory=lambda: Traffic(0), repr=False)
+    exchanges: int = 0
+    n_examples: list[int] = field(default_factory=list)
+    raw_nbytes: list[int] = field(default_factory=list)
+    readings: int = 1
+
+    @property
+    def dense_nbytes(self) -> int:
+        """Bytes of the N x N operator in float32, which the paper's clients send."""
+        return 4 * int(self.archetypes.patterns.shape[1]) ** 2
 
 
 def _deciding(given: Any, merged: Rows) -> np.ndarray | None:

@@ -43,11 +43,12 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed._lib.random import stream
+from hopfed.archetypes.channel import Channel
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
 from hopfed.archetypes.graded.fitting.mixture import loss
 from hopfed.archetypes.graded.owners.asking import Owner, means_inside
-from hopfed.archetypes.graded.verdict.replicas import drawn, drawn_often
-from hopfed.archetypes.status import Verdict, blurred_classes
+from hopfed.archetypes.replicas import drawn, drawn_often
+from hopfed.archetypes.status import Nearness
 from hopfed.spectral.equal_rows import Rows
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
@@ -55,6 +56,8 @@ TINY = 1e-300
 MISSED = 2.0  # times the squared strength of the weakest spike that a class may have and be missed
 LEAST = 1e-3  # variance within classes below which that of a column is not taken
 SUREST = 1 - 1e-12
+SCARCE = 3.0  # rows of the rarer value, below which a rate is near 0 or 1
+CERTAIN = 1.96  # standard errors to each side of an interval of 95%
 
 
 def expected_overlaps(
@@ -91,30 +94,55 @@ def hidden(means: np.ndarray, shares: np.ndarray, observed: np.ndarray | float =
     return np.asarray(MISSED / np.maximum(lengths, TINY))
 
 
-def unresolved(
-    means: np.ndarray,
-    errors: np.ndarray,
-    shares: np.ndarray,
-    channel: str,
-    rows: float,
-    observed: np.ndarray | float = 1.0,
-) -> Verdict | None:
-    """The verdict on classes that may be less near to the true ones than `RESOLVED`; or None."""
-    N = means.shape[1]
-    overlaps = expected_overlaps(means, errors, shares, channel, observed)
-    level = float(sure_level(N)) if channel == "symmetric" else profile_level(N)
+def nearness(
+    channel: Channel, shares: np.ndarray, rows: float, observed: np.ndarray | float = 1.0
+) -> Nearness:
+    """How near classes are to the true ones, and how many rows would resolve all.
+
+    Parameters
+    ----------
+    shares : (K,) of the rows, of which there are so many.
+    observed : (N,) part of the entries of each column that is observed.
+    """
+    means, errors, one = channel.means, channel.errors, channel.name == "symmetric"
+    overlaps = expected_overlaps(means, errors, shares, channel.name, observed)
+    level = float(sure_level(means.shape[1])) if one else profile_level(means.shape[1])
     blurred = np.flatnonzero(overlaps < level)
     if not len(blurred):
-        return None
-    if channel == "symmetric":
+        return Nearness(overlaps, level, rows)
+    if one:
         quality = float(np.sqrt((means**2 + errors**2).max()))
         now = [majority_needed(float(overlaps[k]), quality) for k in blurred]
         factor = majority_needed(level, quality) / np.array(now)
     else:
         short = 1 / np.maximum(overlaps[blurred], 1e-6) ** 2 - 1
         factor = short * level**2 / (1 - level**2)
-    needed = max(float(factor.max()), 1.01) * rows
-    return blurred_classes(overlaps, len(blurred), level, needed)
+    return Nearness(overlaps, level, max(float(factor.max()), 1.01) * rows)
+
+
+def open_error(channel: Channel, shares: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """(K, N) errors of means, wider for rates near 0 and 1, as few rows leave them open.
+
+    Their interval holds that of Agresti and Coull, The American Statistician 52 (1998), 119-126.
+
+    Parameters
+    ----------
+    shares : (K,) of the rows.
+    seen : (N,) entries of each column.
+    """
+    if channel.name == "symmetric":
+        return channel.errors
+    rows = np.nan_to_num((shares[:, None] if channel.name == "graded" else 1.0) * seen)
+    rates = np.clip((1 + channel.means) / 2, 0.0, 1.0)
+    return np.where(channel.errors > 0, np.maximum(channel.errors, open_rates(rates, rows)), 0.0)
+
+
+def open_rates(rates: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Errors of means at rates that were seen in so many rows; 0 where none is near 0 or 1."""
+    added = (rows * rates + 2) / (rows + 4)
+    half = np.abs(added - rates) + CERTAIN * np.sqrt(added * (1 - added) / (rows + 4))
+    near = rows * np.minimum(rates, 1 - rates) < SCARCE
+    return np.where(near, 2 * half / CERTAIN, 0.0)
 
 
 def profile_level(N: int) -> float:

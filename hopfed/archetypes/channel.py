@@ -51,6 +51,16 @@ class Channel:
     quality_error: np.ndarray | None = None
     spread: float = 0.0
 
+    @property
+    def one_error(self) -> float:
+        """Standard error of a quality that all columns share; NaN without one."""
+        error = self.quality_error
+        return np.nan if error is None or error.ndim else float(error)
+
+    def ordered(self, order: np.ndarray) -> Channel:
+        """The same with its classes in another order."""
+        return replace(self, means=self.means[order], errors=self.errors[order])
+
 
 def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
     """Compare the channels on the sums of fitted classes.

@@ -26,7 +26,7 @@ from hopfed._lib.random import stream
 from hopfed.archetypes.graded.fitting.mixture import ClassSums
 from hopfed.archetypes.graded.fitting.splitting import leading
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, ask_together, total
-from hopfed.archetypes.graded.verdict.row_mixtures import leaning, weaker
+from hopfed.archetypes.row_mixtures import leaning, weaker
 from hopfed.federation.messages import Message
 from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.spectral.equal_rows import Rows, equals, only

@@ -1,0 +1,345 @@
+"""Whether classes are the right model, in numbers and in words.
+
+Two tests, both against replicas of the fitted classes (`replicas`):
+
+- *columns*: the largest eigenvalue of the standardised residuals. Above what replicas show, columns
+  depend on each other within classes, and the leading eigenvectors say which.
+- *rows*: rows between classes make the surest responsibility lower than classes would, and the
+  likelihood gains where rows may lie off their class (`leaning`), or be weaker than it (`weaker`);
+  rows of different quality, or that depend on themselves, spread their likelihoods and overlaps
+  otherwise than rows of a class do. Second moments do not see this: a trait cut into enough classes
+  leaves white residuals. Copies of rows equal each other more often than rows of classes do.
+
+Where rows have few columns, neither tells a trait of degrees from classes along a line. So classes
+that span fewer directions than their number needs must also be ones that rows are sure of.
+
+And the means of the classes: a row of quality q has the means ``q T`` of its kind. Where rows of
+two qualities are many, each quality becomes a class of its own, and as classes these are right:
+only their means tell that they are one kind. Where weak rows are too few to be told apart by kind,
+they are put together as one class. Between its columns nothing is left that could be seen, but its
+means are a sum of those of the others: a few numbers explain as many means as there are columns,
+which no kind of its own would allow. Careless rows, of quality 0, become one class of coins.
+
+A table is "ok" only if it passes all of it. Source: theory/NOTES.md, "Tests of local independence".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import brentq, nnls
+from scipy.stats import binom, chi2
+
+from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remind
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, loss
+from hopfed.archetypes.graded.owners.asking import Owners, Variables
+from hopfed.archetypes.replicas import at_a_time, replicas, settle
+from hopfed.archetypes.residuals import as_little, residual_edge, row_statistics
+from hopfed.archetypes.status import (
+    DEVIATIONS,
+    ClassMeasures,
+    Residual,
+    Verdict,
+    judge_classes,
+    too_little,
+)
+from hopfed.spectral.rank import white_edge
+
+REPLICAS = 20  # tables drawn from the fitted classes
+LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
+DIRECTIONS = 6  # leading residual eigenvectors that are looked at
+LOADED = 0.15  # square of its largest entry from which the other entries of an eigenvector count
+CLEAR = 20.0  # standard deviations of residuals from which a few replicas do
+FEW = 5  # replicas, then
+ALIKE = 1e-3  # level at which means are told from those of another class times a number
+FADED = 0.9  # quality below which a class counts as another one, faded
+CERTAIN = 50.0  # gain in squared deviations from which the likeness is none of chance
+COLUMNS = 10  # that are needed at least
+CHANCE = 2e-3  # of a class of coins that other classes seem to have a part in it
+CARRIED = 0.95  # part of how classes differ that the columns which carry them make up
+MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
+SAME = 1e-3  # of the entries of a class that may differ from the others where it is one row
+
+# Row tests: name; finest difference that counts; what counts of a deviation below and above what is
+# expected. Rows never are surer of true classes than their replicas are to a harmful end, and rows
+# that are more alike than independent columns allow show in the residuals as well. Gains are nats
+# of the whole table, of which chance gives one at most, as a rule; of leaning rows the parts at
+# several points are free, which gives chance more room: 3.5 nats in one of 300 replicas. A few
+# rows that were entered twice by mistake are no reason to doubt classes.
+ROW_TESTS = (
+    ("spread", 1e-3, 0.6, 1.0),
+    ("certainty", 1e-3, 1.0, 0.0),
+    ("overlap spread", 1e-4, 0.6, 1.0),
+    ("leaning", 1.2, 0.0, 4 / 3),
+    ("weaker", 1.0, 0.0, 4 / 3),
+    ("repeats", 5e-3, 0.0, 1.0),
+)
+
+
+def judge(
+    owners: Owners, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
+) -> Verdict:
+    """The verdict on fitted classes from the tests alone; parameters as of `measured`."""
+    return judge_classes(measured(owners, fit, n_detected, names))
+
+
+def measured(
+    owners: Owners, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
+) -> ClassMeasures:
+    """Test fitted classes against their replicas.
+
+    Parameters
+    ----------
+    n_detected : directions that the spectrum showed; more than classes hint at classes that the
+        entries do not tell apart.
+    names : of the columns; their numbers, from 1 as files call them, are said when left out.
+    """
+    remind(owners, fit)
+    values, vectors, squares, found = _measured([owners], [fit.sums])
+    edge = _edge(owners)
+    for batch in _batches(REPLICAS, at_a_time(owners)):
+        worlds = replicas(owners, fit, batch)
+        more, _, _, drawn = _measured(worlds, settle(worlds, fit.prior))
+        values = np.vstack([values, more])
+        found = {name: np.concatenate([a, drawn[name]]) for name, a in found.items()}
+        owners.exchanges += worlds[0].exchanges
+        if _is_clear(values[:, 0] / edge):
+            break
+    ratios = values / edge
+    expected, error = _usual(ratios[1:, 0], 1e-3)
+    limit = expected + DEVIATIONS * error
+    loud = vectors[0][ratios[0] > limit]
+    numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
+    residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
+    rows = {}
+    for name, finest, below, above in ROW_TESTS:
+        column = found[name]
+        usual, spread = _usual(column[1:], finest)
+        deviation = float((column[0] - usual) / spread)
+        rows[name] = deviation * (above if deviation > 0 else below)
+    columns = carrying(fit, squares[0])
+    varies = slice(None) if fit.prior.varies is None else fit.prior.varies
+    differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
+    return ClassMeasures(
+        size=fit.size,
+        residual=residual,
+        rows=rows,
+        within=float(squares[0].sum() / max(_whole(fit), 1e-12)),
+        certainty=float(found["certainty"][0]),
+        repeats=found["repeats"],
+        repeated=bool(found["single"][0] == 0),
+        directions=spanned(fit, squares[0]),
+        carrying=numbers[columns],
+        worth=worth(columns, fit.prior.variables),
+        needed=needed(fit.size),
+        weak=put_together(fit),
+        faded=faded(fit),
+        equal=int((differ <= SAME * fit.sums.seen.sum(axis=1)).sum()),
+        columns=len(fit.prior.rates[varies]),
+        more_shown=max(fit.size, 1) < n_detected,
+        as_faint=as_little(residual.ratio, len(residual.columns), owners),
+        little=too_little(float(owners.sizes.sum()), fit.prior.observed[varies]),
+        names=names,
+    )
+
+
+def _measured(
+    worlds: list[Owners], sums: list[ClassSums]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Residual eigenvalues, their vectors, mean squares, and row statistics of tables."""
+    return *residual_edge(worlds, DIRECTIONS), row_statistics(worlds, sums)
+
+
+def _edge(owners: Owners) -> float:
+    """Largest eigenvalue of residuals that are white noise, at LEVEL."""
+    rows = int(owners.sizes.sum())
+    return white_edge(rows, owners.n_columns, LEVEL) / rows
+
+
+def _is_clear(ratios: np.ndarray) -> bool:
+    """Whether residuals of the rows, which come first, need no more replicas to be told."""
+    expected, error = _usual(ratios[1:], 1e-3)
+    return len(ratios) > FEW and bool(ratios[0] > expected + CLEAR * error)
+
+
+def _batches(number: int, size: int) -> list[range]:
+    return [range(first, min(first + size, number)) for first in range(0, number, size)]
+
+
+def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:
+    """Centre and standard deviation of values of replicas, of which a few may lie far off."""
+    centre = float(np.median(values))
+    spread = 1.4826 * float(np.median(np.abs(values - centre)))
+    # The median deviation of a score of values is itself uncertain: the larger of two estimates.
+    near = np.abs(values - centre) < 5 * max(spread, finest)
+    spread = max(spread, float(values[near].std(ddof=1)) if near.sum() > 2 else 0.0, finest)
+    return centre, spread * np.sqrt(1 + 1 / len(values))
+
+
+def _whole(fit: Fit) -> float:
+    """Mean squares of the entries about the columns' own means, added up over columns."""
+    prior = fit.prior
+    return float((4 * prior.rates * (1 - prior.rates) * prior.observed).sum())
+
+
+def dependent_columns(vectors: np.ndarray) -> np.ndarray:
+    """Columns that carry residual eigenvectors (k, N), strongest first."""
+    if len(vectors) == 0:
+        return np.zeros(0, dtype=int)
+    squares = vectors**2
+    loaded = squares >= LOADED * squares.max(axis=1, keepdims=True)
+    strength = np.where(loaded, squares, 0.0).max(axis=0)
+    order = np.argsort(-strength, kind="stable")
+    found: np.ndarray = order[strength[order] > 0]
+    return found
+
+
+def faded(fit: Fit) -> np.ndarray:
+    """Quality (K,) of classes that are others, faded: 0 for coins; NaN for classes of their own.
+
+    Means are compared within their errors. Columns that are levels of a variable are left out.
+    """
+    plain = fit.prior.part == 0
+    found = np.full(fit.size, np.nan)
+    if fit.size < 2 or plain.sum() < COLUMNS:
+        return found
+    means, variance = _means(fit, plain)
+    limit = chi2.isf(ALIKE, plain.sum())
+    alone = (means**2 / variance).sum(axis=1)
+    others = (means**2).sum(axis=0) / fit.size  # of a class of usual strength
+    for j in range(fit.size):
+        if alone[j] < limit:  # coins, if another class in as few rows would not look like them
+            found[j] = 0.0 if (others / variance[j]).sum() > limit + CERTAIN else np.nan
+            continue
+        for k in range(fit.size):
+            q = (means[j] * means[k]).sum() / max((means[k] ** 2).sum(), 1e-12)
+            errors = variance[j] + q**2 * variance[k]
+            off = ((means[j] - q * means[k]) ** 2 / errors).sum()
+            if k != j and 0 < q < FADED and off < limit and alone[j] > off + CERTAIN:
+                found[j] = q
+    return found
+
+
+def put_together(fit: Fit) -> np.ndarray:
+    """Quality (K,) of classes in which weak rows of several others are; NaN of other classes.
+
+    Such a class has the means ``sum_k b_k T_k`` within their errors, the parts b not negative and
+    clearly not all 0; they add up to the quality. Columns that are levels of a variable are left
+    out.
+    """
+    plain = fit.prior.part == 0
+    found = np.full(fit.size, np.nan)
+    if fit.size < 3 or plain.sum() < COLUMNS:  # of a single other kind it is `faded`
+        return found
+    means, variances = _means(fit, plain)
+    if fit.sums.pairs is not None:
+        counts, c = fit.sums.counts.sum(axis=0), fit.prior.concentration
+        variances = variances * loss(counts, fit.sums.pairs, fit.prior.observed[plain], c)
+    limit, by_chance = chi2.isf(ALIKE, plain.sum()), gain_of_chance(fit.size - 1)
+    for j in range(fit.size):
+        others = np.arange(fit.size) != j
+        parts, errors = _parts(means[others], variances[others], means[j], variances[j])
+        off = ((means[j] - parts @ means[others]) ** 2 / errors).sum()
+        gained = (means[j] ** 2 / errors).sum() - off
+        along = np.maximum((means[others] * means[j] / errors).sum(axis=1), 0.0)
+        one = float((along**2 / (means[others] ** 2 / errors).sum(axis=1).clip(1e-12)).max())
+        of_one = one > CERTAIN and gained - one < by_chance  # one other kind explains it as well
+        if off < limit and gained > by_chance and not of_one and parts.sum() < FADED:
+            found[j] = parts.sum()
+    return found
+
+
+def _means(fit: Fit, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means (K, n) of classes in some columns, and the variance of their errors in sure rows."""
+    n = np.maximum(fit.sums.seen[:, columns], 1e-9)
+    means = fit.sums.signed[:, columns] / n
+    return means, (1 - means**2 + 1 / (n + 1)) / n  # of one entry or two it is not 0
+
+
+def gain_of_chance(others: int) -> float:
+    """Gain in squared deviations that parts of other classes in a class of coins do not reach.
+
+    Each part is positive by chance in half of the cases, and adds a squared normal deviate then.
+    """
+    weights = binom.pmf(np.arange(others + 1), others, 0.5)[1:]
+    numbers = np.arange(1, others + 1)
+    return float(brentq(lambda x: weights @ chi2.sf(x, numbers) - CHANCE, 0.0, 40.0 + 8.0 * others))
+
+
+def _parts(
+    others: np.ndarray, variances: np.ndarray, mean: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Parts (k,) of others (k, N) that explain a mean (N,) best, and variances (N,) of errors."""
+    errors = variance
+    for _ in range(2):  # errors of the others count as much as their parts do
+        root = np.sqrt(errors)
+        parts = nnls((others / root).T, mean / root)[0]
+        errors = variance + parts**2 @ variances
+    return parts, errors
+
+
+def _standing(fit: Fit, variances: np.ndarray) -> np.ndarray:
+    """(K, N) means about their own mean, in units of the noise, times the root of the shares."""
+    n = fit.sums.counts.sum(axis=0)
+    shares = n / n.sum()
+    means = fit.classes.means * fit.prior.observed
+    scaled = (means - shares @ means) / np.sqrt(np.maximum(variances, 1e-3))
+    return np.asarray(scaled * np.sqrt(shares)[:, None])
+
+
+def spanned(fit: Fit, variances: np.ndarray) -> int:
+    """Directions that the means of classes span, of those that second moments can show.
+
+    K classes of different kinds span K - 1; degrees of one trait lie along a line, more or less.
+
+    Parameters
+    ----------
+    variances : (N,) mean squares of the residuals.
+    """
+    standing = _standing(fit, variances)
+    spikes = np.linalg.svd(standing, compute_uv=False) ** 2
+    return int((spikes > np.sqrt(standing.shape[1] / fit.sums.counts.sum())).sum())
+
+
+def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:
+    """Columns that make up all but a little of how classes differ, strongest first.
+
+    The levels of a variable are taken together.
+    """
+    # A column that hardly ever errs would hide all others that tell the classes apart as well.
+    strength = np.minimum((_standing(fit, variances) ** 2).sum(axis=0), MOST)
+    # What columns differ by in classes that are alike says nothing.
+    strength = np.maximum(strength - (fit.size - 1) / fit.sums.counts.sum(), 0.0)
+    variables = fit.prior.variables
+    label = np.arange(len(strength))
+    if variables is not None:
+        label = np.where(variables.inside, len(strength) + variables.label, label)
+    unit = np.unique(label, return_inverse=True)[1]
+    whole = np.bincount(unit, strength)
+    order = np.argsort(-whole, kind="stable")
+    reached = np.cumsum(whole[order])
+    kept = order[: 1 + np.searchsorted(reached, CARRIED * reached[-1])]
+    return np.concatenate([np.flatnonzero(unit == k) for k in kept])
+
+
+def worth(columns: np.ndarray, variables: Variables | None) -> float:
+    """Binary columns that these are worth: a variable of L levels log2(L), two variables none."""
+    if variables is None:
+        return float(len(columns))
+    parts = variables.part[columns]
+    alone = int((parts == 0).sum())
+    sizes = 1 / parts[parts > 0]
+    several = float((1 / sizes).sum())  # each level is a share of its variable
+    if round(alone + several) < 3:
+        return 0.0
+    return alone + float((np.log2(sizes) / sizes).sum())
+
+
+def needed(classes: int) -> int:
+    """Binary columns that tell so many classes from dependence between the columns.
+
+    Source: E. S. Allman, C. Matias, J. A. Rhodes, Ann. Statist. 37 (2009) 3099: classes are
+    determined by ``2 ceil(log2 K) + 1`` columns and more.
+    """
+    return 2 * int(np.ceil(np.log2(classes))) + 1
