@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from hopfed.archetypes.archetypes import Archetypes
-    from hopfed.archetypes.loading import load
+    from hopfed.archetypes.storage import load
     from hopfed.errors import HopfedError
     from hopfed.hopfield.simulation import simulate
     from hopfed.memory.associative import AssociativeMemory
@@ -19,7 +19,7 @@ _PUBLIC = {
     "Archetypes": "hopfed.archetypes.archetypes",
     "AssociativeMemory": "hopfed.memory.associative",
     "HopfedError": "hopfed.errors",
-    "load": "hopfed.archetypes.loading",
+    "load": "hopfed.archetypes.storage",
     "read_table": "hopfed.tables.reading",
     "recover": "hopfed.recovery.recover",
     "simulate": "hopfed.hopfield.simulation",

@@ -1,4 +1,4 @@
-"""Archetypes in run files, and back: those of `hopfed recover`, `serve` and `join --out`.
+"""Archetypes in run files, and what `hopfed.load` reads: those of a recovery, or a memory.
 
 All of them hold one part, which `holding` writes and `of_run` reads. In the file of a recovery it
 is at the top, in that of a run of another kind in the group ``found``.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopfed._lib.outputs import check_run
+from hopfed._lib.outputs import check_run, is_run
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.runs import FOUND, Run, blaming, plain
@@ -21,6 +21,7 @@ from hopfed.tables.coding import Coding
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
+    from hopfed.memory.associative import AssociativeMemory
 
 KIND = "recover"
 COLUMNS, ROWS = "columns/names", "rows/names"
@@ -32,6 +33,48 @@ OPTIONAL = {
     "levels": "levels",
     "leaders": "leaders",
 }
+
+
+def load(path: str | Path) -> Archetypes | AssociativeMemory:
+    """Read archetypes or a memory from the file that their `save`, or a command, wrote.
+
+    `hopfed recover`, `serve` and `join` write archetypes, `hopfed store` a memory.
+
+    Parameters
+    ----------
+    path : of the file.
+
+    Raises
+    ------
+    RunFileError : there is no such file, it is damaged, or it holds something else: what, and how
+        that is read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hopfed.memory.associative import AssociativeMemory
+    >>> memory = AssociativeMemory.store(np.array([[1, -1, 1]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     memory.save(f"{folder}/m.h5")
+    ...     load(f"{folder}/m.h5")
+    AssociativeMemory(rule=Hebb())
+    """
+    from hopfed.memory import storage as memories
+
+    try:
+        run = Run.load(path, complete=True)
+    except RunFileError as error:
+        table = Path(path).is_file() and not is_run(path)
+        way = "; hopfed.read_table reads tables" if table else ""
+        raise RunFileError(f"{error}{way}") from error
+    if run.kind == memories.KIND:
+        return memories.of_run(run, path)
+    if run.kind == "serve" or has_archetypes(run):
+        return loaded(run, path)
+    raise RunFileError(
+        f"{path}: holds a run of {run.kind!r} without archetypes; `hopfed show` prints it, and "
+        "hopfed.runs.Run.load reads it"
+    )
 
 
 def save(found: Archetypes, path: str | Path) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 from hopfed._lib.arrays import like, to_host
 from hopfed._lib.random import stream
 from hopfed.kernels import PackedBits
-from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.shuffle import largest_eigenvalue, scramble
 from hopfed.spectral import eigenpairs as spectrum
 from hopfed.spectral.operators import FactorOperator, pool
@@ -46,12 +45,10 @@ def null_eigenvalues(
 
 
 def _largest(operator: FactorOperator, rng: np.random.Generator) -> float:
-    """Largest eigenvalue, without the others where there is a way to that: bits, or a device."""
+    """Largest eigenvalue, without the others where there is a way to that, as of bits."""
     rows = operator.rows
     if isinstance(rows, PackedBits) and isinstance(rows.words, np.ndarray):
         return largest_eigenvalue(rows, operator.weights / operator.mass, rng)
-    if on_device(operator.home):
-        return spectrum.largest_value(operator)
     # An iteration for no vector at all stops at once, with a largest value that is a tenth too low.
     wanted = int(min(rows.shape) > spectrum.FULL_LIMIT)
     return float(spectrum.eigenpairs(operator, wanted).values[0])

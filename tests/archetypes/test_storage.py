@@ -11,7 +11,7 @@ import pytest
 import hopfed
 from hopfed.archetypes import storage
 from hopfed.archetypes.export import report_of, table_of
-from hopfed.archetypes.loading import load
+from hopfed.archetypes.storage import load
 from hopfed.errors import ArgumentError, BackendError, RunFileError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.runs import Run
