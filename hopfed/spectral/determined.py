@@ -518,7 +518,7 @@ def _candidates(owners: Sequence[Bits | Reread], columns: np.ndarray, seed: int)
 
 
 def _look(rows: Bits) -> np.ndarray:
-    """Columns of some rows that others equal, or oppose, in an eighth of their words of 64 or more."""
+    """Columns of some rows that others equal, or oppose, in an eighth of their words or more."""
     signs, seen = (rows.signs, rows.seen) if isinstance(rows, MaskedBits) else (rows, None)
     plus = np.asarray(to_host(kernels.transpose(signs).words))[:, : len(rows) // 64]
     there = np.full_like(plus, 2**64 - 1)

@@ -157,7 +157,7 @@ def test_more_columns_than_the_first_reading_adds_up(tmp_path, monkeypatch):
 
 
 def test_products_alone_give_the_spectrum_of_very_many_columns(tmp_path, monkeypatch):
-    for name in ("recovery.moments", "spectral.eigenpairs", "spectral.whitening"):
+    for name in ("archetypes.moments", "spectral.eigenpairs", "spectral.whitening"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", 30)
     monkeypatch.setattr("hopfed.spectral.reread_rows.SQUARE", 30)
     path = write(tmp_path, rows("symmetric"), ".npy")
@@ -167,7 +167,7 @@ def test_products_alone_give_the_spectrum_of_very_many_columns(tmp_path, monkeyp
 
 
 def test_fewer_rows_than_very_many_columns(tmp_path, monkeypatch):
-    for name in ("recovery.moments", "spectral.eigenpairs"):
+    for name in ("archetypes.moments", "spectral.eigenpairs"):
         monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", 100)
     path = write(tmp_path, rows("symmetric", m=90, n=150), ".npy")
     held, again = hopfed.read_table(path), hopfed.read_table(path, memory=64)

@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from graded_tables import classes, error, known
+from graded_tables import classes, error, judged, known
 
 from hopfed import kernels
+from hopfed.archetypes import classes as graded
+from hopfed.archetypes import judging
 from hopfed.archetypes.graded.fitting.mixture import Prior
 from hopfed.archetypes.graded.fitting.search import single
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict import judging
-from hopfed.archetypes.judging import judge
-from hopfed.recovery import graded
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.rows import columns_of
 
@@ -26,10 +25,11 @@ def small(monkeypatch):
 def test_all_rows_and_columns_say_what_classes_are(small, shape):
     M, N = shape
     T, y, x = classes(4, N, M, 3, missing=0.2)
-    found = run_recovery(np.array_split(x, 3), seed=0).graded
+    recovery = run_recovery(np.array_split(x, 3), seed=0)
+    found = recovery.archetypes
     assert found.status == "ok"
     assert found.means.shape == (4, N)
-    assert sum(found.n_examples) == M
+    assert sum(recovery.n_examples) == M
     assert error(found.means, T) < 1.03 * error(known(x, y, 4), T) + 0.002
     shares = np.bincount(y, minlength=4) / M
     np.testing.assert_allclose(np.sort(found.shares), np.sort(shares), atol=0.02)
@@ -69,7 +69,7 @@ def test_columns_that_depend_on_each_other_are_named_by_their_place(small, monke
     table = Owners.of([np.where(z > 0, 1, -1)], 0)
     part = graded.searched(table, directions=1)
     fit = single(part.owners, Prior.of(part.owners))
-    verdict = judge(part.owners, fit)
+    verdict = judged(part.owners, fit)
     assert verdict.status == "structure, but not classes"
     assert len(verdict.residual.columns) > 100
     assert set(verdict.residual.columns) <= set(part.columns[part.columns >= 500])

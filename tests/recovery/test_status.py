@@ -5,11 +5,12 @@ import pytest
 from helpers import rest_slow, sample
 
 import hopfed
+from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.status import FOUND, Known
+from hopfed.archetypes.votes import agreement, agrees
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
-from hopfed.recovery.moments import Federation
 from hopfed.recovery.recover import run_recovery
 from hopfed.theory.planning import minimal_samples
 
@@ -200,9 +201,9 @@ def test_patterns_that_explain_no_row_are_borne_out_by_none():
     clients = [pack(rademacher(20, 200, rng)) for _ in range(2)]
     others = rademacher(3, 200, rng).astype(np.int8)
     for masked in (False, True):
-        federation = Federation.over(clients, 0, masked)
-        assert federation.agreement(others, 0.9) == []
-        assert not federation.agrees(others, 0.9)
+        session = Owners.over(clients, 0, masked)
+        assert agreement(session, others, 0.9) == []
+        assert not agrees(session, others, 0.9)[0]
 
 
 def test_few_exact_rows_of_many_patterns_have_an_answer():

@@ -1,15 +1,14 @@
 import numpy as np
 import pytest
-from graded_tables import classes, whiten
+from graded_tables import classes, fitted, judged, whiten
 from helpers import rest_slow
 
 from hopfed import recover
+from hopfed.archetypes import judging as verdict_module
 from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve
 from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict import judging as verdict_module
-from hopfed.archetypes.judging import carrying
-from hopfed.archetypes.judging import dependent_columns, judge
+from hopfed.archetypes.judging import carrying, dependent_columns
 from hopfed.archetypes.replicas import drawn, replicas, settle
 from hopfed.kernels import PackedBits, pack, unpack
 
@@ -17,9 +16,8 @@ M, N = 1000, 120
 
 
 def verdict(x):
-    white, owners = whiten([x]), Owners.of([x[:400], x[400:]], 0)
-    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    return judge(owners, fit), fit
+    owners, fit = fitted(x, [400])
+    return judged(owners, fit), fit
 
 
 def signs(p, rng):
@@ -162,7 +160,7 @@ def test_replicas_of_a_large_table_are_drawn_few_at_a_time(monkeypatch):
         owners = Owners.of([x], 0)
         fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
         before = owners.exchanges
-        found.append((judge(owners, fit), owners.exchanges - before))
+        found.append((judged(owners, fit), owners.exchanges - before))
     (at_once, few), (one_by_one, many) = found
     assert at_once.status == one_by_one.status == "ok"
     assert at_once.residual.ratio == pytest.approx(one_by_one.residual.ratio)
@@ -175,7 +173,7 @@ def test_too_few_rows_are_told_from_another_structure():
     white, owners = whiten([x]), Owners.of([x], 0)
     assert white.spectrum.vectors.shape[1] > 1
     fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    found = judge(owners, fit, white.spectrum.vectors.shape[1])
+    found = judged(owners, fit, white.spectrum.vectors.shape[1])
     assert found.status != "ok"
     assert found.advice.endswith("give more rows.")
 

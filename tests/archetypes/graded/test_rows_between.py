@@ -4,13 +4,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from graded_tables import classes, whiten
+from graded_tables import classes, fitted
+from graded_tables import judged as judged_fit
 
 from hopfed import kernels
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, weighted_sums
-from hopfed.archetypes.graded.fitting.search import Search, find_classes
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
-from hopfed.archetypes.judging import judge
 from hopfed.archetypes.row_mixtures import WIDTH, axes, leaning, points_between
 from hopfed.federation.messages import Traffic
 
@@ -137,9 +136,7 @@ def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
 
 
 def judged(x):
-    white, owners = whiten([x]), Owners.of([x[: len(x) // 2], x[len(x) // 2 :]], 0)
-    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    return judge(owners, fit)
+    return judged_fit(*fitted(x, [len(x) // 2]))
 
 
 @pytest.mark.parametrize(("M", "alpha"), [(3000, 0.3), (3000, 0.7), (1000, 0.3)])

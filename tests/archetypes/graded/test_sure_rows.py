@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from graded_tables import classes
 
+from hopfed.archetypes import residuals, row_mixtures
 from hopfed.archetypes.graded.fitting import mixture
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.verdict import residuals, row_mixtures
 from hopfed.archetypes.residuals import residual_edge
 from hopfed.kernels import pack_masked
 

@@ -4,12 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from graded_tables import classes, whiten
+from graded_tables import classes, fitted
+from graded_tables import judged as judged_fit
 
 from hopfed import kernels
-from hopfed.archetypes.graded.fitting.search import Search, find_classes
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.judging import judge
+from hopfed.archetypes.graded.owners.asking import Owner
 from hopfed.archetypes.row_mixtures import NEARER, QUALITIES, weaker_points
 
 K, N = 3, 9
@@ -66,9 +65,7 @@ def test_rows_of_one_class_may_be_weaker_too():
 
 
 def judged(x):
-    white, owners = whiten([x]), Owners.of([x[: len(x) // 2], x[len(x) // 2 :]], 0)
-    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    return judge(owners, fit)
+    return judged_fit(*fitted(x, [len(x) // 2]))
 
 
 def of_two_qualities(seed, M=3000, n=50, low=0.3, part=0.2):
