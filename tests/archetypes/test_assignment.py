@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from helpers import DATA
+from helpers import DATA, filled
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -14,7 +14,6 @@ from sklearn.metrics import adjusted_rand_score
 import hopfed
 from hopfed import Archetypes
 from hopfed.archetypes import assignment
-from hopfed.archetypes.completion import filled
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import PackedBits, pack_masked

@@ -97,7 +97,7 @@ def test_scores_are_made_on_the_device_and_come_back(device):
     here, there = spaces
     patterns = np.random.default_rng(1).choice(np.array([-1, 1], np.int8), (9, 150))
     np.testing.assert_array_equal(there.polish(patterns), here.polish(patterns))
-    for name in ("scores", "predicted_scores", "whitened"):
+    for name in ("scores", "whitened"):
         got, want = (abs(getattr(space, name)(patterns)) for space in (there, here))
         assert type(got) is np.ndarray
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

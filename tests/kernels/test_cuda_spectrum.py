@@ -16,7 +16,6 @@ from hopfed._lib.arrays import like, to_host
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.cuda import bits
 from hopfed.kernels.dispatch import on_device
-from hopfed.spectral import eigenpairs as solver
 from hopfed.spectral import eigenpairs as spectrum
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import (
@@ -247,23 +246,6 @@ def test_the_emulated_device_refuses_what_a_device_would():
             pytest.fail(f"{what}: {call()}")
     assert float(np.float64(2) * x[0, 0] + x.sum()) == 8.0  # numbers are welcome
     assert x[np.array([1, 0])].shape == (2, 3)  # and indices from either side
-
-
-@pytest.mark.parametrize("form", ["factor", "dense"])
-@pytest.mark.parametrize("shape", [(150, 260), (260, 150)])
-def test_few_pairs_of_a_large_matrix_take_no_solver_of_all(device, monkeypatch, form, shape):
-    x = sample(4, shape[1], shape[0], 0.9, 5)[1]
-    op = FORMS[form](device.xp.asarray(x))
-    here = eigenpairs(FORMS[form](x), 4)
-    monkeypatch.setattr(solver, "ITERATED", 100)
-    monkeypatch.setattr("array_api_compat.numpy.linalg.eigh", None)
-    monkeypatch.setattr("cupy.linalg.eigh", None) if device.name != "emulated device" else None
-    found = eigenpairs(op, 4)
-    assert (found.status, found.complete) == ("converged", False)
-    np.testing.assert_allclose(found.values[:4], here.values[:4], rtol=1e-9, atol=1e-9)
-    assert found.vectors.shape == here.vectors.shape
-    turn = np.sign((found.vectors.get() * here.vectors).sum(axis=0))
-    np.testing.assert_allclose(found.vectors.get() * turn, here.vectors, atol=1e-5)
 
 
 def test_an_iteration_on_a_device_copies_only_what_is_small(device):

@@ -8,10 +8,10 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers import filled
 from pyarrow import feather, parquet
 
 from hopfed import read_table, recover
-from hopfed.archetypes.completion import filled
 from hopfed.errors import DataError
 
 ROWS = 60
