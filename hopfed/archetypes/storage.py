@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,6 @@ from hopfed.tables.coding import Coding
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
-    from hopfed.memory.associative import AssociativeMemory
 
 KIND = "recover"
 COLUMNS, ROWS = "columns/names", "rows/names"
@@ -35,7 +35,7 @@ OPTIONAL = {
 }
 
 
-def load(path: str | Path) -> Archetypes | AssociativeMemory:
+def load(path: str | Path) -> Any:
     """Read archetypes or a memory from the file that their `save`, or a command, wrote.
 
     `hopfed recover`, `serve` and `join` write archetypes, `hopfed store` a memory.
@@ -43,6 +43,10 @@ def load(path: str | Path) -> Archetypes | AssociativeMemory:
     Parameters
     ----------
     path : of the file.
+
+    Returns
+    -------
+    Archetypes, or a `hopfed.AssociativeMemory`.
 
     Raises
     ------
@@ -52,15 +56,14 @@ def load(path: str | Path) -> Archetypes | AssociativeMemory:
     Examples
     --------
     >>> import tempfile
-    >>> from hopfed.memory.associative import AssociativeMemory
+    >>> from hopfed import AssociativeMemory
     >>> memory = AssociativeMemory.store(np.array([[1, -1, 1]]))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     memory.save(f"{folder}/m.h5")
     ...     load(f"{folder}/m.h5")
     AssociativeMemory(rule=Hebb())
     """
-    from hopfed.memory import storage as memories
-
+    memories = import_module("hopfed.memory.storage")  # a room of its own, for a file of its own
     try:
         run = Run.load(path, complete=True)
     except RunFileError as error:
