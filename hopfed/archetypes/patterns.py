@@ -318,7 +318,7 @@ def _of_votes(
         exposures=shares,
         exposure_errors=np.sqrt(shares * (1 - shares) / M),
         quality=r,
-        n_detected=len(choice) + more,
+        n_detected=len(choice.patterns) + more,
         explained=float(rows / M),
         status=verdict.status,
         advice=verdict.advice,

@@ -21,7 +21,7 @@ Source: theory/NOTES.md, "Peeling", "Check of the symmetric channel".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -55,64 +55,41 @@ COPIED = 4.0  # standard deviations above what is expected that chance may reach
 TWICE = 0.02  # of the rows, which may have been entered twice by mistake
 
 
-@dataclass(frozen=True)
-class Votes:
-    """Sums over the rows of one owner, or of all of them.
+_BALLOTS = ("counts", "signs", "sums", "moments")
 
-    Attributes
-    ----------
-    counts : (P,) rows that vote for each pattern.
-    signs : (P,) sums of the signs of their overlaps.
-    sums : (P, N) of those rows, each with that sign.
-    moments : (2,) number of rows that vote, and the sum of their overlaps.
+
+def votes_of(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Message:
+    """Sum rows by the pattern that they resemble most, if by more than the overlap `least`.
+
+    Returns
+    -------
+    `counts` (P,), rows that vote for each pattern; `signs` (P,), sums of the signs of their
+    overlaps; `sums` (P, N) of those rows, each with that sign; `moments` (2,), number of rows that
+    vote, and the sum of their overlaps. The first three are whole numbers.
     """
-
-    counts: np.ndarray
-    signs: np.ndarray
-    sums: np.ndarray
-    moments: np.ndarray
-
-    def __add__(self, other: Votes) -> Votes:
-        both = (getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
-        return Votes(*both)
-
-    @property
-    def quality(self) -> float:
-        """Mean overlap of the rows that vote: r where the patterns are right."""
-        return float(self.moments[1] / max(self.moments[0], 1.0))
+    found = total(rows, partial(_votes, patterns=patterns, least=least))
+    kinds = np.int32, np.int32, np.int32, np.float64
+    return {n: x.astype(kind) for n, x, kind in zip(_BALLOTS, found, kinds, strict=True)}
 
 
-def count_votes(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Votes:
-    """Sum the rows by the pattern that they resemble most, as far as they resemble it.
-
-    Parameters
-    ----------
-    rows : (M, N) of one owner.
-    patterns : (P, N) of +-1.
-    """
-    return total(rows, partial(_votes, patterns=patterns, least=least))
-
-
-def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Votes:
-    """What one block of rows votes."""
-    counts, signs = np.zeros((2, len(patterns)))
-    sums = np.zeros(patterns.shape)
-    moments = np.zeros(2)
+def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Sums:
+    """The same of one block of rows."""
+    P, N = patterns.shape
+    found = Sums((np.zeros(P), np.zeros(P), np.zeros((P, N)), np.zeros(2)))
     columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(rows))
-    identity = like(np.eye(len(patterns), dtype=np.float32), array_beside(rows))
+    identity = like(np.eye(P, dtype=np.float32), array_beside(rows))
     for block in parts(rows, BLOCK):
         products = times(block, columns)
         xp = namespace(products)
         choice = xp.argmax(xp.abs(products), axis=1)
         signed = xp.take_along_axis(products, choice[:, None], axis=1)
-        signed = xp.where(xp.abs(signed) > least * patterns.shape[1], signed, 0 * signed)
+        signed = xp.where(xp.abs(signed) > least * N, signed, 0 * signed)
         ballots = identity[choice] * xp.sign(signed)
-        counts += to_host(xp.abs(ballots).sum(axis=0))
-        signs += to_host(ballots.sum(axis=0))
-        sums += to_host(transposed_times(block, ballots)).T
-        overlaps = to_host(xp.abs(signed)).astype(np.float64) / patterns.shape[1]
-        moments += np.array([(overlaps > 0).sum(), overlaps.sum()])
-    return Votes(counts, signs, sums, moments)
+        overlaps = to_host(xp.abs(signed)).astype(np.float64) / N
+        counts, signs = to_host(xp.abs(ballots).sum(axis=0)), to_host(ballots.sum(axis=0))
+        moments = np.array([(overlaps > 0).sum(), overlaps.sum()])
+        found += (counts, signs, to_host(transposed_times(block, ballots)).T, moments)
+    return found
 
 
 def overlap_counts(rows: Bits | Reread, patterns: np.ndarray) -> np.ndarray:
@@ -194,28 +171,27 @@ class Elected:
     scores: np.ndarray
     quality: float
 
-    def __len__(self) -> int:
-        return len(self.patterns)
-
     @property
     def predicted_scores(self) -> np.ndarray:
         """(K,) what theory expects of the scores."""
         return sureness(self.counts, self.quality)
 
 
-def elected(votes: Votes, patterns: np.ndarray) -> Elected:
+def elected(votes: Message, patterns: np.ndarray) -> Elected:
     """Patterns of at least `FEW` rows, as these have them, without duplicates.
 
     Two patterns are one if they are as alike as two estimates of one archetype, from as many rows,
     would be.
     """
-    order = np.argsort(-votes.counts, kind="stable")
-    order = order[votes.counts[order] >= FEW]
-    sums, counts = votes.sums[order], votes.counts[order]
+    rows, overlap = votes["moments"]
+    quality = float(overlap / max(rows, 1.0))  # r where the patterns are right
+    order = np.argsort(-votes["counts"], kind="stable")
+    order = order[votes["counts"][order] >= FEW]
+    counts, signs, sums = (votes[name][order] for name in _BALLOTS[:3])
     fresh = np.where(sums == 0, patterns[order], np.sign(sums))
-    fresh = (fresh * np.where(votes.signs[order] < 0, -1, 1)[:, None]).astype(np.int8)
+    fresh = (fresh * np.where(signs < 0, -1, 1)[:, None]).astype(np.int8)
     N = patterns.shape[1]
-    sure = expected_overlap(sureness(counts, votes.quality))
+    sure = expected_overlap(sureness(counts, quality))
     both = np.outer(sure, sure)
     limit = np.minimum(SAME, both - SPREADS * np.sqrt(np.maximum(1 - both**2, 0.0) / N))
     x = fresh.astype(np.float32)
@@ -225,7 +201,7 @@ def elected(votes: Votes, patterns: np.ndarray) -> Elected:
         if not alike[i, kept].any():
             kept.append(i)
     scores = np.abs(sums).sum(axis=1) ** 2 / np.maximum(N * (sums**2).sum(axis=1), 1.0)
-    return Elected(fresh[kept], counts[kept], scores[kept], votes.quality)
+    return Elected(fresh[kept], counts[kept], scores[kept], quality)
 
 
 @dataclass(frozen=True)
@@ -409,21 +385,19 @@ def _split(owner: Owner, told: Message, explained: bool) -> Bits | Reread | None
 
 
 def ballots(owner: Owner, told: Message) -> Message:
-    """Sums over rows by the pattern that they resemble most (`Votes`)."""
+    """Sums over rows by the pattern that they resemble most."""
     patterns = _patterns(owner, told)
-    found = count_votes(owner.rows, patterns, _level(owner, told, patterns))
-    sums = {"counts": found.counts, "signs": found.signs, "sums": found.sums}
-    return {n: x.astype(np.int32) for n, x in sums.items()} | {"moments": found.moments}
+    return votes_of(owner.rows, patterns, _level(owner, told, patterns))
 
 
-def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = False) -> Votes:
+def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
     """Sums over all rows by the pattern that they resemble most.
 
     Where `strict`, only rows vote that a pattern explains.
     """
     told = _packed(patterns, quality=np.float32(quality), strict=strict)
     answers = session.ask(ballots, told)
-    return Votes(*(added_up(answers, n) for n in ("counts", "signs", "sums", "moments")))
+    return {name: added_up(answers, name) for name in _BALLOTS}
 
 
 def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
