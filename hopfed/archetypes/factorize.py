@@ -14,7 +14,7 @@ from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import stream
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
+from hopfed.archetypes.joint_diagonalization import joint_candidates
 from hopfed.archetypes.published import published_patterns
 from hopfed.archetypes.status import CROWDED, judge, stray_limit
 from hopfed.archetypes.subspace import (
@@ -72,7 +72,6 @@ def factorize(
     *,
     groups: Groups | None = None,
     method: str = "auto",
-    joint: JointDiagonalization | None = None,
     search: Search | None = None,
     known: np.ndarray | None = None,
     sure: np.ndarray | None = None,
@@ -90,7 +89,7 @@ def factorize(
     known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
         are or as it shows them, whichever is surer (`hopfed.archetypes.subspace.match_known`).
     sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
-    joint, search : settings of the two searches; their defaults when left out.
+    search : settings of the search; its defaults when left out.
     seed : of their starts.
 
     Raises
@@ -125,7 +124,7 @@ def factorize(
             kept = published_patterns(spectrum, rank, seed)
             fit = fit_exposures(space, kept)
         else:
-            kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
+            kept, fit = _search(space, rank, groups, method, search, candidates, seed)
         kept, fit, weights = _weighed(space, kept, fit)
         matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
         return _result(space, spectrum, rank, kept, fit, weights, matches, seed)
@@ -155,18 +154,17 @@ def _search(
     rank: RankEstimate,
     groups: Groups | None,
     method: str,
-    joint: JointDiagonalization | None,
     search: Search | None,
     candidates: np.ndarray,
     seed: int,
 ) -> tuple[np.ndarray, ExposureFit]:
     """Find more by `method` beside the `candidates` of earlier rounds; the fit decides."""
     kept, fit = select(space, candidates)
-    joint, search = joint or JointDiagonalization(), search or Search()
+    search = search or Search()
     if len(kept) < space.dim or space.dim == 0:
         new = np.zeros((0, space.n_sites), dtype=np.int8)
         if method in ("auto", "joint") and groups is not None:
-            new = joint_candidates(space, groups.sums, groups.counts, rank.variance, joint, seed)
+            new = joint_candidates(space, groups.sums, groups.counts, rank.variance, seed)
         kept, fit = select(space, merge(space, kept, new) if len(kept) else new)
     if method in ("auto", "layered") and len(kept) < space.dim:
         candidates = search_candidates(space, search, seed, known=kept)

@@ -20,7 +20,6 @@ archetypes. They come apart once all candidates are fitted to the operator toget
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -30,36 +29,12 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.subspace import SLACK, Subspace, joined, rested
-from hopfed.errors import ArgumentError
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import Bits, times, total
 
 DEALT = 1 << 20  # examples that are dealt to groups at once
+STEPS, STARTS = 100, 4  # Newton steps from each start, and starts; at most
 LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the first order is rough
-
-
-@dataclass(frozen=True)
-class JointDiagonalization:
-    """Settings of the joint route.
-
-    Attributes
-    ----------
-    groups : random groups that all clients together form inside their own data.
-    steps : Newton steps at most, from each start.
-    starts : random combinations to start from, at most; each works on what the last one left, and
-        one that finds nothing is the last.
-    """
-
-    groups: int = 10
-    steps: int = 100
-    starts: int = 4
-
-    def __post_init__(self) -> None:
-        if self.groups < 2:
-            raise ArgumentError("groups", "at least 2", self.groups)
-        for name in ("steps", "starts"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(name, "at least 1", getattr(self, name))
 
 
 def group_labels(
@@ -124,7 +99,6 @@ def joint_candidates(
     sums: np.ndarray,
     counts: np.ndarray,
     variance: float,
-    config: JointDiagonalization,
     seed: int,
 ) -> np.ndarray:
     """Archetype candidates (C, N) int8 from group projections; see the module's text.
@@ -143,9 +117,9 @@ def joint_candidates(
     A = (whiten.T @ A @ whiten - np.eye(whiten.shape[1])) * np.sqrt(counts)[:, None, None]
     rng = stream(seed, "joint")
     rest = np.eye(whiten.shape[1])
-    for _ in range(config.starts):
+    for _ in range(STARTS):  # each works on what the last one left; one that finds none is the last
         left = (rest.T @ A @ rest).astype(np.float32)  # fine enough for groups, and twice as fast
-        U = rest @ joint_eigenbasis(left, rng, config.steps)
+        U = rest @ joint_eigenbasis(left, rng, STEPS)
         fresh = _tried(space, lift @ U, found)
         before = len(found)
         found = joined(space, found, fresh) if len(fresh) else found

@@ -32,7 +32,6 @@ from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import Groups, factorize
 from hopfed.archetypes.graded.owners.asking import Owners, Recovery
-from hopfed.archetypes.joint_diagonalization import JointDiagonalization
 from hopfed.archetypes.moments import mean_of, operators_of, profile_of, projections, spectrum_of
 from hopfed.archetypes.status import (
     ALIKE,
@@ -148,7 +147,6 @@ class Patterns:
             rank,
             groups=groups,
             method=self.method if searched else "joint",
-            joint=JointDiagonalization(groups=self.groups),
             search=self.search,
             known=None if state is None else state.patterns,
             sure=None if state is None else state.expected_overlaps,
