@@ -46,7 +46,6 @@ __all__ = [
     "FactorOperator",
     "HebbianOperator",
     "PooledOperator",
-    "average",
     "explicit",
     "pool",
 ]
@@ -359,18 +358,6 @@ def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
         concatenate([op.rows for op in operators]),
         namespace(*weights).concat(weights),
     )
-
-
-def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
-    """Average clients' `operators` with equal weights: arXiv:2603.19902, eq. (28).
-
-    Examples
-    --------
-    >>> few, many = np.ones((2, 2)), np.array([[1, -1]] * 4)
-    >>> average([FactorOperator.from_examples(x) for x in (few, many)]).matmat(np.eye(2)).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    return pool(operators, [1.0 / op.mass for op in operators])
 
 
 def explicit(operator: HebbianOperator) -> Array:
