@@ -323,6 +323,6 @@ def test_a_small_class_is_shown(rows):
 def test_values_and_owners_that_may_be_meant_otherwise_are_warned_of():
     x = rademacher(60, 8, np.random.default_rng(1))
     with pytest.warns(UserWarning, match="0 is missing, as -1 occurs"):
-        recover(np.where(np.arange(8) == 3, 0, x))
+        hopfed.recover(np.where(np.arange(8) == 3, 0, x))
     with pytest.warns(UserWarning, match="one is given twice"):
-        recover([x, x])
+        hopfed.recover([x, x])
