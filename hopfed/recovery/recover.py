@@ -27,7 +27,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import place
-from hopfed.recovery.settings import Settings, named_rule, tables_of
+from hopfed.recovery.settings import Settings, named_rule, tables_of, warn_of_input
 from hopfed.spectral.determined import Determined, determined
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread_rows import Reread
@@ -116,6 +116,7 @@ def recover(
     >>> found.status, found.n_detected
     ('ok', 3)
     """
+    warn_of_input(examples)
     return run_recovery(
         examples,
         seed=seed,
