@@ -63,13 +63,7 @@ class Channel:
 
 
 def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
-    """Compare the channels on the sums of fitted classes.
-
-    Parameters
-    ----------
-    lost : (K, N) by which the variance of each mean is above that of rows that are sure; where it
-        is left out columns are taken one by one.
-    """
+    """Compare the channels on the sums of fitted classes."""
     sums = fit.sums
     own = {"graded": float(fit.prior.gain(sums).sum())}
     means = fit.classes.means
@@ -104,10 +98,6 @@ def spread_about(sums: ClassSums, quality: np.ndarray, more: np.ndarray | float 
     """Standard deviation of true means about a quality, with a sign each, beyond chance.
 
     That of the squares of what is observed less what chance adds to them, and a standard error.
-
-    Parameters
-    ----------
-    more : (K, N) by which the variance of each mean is above that of rows that are sure.
     """
     n = np.maximum(sums.seen, 1.0)
     means = np.abs(sums.signed) / n
@@ -124,10 +114,6 @@ def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
 
     That of the share of so many observed entries that agree with the pattern, and the rounding to
     the grid.
-
-    Parameters
-    ----------
-    entries : that were observed, of all columns or of each; 0 counts as 1.
     """
     place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
     step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]

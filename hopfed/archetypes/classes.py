@@ -190,13 +190,7 @@ class Part:
 def searched(
     table: Owners, directions: int, groups: Sequence[Sequence[int]] = (), influence: float = 1.0
 ) -> Part:
-    """Choose rows, and where these are long columns, at random.
-
-    Parameters
-    ----------
-    groups : numbers of the columns that are levels of one variable; these stay together.
-    influence : part of all rows that one owner may stand for.
-    """
+    """Choose rows, and where these are long columns, at random."""
     M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
     if M * N <= SEARCHED:
         return _all_of(table)

@@ -48,13 +48,6 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
     """Columns in which archetype k differs most from the other rows: more often +1, and less.
 
     One that is alone is compared with a half.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    k : number of the archetype, from 0.
-    most : columns of each kind. A column counts from a difference of 0.1 in its rate on, and of
-        three of its standard errors where that is known.
     """
     shares = np.maximum(np.nan_to_num(found.shares), 0.0)
     others = np.delete(np.arange(len(found)), k)
@@ -100,15 +93,7 @@ def verdict(found: Archetypes) -> str:
 
 
 def described(found: Archetypes, k: int) -> list[str]:
-    """Return lines that say how many rows archetype k has, and which columns tell it apart.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    k : number of the archetype, from 0. Behind "+-" is half the width of an interval that holds a
-        rate in 95 of 100 cases, the widest of the columns that are named, where their errors are
-        known. Where only signs are, no rates are said.
-    """
+    """Return lines that say how many rows archetype k has, and which columns tell it apart."""
     sides = telling(found, k)
     error = _widest(found, k, [t.column for side in sides for t in side])
     within = f", each rate known within {100 * error:.1f} points (95% interval)"

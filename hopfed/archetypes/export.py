@@ -22,10 +22,6 @@ def to_frame(found: Archetypes) -> Any:
     """Means, or signs, as a pandas frame (K, N), indexed by number (from 1) and share of the rows.
 
     A column without any entry, of which nothing is known, is NaN.
-
-    Raises
-    ------
-    BackendError : pandas is not installed.
     """
     try:
         import pandas as pd
@@ -38,36 +34,14 @@ def to_frame(found: Archetypes) -> Any:
 
 
 def to_csv(found: Archetypes, path: str | Path) -> None:
-    """Write number, share and means of each archetype to a .csv file, whole or not at all.
-
-    Parameters
-    ----------
-    path : of the file; its name ends in .csv.
-
-    Raises
-    ------
-    ArgumentError : the name ends otherwise.
-    RunFileError : the file cannot be written.
-    """
+    """Write number, share and means of each archetype to a .csv file, whole or not at all."""
     writers.write(path, table_of(found), endings=(".csv",))
 
 
 def write(
     found: Archetypes, path: str | Path, run: Run | None = None, dialect: Dialect = PLAIN
 ) -> None:
-    """Write archetypes in the format that the ending of a name says.
-
-    Parameters
-    ----------
-    path : of a .csv or .parquet file (a row for each archetype), a .json file (all that is known),
-        or an .h5 run file.
-    run : what to write to a run file, where more is known of it than the archetypes.
-
-    Raises
-    ------
-    ArgumentError : another ending.
-    RunFileError : the file cannot be written.
-    """
+    """Write archetypes in the format that the ending of a name says."""
     held, report = run or as_run(found), report_of(found)
     writers.write(path, table_of(found), run=held, report=report, dialect=dialect)
 

@@ -40,13 +40,7 @@ LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the fir
 def group_labels(
     n_rows: int, groups: int, seed: int, client: int = 0, start: int = 0, stop: int | None = None
 ) -> np.ndarray:
-    """Random group of each of the client's examples; of `DEALT` of them, groups differ by one.
-
-    Parameters
-    ----------
-    start, stop : of which examples the groups are asked for: all, when left out. Each `DEALT` are
-        dealt by themselves, so that whoever has some of the rows need not deal all.
-    """
+    """Random group of each of the client's examples; of `DEALT` of them, groups differ by one."""
     stop = n_rows if stop is None else stop
     found = [np.empty(0, np.int64)]
     for first in range(start // DEALT * DEALT, stop, DEALT):
@@ -64,17 +58,7 @@ def group_projections(
     client: int = 0,
     precision: Any = np.float32,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a client answers to the basis V: the K x K sums of its random groups.
-
-    Parameters
-    ----------
-    rows : the client's examples, (M, N).
-    vectors : V, (N, K), where the rows are.
-
-    Returns
-    -------
-    sums (groups, K, K) of ``V^T eta eta^T V`` and counts (groups,).
-    """
+    """What a client answers to the basis V: the K x K sums of its random groups."""
     V = namespace(vectors).astype(vectors, precision)
     deal = partial(group_labels, rows.shape[0], groups, seed, client)
     sums, counts = total(rows, partial(_projections, V=V, groups=groups, deal=deal), placed=True)
@@ -101,12 +85,7 @@ def joint_candidates(
     variance: float,
     seed: int,
 ) -> np.ndarray:
-    """Archetype candidates (C, N) int8 from group projections; see the module's text.
-
-    Parameters
-    ----------
-    sums, counts : (G, K, K) and (G,), as from `group_projections`, over all clients' groups.
-    """
+    """Archetype candidates (C, N) int8 from group projections; see the module's text."""
     found = np.zeros((0, space.n_sites), dtype=np.int8)
     if space.dim == 0 or (counts > 0).sum() < 2:
         return found
@@ -148,14 +127,7 @@ def _tried(space: Subspace, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
 
 
 def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:
-    """Orthogonal U (K, K) for which all ``U^T A_g U`` are as diagonal as they get.
-
-    Parameters
-    ----------
-    A : (G, K, K) symmetric matrices; their dtype is that of the computation.
-    rng : draws the combination whose eigenbasis is the start.
-    steps : Newton steps at most; fewer when a step no longer lowers the off-diagonal part.
-    """
+    """Orthogonal U (K, K) for which all ``U^T A_g U`` are as diagonal as they get."""
     mixture = np.tensordot(rng.standard_normal(len(A)), A.astype(np.float64), axes=1)
     U = np.linalg.eigh(mixture)[1].astype(A.dtype)
     D = U.T @ A @ U

@@ -292,10 +292,6 @@ def spanned(fit: Fit, variances: np.ndarray) -> int:
     """Directions that the means of classes span, of those that second moments can show.
 
     K classes of different kinds span K - 1; degrees of one trait lie along a line, more or less.
-
-    Parameters
-    ----------
-    variances : (N,) mean squares of the residuals.
     """
     standing = _standing(fit, variances)
     spikes = np.linalg.svd(standing, compute_uv=False) ** 2

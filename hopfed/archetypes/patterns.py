@@ -266,10 +266,6 @@ def counted(
     Under one common variance the examples of a noisy client pass for archetypes. So clients are
     asked for their own noise, and where it differs the vectors at hand are counted again under
     its law; this count is never the higher one.
-
-    Parameters
-    ----------
-    quality : r in (0, 1] when known; no client's noise is asked for then.
     """
 
     def sample(values: np.ndarray, whole: bool, profile: NoiseProfile | None = None) -> Sample:

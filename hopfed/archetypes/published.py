@@ -44,14 +44,7 @@ def published_patterns(
     seed: int,
     mixtures: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Patterns (C, N) that Algorithms 1 and 2 accept, in their order.
-
-    Parameters
-    ----------
-    spectrum, rank : leading eigenpairs of C, and how many count.
-    mixtures : (B, N) of +-1, given mixtures (13) in the place of signs of random combinations of
-        eigenvectors (21).
-    """
+    """Patterns (C, N) that Algorithms 1 and 2 accept, in their order."""
     k = rank.n_detected
     N = spectrum.n_sites
     values = k * spectrum.values[:k] / N

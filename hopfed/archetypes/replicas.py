@@ -80,21 +80,7 @@ def drawn(
     number: int = 0,
     variables: Variables | None = None,
 ) -> Bits | Array:
-    """Rows of the classes with the gaps of `rows`, in the form of `rows`.
-
-    Parameters
-    ----------
-    rows : whose gaps and form are taken.
-    means, shares : of the classes.
-    seed, owner, number : of the stream of random numbers.
-    variables : which columns are levels of one variable: a row gets one of them.
-
-    Examples
-    --------
-    >>> rows = np.array([[1, 0, 1], [0, 1, 1]], np.float32)
-    >>> drawn(rows, np.array([[-1.0, -1.0, -1.0]]), np.ones(1), seed=0).tolist()
-    [[-1.0, 0.0, -1.0], [0.0, -1.0, -1.0]]
-    """
+    """Rows of the classes with the gaps of `rows`, in the form of `rows`."""
     rng = stream(seed, "replica", owner, number)
     M, N = rows.shape
     labels = rng.choice(len(means), M, p=shares / shares.sum())
@@ -125,20 +111,7 @@ def drawn_often(
     number: int = 0,
     variables: Variables | None = None,
 ) -> Rows:
-    """The same where rows occur several times: column by column, how many rows go which way.
-
-    Parameters
-    ----------
-    rows : whose gaps and form are taken, and their number.
-    means, shares, seed, owner, number, variables : as in `drawn`.
-
-    Examples
-    --------
-    >>> rows = Rows(np.array([[1, 0], [1, 1]], np.float32), np.array([40.0, 60.0]))
-    >>> found = drawn_often(rows, np.array([[-1.0, 1.0]]), np.ones(1), seed=0)
-    >>> found.entries.tolist(), found.counts.tolist()
-    ([[-1.0, 1.0], [-1.0, 0.0]], [60.0, 40.0])
-    """
+    """The same where rows occur several times: column by column, how many rows go which way."""
     rng = stream(seed, "replica", owner, number)
     N = rows.entries.shape[1]
     seen, often = _gaps(rows)
@@ -207,12 +180,7 @@ def _formed(rows: Bits | Array, part: slice, up: np.ndarray) -> Bits | Array:
 
 
 def settle(worlds: Sequence[Owners], prior: Prior) -> list[ClassSums]:
-    """Fit replicas as the rows were, each from the classes that it was drawn from.
-
-    Returns
-    -------
-    the sums of each over the classes that it ends at.
-    """
+    """Fit replicas as the rows were, each from the classes that it was drawn from."""
     found = []
     for world in worlds:
         fit = improve(world, expect(world, world.heard, prior), STEPS, NEAR)

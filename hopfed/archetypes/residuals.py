@@ -130,12 +130,7 @@ def residual_squares(owner: Owner, _: Message, left: Unexplained | None = None) 
 
 
 def residual_product(owner: Owner, asked: Message, left: Unexplained | None = None) -> Message:
-    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``.
-
-    Parameters
-    ----------
-    asked : `vector` (N,).
-    """
+    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
     found = (left or Unexplained(owner)).product(asked["vector"])
     return {"product": found.astype(np.float32)}
 
@@ -147,11 +142,6 @@ def residual_edge(
 
     An owner works on as many tables at a time as it can hold the residuals of; in exchanges and
     traffic these are one question.
-
-    Returns
-    -------
-    values (B, wanted), of the second moment over rows, vectors (B, wanted, N), and the mean squares
-    (B, N) of the residuals.
     """
     shape = len(worlds), worlds[0].n_columns
     start = stream(worlds[0].seed, "residual").standard_normal(shape)
@@ -200,11 +190,6 @@ def as_little(ratio: float, columns: int, owners: Owners) -> bool:
 
     They leave a faint dependence of many columns. So does other faint structure: near the
     threshold nothing tells the one from the other.
-
-    Parameters
-    ----------
-    ratio : of the largest eigenvalue of the residuals to the edge of noise.
-    columns : number of those that depend on each other; 0 where the eigenvalue is that of noise.
     """
     root = np.sqrt(owners.n_columns / owners.sizes.sum())
     # An outlier of UNSEEN times the threshold, over the edge.
@@ -237,17 +222,7 @@ def row_sums(owner: Owner, _: Message) -> Message:
 
 
 def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:
-    """How rows lie in their classes, in several tables (B,) that are settled at them.
-
-    Returns
-    -------
-    by name: `spread`, the standard deviation of the standardised likelihoods, about 1; `certainty`,
-    the mean surest responsibility; `overlap spread`, the standard deviation of the best cosine;
-    `leaning` and `weaker`, the gain in nats where rows may lie off their class, or be weaker;
-    `repeats`, the part of the rows that equal an earlier one of their owner; `single`, the part
-    that equals none.
-    Means of likelihoods and overlaps are left out: they tell how closely the rows were fitted.
-    """
+    """How rows lie in their classes, in several tables (B,) that are settled at them."""
     answers = ask_together(worlds, row_sums, [{}] * len(worlds))
     M = worlds[0].sizes.sum()
     s = np.array([total(a, "sums") for a in answers]).T / M

@@ -67,14 +67,7 @@ def expected_overlaps(
     channel: str,
     observed: np.ndarray | float = 1.0,
 ) -> np.ndarray:
-    """Overlaps (K,) with the true classes to expect: of signs, or of profiles.
-
-    Parameters
-    ----------
-    means, errors : (K, N) means of the classes and their standard errors.
-    shares : (K,) of the rows.
-    observed : (N,) part of the entries of each column that is observed; all where not given.
-    """
+    """Overlaps (K,) with the true classes to expect: of signs, or of profiles."""
     signal, noise = _profile(means, errors, shares)
     more = 1 + hidden(means, shares, observed)
     if channel == "symmetric":
@@ -97,13 +90,7 @@ def hidden(means: np.ndarray, shares: np.ndarray, observed: np.ndarray | float =
 def nearness(
     channel: Channel, shares: np.ndarray, rows: float, observed: np.ndarray | float = 1.0
 ) -> Nearness:
-    """How near classes are to the true ones, and how many rows would resolve all.
-
-    Parameters
-    ----------
-    shares : (K,) of the rows, of which there are so many.
-    observed : (N,) part of the entries of each column that is observed.
-    """
+    """How near classes are to the true ones, and how many rows would resolve all."""
     means, errors, one = channel.means, channel.errors, channel.name == "symmetric"
     overlaps = expected_overlaps(means, errors, shares, channel.name, observed)
     level = float(sure_level(means.shape[1])) if one else profile_level(means.shape[1])
@@ -124,11 +111,6 @@ def open_error(channel: Channel, shares: np.ndarray, seen: np.ndarray) -> np.nda
     """(K, N) errors of means, wider for rates near 0 and 1, as few rows leave them open.
 
     Their interval holds that of Agresti and Coull, The American Statistician 52 (1998), 119-126.
-
-    Parameters
-    ----------
-    shares : (K,) of the rows.
-    seen : (N,) entries of each column.
     """
     if channel.name == "symmetric":
         return channel.errors

@@ -70,10 +70,6 @@ def most_gained(worlds: Sequence[Owners], offer: Offer, shared: Sequence[Message
 
     At most `EXCHANGES` exchanges, of the parts down, and one value, S + 1 slopes and as many rows
     of their products up, for each table.
-
-    Parameters
-    ----------
-    offer : by which an owner computes the ratios from what it is told of the points.
     """
 
     def opened(owner: Owner, told: Message) -> Message:
@@ -106,12 +102,7 @@ def beginning(points: int) -> np.ndarray:
 
 
 def mixture_sums(owner: Owner, told: Message) -> Message:
-    """Log-likelihood ratio of an owner's rows at given parts, its slopes and their products.
-
-    Parameters
-    ----------
-    told : `parts` (S + 1,) of the rows in the classes and at each point last offered.
-    """
+    """Log-likelihood ratio of an owner's rows at given parts, its slopes and their products."""
     r = owner.ratios
     xp, parts = namespace(r), told["parts"]
     mixed = r @ like(parts[1:], r) + float(parts[0])
@@ -200,12 +191,6 @@ def mixed_ratios(
 
     It is ``sum_k R_k L_k``, R being the responsibilities and ``log L_k`` what is given for class k:
     a sum over the entries of a row, of their signs and of that they are seen, and a constant.
-
-    Parameters
-    ----------
-    by_sign, by_seen : (S, K, N) what an entry adds, times its sign and whatever its sign is.
-    constant : (S, K).
-    classes : over which the sum runs; all when None.
     """
     R, rows = owner.posterior, owner.rows
     if owner.numbers is not None:
@@ -236,13 +221,7 @@ CERTAIN = 0.02  # variance of an entry below which it counts as one of this vari
 
 
 def leaning(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
-    """Gain in nats of the best mixture, in several tables (B,) that are settled at classes.
-
-    Parameters
-    ----------
-    sums : of the tables over these classes. Fitted means are shrunk, so the rows of a class may lie
-        off it all together, which is no mixture: steps start at the mean of the rows.
-    """
+    """Gain in nats of the best mixture, in several tables (B,) that are settled at classes."""
     shared = [_told(world.members[0], found) for world, found in zip(worlds, sums, strict=True)]
     return most_gained(worlds, points_between, shared)
 
@@ -260,11 +239,6 @@ def points_between(owner: Owner, told: Message) -> Array:
 
     It is ``sum_k R_k L_k``, R being the responsibilities and ``L_k`` the likelihood at the step
     over that at class k, in the mean of both ways.
-
-    Parameters
-    ----------
-    told : `axes` (D, N) and `shifts` (D, K), the projection of a class's rows on them in the mean,
-        less what the class's means expect.
     """
     R, directions = owner.posterior, told["axes"].astype(np.float64)
     if not len(directions):
@@ -360,10 +334,6 @@ def weaker_points(owner: Owner, told: Message) -> Array:
 
     It is ``sum_k R_k L_k``, R being the responsibilities and ``L_k`` the likelihood at the weaker
     class over that at class k; the same of all classes but the weakest; and these as they are.
-
-    Parameters
-    ----------
-    told : `usual` (N,), the means of all rows.
     """
     R, T = owner.posterior, owner.means
     xp, K = namespace(R), len(T)

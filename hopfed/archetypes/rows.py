@@ -21,19 +21,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(found: Archetypes, X: Any) -> Bits:
-    """Pack rows, and check that they have the columns of the archetypes.
-
-    Parameters
-    ----------
-    X : (M, N) array of +-1, 0/1 or booleans, M at least 1, or packed; NaN, None and masked entries
-        are missing, and 0 is where -1 occurs. Where the archetypes come from a table also a
-        `hopfed.tables.table.Table`, a frame, a path, lists: coded as that table was, with columns
-        in any order.
-
-    Raises
-    ------
-    DataError : not so; a word that the first table did not hold.
-    """
+    """Pack rows, and check that they have the columns of the archetypes."""
     if isinstance(X, Table):
         return _alike(found, X).held
     plain = isinstance(X, PackedBits | MaskedBits | np.ndarray) or hasattr(
@@ -47,16 +35,7 @@ def rows_of(found: Archetypes, X: Any) -> Bits:
 
 
 def table_of(found: Archetypes, source: Any) -> Table:
-    """Read a table, coded as the one that the archetypes come from.
-
-    Parameters
-    ----------
-    found : the archetypes; those of an array without names take tables of as many columns.
-
-    Raises
-    ------
-    DataError : it lacks a column, or holds a word that the first table did not hold.
-    """
+    """Read a table, coded as the one that the archetypes come from."""
     if found.coding is None:
         return _alike(found, read_table(source))
     return _alike(found, read_table(source, coding=found.coding))
@@ -66,10 +45,6 @@ def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
     """Return archetypes that know no coding with that of a table, their columns in its order.
 
     Columns are found by name where both have names, by place otherwise.
-
-    Raises
-    ------
-    DataError : the table has other columns.
     """
     if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
         _of_width(found, table.rows)
@@ -79,12 +54,7 @@ def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
 
 
 def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Archetypes:
-    """Return archetypes with their columns in an order that is that of a table.
-
-    Parameters
-    ----------
-    order : number of each column of the table among theirs.
-    """
+    """Return archetypes with their columns in an order that is that of a table."""
 
     def ordered(array: np.ndarray | None) -> np.ndarray | None:
         return None if array is None else array[:, order]

@@ -97,11 +97,6 @@ def judge(
 
     Archetypes leave as many patterns as signal eigenvalues, each explaining its own direction of
     the operator. Data of another kind show many signal directions and few or no +-1 patterns.
-
-    Parameters
-    ----------
-    patterns, gamma : (K, N) what was found, and (K,) the squared cosines by which they are known.
-    stray : Kolmogorov distance of the bulk from its law.
     """
     found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
@@ -157,11 +152,6 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
     """Verdict on tables in which no kinds could be seen, however clear they are; None of others.
 
     If all entries agree, the largest eigenvalue of the second moment is the number of columns.
-
-    Parameters
-    ----------
-    observed : (N,) part of the entries of each column that is there, of columns that hold both
-        values.
     """
     columns = len(observed)
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
@@ -238,13 +228,7 @@ def rounded(x: float) -> str:
 
 
 def judge_layers(known: Known, more: int, left: float) -> Verdict:
-    """Judge archetypes that came out in layers.
-
-    Parameters
-    ----------
-    known : how well the patterns are known, from the rows of each.
-    more : eigenvalues that count as signal among the rows that none of them explains.
-    """
+    """Judge archetypes that came out in layers."""
     found = len(known.rows)
     none = f"{left:,.0f} of the examples resemble none of them"
     if more:
@@ -267,17 +251,7 @@ def judge_patterns(
     narrow: bool = False,
     order: np.ndarray | None = None,
 ) -> Verdict:
-    """Judge patterns of which the rows were asked.
-
-    Parameters
-    ----------
-    said : what the spectrum, or layers, say of them.
-    shown, hidden : patterns that `support` rows or more resemble, and others.
-    borne_out : whether rows bear out that columns are flipped alike, where that was asked.
-    asked : the option that takes it for granted; empty where none does.
-    narrow : whether overlaps of rows over so few columns cannot tell.
-    order : changes of pattern from one row to the next, as of `ClassMeasures`.
-    """
+    """Judge patterns of which the rows were asked."""
     if said.status not in FOUND:
         return said
     if not borne_out and asked:

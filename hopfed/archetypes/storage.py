@@ -81,24 +81,13 @@ def load(path: str | Path) -> Any:
 
 
 def save(found: Archetypes, path: str | Path) -> None:
-    """Write archetypes to an .h5 run file, whole or not at all.
-
-    Raises
-    ------
-    ArgumentError : a path of another ending, or of a file that is no run file.
-    RunFileError : the file cannot be written; what stood there before is untouched.
-    """
+    """Write archetypes to an .h5 run file, whole or not at all."""
     check_run("path", path)
     as_run(found).save(path)
 
 
 def loaded(run: Run, path: str | Path) -> Archetypes:
-    """Return the archetypes of a run file that was read.
-
-    Raises
-    ------
-    RunFileError : it holds none, or they are damaged.
-    """
+    """Return the archetypes of a run file that was read."""
     if not has_archetypes(run):
         way = "; hopfed serve --resume adds them" if run.kind == "serve" else ""
         raise RunFileError(f"{path}: holds a run of {run.kind!r} without archetypes{way}")
@@ -165,16 +154,7 @@ def packed_names(names: Sequence[str]) -> np.ndarray:
 
 
 def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
-    """Return the names of columns that a run file holds, None if it holds none.
-
-    Parameters
-    ----------
-    name : of the array: those of the columns, or of the patterns.
-
-    Raises
-    ------
-    ArgumentError, ValueError : they are no words.
-    """
+    """Return the names of columns that a run file holds, None if it holds none."""
     held = run.arrays.get(name)
     if held is None:
         return None
@@ -200,16 +180,7 @@ def summary_of(found: Archetypes) -> dict[str, Any]:
 
 
 def of_run(run: Run) -> Archetypes:
-    """Rebuild archetypes from a run; fields that older files lack have their defaults.
-
-    Parameters
-    ----------
-    run : of kind "recover", or one that `holding` returned.
-
-    Raises
-    ------
-    ArgumentError : arrays that do not fit together.
-    """
+    """Rebuild archetypes from a run; fields that older files lack have their defaults."""
     from hopfed.archetypes.archetypes import Archetypes  # whose methods are functions of this file
 
     if run.kind != KIND:

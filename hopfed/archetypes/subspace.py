@@ -140,11 +140,6 @@ class Subspace:
         site by the sign of its field, in turn. The fields of a pattern are those of the operator
         with the others deflated, so a pattern that is mostly right repairs those it disturbs; near
         the load limit a mixture of two archetypes turns into the one that nothing else explains.
-
-        Parameters
-        ----------
-        patterns : (C, N), close to as many archetypes; the others should be few.
-        sweeps : alternations at most; fewer once nothing changes, or sites only go to and fro.
         """
         if len(patterns) == 0:
             return patterns.astype(np.int8)
@@ -249,16 +244,6 @@ def match_known(
     replaced by that estimate, its rest state in the signal subspace. It counts as the same
     archetype if both are as alike as two estimates of one are expected to be; and so do two
     patterns with one rest state.
-
-    Parameters
-    ----------
-    known : (C, N).
-    sure : (C,) overlap of each with its archetype, as expected of what it was read off.
-
-    Returns
-    -------
-    candidates (D, N), and for each known pattern its row there; -1 where the operator does not
-    show it.
     """
     rows = np.full(len(known), -1)
     if len(known) == 0 or space.dim == 0:

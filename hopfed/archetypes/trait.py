@@ -92,14 +92,9 @@ def _direction(means: np.ndarray, shares: np.ndarray) -> np.ndarray:
 def trait_evidence(
     owners: Owners, rates: np.ndarray, slopes: np.ndarray, columns: int, enough: float = -np.inf
 ) -> float:
-    """Log-likelihood of rows as one trait has them, less the cost of two numbers for each column.
+    """Log-likelihood of rows as one trait has them, less the cost of two numbers a column.
 
-    Parameters
-    ----------
-    rates, slopes : (N,) of +1 in each column, and where its slope begins.
-    columns : that hold both values.
-    enough : evidence that matters; where all steps like the last one would not reach it, the fit
-        ends.
+    The fit ends where all steps like the last one would not reach the evidence that is `enough`.
     """
     cost = columns * np.log(owners.n_rows)
     degrees, weights = np.polynomial.hermite_e.hermegauss(NODES)

@@ -59,14 +59,7 @@ _BALLOTS = ("counts", "signs", "sums", "moments")
 
 
 def votes_of(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Message:
-    """Sum rows by the pattern that they resemble most, if by more than the overlap `least`.
-
-    Returns
-    -------
-    `counts` (P,), rows that vote for each pattern; `signs` (P,), sums of the signs of their
-    overlaps; `sums` (P, N) of those rows, each with that sign; `moments` (2,), number of rows that
-    vote, and the sum of their overlaps. The first three are whole numbers.
-    """
+    """Sum rows by the pattern that they resemble most, if by more than the overlap `least`."""
     found = total(rows, partial(_votes, patterns=patterns, least=least))
     kinds = np.int32, np.int32, np.int32, np.float64
     return {n: x.astype(kind) for n, x, kind in zip(_BALLOTS, found, kinds, strict=True)}
@@ -131,11 +124,6 @@ def own_level(counts: np.ndarray, least: float, quality: float) -> float:
 
     The quality r is that of the owner's own rows, the median of those above `least`; of few rows
     nothing can be said, and `quality` stands for it. Then ``r - 5 sqrt((1 - r^2) / N)``.
-
-    Parameters
-    ----------
-    counts : (N + 1,) of the owner's rows (`overlap_counts`).
-    least : overlap below which a row may be of another pattern.
     """
     n_sites = len(counts) - 1
     overlaps = np.arange(n_sites + 1, dtype=np.float32) / n_sites
@@ -317,12 +305,7 @@ def _excess(answers: list[Agreement], n_sites: int) -> tuple[float, float]:
 
 
 def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
-    """Return how many pairs of equal rows are expected of one client.
-
-    Parameters
-    ----------
-    patterns : (K, N) of +-1.
-    """
+    """Return how many pairs of equal rows are expected of one client."""
     n, N = answer.counts, patterns.shape[1]
     r = min(max(float(answer.overlaps[1] / max(answer.overlaps[0], 1.0)), 0.0), 1.0)
     differ = (N - patterns.astype(np.float64) @ patterns.T) / 2
@@ -333,13 +316,7 @@ def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
 
 
 def are_copies(answers: Sequence[Agreement], patterns: np.ndarray) -> bool:
-    """Whether more rows equal an earlier one of their client than rows of the patterns would.
-
-    Parameters
-    ----------
-    answers : what the rows of each client say of the patterns.
-    patterns : (K, N) of +-1.
-    """
+    """Whether more rows equal an earlier one of their client than rows of the patterns would."""
     rows = sum(float(answer.overlaps[0]) for answer in answers)
     expected = sum(equal_pairs(answer, patterns) for answer in answers)
     repeats = sum(answer.repeats for answer in answers)
@@ -427,10 +404,6 @@ def nearest(owner: Owner, told: Message) -> Message:
     (K,) and `sums` (K, N) of each pattern; `equal` (2,): how many rows an equal one came before in
     the same block, and how many have no equal; `order` (3,): what `runs` says of the patterns of
     neighbours. All but the last are sums of whole numbers.
-
-    Parameters
-    ----------
-    told : `patterns`, in bits; with a `quality` only rows count that a pattern explains.
     """
     patterns, rows = _patterns(owner, told), owner.rows
     if "quality" in told:
@@ -517,10 +490,6 @@ def runs(labels: np.ndarray) -> np.ndarray:
     """Changes from one label to the next (3,): how many, how many by chance, and their variance.
 
     Source: Barton and David, "Multiple runs", Biometrika 44 (1957), 168-178.
-
-    Parameters
-    ----------
-    labels : (M,) classes of rows in their order.
     """
     n = len(labels)
     if n < 2:

@@ -108,16 +108,7 @@ class Settings:
 
 
 def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:
-    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper.
-
-    Parameters
-    ----------
-    alpha : false-alarm rate of "tw" and "shuffle", their own default when None.
-
-    Raises
-    ------
-    ArgumentError : another name, or an alpha that it has no use for.
-    """
+    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper."""
     if name == "tw":
         return TracyWidom() if alpha is None else TracyWidom(alpha)
     if name == "shuffle":
@@ -133,19 +124,7 @@ def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:
 
 
 def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
-    """Return the tables that somebody gives as examples, their columns in one order.
-
-    Parameters
-    ----------
-    examples : a table, a frame, a mapping from names to columns, rows in lists, an array or a frame
-        of Dask, or a path: of a file, or of a folder, a zarr store or a pattern of files, which
-        Dask's workers read. Or a list of these, one for each owner; files in it are coded alike.
-    columns : what becomes of columns that not all owners have (`hopfed.tables.table`).
-
-    Returns
-    -------
-    Their tables; None for arrays and packed rows, and lists of these: they have no names.
-    """
+    """Return the tables that somebody gives as examples, their columns in one order."""
     alone = (_is_path, is_partitioned, _is_frame, _is_rows)
     if isinstance(examples, Table) or any(check(examples) for check in alone):
         return [_table(examples)]

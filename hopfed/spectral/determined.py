@@ -124,13 +124,7 @@ class Determined:
         return found
 
     def filled_errors(self, own: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        """(K, N) standard errors: of a copy as of its leader, of a silent column as of all rows.
-
-        Parameters
-        ----------
-        own : (K, N') of the columns that were fitted.
-        seen : (N,) entries of each column.
-        """
+        """(K, N) standard errors: of a copy as of its leader, of a silent column as of all rows."""
         errors = np.empty((len(own), len(self.leader)))
         errors[:, self.kept] = own
         copies, silent = self.copies, self.silent
@@ -212,13 +206,7 @@ _SUMS = ("sums", "seen", "products", "both", "plus")
 
 
 def pairs(rows: Bits, columns: np.ndarray | None = None) -> Pairs:
-    """Sums over pairs of columns of a block of rows: what an owner is asked for.
-
-    Parameters
-    ----------
-    rows : (M, N).
-    columns : numbers (n,) of those that are asked about; all when left out.
-    """
+    """Sums over pairs of columns of a block of rows: what an owner is asked for."""
     rows = rows if columns is None else columns_of(rows, columns)  # type: ignore[assignment]
     sums, seen, products = _here(*column_moments(rows), kernels.second_moment(rows))
     if isinstance(rows, MaskedBits):
@@ -249,14 +237,7 @@ def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
 def determined(
     owners: Sequence[Bits | Reread], known: Sequence[Sequence[int]] = (), seed: int = 0
 ) -> Determined:
-    """Find the columns that determine each other.
-
-    Parameters
-    ----------
-    owners : rows (M, N) of -1, 0 (missing) and +1 of each, held or not.
-    known : numbers of the columns that are levels of one variable, where that is known.
-    seed : of the columns that are looked at in a wide table.
-    """
+    """Find the columns that determine each other."""
     moments = [_here(*column_moments(rows)) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)

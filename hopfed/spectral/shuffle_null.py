@@ -20,19 +20,7 @@ from hopfed.spectral.rows import Bits
 def null_eigenvalues(
     operators: Sequence[FactorOperator], *, repeats: int, null: str = "signs", seed: int = 0
 ) -> np.ndarray:
-    """Largest eigenvalue of each of `repeats` scrambled copies of the clients' examples.
-
-    Parameters
-    ----------
-    operators : the clients' exact operators; each client scrambles its own rows.
-    null : "signs" flips every entry with probability 1/2; "permute" permutes every column on its
-        own, which keeps the column means (theory/NOTES.md, "Counting: shuffle null"). Packed rows
-        on a device are scrambled there, by the draws of the host.
-
-    Returns
-    -------
-    (repeats,) eigenvalues, in the scale of C.
-    """
+    """Largest eigenvalue of each of `repeats` scrambled copies of the clients' examples."""
     tops = np.empty(repeats)
     for i in range(repeats):
         copies = [

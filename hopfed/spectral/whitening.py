@@ -221,10 +221,6 @@ def signal(U: np.ndarray, values: np.ndarray, aspect: float) -> np.ndarray:
     ell the population's strength. Near the threshold U is mostly noise, and taking each entry for
     what it is would make noise look like signal in the next round: there the entries are drawn to
     their mean, but not by more than their spread allows.
-
-    Parameters
-    ----------
-    U, values : (N, k) and (k,), of the second moment in whitened coordinates.
     """
     n, root = len(U), float(np.sqrt(aspect))
     ell = spikes.strength_at(values - (1 + root) ** 2, root)

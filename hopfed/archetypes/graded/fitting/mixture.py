@@ -93,13 +93,7 @@ class Unsure:
         return replace(self, observed=self.observed[columns], weights=self.weights[columns])
 
     def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
-        """What is added to the evidence of the sums, in nats.
-
-        Parameters
-        ----------
-        paid : (N,) nats that the means of all classes cost in each column. Where entries hardly
-            vary that is less than Laplace's method says, and as much less is given back.
-        """
+        """What is added to the evidence of the sums, in nats."""
         added = log_ratios(self.counts, self.told, self.observed, c) / 2
         if paid is not None and not np.isinf(c):
             cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
@@ -114,13 +108,7 @@ def directions_told(pairs: np.ndarray) -> np.ndarray:
 
 
 def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
-    """(K, N) by which the variance of each mean is above that of sure rows: at least 1.
-
-    Parameters
-    ----------
-    counts, pairs : (K,) rows of each class, and S (K, K).
-    observed : (N,) part of the entries of each column that is observed.
-    """
+    """(K, N) by which the variance of each mean is above that of sure rows: at least 1."""
     told, directions = np.linalg.eigh(pairs)
     told = np.maximum(told, 0.0)
     found = directions**2 @ (1 / (c + np.outer(told, observed)))
@@ -132,12 +120,7 @@ WORTH = 1 << 16  # entries for each class from which it pays to count
 
 
 def sums_over(rows: Bits | Array, weights: Array) -> tuple[Array, Array]:
-    """Signed sums and numbers (K, N) of the entries of rows with weights (M, K) in classes.
-
-    Parameters
-    ----------
-    rows : (M, N), with gaps or without.
-    """
+    """Signed sums and numbers (K, N) of the entries of rows with weights (M, K) in classes."""
     M, K = weights.shape
     here = isinstance(rows, Bits) and isinstance(array_beside(rows), np.ndarray)
     if here and K > 1 and M * rows.shape[1] >= WORTH * K:
@@ -246,12 +229,7 @@ def column_sums(owner: Owner, _: Message) -> Message:
 
 @by_blocks
 def class_sums(owner: Owner, told: Message) -> Message:
-    """Sums of an owner's rows over classes: one step of EM asks for nothing else.
-
-    Parameters
-    ----------
-    told : `means` (K, N) and the owner's own `shares` (K,).
-    """
+    """Sums of an owner's rows over classes: one step of EM asks for nothing else."""
     owner.learn(told["means"], told["shares"])
     likelihood = owner.added(owner.log_densities)
     return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
@@ -266,12 +244,7 @@ def sums_and_pairs(owner: Owner, told: Message) -> Message:
 
 
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
-    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K).
-
-    Parameters
-    ----------
-    weights : a row that occurs several times has as many times the weight.
-    """
+    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
     xp = namespace(weights)
     counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
     numbers = owner.numbers
@@ -306,13 +279,7 @@ class Prior:
 
     @classmethod
     def of(cls, owners: Owners, most: float = 1.0) -> Prior:
-        """Ask the owners for their column sums.
-
-        Parameters
-        ----------
-        most : part of all rows that one owner may stand for; the rows of one that has more count
-            less, in every sum of every class.
-        """
+        """Ask the owners for their column sums."""
         influence = bounded(owners.sizes, most)
         answers = owners.ask(column_sums, {})
         sums = np.tensordot(influence, np.array([a["sums"] for a in answers]), 1)
@@ -430,14 +397,7 @@ def concentration(
     part: np.ndarray | None = None,
     unsure: Unsure | None = None,
 ) -> float:
-    """Concentration of the Beta prior around `rates` (N,) under which (K, N) entries are likeliest.
-
-    Parameters
-    ----------
-    plus, minus : (K, N) observed +1 and -1; only some of the columns are read where there are many.
-    part : (N,) what a column is of its variable's columns, 0 for one of its own.
-    unsure : what rows leave unsaid that are unsure of their class; None where all are sure.
-    """
+    """Concentration of the Beta prior around `rates` (N,) by which entries (K, N) are likeliest."""
     part = np.zeros(len(rates)) if part is None else part
     if len(rates) > COLUMNS:
         columns = np.linspace(0, len(rates) - 1, COLUMNS).astype(int)

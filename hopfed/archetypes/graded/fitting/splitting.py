@@ -38,15 +38,6 @@ def leading(
 
     The bases are kept orthogonal in full. Values are at most the true ones, and a dense bulk is
     approached slowly, alike for all matrices of one kind: compare them after equally many steps.
-
-    Parameters
-    ----------
-    product : from (B, N), a vector for each matrix, to (B, N), their products.
-    start : (B, N), none of them zero.
-
-    Returns
-    -------
-    values (B, wanted), descending, and unit vectors (B, wanted, N).
     """
     N = start.shape[1]
     basis = images = np.zeros((len(start), 0, N))
@@ -210,12 +201,7 @@ def _projections(owner: Owner, directions: np.ndarray) -> Array:
 
 
 def residual_products(owner: Owner, told: Message) -> Message:
-    """Products of each class's residual moment with a direction: (K, N).
-
-    Parameters
-    ----------
-    told : `directions` (K, N).
-    """
+    """Products of each class's residual moment with a direction: (K, N)."""
     G = owner.weights * _projections(owner, told["directions"])
     means = like(owner.means.T.astype(np.float32), G)
     products = transposed_times(owner.rows, G) - means * seen_transposed_times(owner.rows, G)

@@ -161,12 +161,7 @@ class Numbers:
         )
 
     def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sums over each row of what its entries add, of K kinds, in two parts (K, M) and (K,).
-
-        Parameters
-        ----------
-        by_sign, by_seen : (K, N) what an entry adds, times its sign and whatever its sign is.
-        """
+        """Sums over each row of what its entries add, of K kinds, in two parts (K, M) and (K,)."""
         if self.gaps:
             both = np.hstack([by_sign, by_seen]).astype(self.rows.dtype)
             return both @ self.rows.T, np.zeros(len(both))
@@ -314,12 +309,7 @@ def means_inside(means: np.ndarray) -> np.ndarray:
 def log_odds(
     means: np.ndarray, variables: Variables | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is.
-
-    Returns
-    -------
-    (K, N) both.
-    """
+    """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is."""
     plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
     if variables is None:
         return plain, each
@@ -334,17 +324,7 @@ def log_joint(
     precision: DTypeLike = np.float32,
     variables: Variables | None = None,
 ) -> Array:
-    """Log of the probability of each row and each class together, (M, K) float64.
-
-    Parameters
-    ----------
-    rows : (M, N), with gaps or without; what is missing contributes nothing.
-    means : (K, N) inside of +-1 (`means_inside`).
-    shares : (K,).
-    precision : in which the products with rows are made.
-    variables : columns that are the levels of one; of these the level that a row has counts, and
-        no other.
-    """
+    """Log of the probability of each row and each class together, (M, K) float64."""
     home = array_beside(rows)
     odds, even = (like(x.T.astype(precision), home) for x in log_odds(means, variables))
     xp = namespace(odds)
@@ -441,12 +421,7 @@ class Owners:
         seed: int,
         groups: Sequence[Sequence[int]] = (),
     ) -> Owners:
-        """Take the rows of each owner, all with the same columns; equal rows are merged.
-
-        Parameters
-        ----------
-        groups : numbers of the columns that are levels of one variable.
-        """
+        """Take the rows of each owner, all with the same columns; equal rows are merged."""
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
         merged = [Rows.of(r) for r in rows]
         widths = sorted({r.entries.shape[1] for r in merged})
@@ -480,12 +455,7 @@ class Owners:
         return np.array([owner.size for owner in self.members])
 
     def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
-        """Put one question to every owner: one exchange.
-
-        Parameters
-        ----------
-        own : arrays of which each owner is told its own row.
-        """
+        """Put one question to every owner: one exchange."""
         return ask_together([self], question, [shared], [own or {}])[0]
 
     def once(self, question: Question) -> list[Message]:
@@ -501,12 +471,7 @@ def ask_together(
     shared: Sequence[Message],
     own: Sequence[Message] | None = None,
 ) -> list[list[Message]]:
-    """Put a question about several tables of the same owners in one exchange.
-
-    Parameters
-    ----------
-    worlds : tables, such as the rows and replicas of them; the first one's counter moves.
-    """
+    """Put a question about several tables of the same owners in one exchange."""
     answers: list[list[Message]] = []
     for world, told, mine in zip(worlds, shared, own or [{}] * len(worlds), strict=True):
         answers.append([])
