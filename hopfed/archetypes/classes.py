@@ -132,6 +132,7 @@ class Classes:
         if not self.groups:  # levels depend on each other in either model
             more["trait"] = trait_gain(owners, channel, shares, fit.prior)
         verdict = judge_classes(replace(tests, **more))
+        explained = verdict.status in (*FOUND, "one class")
         errors = open_error(channel, shares, owners.n_rows * fit.prior.observed)
         unknown, K = np.full(fit.size, np.nan), fit.size
         found = Archetypes(
@@ -140,7 +141,7 @@ class Classes:
             predicted_scores=unknown,
             exposures=shares,
             quality=float(np.sqrt((channel.means**2).mean())) if K else 0.0,
-            n_detected=min(U.shape[1], K) if verdict.status in FOUND else U.shape[1],
+            n_detected=min(U.shape[1], K) if explained else U.shape[1],
             explained=np.nan,
             status=verdict.status,
             advice=verdict.advice,

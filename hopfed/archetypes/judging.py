@@ -1,26 +1,22 @@
-"""Whether classes are the right model, in numbers and in words.
+"""Whether classes are the right model, in numbers.
 
-Two tests, both against replicas of the fitted classes (`replicas`):
+Against replicas of the fitted classes (`replicas`):
 
 - *columns*: the largest eigenvalue of the standardised residuals. Above what replicas show, columns
   depend on each other within classes, and the leading eigenvectors say which.
-- *rows*: rows between classes make the surest responsibility lower than classes would, and the
-  likelihood gains where rows may lie off their class (`leaning`), or be weaker than it (`weaker`);
-  rows of different quality, or that depend on themselves, spread their likelihoods and overlaps
-  otherwise than rows of a class do. Second moments do not see this: a trait cut into enough classes
-  leaves white residuals. Copies of rows equal each other more often than rows of classes do.
-
-Where rows have few columns, neither tells a trait of degrees from classes along a line. So classes
-that span fewer directions than their number needs must also be ones that rows are sure of.
+- *rows*: the likelihood gains where rows may lie between classes (`leaning`), or be weaker than
+  theirs (`weaker`). Second moments do not see this: a trait cut into enough classes leaves white
+  residuals. Copies of rows equal each other more often than rows of classes do.
 
 And the means of the classes: a row of quality q has the means ``q T`` of its kind. Where rows of
 two qualities are many, each quality becomes a class of its own, and as classes these are right:
 only their means tell that they are one kind. Where weak rows are too few to be told apart by kind,
 they are put together as one class. Between its columns nothing is left that could be seen, but its
 means are a sum of those of the others: a few numbers explain as many means as there are columns,
-which no kind of its own would allow. Careless rows, of quality 0, become one class of coins.
+which no kind of its own would allow. Careless rows, of quality 0, become one class of coins. And
+classes that differ in a few columns cannot be told from columns that depend on each other.
 
-A table is "ok" only if it passes all of it. Source: theory/NOTES.md, "Tests of local independence".
+Source: theory/NOTES.md, "Tests of local independence".
 """
 
 from __future__ import annotations
@@ -33,9 +29,16 @@ from scipy.stats import binom, chi2
 
 from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remind
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, loss
-from hopfed.archetypes.graded.owners.asking import Owners, Variables
+from hopfed.archetypes.graded.owners.asking import (
+    Owner,
+    Owners,
+    Variables,
+    ask_together,
+    total,
+)
 from hopfed.archetypes.replicas import at_a_time, replicas, settle
-from hopfed.archetypes.residuals import as_little, residual_edge, row_statistics
+from hopfed.archetypes.residuals import as_little, residual_edge
+from hopfed.archetypes.row_mixtures import leaning, weaker
 from hopfed.archetypes.status import (
     DEVIATIONS,
     ClassMeasures,
@@ -44,6 +47,8 @@ from hopfed.archetypes.status import (
     judge_classes,
     too_little,
 )
+from hopfed.federation.messages import Message
+from hopfed.spectral.equal_rows import Rows, equals, only
 from hopfed.spectral.rank import white_edge
 
 REPLICAS = 20  # tables drawn from the fitted classes
@@ -61,20 +66,11 @@ CARRIED = 0.95  # part of how classes differ that the columns which carry them m
 MOST = 20.0  # strength, as 1 / variance left, beyond which a column tells classes apart no better
 SAME = 1e-3  # of the entries of a class that may differ from the others where it is one row
 
-# Row tests: name; finest difference that counts; what counts of a deviation below and above what is
-# expected. Rows never are surer of true classes than their replicas are to a harmful end, and rows
-# that are more alike than independent columns allow show in the residuals as well. Gains are nats
-# of the whole table, of which chance gives one at most, as a rule; of leaning rows the parts at
-# several points are free, which gives chance more room: 3.5 nats in one of 300 replicas. A few
-# rows that were entered twice by mistake are no reason to doubt classes.
-ROW_TESTS = (
-    ("spread", 1e-3, 0.6, 1.0),
-    ("certainty", 1e-3, 1.0, 0.0),
-    ("overlap spread", 1e-4, 0.6, 1.0),
-    ("leaning", 1.2, 0.0, 4 / 3),
-    ("weaker", 1.0, 0.0, 4 / 3),
-    ("repeats", 5e-3, 0.0, 1.0),
-)
+# Row tests: name; finest difference that counts; what counts of a deviation above what is expected.
+# Gains are nats of the whole table, of which chance gives one at most, as a rule; of leaning rows
+# the parts at several points are free, which gives chance more room: 3.5 nats in one of 300
+# replicas. A few rows that were entered twice by mistake are no reason to doubt classes.
+ROW_TESTS = (("leaning", 1.2, 4 / 3), ("weaker", 1.0, 4 / 3), ("repeats", 5e-3, 1.0))
 
 
 def judge(
@@ -96,11 +92,11 @@ def measured(
     names : of the columns; their numbers, from 1 as files call them, are said when left out.
     """
     remind(owners, fit)
-    values, vectors, squares, found = _measured([owners], [fit.sums])
+    values, vectors, squares, found = statistics([owners], [fit.sums])
     edge = _edge(owners)
     for batch in _batches(REPLICAS, at_a_time(owners)):
         worlds = replicas(owners, fit, batch)
-        more, _, _, drawn = _measured(worlds, settle(worlds, fit.prior))
+        more, _, _, drawn = statistics(worlds, settle(worlds, fit.prior))
         values = np.vstack([values, more])
         found = {name: np.concatenate([a, drawn[name]]) for name, a in found.items()}
         owners.exchanges += worlds[0].exchanges
@@ -113,11 +109,9 @@ def measured(
     numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
     residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
     rows = {}
-    for name, finest, below, above in ROW_TESTS:
-        column = found[name]
-        usual, spread = _usual(column[1:], finest)
-        deviation = float((column[0] - usual) / spread)
-        rows[name] = deviation * (above if deviation > 0 else below)
+    for name, finest, counts in ROW_TESTS:
+        usual, spread = _usual(found[name][1:], finest)
+        rows[name] = counts * max(0.0, float((found[name][0] - usual) / spread))
     columns = carrying(fit, squares[0])
     varies = slice(None) if fit.prior.varies is None else fit.prior.varies
     differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
@@ -126,10 +120,8 @@ def measured(
         residual=residual,
         rows=rows,
         within=float(squares[0].sum() / max(_whole(fit), 1e-12)),
-        certainty=float(found["certainty"][0]),
         repeats=found["repeats"],
         repeated=bool(found["single"][0] == 0),
-        directions=spanned(fit, squares[0]),
         carrying=numbers[columns],
         worth=worth(columns, fit.prior.variables),
         needed=needed(fit.size),
@@ -144,11 +136,28 @@ def measured(
     )
 
 
-def _measured(
+def statistics(
     worlds: list[Owners], sums: list[ClassSums]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Residual eigenvalues, their vectors, mean squares, and row statistics of tables."""
-    return *residual_edge(worlds, DIRECTIONS), row_statistics(worlds, sums)
+    """Residual eigenvalues, their vectors, mean squares, and row statistics of tables.
+
+    Of rows these are the gains in nats where they may lie between classes, or be weaker, and the
+    parts that equal an earlier one of their owner, and that equal none.
+    """
+    answers = ask_together(worlds, repeated, [{}] * len(worlds))
+    equal = np.array([total(a, "equal") for a in answers]).T / worlds[0].n_rows
+    rows = {"repeats": equal[0], "single": equal[1]}
+    rows |= {"leaning": leaning(worlds, sums), "weaker": weaker(worlds, sums)}
+    return *residual_edge(worlds, DIRECTIONS), rows
+
+
+def repeated(owner: Owner, _: Message) -> Message:
+    """Of how many rows an equal one came before, and how many have no equal: (2,).
+
+    Columns that gaps of others tell are left out, as replicas of the gaps cannot have both.
+    """
+    shown = owner.rows if owner.free.all() else only(owner.rows, owner.free)
+    return {"equal": equals(Rows(shown, owner.counts))}
 
 
 def _edge(owners: Owners) -> float:
@@ -286,16 +295,6 @@ def _standing(fit: Fit, variances: np.ndarray) -> np.ndarray:
     means = fit.classes.means * fit.prior.observed
     scaled = (means - shares @ means) / np.sqrt(np.maximum(variances, 1e-3))
     return np.asarray(scaled * np.sqrt(shares)[:, None])
-
-
-def spanned(fit: Fit, variances: np.ndarray) -> int:
-    """Directions that the means of classes span, of those that second moments can show.
-
-    K classes of different kinds span K - 1; degrees of one trait lie along a line, more or less.
-    """
-    standing = _standing(fit, variances)
-    spikes = np.linalg.svd(standing, compute_uv=False) ** 2
-    return int((spikes > np.sqrt(standing.shape[1] / fit.sums.counts.sum())).sum())
 
 
 def carrying(fit: Fit, variances: np.ndarray) -> np.ndarray:

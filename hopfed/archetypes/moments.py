@@ -1,11 +1,8 @@
 """What owners are asked about the second moment of their rows, and what the server makes of it.
 
-1. Operator up. Few sites: each owner sends its sums of products, N (N + 1) / 2 counts, or all of
-   its eigenpairs where these are fewer bytes, as of few rows; rounded they are the same integers.
-   Many sites: the server finds the leading eigenpairs of the pooled operator by block Krylov, and
-   every product is an exchange of an (N, k) block; but where all eigenpairs of an owner are fewer
-   bytes than the blocks that it takes at least, it sends these once. A single owner sends its own
-   leading eigenpairs.
+1. Operator up. Few sites: each owner sends its sums of products, N (N + 1) / 2 counts. Many sites:
+   the server finds the leading eigenpairs of the pooled operator by block Krylov, and every product
+   is an exchange of an (N, k) block. A single owner sends its own leading eigenpairs.
 2. Basis V down; the part of each owner's trace along each eigenvector up, and how much its rows
    differ in it, which tell good owners from noisy ones; and the K x K projections of random groups
    (joint diagonalisation).
@@ -32,14 +29,11 @@ from hopfed.spectral.operators import (
     FactorOperator,
     HebbianOperator,
     PooledOperator,
-    pool,
 )
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import array_beside, column_moments, times, transposed_times
 from hopfed.spectral.rows import total as over_blocks
 
-WIDE = 64  # columns of a block of Krylov products; one spectrum takes one block at least
-ROUNDS = 8  # blocks that the spectra of a count in whitened coordinates take at least
 DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
 
 
@@ -57,26 +51,8 @@ def products(owner: Owner, told: Message) -> Message:
 def second_moment(owner: Owner, _: Message) -> Message:
     """Sums of products of two columns, the lower triangle of them: whole numbers."""
     matrix = to_host(DenseOperator.from_examples(owner.rows).matrix)
-    return {"counts": matrix[np.tril_indices(len(matrix))].astype(_counted_in(owner))}
-
-
-def _counted_in(owner: Owner) -> type:
-    return np.int16 if owner.rows.shape[0] <= np.iinfo(np.int16).max else np.int32
-
-
-def factors(owner: Owner, _: Message) -> Message:
-    """All eigenpairs of the owner's sum of products: values (k,), and vectors (k, N)."""
-    held = owner.rows[:] if isinstance(owner.rows, Reread) else owner.rows
-    found = eigenpairs(FactorOperator.from_examples(held), min(held.shape))
-    values = found.values[: found.vectors.shape[1]] * held.shape[0]
-    return {"values": values.astype(np.float32), "vectors": _single(found.vectors.T)}
-
-
-def fewer_bytes(owner: Owner, told: Message) -> Message:
-    """What of `second_moment` and `factors` is smaller."""
-    rows, N = owner.rows.shape
-    whole = N * (N + 1) // 2 * np.dtype(_counted_in(owner)).itemsize
-    return (factors if 4 * min(rows, N) * (N + 1) < whole else second_moment)(owner, told)
+    kind = np.int16 if owner.rows.shape[0] <= np.iinfo(np.int16).max else np.int32
+    return {"counts": matrix[np.tril_indices(len(matrix))].astype(kind)}
 
 
 def captured(owner: Owner, told: Message) -> Message:
@@ -122,9 +98,8 @@ class _Asked(PooledOperator):
 def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
     """Leading eigenpairs of the pooled operator."""
     if len(session.members) > 1:
-        if session.n_columns <= DENSE_SITES:
-            return eigenpairs(_summed(session), wanted)
-        return eigenpairs(_wide(session, 1), wanted, route="krylov", seed=session.seed)
+        route = "auto" if session.n_columns <= DENSE_SITES else "krylov"
+        return eigenpairs(pooled(session), wanted, route=route, seed=session.seed)
     rows, found = session.members[0].rows, list[Spectrum]()
     again = isinstance(rows, Reread) and session.n_columns <= EXPLICIT_LIMIT
     form: Any = DenseOperator if again else FactorOperator
@@ -138,21 +113,17 @@ def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
 
 
 def pooled(session: Owners) -> HebbianOperator:
-    """Return the pooled operator for a count in whitened coordinates, as it travels."""
-    if len(session.members) == 1:
-        return operators_of(session)[0]
-    return _summed(session) if session.n_columns <= DENSE_SITES else _wide(session, ROUNDS)
-
-
-def _wide(session: Owners, blocks: int) -> PooledOperator:
-    """The pooled operator over many sites: products with it travel, or all factors do, once."""
+    """Return the pooled operator as it travels: its sums, once, or products with it."""
     whole = PooledOperator.over(operators_of(session))
-    rows = max(owner.rows.shape[0] for owner in session.members)
-    product = partial(_product, session)
-    if not session.masked and rows <= blocks * WIDE:  # factors of one owner do not add up
-        product = _sent(session, whole.home).matmat
-    masses = whole.n_sites, whole.mass, whole.sum_sq_weights
-    return _Asked(*masses, whole.parts, product=product)
+    if len(session.members) == 1:
+        return whole.parts[0]
+    N, M = session.n_columns, session.n_rows
+    if N > DENSE_SITES:
+        masses = N, whole.mass, whole.sum_sq_weights
+        return _Asked(*masses, whole.parts, product=partial(_product, session))
+    S, lower = np.zeros((N, N)), np.tril_indices(N)
+    S[lower] = total(session.once(second_moment), "counts")
+    return DenseOperator(N, M, M, like(S + np.tril(S, -1).T, whole.home))
 
 
 def _product(session: Owners, X: Array) -> Array:
@@ -160,31 +131,6 @@ def _product(session: Owners, X: Array) -> Array:
     answers = session.ask(products, {"block": to_host(X)})
     block = sum((a["block"] for a in answers[1:]), start=answers[0]["block"]) / session.n_rows
     return like(block.astype(X.dtype), X)
-
-
-def _sent(session: Owners, home: Array) -> HebbianOperator:
-    """The pooled operator from all eigenpairs of the owners."""
-    answers = session.once(factors)
-    rows, values = (np.concatenate([a[n] for a in answers]) for n in ("vectors", "values"))
-    masses = session.n_columns, session.n_rows, session.n_rows
-    return FactorOperator(*masses, like(rows, home), like(values.astype(np.float64), home))
-
-
-def _summed(session: Owners) -> HebbianOperator:
-    """The owners' operators in dense form; they travel once."""
-    N, home = session.n_columns, array_beside(session.members[0].rows)
-    whole = []
-    answers = session.once(second_moment if session.masked else fewer_bytes)
-    for m, answer in zip(session.sizes.astype(np.float64), answers, strict=True):
-        if "counts" in answer:
-            S = np.zeros((N, N))
-            S[np.tril_indices(N)] = answer["counts"]
-            S += np.tril(S, -1).T
-        else:
-            V = answer["vectors"].astype(np.float64)
-            S = np.rint((V.T * answer["values"]) @ V)
-        whole.append(DenseOperator(N, m, m, like(S, home)))
-    return pool(whole)
 
 
 def profile_of(session: Owners, V: Array) -> NoiseProfile:
@@ -198,8 +144,8 @@ def profile_of(session: Owners, V: Array) -> NoiseProfile:
 
 def projections(session: Owners, V: Array, groups: int) -> tuple[np.ndarray, np.ndarray]:
     """K x K sums of at least `groups` random groups over all owners, and counts."""
-    masked, K = session.masked, V.shape[1]
-    each, lower = groups if masked else -(-groups // len(session.members)), np.tril_indices(K)
+    K, each = V.shape[1], -(-groups // len(session.members))
+    lower = np.tril_indices(K)
 
     def projected(owner: Owner, told: Message) -> Message:
         basis = like(told["basis"], array_beside(owner.rows))
@@ -207,8 +153,6 @@ def projections(session: Owners, V: Array, groups: int) -> tuple[np.ndarray, np.
         return {"groups": _single(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
 
     answers = session.ask(projected, {"basis": _single(V)})
-    if masked:  # every owner forms all groups; group index by group index they add up
-        answers = [{n: total(answers, n) for n in answers[0]}]
     sums = np.zeros((each * len(answers), K, K))
     sums[:, *lower] = np.concatenate([a["groups"] for a in answers])
     sums += np.tril(sums, -1).transpose(0, 2, 1)

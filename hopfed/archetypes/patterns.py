@@ -11,12 +11,9 @@
 4. Signs are read off the mean of the rows, and the rows may be asked once more for the patterns.
 5. The rows are asked whether the channel holds, and the verdict is said.
 
-Every answer is a sum over rows, and adds up over owners. Where only sums over all owners reach the
-server it learns the operator of all rows and that of each rest, sums of the same random groups of
-all owners, and for each pattern the number and the sum of the rows that resemble it; never whose
-they are. Of a pattern that fewer than `hopfed.archetypes.votes.FEW` rows support it learns only
-that, and no operator of fewer than `LEAST` rows is asked for. Those who cannot allow that stop at
-the first layer, ``channel="symmetric", method="joint"``.
+Every answer is a sum over rows, and adds up over owners. Of a pattern that fewer than
+`hopfed.archetypes.votes.FEW` rows support nobody learns more than that, and no operator of fewer
+than `LEAST` rows is asked for.
 
 Source: theory/NOTES.md, "Peeling", "Check of the symmetric channel".
 """
@@ -275,8 +272,7 @@ def counted(
     count = Counting(rule, sample)
     spectrum = spectrum_of(session, count)
     first = count.estimate
-    alone = len(session.members) == 1 or session.masked
-    if first.n_detected == 0 or quality is not None or alone:
+    if first.n_detected == 0 or quality is not None or len(session.members) == 1:
         return first, spectrum
     profile = profile_of(session, spectrum.vectors)
     if profile.alike():

@@ -1,11 +1,8 @@
-"""What classes leave unexplained: residuals of the entries, and how far each row lies off.
+"""What classes leave unexplained of the entries: their residuals, and the largest eigenvalue.
 
 The residual of an observed entry is ``x - E[x | row]``, with the classes weighed by the row's
 responsibilities. If the columns are independent within classes, the standardised residuals are
 white: the largest eigenvalue of their second moment stays at the edge of white noise.
-
-Rows see what second moments cannot: a row that lies between two classes, or is unlike all of them,
-has a log-likelihood that no row of a class would have.
 
 The residuals of an owner are held as numbers, 0 where an entry is missing. A product with
 them costs two multiplications for an entry, however many classes there are. In
@@ -23,13 +20,10 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.fitting.mixture import ClassSums
 from hopfed.archetypes.graded.fitting.splitting import leading
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, ask_together, total
-from hopfed.archetypes.row_mixtures import leaning, weaker
 from hopfed.federation.messages import Message
 from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.spectral.equal_rows import Rows, equals, only
 from hopfed.spectral.rows import Bits, array_beside
 
 BLOCK = 1 << 18  # entries of a block: what a core's cache holds
@@ -195,43 +189,3 @@ def as_little(ratio: float, columns: int, owners: Owners) -> bool:
     # An outlier of UNSEEN times the threshold, over the edge.
     most = (1 + UNSEEN * root) * (1 + root / UNSEEN) / (1 + root) ** 2
     return bool(ratio <= most and not 0 < columns < SEVERAL)
-
-
-def row_sums(owner: Owner, _: Message) -> Message:
-    """Sums over an owner's rows of what tells how well each one belongs to its classes.
-
-    The first is the log-likelihood of a row given its class, standardised by what the class and the
-    row's gaps expect (once and squared). Then its surest responsibility, and the best cosine with a
-    class (once and squared). Last, of how many rows an equal one came before, and how many have no
-    equal; columns that gaps of others tell are left out, as replicas of the gaps cannot have both.
-    """
-    home, R, T = array_beside(owner.rows), owner.posterior, owner.means
-    xp, K, odds = namespace(R), len(T), np.arctanh(T)
-    by_sign = np.vstack([odds, T]).T
-    by_seen = np.vstack([T * odds, (1 - T**2) * odds**2, T**2, np.ones_like(T[:1])]).T
-    signs = owner.times(like(by_sign.astype(np.float32), home))
-    seen = owner.seen_times(like(by_seen.astype(np.float32), home))
-    fits = (signs[:, :K] - seen[:, :K]) / xp.sqrt(seen[:, K : 2 * K].clip(1e-6, None))
-    z = xp.astype((R * fits).sum(axis=1), xp.float64)
-    norms = xp.sqrt((seen[:, 3 * K :] * seen[:, 2 * K : 3 * K]).clip(1e-6, None))
-    cosine = xp.astype(xp.max(signs[:, K:] / norms, axis=1), xp.float64)
-    sums = [z, z**2, xp.max(owner.posterior, axis=1), cosine, cosine**2]
-    shown = owner.rows if owner.free.all() else only(owner.rows, owner.free)
-    equal = like(equals(Rows(shown, owner.counts)), R)
-    return {"sums": xp.concat([xp.stack([owner.added(s) for s in sums]), equal])}
-
-
-def row_statistics(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> dict[str, np.ndarray]:
-    """How rows lie in their classes, in several tables (B,) that are settled at them."""
-    answers = ask_together(worlds, row_sums, [{}] * len(worlds))
-    M = worlds[0].sizes.sum()
-    s = np.array([total(a, "sums") for a in answers]).T / M
-    return {
-        "spread": np.sqrt(np.maximum(s[1] - s[0] ** 2, 0.0)),
-        "certainty": s[2],
-        "overlap spread": np.sqrt(np.maximum(s[4] - s[3] ** 2, 0.0)),
-        "leaning": leaning(worlds, sums),
-        "weaker": weaker(worlds, sums),
-        "repeats": s[5],
-        "single": s[6],
-    }

@@ -68,12 +68,11 @@ UNSEEN = " Or there are classes that so few entries cannot tell apart: give more
 DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
 NAMED = 8  # columns that a sentence names
 LONGEST = 60  # characters of a name
-SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
 SHARE = 0.7  # of the changes of class that chance would make, at most in a sorted table
 BETTER = 2.0  # nats by which classes must be better than one trait
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
-BETWEEN = ("certainty", "leaning", "weaker")  # that say that rows do not lie in the classes
+BETWEEN = ("leaning", "weaker")  # that say that rows do not lie in the classes
 NO_CLASSES = "structure, but not classes"
 FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
@@ -312,10 +311,8 @@ class ClassMeasures:
     residual : of the columns.
     rows : deviation of each row statistic from that of replicas, in standard deviations.
     within : variance within classes, over that of the table.
-    certainty : mean surest responsibility.
     repeats : part of the rows that equal an earlier one, of the table and then of replicas.
     repeated : whether no row occurs once.
-    directions : that the means of classes span.
     carrying : numbers of the columns in which classes differ.
     worth, needed : what these are worth, and what so many classes need, in binary columns.
     weak, faded : (K,) quality of classes that are others, put together or faded; NaN of others.
@@ -334,10 +331,8 @@ class ClassMeasures:
     residual: Residual
     rows: dict[str, float]
     within: float
-    certainty: float
     repeats: np.ndarray
     repeated: bool
-    directions: int
     carrying: np.ndarray
     worth: float
     needed: int
@@ -361,7 +356,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
         return _trait(m, found.status) or found
     faint = (
         found.status == NO_CLASSES
-        and all(abs(m.rows[name]) <= DEVIATIONS for name in BETWEEN)
+        and all(m.rows[name] <= DEVIATIONS for name in BETWEEN)
         and m.as_faint
     )
     if found.status != "copies" and (m.more_shown or faint):
@@ -374,7 +369,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
 def _against(m: ClassMeasures) -> Verdict | None:
     """The first thing that speaks against classes; None where nothing does."""
     K, residual = m.size, m.residual
-    odd = {name: z for name, z in m.rows.items() if abs(z) > DEVIATIONS}
+    odd = {name: z for name, z in m.rows.items() if z > DEVIATIONS}
     if "repeats" in odd and m.repeated:
         return Verdict("copies", _all_repeated(m.repeats))
     if K > 1 and m.within < COPIES:
@@ -398,8 +393,6 @@ def _against(m: ClassMeasures) -> Verdict | None:
         return Verdict("one class", "Columns are independent; there is nothing to recover.")
     if m.worth < m.needed:
         return Verdict(NO_CLASSES, _carried(K, m.needed, _named(m.carrying, m.names)))
-    if m.directions < K - 1 and m.certainty < SURE:
-        return Verdict(NO_CLASSES, _degrees(K, m.directions))
     if not np.isnan(m.weak).all():
         return Verdict(NO_CLASSES, weak_rows_in_words(m.weak))
     return None
@@ -462,13 +455,6 @@ def _carried(K: int, needed: int, named: str) -> str:
     )
 
 
-def _degrees(K: int, directions: int) -> str:
-    return (
-        f"{K} classes lie along {directions} direction{'s' * (directions != 1)} only, and rows are "
-        "often between them: they look like degrees of a trait, not like kinds."
-    )
-
-
 def _single_rows(same: int, columns: int) -> str:
     """Words for classes that are one row each, of many columns; none where there are none."""
     if not same or columns < MANY:
@@ -499,24 +485,19 @@ def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
 
 
 def _odd_rows(K: int, odd: dict[str, float]) -> str:
-    between = "rows lie between the classes, as with a trait of degrees or mixed membership"
     says = {
-        "certainty": between,
-        "leaning": between,
+        "leaning": "rows lie between the classes, as with a trait of degrees or mixed membership",
         "weaker": "part of the rows are weaker than their class, as of lower quality",
-        "spread": "rows fit their class {} evenly than rows of classes do",
-        "overlap spread": "the likeness of rows to their class varies {} than in classes",
         "repeats": "rows equal each other more often than rows of classes do",
     }
-    name = max(odd, key=lambda n: (n in BETWEEN, abs(odd[n])))
-    how = "less" if (odd[name] > 0) == (name == "spread") else "more"
+    name = max(odd, key=lambda n: (n in BETWEEN, odd[n]))
     what = "a continuum or rows of different quality"
     if name == "repeats":
         what = "rows of which some are copies of others"
     classes = "1 class leaves" if K == 1 else f"{K} classes leave"
     return (
-        f"{classes} no dependence between columns, but {says[name].format(how)} "
-        f"({abs(odd[name]):.1f} standard deviations): the class{'es' * (K > 1)} "
+        f"{classes} no dependence between columns, but {says[name]} "
+        f"({odd[name]:.1f} standard deviations): the class{'es' * (K > 1)} "
         f"summarise{'s' * (K == 1)} {what}."
     )
 

@@ -391,7 +391,7 @@ def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
         return {"rows": np.array(0 if rows is None else len(rows), np.int32)}
 
     session.ask(set_aside, _packed(patterns, quality=np.float32(quality)))
-    return Owners(left, session.seed, session.traffic, masked=session.masked)
+    return Owners(left, session.seed, session.traffic)
 
 
 _SUMS = ("moments", "counts", "sums", "equal", "order")
@@ -457,7 +457,7 @@ def agreement(
     """
     more = {} if quality is None else {"quality": np.float32(quality)}
     told, K = _packed(patterns, **more), len(patterns)
-    if session.masked or pooled:
+    if pooled:
         answers = session.ask(nearest, told)
         found = [_of_sums(patterns, {n: added_up(answers, n) for n in _SUMS})]
     else:
@@ -481,7 +481,7 @@ def agrees(
     if not answers or are_copies(answers, patterns):
         return False, order  # no row is explained, or more of them than there are
     holds = check_channel(answers, N)
-    if holds and not (is_covered(answers) or session.masked):
+    if holds and not is_covered(answers):
         holds = check_channel(agreement(session, patterns, quality, True), N)
     return holds, order
 

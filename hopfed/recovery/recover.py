@@ -50,7 +50,6 @@ def recover(
     search: Search | None = None,
     refit: bool = False,
     channel: str = "auto",
-    masked: bool = False,
     support: int = 5,
     columns: str = "same",
     device: str | None = None,
@@ -82,11 +81,9 @@ def recover(
         left out.
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
         column; or "auto": symmetric where entries are complete and the rows bear it out, graded
-        otherwise. `quality`, `method`, `rank_rule`, `refit`, `search` and `masked` set the
+        otherwise. `quality`, `method`, `rank_rule`, `refit` and `search` set the
         symmetric one; the rows are asked all the same, and where they do not bear it out the status
         is "poor fit". Who asks for "symmetric" by name is believed.
-    masked : the server sees sums over all owners only, as behind secure aggregation; owners of
-        different noise are then not told apart.
     support : examples that an archetype must have. One of fewer says more of them than of a kind,
         and is not shown to anyone.
     columns : of tables with names: "same", and other columns are refused; "union", and what an
@@ -128,7 +125,6 @@ def recover(
         search=search,
         refit=refit,
         channel=channel,
-        masked=masked,
         support=support,
         columns=columns,
         device=device,
@@ -182,7 +178,7 @@ def run_recovery(
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
         apart = determined(clients, known, seed)
         kept = [apart.of(rows) for rows in clients]
-        session = Owners.over(kept, seed, settings.masked)
+        session = Owners.over(kept, seed)
         # Beside a device the host solves small problems, for which threads wait for each other.
         there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
         with blas_threads(1 if there_too else None):

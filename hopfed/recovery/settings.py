@@ -36,7 +36,7 @@ class Settings:
 
     Attributes
     ----------
-    quality, method, rank_rule, alpha, groups, search, refit, channel, masked, support : as the
+    quality, method, rank_rule, alpha, groups, search, refit, channel, support : as the
         arguments of `recover`.
 
     Raises
@@ -52,7 +52,6 @@ class Settings:
     search: Search | None = None
     refit: bool = False
     channel: str = "auto"
-    masked: bool = False
     support: int = 5
 
     def __post_init__(self) -> None:
@@ -83,7 +82,6 @@ class Settings:
             "quality": self.quality is not None,
             "refit": self.refit,
             "search": self.search is not None,
-            "masked": self.masked,
         }
         return next((name for name, given in asked.items() if given), "")
 

@@ -55,10 +55,9 @@ def test_loads_of_a_half_and_more(K, seed):
     expect_all(hopfed.recover(eta, seed=seed), xi, labels)
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_each_owner_votes_on_its_own_rows(masked):
+def test_each_owner_votes_on_its_own_rows():
     xi, eta, labels = drawn(110, 200, 2000, 0.8, 102)
-    run = run_recovery(np.array_split(eta, 10), seed=0, masked=masked)
+    run = run_recovery(np.array_split(eta, 10), seed=0)
     expect_all(run.archetypes, xi, labels)
     assert run.layers > 1
     # Sums over patterns or columns, by owner: never rows.
@@ -67,12 +66,11 @@ def test_each_owner_votes_on_its_own_rows(masked):
 
 
 def test_what_owners_say_does_not_depend_on_who_they_are():
-    """Masked sums are those of one owner of all rows, but for the groups."""
     xi, eta, labels = drawn(110, 200, 2000, 0.8, 103)
     order = np.random.default_rng(0).permutation(2000)
     for rows in (eta, eta[order]):
         for owners in (1, 4):
-            found = hopfed.recover(np.array_split(rows, owners), seed=0, masked=True)
+            found = hopfed.recover(np.array_split(rows, owners), seed=0)
             expect_all(found, xi, labels)
 
 

@@ -15,7 +15,8 @@ from hopfed.archetypes.graded.fitting.mixture import (
 )
 from hopfed.archetypes.graded.fitting.splitting import leading, residual_products
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.residuals import residual_product, residual_squares, row_sums
+from hopfed.archetypes.judging import repeated
+from hopfed.archetypes.residuals import residual_product, residual_squares
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack
 from hopfed.memory.graded import complete
@@ -49,7 +50,7 @@ def test_bits_answer_like_dense_rows():
         (residual_squares, {}),
         (residual_product, {"vector": w[0]}),
         (residual_products, {"directions": w}),
-        (row_sums, {}),
+        (repeated, {}),
     ):
         a, b = question(dense, told), question(bits, told)
         for name in a:

@@ -397,7 +397,6 @@ class Owners:
     exchanges : times the server asked.
     heard : the classes that the owners were last asked about.
     columns : numbers of the columns, where they are some of a wider table.
-    masked : whether the server sees sums over all owners only, as behind secure aggregation.
     """
 
     members: list[Owner]
@@ -406,7 +405,6 @@ class Owners:
     exchanges: int = 0
     heard: Any = None
     columns: np.ndarray | None = None
-    masked: bool = False
     _known: dict[Question, list[Message]] = field(default_factory=dict, repr=False)
 
     @property
@@ -434,10 +432,10 @@ class Owners:
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
-    def over(cls, rows: Sequence[Bits | Reread], seed: int, masked: bool = False) -> Owners:
+    def over(cls, rows: Sequence[Bits | Reread], seed: int) -> Owners:
         """Take the packed rows of each owner as they are."""
         members = [Owner(part, i) for i, part in enumerate(rows)]
-        return cls(members, seed, Traffic(len(members)), masked=masked)
+        return cls(members, seed, Traffic(len(members)))
 
     @property
     def n_columns(self) -> int:
