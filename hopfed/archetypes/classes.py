@@ -49,7 +49,7 @@ from hopfed.archetypes.graded.owners.asking import (
     by_blocks,
 )
 from hopfed.archetypes.judging import measured
-from hopfed.archetypes.moments import mean_of, operators_of, pooled
+from hopfed.archetypes.moments import mean_of, pooled
 from hopfed.archetypes.resolution import lost, nearness, open_error
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.archetypes.trait import in_order, trait_gain
@@ -59,7 +59,7 @@ from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.rank import RankRule, TracyWidom
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import columns_of
-from hopfed.spectral.whitening import Holdings, whitened
+from hopfed.spectral.whitening import whitened
 
 SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched
 SPARSEST = 0.25  # share of observed entries below which a part grows no further
@@ -111,7 +111,6 @@ class Classes:
                 mean=mean_of(session),
                 seed=seed,
                 groups=self.groups,
-                holdings=Holdings.of(operators_of(session)),
             )
         except ArgumentError:
             raise DataError("fewer than two columns hold both values") from None

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -385,33 +385,10 @@ def explicit(operator: HebbianOperator) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class DerivedOperator(HebbianOperator):
-    """Products with `base` and with what is made of them: neither added nor of a known diagonal."""
-
-    base: HebbianOperator = field(repr=False)
-    made: ClassVar[str]  # what was done to the base
-
-    @property
-    def home(self) -> Array:
-        return self.base.home
-
-    @property
-    def trace(self) -> float:
-        raise ArgumentError("operator", "one whose diagonal is known", f"a {self.made} operator")
-
-    def _added(self, other: Self) -> Self:
-        got = f"{type(self).__name__} and {type(other).__name__}"
-        raise ArgumentError("operators", f"added before they are {self.made}", got)
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(self, base=self.base * weight, **self._scaled(weight))
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledOperator(DerivedOperator):
+class ScaledOperator(HebbianOperator):
     """``diag(s) (S - mass m m^T) diag(s)`` as products with `base`; s and m (N,) where it lives."""
 
-    made = "scaled"
+    base: HebbianOperator = field(repr=False)
     scale: Array = field(repr=False)
     mean: Array = field(repr=False)
 
@@ -422,8 +399,22 @@ class ScaledOperator(DerivedOperator):
         return s * (self.base.matmat(inner) - m * (m.T @ inner))
 
     @property
+    def home(self) -> Array:
+        return self.base.home
+
+    @property
+    def trace(self) -> float:
+        raise ArgumentError("operator", "one whose diagonal is known", "a scaled operator")
+
+    @property
     def nbytes(self) -> int:
         return self.base.nbytes + 4 * self.n_sites
+
+    def _added(self, other: Self) -> Self:
+        raise ArgumentError("operators", "added before they are scaled", type(other).__name__)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(self, base=self.base * weight, **self._scaled(weight))
 
 
 def centred(operator: HebbianOperator, mean: np.ndarray) -> HebbianOperator:
