@@ -21,13 +21,15 @@ Source: theory/NOTES.md, "Peeling", "Check of the symmetric channel".
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 
 import numpy as np
 from scipy.stats import norm
 
+from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import Groups, factorize
+from hopfed.archetypes.factorize import METHODS, Groups, factorize
 from hopfed.archetypes.graded.owners.asking import Owners, Recovery
 from hopfed.archetypes.moments import mean_of, operators_of, profile_of, projections, spectrum_of
 from hopfed.archetypes.status import (
@@ -71,7 +73,10 @@ class Patterns:
     refit : one more exchange, which brings the patterns to the bound given by true labels.
     support : rows that a pattern must have to be shown.
     believed : whether the channel is taken for granted, so that rows are not asked.
-    asked : an option, by name, that takes the channel for granted; then its answer is the last.
+
+    Raises
+    ------
+    ArgumentError : an unknown method, a number of another kind or out of its range.
     """
 
     rule: RankRule = field(default_factory=TracyWidom)
@@ -82,7 +87,35 @@ class Patterns:
     refit: bool = False
     support: int = 5
     believed: bool = False
-    asked: str = ""
+
+    def __post_init__(self) -> None:
+        require(self.method in METHODS, "method", f"one of {', '.join(METHODS)}", self.method)
+        for name, least in (("groups", 2), ("support", 1)):
+            number = getattr(self, name)
+            whole = isinstance(number, Integral) and int(number) >= least
+            require(whole, name, f"a whole number, at least {least}", number)
+        r = self.quality
+        require(r is None or isinstance(r, Real), "quality", "a number", r)
+        require(r is None or 0 < float(r) <= 1, "quality", "in (0, 1]", r)
+        given = self.search is None or isinstance(self.search, Search)
+        require(given, "search", "a hopfed.archetypes.annealed_search.Search", self.search)
+
+    @property
+    def asked(self) -> str:
+        """What is set that takes the channel for granted; empty for nothing."""
+        asked = {
+            "method": self.method != "auto",
+            "rank_rule": not isinstance(self.rule, TracyWidom),
+            "quality": self.quality is not None,
+            "refit": self.refit,
+            "search": self.search is not None,
+        }
+        return next((name for name, given in asked.items() if given), "")
+
+    @property
+    def only(self) -> bool:
+        """Whether no other channel is to be looked at."""
+        return self.believed or bool(self.asked)
 
     def fit(self, session: Owners, state: Archetypes | None = None) -> Recovery:
         """Recover patterns from owners of complete rows.

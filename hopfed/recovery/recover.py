@@ -23,13 +23,14 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.graded.fitting.search import Search as ClassSearch
 from hopfed.archetypes.graded.owners.asking import ONE_THREAD, Owners, Recovery
+from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import place
-from hopfed.recovery.settings import Settings, named_rule, tables_of, warn_of_input
+from hopfed.recovery.settings import patterns_of, tables_of, warn_of_input
 from hopfed.spectral.determined import Determined, determined
-from hopfed.spectral.rank import RankRule
+from hopfed.spectral.rank import Shuffle
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside, column_moments
 from hopfed.tables.examples import as_examples
@@ -144,7 +145,7 @@ def run_recovery(
     Parameters
     ----------
     examples, seed, device, columns : as in `recover`.
-    options : the fields of `Settings`.
+    options : the others of `recover`.
 
     Examples
     --------
@@ -155,8 +156,7 @@ def run_recovery(
     >>> recovery.n_examples, recovery.traffic.up.tolist()
     ([300, 300], [41268, 41268])
     """
-    settings = Settings(**options)
-    rule = named_rule(settings.rank_rule, settings.alpha, seed)
+    patterns = patterns_of(seed, **options)
     there = None if device is None else place(device)
     if there is not None:
         there.open()  # that it is not there is said before anything is packed
@@ -165,12 +165,12 @@ def run_recovery(
     coding = None if tables is None else tables[0].coding
     names = None if tables is None else tables[0].columns
     called = None if names is None or is_made_up(names) else names
-    known = () if coding is None or settings.only_symmetric else coding.groups
+    known = () if coding is None or patterns.only else coding.groups
     with nullcontext() if there is None else there.current():
         given = examples if tables is None else [table.rows for table in tables]
-        clients = packed_rows(given, gaps=not settings.only_symmetric)
+        clients = packed_rows(given, gaps=not patterns.only)
         if any(isinstance(rows, Reread) for rows in clients):
-            held = settings.rank_rule != "shuffle"
+            held = not isinstance(patterns.rule, Shuffle)
             require(held, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
             here = there is None or there.ordinal is None
             require(here, "device", "cpu where rows are not held", str(there))
@@ -182,7 +182,7 @@ def run_recovery(
         # Beside a device the host solves small problems, for which threads wait for each other.
         there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
         with blas_threads(1 if there_too else None):
-            recovery = _fitted(session, settings, rule, apart, called)
+            recovery = _fitted(session, patterns, options.get("channel"), apart, called)
         found = _filled(recovery.archetypes, apart, clients)
     if said := apart.said(called, known):
         found = replace(found, advice=f"{found.advice} {said}")
@@ -206,8 +206,8 @@ def run_recovery(
 
 def _fitted(
     session: Owners,
-    settings: Settings,
-    rule: RankRule,
+    patterns: Patterns,
+    channel: str | None,
     apart: Determined,
     names: Sequence[str] | None,
 ) -> Recovery:
@@ -218,14 +218,14 @@ def _fitted(
     rows = [owner.rows for owner in session.members]
     gaps = any(r.gaps if isinstance(r, Reread) else isinstance(r, MaskedBits) for r in rows)
     groups, found = apart.kept_groups, None
-    levels = len(groups) > 0 and not settings.only_symmetric
-    if settings.channel != "graded" and not gaps and not levels:
-        found = settings.patterns(rule).fit(session)
+    levels = len(groups) > 0 and not patterns.only
+    if channel != "graded" and not gaps and not levels:
+        found = patterns.fit(session)
         if found.final:
             return found
     if names is not None or not apart.whole:
         names = [str(j + 1) if names is None else names[j] for j in apart.kept]
-    classes = Classes(rule, ClassSearch(support=settings.support), groups, names)
+    classes = Classes(patterns.rule, ClassSearch(support=patterns.support), groups, names)
     small = session.n_rows * session.n_columns <= ONE_THREAD
     with blas_threads(1 if small else None):
         return classes.fit(session, None if found is None else found.archetypes)

@@ -1,4 +1,4 @@
-"""Settings of a recovery, and rank rules by name.
+"""Options of a recovery, and rank rules by name.
 
 Tables of several owners, in whatever form they are given.
 """
@@ -9,15 +9,12 @@ import math
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.settings import real, require
-from hopfed.archetypes.annealed_search import Search
-from hopfed.archetypes.factorize import METHODS
 from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError
 from hopfed.kernels import MaskedBits, PackedBits
@@ -30,83 +27,24 @@ from hopfed.tables.table import Table, aligned_tables
 CHANNELS = ("auto", "symmetric", "graded")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How to recover; see `recover` for the meaning of each field.
-
-    Attributes
-    ----------
-    quality, method, rank_rule, alpha, groups, search, refit, channel, support : as the
-        arguments of `recover`.
-
-    Raises
-    ------
-    ArgumentError : an unknown method or channel, a number of another kind or out of its range.
-    """
-
-    quality: float | None = None
-    method: str = "auto"
-    rank_rule: str | float = "tw"
-    alpha: float | None = None
-    groups: int = 10
-    search: Search | None = None
-    refit: bool = False
-    channel: str = "auto"
-    support: int = 5
-
-    def __post_init__(self) -> None:
-        if self.channel not in CHANNELS:
-            raise ArgumentError("channel", f"one of {', '.join(CHANNELS)}", self.channel)
-        if self.channel == "graded" and self.asked:
-            raise ArgumentError("channel", f"auto or symmetric with {self.asked}", self.channel)
-        if self.method not in METHODS:
-            raise ArgumentError("method", f"one of {', '.join(METHODS)}", self.method)
-        for name, least in (("groups", 2), ("support", 1)):
-            number = getattr(self, name)
-            whole = isinstance(number, Integral) and int(number) >= least
-            require(whole, name, f"a whole number, at least {least}", number)
-        for name in ("quality", "alpha"):
-            number = getattr(self, name)
-            require(number is None or isinstance(number, Real), name, "a number", number)
-        if self.quality is not None:
-            require(0 < self.quality <= 1, "quality", "in (0, 1]", self.quality)
-        given = self.search is None or isinstance(self.search, Search)
-        require(given, "search", "a hopfed.archetypes.annealed_search.Search", self.search)
-
-    @property
-    def asked(self) -> str:
-        """What is set that only the symmetric channel has a use for; empty for nothing."""
-        asked = {
-            "method": self.method != "auto",
-            "rank_rule": self.rank_rule != "tw",
-            "quality": self.quality is not None,
-            "refit": self.refit,
-            "search": self.search is not None,
-        }
-        return next((name for name, given in asked.items() if given), "")
-
-    @property
-    def only_symmetric(self) -> bool:
-        """Whether no other channel is looked at."""
-        return self.channel == "symmetric" or bool(self.asked)
-
-    def patterns(self, rule: RankRule) -> Patterns:
-        """The estimator of the symmetric channel."""
-        return Patterns(
-            rule=rule,
-            quality=self.quality,
-            method=self.method,
-            groups=self.groups,
-            search=self.search,
-            refit=self.refit,
-            support=self.support,
-            believed=self.channel == "symmetric",
-            asked=self.asked,
-        )
+def patterns_of(
+    seed: int = 0,
+    channel: str = "auto",
+    rank_rule: str | float = "tw",
+    alpha: float | None = None,
+    **how: Any,
+) -> Patterns:
+    """The estimator of patterns that options of `recover` ask for; an error where they clash."""
+    require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
+    found = Patterns(named_rule(rank_rule, alpha, seed), believed=channel == "symmetric", **how)
+    clash = channel == "graded" and found.asked
+    require(not clash, "channel", f"auto or symmetric with {found.asked}", channel)
+    return found
 
 
 def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:
     """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper."""
+    require(alpha is None or isinstance(alpha, Real), "alpha", "a number", alpha)
     if name == "tw":
         return TracyWidom() if alpha is None else TracyWidom(alpha)
     if name == "shuffle":

@@ -285,11 +285,10 @@ def _check_single(files: tuple[Path, ...]) -> None:
 
 def _settings(options: dict[str, Any]) -> None:
     """Refuse settings that do not go together."""
-    from hopfed.recovery.settings import Settings, named_rule
+    from hopfed.recovery.settings import patterns_of
 
     chosen = {name: options[name] for name in CHOSEN}
-    Settings(quality=_quality(options["quality"]), **chosen)
-    named_rule(options["rank_rule"], options["alpha"], options["seed"])
+    patterns_of(options["seed"], quality=_quality(options["quality"]), **chosen)
 
 
 def _quality(text: str) -> float | None:
