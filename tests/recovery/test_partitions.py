@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import hopfed
+from hopfed.archetypes import classes as graded
 from hopfed.archetypes.graded.fitting.mixture import class_sums
 from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, unpack
-from hopfed.recovery import graded
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
 from hopfed.tables import partitions
@@ -98,7 +98,7 @@ def check_alike(held, apart, exact=True):
 def test_every_channel_and_method_gives_what_rows_that_are_held_give(kind, options):
     x = rows(kind)
     apart = run_recovery(spread(x), **options)
-    check_alike(run_recovery(hopfed.read_table(x), **options), apart, apart.graded is None)
+    check_alike(run_recovery(hopfed.read_table(x), **options), apart, apart.residual is None)
 
 
 def test_rows_are_brought_by_masks_and_none_may_be():

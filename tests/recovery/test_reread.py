@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import hopfed
+from hopfed.archetypes import classes as graded
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, pack, pack_masked, unpack
-from hopfed.recovery import graded
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.reading import read_tables
