@@ -33,10 +33,9 @@ from hopfed.archetypes.graded.owners.asking import (
     Owner,
     Owners,
     Variables,
-    ask_together,
     total,
 )
-from hopfed.archetypes.replicas import at_a_time, replicas, settle
+from hopfed.archetypes.replicas import replica
 from hopfed.archetypes.residuals import as_little, residual_edge
 from hopfed.archetypes.row_mixtures import leaning, weaker
 from hopfed.archetypes.status import (
@@ -92,34 +91,35 @@ def measured(
     names : of the columns; their numbers, from 1 as files call them, are said when left out.
     """
     remind(owners, fit)
-    values, vectors, squares, found = statistics([owners], [fit.sums])
-    edge = _edge(owners)
-    for batch in _batches(REPLICAS, at_a_time(owners)):
-        worlds = replicas(owners, fit, batch)
-        more, _, _, drawn = statistics(worlds, settle(worlds, fit.prior))
-        values = np.vstack([values, more])
-        found = {name: np.concatenate([a, drawn[name]]) for name, a in found.items()}
-        owners.exchanges += worlds[0].exchanges
-        if _is_clear(values[:, 0] / edge):
+    first, vectors, squares, own = statistics(owners, fit.sums)
+    edge, asked, lead, rows_of = _edge(owners), 0, [first], [own]
+    for number in range(REPLICAS):
+        table, sums = replica(owners, fit, number)
+        more, _, _, drawn = statistics(table, sums)
+        lead, rows_of = [*lead, more], [*rows_of, drawn]
+        asked = max(asked, table.exchanges)  # all are asked at once
+        if _is_clear(np.array(lead)[:, 0] / edge):
             break
+    owners.exchanges += asked
+    values, found = np.array(lead), {n: np.array([r[n] for r in rows_of]) for n in own}
     ratios = values / edge
     expected, error = _usual(ratios[1:, 0], 1e-3)
     limit = expected + DEVIATIONS * error
-    loud = vectors[0][ratios[0] > limit]
+    loud = vectors[ratios[0] > limit]
     numbers = np.arange(owners.n_columns) if owners.columns is None else owners.columns
     residual = Residual(float(ratios[0, 0]), expected, error, numbers[dependent_columns(loud)])
     rows = {}
     for name, finest, counts in ROW_TESTS:
         usual, spread = _usual(found[name][1:], finest)
         rows[name] = counts * max(0.0, float((found[name][0] - usual) / spread))
-    columns = carrying(fit, squares[0])
+    columns = carrying(fit, squares)
     varies = slice(None) if fit.prior.varies is None else fit.prior.varies
     differ = np.minimum(fit.sums.plus, fit.sums.minus).sum(axis=1)
     return ClassMeasures(
         size=fit.size,
         residual=residual,
         rows=rows,
-        within=float(squares[0].sum() / max(_whole(fit), 1e-12)),
+        within=float(squares.sum() / max(_whole(fit), 1e-12)),
         repeats=found["repeats"],
         repeated=bool(found["single"][0] == 0),
         carrying=numbers[columns],
@@ -137,18 +137,17 @@ def measured(
 
 
 def statistics(
-    worlds: list[Owners], sums: list[ClassSums]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Residual eigenvalues, their vectors, mean squares, and row statistics of tables.
+    owners: Owners, sums: ClassSums
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
+    """Residual eigenvalues, their vectors, mean squares, and row statistics of a table.
 
     Of rows these are the gains in nats where they may lie between classes, or be weaker, and the
     parts that equal an earlier one of their owner, and that equal none.
     """
-    answers = ask_together(worlds, repeated, [{}] * len(worlds))
-    equal = np.array([total(a, "equal") for a in answers]).T / worlds[0].n_rows
-    rows = {"repeats": equal[0], "single": equal[1]}
-    rows |= {"leaning": leaning(worlds, sums), "weaker": weaker(worlds, sums)}
-    return *residual_edge(worlds, DIRECTIONS), rows
+    equal = total(owners.ask(repeated, {}), "equal") / owners.n_rows
+    rows = {"repeats": float(equal[0]), "single": float(equal[1])}
+    rows |= {"leaning": leaning(owners, sums), "weaker": weaker(owners, sums)}
+    return *residual_edge(owners, DIRECTIONS), rows
 
 
 def repeated(owner: Owner, _: Message) -> Message:
@@ -170,10 +169,6 @@ def _is_clear(ratios: np.ndarray) -> bool:
     """Whether residuals of the rows, which come first, need no more replicas to be told."""
     expected, error = _usual(ratios[1:], 1e-3)
     return len(ratios) > FEW and bool(ratios[0] > expected + CLEAR * error)
-
-
-def _batches(number: int, size: int) -> list[range]:
-    return [range(first, min(first + size, number)) for first in range(0, number, size)]
 
 
 def _usual(values: np.ndarray, finest: float) -> tuple[float, float]:

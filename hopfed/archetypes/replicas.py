@@ -7,7 +7,6 @@ used up. Replicas stay with the owners like the rows; the server hears sums of b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,38 +20,36 @@ from hopfed.archetypes.graded.fitting.expectation_maximization import (
     improve,
     remind,
 )
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior, concentration
+from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, concentration
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.rows import Bits, array_beside
 
 BLOCK = 1 << 22  # entries drawn at a time
-HELD = 1 << 28  # bytes of replicas that an owner holds at once
 STEPS = 30  # exchanges of a fit at most: from the truth it is not far to what rows were fitted to
 TINY = 1e-12
 NEAR = 0.3  # nats from there, at which a fit ends
 
 
-def replicas(owners: Owners, fit: Fit, numbers: Iterable[int]) -> list[Owners]:
-    """Draw tables of these numbers at the owners; each counts on the owners' traffic.
+def replica(owners: Owners, fit: Fit, number: int) -> tuple[Owners, ClassSums]:
+    """Draw a table of this number at the owners, and fit it as the rows were.
 
-    Each comes from classes of its own, drawn from what is known of the fitted ones: fitted means
-    are shrunk, and means that were shrunk twice would be those of another table.
+    It counts on the owners' traffic. It comes from classes of its own, drawn from what is known of
+    the fitted ones: fitted means are shrunk, and means that were shrunk twice would be those of
+    another table.
     """
-    worlds = []
-    deciding = [np.flatnonzero(~owner.free) for owner in owners.members]
-    for b in numbers:
-        classes = plausible(fit, owners.seed, b)
-        members = []
-        for i, o in enumerate(owners.members):
-            told = classes.means, classes.shares[i], owners.seed, i, b, o.variables
-            like_these = Rows(o.rows, o.counts)
-            rows = like_these if o.counts is None else drawn_often(like_these, *told)
-            entries = drawn(o.rows, *told) if o.counts is None else rows.entries
-            members.append(Owner(entries, i, o.variables, deciding[i], rows.counts))
-        worlds.append(Owners(members, owners.seed, owners.traffic, heard=classes))
-    return worlds
+    classes, members = plausible(fit, owners.seed, number), []
+    for i, o in enumerate(owners.members):
+        told = classes.means, classes.shares[i], owners.seed, i, number, o.variables
+        rows = Rows(o.rows, o.counts)
+        rows = Rows(drawn(o.rows, *told)) if o.counts is None else drawn_often(rows, *told)
+        deciding = np.flatnonzero(~o.free)
+        members.append(Owner(rows.entries, i, o.variables, deciding, rows.counts))
+    table = Owners(members, owners.seed, owners.traffic)
+    settled = improve(table, expect(table, classes, fit.prior), STEPS, NEAR)
+    remind(table, settled)
+    return table, settled.sums
 
 
 def plausible(fit: Fit, seed: int, number: int) -> Mixture:
@@ -177,21 +174,3 @@ def _formed(rows: Bits | Array, part: slice, up: np.ndarray) -> Bits | Array:
         return MaskedBits(replace(signs, words=signs.words & seen.words), seen)
     signs = like(np.where(up, np.float32(1), np.float32(-1)), rows)
     return namespace(rows).where(rows[part] == 0, rows[part], signs)
-
-
-def settle(worlds: Sequence[Owners], prior: Prior) -> list[ClassSums]:
-    """Fit replicas as the rows were, each from the classes that it was drawn from."""
-    found = []
-    for world in worlds:
-        fit = improve(world, expect(world, world.heard, prior), STEPS, NEAR)
-        remind(world, fit)
-        found.append(fit.sums)
-    worlds[0].exchanges = max(world.exchanges for world in worlds)  # all are asked at once
-    return found
-
-
-def at_a_time(owners: Owners) -> int:
-    """How many replicas an owner holds at once: fewer of a large table."""
-    rows = max((o.rows for o in owners.members), key=lambda r: r.shape[0])
-    size = rows.nbytes + 16 * rows.shape[0] * len(owners.members[0].means)
-    return max(1, int(HELD // size))

@@ -12,7 +12,7 @@ every block is made anew, which costs what the classes do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.graded.fitting.splitting import leading
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, ask_together, total
+from hopfed.archetypes.graded.owners.asking import Owner, Owners, total
 from hopfed.federation.messages import Message
 from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.spectral.rows import Bits, array_beside
@@ -107,7 +107,6 @@ class Unexplained:
 
 
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
-HELD = 1 << 27  # bytes of residuals that an owner holds at once
 RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
 UNSEEN = 2.0  # times the threshold of the spectrum up to which a fit may miss a class
 SEVERAL = 10  # columns that depend on each other from which these may be classes
@@ -129,54 +128,31 @@ def residual_product(owner: Owner, asked: Message, left: Unexplained | None = No
     return {"product": found.astype(np.float32)}
 
 
-def residual_edge(
-    worlds: Sequence[Owners], wanted: int = 1
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leading eigenvalues of the standardised residuals of several tables.
+def residual_edge(owners: Owners, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Leading eigenvalues and vectors of the standardised residuals, and mean squares (N,)."""
+    left = {id(o): Unexplained(o) for o in owners.members}
+    start = stream(owners.seed, "residual").standard_normal((1, owners.n_columns))
 
-    An owner works on as many tables at a time as it can hold the residuals of; in exchanges and
-    traffic these are one question.
-    """
-    shape = len(worlds), worlds[0].n_columns
-    start = stream(worlds[0].seed, "residual").standard_normal(shape)
-    size = max(sum(Unexplained(o).nbytes for o in world.members) for world in worlds)
-    step = max(1, HELD // max(size, 1))
-    parts = [
-        _edge(worlds[i : i + step], start[i : i + step], wanted)
-        for i in range(0, len(worlds), step)
-    ]
-    values, vectors, squares = (np.concatenate(x) for x in zip(*parts, strict=True))
-    return values, vectors, squares
+    def asked(question: Callable[..., Message], told: Message) -> dict[str, np.ndarray]:
+        answers = owners.ask(lambda o, m: question(o, m, left[id(o)]), told)
+        return {name: total(answers, name) for name in answers[0]}
 
-
-def _edge(
-    worlds: Sequence[Owners], start: np.ndarray, wanted: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    left = {id(o): Unexplained(o) for world in worlds for o in world.members}
-
-    def asked(question: Callable[..., Message], told: list[Message], name: str) -> np.ndarray:
-        answers = ask_together(worlds, lambda o, m: question(o, m, left[id(o)]), told)
-        found.update({n: [total(a, n) for a in answers] for n in answers[0][0]})
-        return np.array(found[name])
-
-    found: dict[str, list[np.ndarray]] = {}
-    M = float(worlds[0].sizes.sum())
-    squares = asked(residual_squares, [{}] * len(worlds), "squares") / M
-    variables = worlds[0].variables
+    M, variables = owners.n_rows, owners.variables
+    found = asked(residual_squares, {})
+    squares = found["squares"] / M
     # A few entries that stand out of a column that is otherwise constant are no dependence.
     scale = 1 / np.sqrt(np.maximum(squares, min(4 * RARE / M, 0.5)))
 
     def product(w: np.ndarray) -> np.ndarray:
-        shared: list[Message] = [{"vector": v} for v in (w * scale).astype(np.float32)]
-        images = asked(residual_product, shared, "product")
+        v = w[0] * scale
+        image = asked(residual_product, {"vector": v.astype(np.float32)})["product"]
         if variables is not None:  # levels depend on each other as they must
             a, b = variables.pairs
-            for line, inside, v in zip(images, found["inside"], w * scale, strict=True):
-                np.subtract.at(line, a, inside * v[b])
-        return images * scale / M
+            np.subtract.at(image, a, found["inside"] * v[b])
+        return (image * scale / M)[None]
 
     values, vectors = leading(product, start, STEPS, wanted)
-    return values, vectors, squares
+    return values[0], vectors[0], squares
 
 
 def as_little(ratio: float, columns: int, owners: Owners) -> bool:
@@ -185,7 +161,7 @@ def as_little(ratio: float, columns: int, owners: Owners) -> bool:
     They leave a faint dependence of many columns. So does other faint structure: near the
     threshold nothing tells the one from the other.
     """
-    root = np.sqrt(owners.n_columns / owners.sizes.sum())
+    root = np.sqrt(owners.n_columns / owners.n_rows)
     # An outlier of UNSEEN times the threshold, over the edge.
     most = (1 + UNSEEN * root) * (1 + root / UNSEEN) / (1 + root) ** 2
     return bool(ratio <= most and not 0 < columns < SEVERAL)

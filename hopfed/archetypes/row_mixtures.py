@@ -3,40 +3,25 @@
 At a point beside the classes a row has a likelihood of its own. With a part ``e_s`` of all rows at
 point s and the rest, ``e_0``, in the classes as fitted, the likelihood of a row is that of the
 classes times ``sum_s e_s r_s``, r being ratios of likelihoods and ``r_0 = 1``. The parts are free,
-not negative, and there are few of them, whatever the number of rows: so chance gains hardly
-anything, and what rows of another model gain is the exact logarithm of a ratio of likelihoods. It
-is concave in the parts, and a few steps of Newton's method reach its top.
+not negative, and few, whatever the number of rows: so chance gains hardly anything, and what rows
+of another model gain is the exact logarithm of a ratio of likelihoods. It is concave in the parts,
+and a few steps of Newton's method reach its top.
+
+- `leaning`: mixed memberships, traits and other continua are cut into classes by whoever fits
+  classes. But a row of class k has the log-odds ``a_k``, and a row of a continuum has
+  ``a_k + s u`` with some s along an axis u on which the classes differ. Points at such steps, from
+  all classes alike and both ways, are offered, for each axis on which classes differ most.
+- `weaker`: a row of quality q has the means ``q T`` of its kind. Where such rows are too few to be
+  classes of their own, those of all kinds are put together. So weaker forms of all classes are
+  offered, towards coins and towards what all rows are, with the weakest class and without it.
 
 Source: theory/NOTES.md, "Tests of local independence"; Y. Kim, P. Carbonetto, M. Stephens,
 M. Anitescu, J. Comput. Graph. Stat. 29 (2020) 261, for the steps.
-
-Likelihoods of rows at points beside their classes, asked only of classes that rows may be of.
-
-Where rows have many columns nearly all are sure of one class, and what the others would say is
-multiplied by nothing.
-
-Rows between classes: what likelihood is gained where rows may lie off their class.
-
-Mixed memberships, traits and other continua are cut into classes by whoever fits classes, and
-second moments then see nothing. But a row of class k has the log-odds ``a_k`` of its class, and a
-row of a continuum has ``a_k + s u`` with some s along an axis u on which the classes differ. So
-points at such steps, from all classes alike and both ways, are offered to the rows
-(`row_mixtures`), one for each of the axes on which classes differ most.
-
-Rows of lower quality: what likelihood is gained where rows may be weaker than their class.
-
-A row of quality q has the means ``q T`` of its kind. Where such rows are too few, or of too few
-entries, to be classes of their own, they are put together, those of all kinds in one class; nothing
-between columns is left, and a row of it is as likely as it should be. But the rows are of kinds. So
-weaker forms of all classes are offered to the rows (`row_mixtures`), towards coins and towards what
-all rows are; and the same without the weakest class, which is not needed where it holds rows of all
-kinds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.optimize import nnls
@@ -46,7 +31,6 @@ from hopfed.archetypes.graded.fitting.mixture import ClassSums
 from hopfed.archetypes.graded.owners.asking import (
     Owner,
     Owners,
-    ask_together,
     log_odds,
     means_inside,
     total,
@@ -65,33 +49,39 @@ ROUNDING = 1e-10  # added to curvatures of one, where rounding has made them no 
 Offer = Callable[[Owner, Message], Array]  # ratios (M, S) of the likelihoods of an owner's rows
 
 
-def most_gained(worlds: Sequence[Owners], offer: Offer, shared: Sequence[Message]) -> np.ndarray:
-    """Gain in nats (B,) of the best mixture in several tables, over the classes alone.
+def most_gained(owners: Owners, offer: Offer, told: Message) -> float:
+    """Gain in nats of the best mixture, over the classes alone.
 
     At most `EXCHANGES` exchanges, of the parts down, and one value, S + 1 slopes and as many rows
-    of their products up, for each table.
+    of their products up. The parts add up to one at the top, but not on the way there: what they
+    add up to beyond one is subtracted from the log-likelihood, once for each row.
     """
 
     def opened(owner: Owner, told: Message) -> Message:
         owner.ratios = offer(owner, told)
         return mixture_sums(owner, {"parts": beginning(owner.ratios.shape[1])})
 
-    answers = ask_together(worlds, opened, shared)
-    climbs = [
-        Climb(float(world.sizes.sum()), beginning(len(answer[0]["slopes"]) - 1))
-        for world, answer in zip(worlds, answers, strict=True)
-    ]
-    asked = list(range(len(worlds)))
-    for step in range(EXCHANGES):
-        if step:
-            told: list[Message] = [{"parts": climbs[b].asked} for b in asked]
-            answers = ask_together([worlds[b] for b in asked], mixture_sums, told)
-            worlds[0].exchanges += asked[0] > 0  # which the first table counts for all
-        heard = zip(asked, answers, strict=True)
-        asked = [b for b, answer in heard if climbs[b].hear(answer)]
-        if not asked:
-            break
-    return np.array([climb.gained for climb in climbs])
+    answers, rows, reached = owners.ask(opened, told), owners.n_rows, -np.inf
+    asked = beginning(len(answers[0]["slopes"]) - 1)
+    at, step = asked, np.zeros_like(asked)
+    for left in reversed(range(EXCHANGES)):
+        value, slopes, bends = (total(answers, name) for name in ("value", "slopes", "bends"))
+        now = float(value) - rows * (asked.sum() - 1)
+        if now < reached:
+            step = SHORTER * step
+        else:
+            at, reached, uphill = asked, now, slopes - rows
+            bends = bends + RIDGE * rows * np.eye(len(bends))
+            root = lower_root(bends)
+            goal = np.linalg.solve(root, uphill + bends @ at)
+            step = nnls(root.T, goal, maxiter=100 * len(goal))[0] - at
+            if float(uphill @ step - step @ bends @ step / 2) < ENOUGH:
+                break
+        asked = at + step
+        if left:
+            answers = owners.ask(mixture_sums, {"parts": asked})
+    more = float(at.sum())
+    return max(0.0, float(reached + rows * (more - 1 - np.log(more))))
 
 
 def beginning(points: int) -> np.ndarray:
@@ -128,52 +118,6 @@ def lower_root(bends: np.ndarray) -> np.ndarray:
         scaled = bends / unit / unit[:, None]
         root = np.linalg.cholesky(scaled + ROUNDING * np.eye(len(bends)))
         return np.asarray(unit[:, None] * root)
-
-
-@dataclass
-class Climb:
-    """Way to the top of a concave log-likelihood, by steps that keep all parts at 0 or above.
-
-    The parts add up to one at the top, but not on the way there: what they add up to beyond one is
-    subtracted from the log-likelihood, once for each row.
-
-    Attributes
-    ----------
-    rows : of the table.
-    asked : parts about which to ask next.
-    """
-
-    rows: float
-    asked: np.ndarray
-    _at: np.ndarray = field(init=False, repr=False)
-    _value: float = field(init=False, default=-np.inf)
-    _step: np.ndarray = field(init=False, repr=False)
-
-    def hear(self, answers: list[Message]) -> bool:
-        """Take the owners' answers about the parts that were asked; whether to ask again."""
-        value, slopes, bends = (total(answers, name) for name in ("value", "slopes", "bends"))
-        reached = float(value) - self.rows * (self.asked.sum() - 1)
-        if reached < self._value:
-            self._step = SHORTER * self._step
-            self.asked = self._at + self._step
-            return True
-        self._at, self._value = self.asked, reached
-        uphill = slopes - self.rows
-        bends = bends + RIDGE * self.rows * np.eye(len(bends))
-        root = lower_root(bends)
-        goal = np.linalg.solve(root, uphill + bends @ self._at)
-        self._step = nnls(root.T, goal, maxiter=100 * len(goal))[0] - self._at
-        promised = float(uphill @ self._step - self._step @ bends @ self._step / 2)
-        if promised < ENOUGH:
-            return False
-        self.asked = self._at + self._step
-        return True
-
-    @property
-    def gained(self) -> float:
-        """Nats by which the parts, scaled to add up to one, are better than the classes alone."""
-        more = float(self._at.sum())
-        return max(0.0, float(self._value + self.rows * (more - 1 - np.log(more))))
 
 
 HIGHEST = 60.0  # log-likelihood ratio beyond which a row has said enough
@@ -220,26 +164,22 @@ WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row
 CERTAIN = 0.02  # variance of an entry below which it counts as one of this variance
 
 
-def leaning(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
-    """Gain in nats of the best mixture, in several tables (B,) that are settled at classes."""
-    shared = [_told(world.members[0], found) for world, found in zip(worlds, sums, strict=True)]
-    return most_gained(worlds, points_between, shared)
+def leaning(owners: Owners, sums: ClassSums) -> float:
+    """Gain in nats of the best mixture with points between, in a table that is settled at classes.
 
-
-def _told(owner: Owner, sums: ClassSums) -> Message:
-    """Axes of the classes that an owner was told of, and where on them their rows lie."""
+    Fitted means are shrunk, so the rows of a class may lie off it all together, which is no
+    mixture: steps start at the mean of the rows.
+    """
+    owner = owners.members[0]
     directions = axes(owner)
     excess = _by_sign(owner, directions) @ (sums.signed - sums.seen * owner.means).T
     shifts = excess / np.maximum(sums.counts.sum(axis=0), 1e-9)
-    return {"axes": directions.astype(np.float32), "shifts": shifts.astype(np.float32)}
+    told = {"axes": directions.astype(np.float32), "shifts": shifts.astype(np.float32)}
+    return most_gained(owners, points_between, told)
 
 
 def points_between(owner: Owner, told: Message) -> Array:
-    """Likelihood (M, S) of an owner's rows where all classes are shifted, over that of the classes.
-
-    It is ``sum_k R_k L_k``, R being the responsibilities and ``L_k`` the likelihood at the step
-    over that at class k, in the mean of both ways.
-    """
+    """Likelihood (M, S) of rows where all classes are shifted, in the mean of both ways."""
     R, directions = owner.posterior, told["axes"].astype(np.float64)
     if not len(directions):
         return R[:, :0]
@@ -320,21 +260,14 @@ QUALITIES = (0.15, 0.35, 0.7)  # of the weaker rows, towards coins
 NEARER = (0.45,)  # towards what all rows are
 
 
-def weaker(worlds: Sequence[Owners], sums: Sequence[ClassSums]) -> np.ndarray:
-    """Gain in nats of the best mixture, in several tables (B,) that are settled at classes."""
-    shared: list[Message] = []
-    for found in sums:
-        usual = found.signed.sum(axis=0) / np.maximum(found.seen.sum(axis=0), 1.0)
-        shared.append({"usual": usual.astype(np.float32)})
-    return most_gained(worlds, weaker_points, shared)
+def weaker(owners: Owners, sums: ClassSums) -> float:
+    """Gain in nats of the best mixture with weaker classes, in a table settled at them."""
+    usual = sums.signed.sum(axis=0) / np.maximum(sums.seen.sum(axis=0), 1.0)
+    return most_gained(owners, weaker_points, {"usual": usual.astype(np.float32)})
 
 
 def weaker_points(owner: Owner, told: Message) -> Array:
-    """Likelihood (M, S) of an owner's rows where classes are weaker, over that of the classes.
-
-    It is ``sum_k R_k L_k``, R being the responsibilities and ``L_k`` the likelihood at the weaker
-    class over that at class k; the same of all classes but the weakest; and these as they are.
-    """
+    """Likelihood (M, S) of rows where classes are weaker; and of all classes but the weakest."""
     R, T = owner.posterior, owner.means
     xp, K = namespace(R), len(T)
     coins, usual = np.zeros(T.shape[1]), told["usual"].astype(np.float64)

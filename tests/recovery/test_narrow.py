@@ -90,8 +90,8 @@ def test_counts_give_the_fit_of_rows_that_are_repeated(missing, groups):
     found = []
     for owners in both(np.where(gaps, 0, x), groups):
         fit = improve(owners, expect(owners, start, Prior.of(owners)), 400, 1e-3)
-        edge, _, squares, rows = statistics([owners], [fit.sums])
-        found.append((fit, edge[:, 0], squares, rows))
+        edge, _, squares, rows = statistics(owners, fit.sums)
+        found.append((fit, edge[0], squares, rows))
     (a, edge, squares, rows), (b, *others) = found
     assert a.evidence == pytest.approx(b.evidence, abs=0.1)  # rounding of single precision
     np.testing.assert_allclose(a.classes.means, b.classes.means, atol=0.01)

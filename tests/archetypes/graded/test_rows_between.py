@@ -121,7 +121,7 @@ def test_one_class_leaves_nothing_to_lean_to():
     alone = Owner(drawn(8).astype(np.float32))
     alone.learn(np.zeros((1, N)), np.ones(1))
     assert ratios(alone).shape == (40, 0)
-    assert leaning([Owners([alone], 0, Traffic(1))], [summed(alone)])[0] == 0
+    assert leaning(Owners([alone], 0, Traffic(1)), summed(alone)) == 0
 
 
 def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
@@ -131,8 +131,8 @@ def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
     made.learn(np.repeat([[0.5], [-0.5]], N, axis=1), np.array([0.5, 0.5]))
     found, world = summed(made), Owners([made], 0, Traffic(1))
     as_means_say = ClassSums(found.counts, found.seen * made.means, found.seen)
-    assert leaning([world], [as_means_say])[0] > 10
-    assert leaning([world], [found])[0] < 1
+    assert leaning(world, as_means_say) > 10
+    assert leaning(world, found) < 1
 
 
 def judged(x):

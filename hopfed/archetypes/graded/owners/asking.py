@@ -454,33 +454,21 @@ class Owners:
 
     def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
         """Put one question to every owner: one exchange."""
-        return ask_together([self], question, [shared], [own or {}])[0]
+        answers: list[Message] = []
+        for i, owner in enumerate(self.members):
+            message = {**shared, **{name: array[i] for name, array in (own or {}).items()}}
+            answer = {name: np.asarray(to_host(a)) for name, a in question(owner, message).items()}
+            self.traffic.received(owner.index, message)
+            self.traffic.sent(owner.index, answer)
+            answers.append(answer)
+        self.exchanges += 1
+        return answers
 
     def once(self, question: Question) -> list[Message]:
         """Put a question whose answers are kept: it is asked once, whoever wants to know."""
         if question not in self._known:
             self._known[question] = self.ask(question, {})
         return self._known[question]
-
-
-def ask_together(
-    worlds: Sequence[Owners],
-    question: Question,
-    shared: Sequence[Message],
-    own: Sequence[Message] | None = None,
-) -> list[list[Message]]:
-    """Put a question about several tables of the same owners in one exchange."""
-    answers: list[list[Message]] = []
-    for world, told, mine in zip(worlds, shared, own or [{}] * len(worlds), strict=True):
-        answers.append([])
-        for i, owner in enumerate(world.members):
-            message = {**told, **{name: array[i] for name, array in mine.items()}}
-            answer = {name: np.asarray(to_host(a)) for name, a in question(owner, message).items()}
-            worlds[0].traffic.received(owner.index, message)
-            worlds[0].traffic.sent(owner.index, answer)
-            answers[-1].append(answer)
-    worlds[0].exchanges += 1
-    return answers
 
 
 def total(answers: Sequence[Message], name: str) -> np.ndarray:
