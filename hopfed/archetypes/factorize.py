@@ -125,28 +125,32 @@ def factorize(
             fit = fit_exposures(space, kept)
         else:
             kept, fit = _search(space, rank, groups, method, search, candidates, seed)
-        kept, fit, weights = _weighed(space, kept, fit)
-        matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
-        return _result(space, spectrum, rank, kept, fit, weights, matches, seed)
-
-
-def _weighed(
-    space: Subspace, kept: np.ndarray, fit: ExposureFit
-) -> tuple[np.ndarray, ExposureFit, np.ndarray]:
-    """Patterns and fit, heaviest first by the debiased weights (C,), which come last.
-
-    The verdict keeps to the fit that chose the patterns: it reads low where a pattern is unsure.
-    """
-    weights = debiased_weights(space, kept)
-    order = np.argsort(-weights, kind="stable")
-    sorted_fit = replace(fit, weights=fit.weights[order], shares=fit.shares[order])
-    return kept[order], sorted_fit, weights[order]
-
-
-def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Row of each pattern (D, N) among those kept, -1 where it is not; one -1 more at the end."""
-    rows = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8))}
-    return np.array([*(rows.get(x.tobytes(), -1) for x in patterns.astype(np.int8)), -1])
+        weights = debiased_weights(space, kept)
+        order = np.argsort(-weights, kind="stable")
+        # The verdict keeps to the fit that chose the patterns: it reads low where one is unsure.
+        fit = replace(fit, weights=fit.weights[order], shares=fit.shares[order])
+        kept, weights = kept[order], weights[order]
+        place = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8))}
+        at = [place.get(x.tobytes(), -1) for x in candidates.astype(np.int8)]
+        scores, gamma = space.judged(kept)
+        stray = _stray(spectrum, rank, kept, fit, seed)
+        verdict = judge(spectrum, rank, kept, gamma, fit, stray)
+        left = spectrum.values[rank.n_detected :]
+        return Archetypes(
+            patterns=kept,
+            scores=scores,
+            predicted_scores=gamma,
+            exposures=weights / max(rank.quality**2, 1e-12),
+            quality=rank.quality,
+            n_detected=rank.n_detected,
+            explained=fit.explained,
+            status=verdict.status,
+            advice=verdict.advice,
+            matches=np.array([at[row] if row >= 0 else -1 for row in rows], int),
+            residual=float(left[0] / rank.threshold)
+            if len(left) and rank.threshold > 0
+            else np.nan,
+        )
 
 
 def _search(
@@ -172,34 +176,6 @@ def _search(
     return kept, fit
 
 
-def _result(
-    space: Subspace,
-    spectrum: Spectrum,
-    rank: RankEstimate,
-    kept: np.ndarray,
-    fit: ExposureFit,
-    weights: np.ndarray,
-    matches: np.ndarray,
-    seed: int,
-) -> Archetypes:
-    scores, gamma = space.judged(kept)
-    verdict = judge(spectrum, rank, kept, gamma, fit, _stray(spectrum, rank, kept, fit, seed))
-    r2 = max(rank.quality**2, 1e-12)
-    return Archetypes(
-        patterns=kept,
-        scores=scores,
-        predicted_scores=gamma,
-        exposures=weights / r2,
-        quality=rank.quality,
-        n_detected=rank.n_detected,
-        explained=fit.explained,
-        status=verdict.status,
-        advice=verdict.advice,
-        matches=matches,
-        residual=_residual(spectrum, rank),
-    )
-
-
 def _stray(
     spectrum: Spectrum, rank: RankEstimate, kept: np.ndarray, fit: ExposureFit, seed: int
 ) -> float:
@@ -210,12 +186,6 @@ def _stray(
     if stray > stray_limit(spectrum, rank) and rank.n_detected <= CROWDED * spectrum.n_sites:
         stray = replica_distance(spectrum, rank, kept, fit.weights, seed)
     return stray
-
-
-def _residual(spectrum: Spectrum, rank: RankEstimate) -> float:
-    """Largest eigenvalue that is not counted, over the edge; NaN where it was not computed."""
-    left = spectrum.values[rank.n_detected :]
-    return float(left[0] / rank.threshold) if len(left) and rank.threshold > 0 else np.nan
 
 
 def bulk_distance(spectrum: Spectrum, rank: RankEstimate) -> float:
