@@ -1,6 +1,6 @@
 """What a recovery returns, and what can be done with it: answers for rows, files, words, pictures.
 
-Each method is a function of another module: `assignment`, `export`, `storage` and `display`.
+Each method is a function of another module: `assignment`, `storage` and `display`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.archetypes import assignment, display, export, storage
+from hopfed.archetypes import assignment, display, storage
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
-from hopfed.archetypes.resolution import expected_overlaps
+from hopfed.archetypes.channel import expected_overlaps
 from hopfed.errors import shown
 from hopfed.tables.coding import Coding
 from hopfed.theory.exposures import interval
@@ -217,11 +217,11 @@ class Archetypes:
 
         A column without any entry, of which nothing is known, is NaN.
         """
-        return export.to_frame(self)
+        return storage.to_frame(self)
 
     def to_csv(self, path: str | Path) -> None:
         """Write number, share and means of each archetype to a .csv file at `path`."""
-        export.to_csv(self, path)
+        storage.to_csv(self, path)
 
     def save(self, path: str | Path) -> None:
         """Write an .h5 run file to `path`, which `hopfed.load` reads; it replaces no other file."""

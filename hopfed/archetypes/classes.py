@@ -31,7 +31,7 @@ import numpy as np
 from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.channel import choose
+from hopfed.archetypes.channel import choose, lost, nearness, open_error
 from hopfed.archetypes.graded.fitting.expectation_maximization import (
     Fit,
     expect,
@@ -50,9 +50,8 @@ from hopfed.archetypes.graded.owners.asking import (
 )
 from hopfed.archetypes.judging import measured
 from hopfed.archetypes.moments import mean_of, pooled
-from hopfed.archetypes.resolution import lost, nearness, open_error
+from hopfed.archetypes.rivals import in_order, trait_gain
 from hopfed.archetypes.status import FOUND, judge_classes
-from hopfed.archetypes.trait import in_order, trait_gain
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Message
 from hopfed.spectral.equal_rows import Rows

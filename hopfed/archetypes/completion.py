@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hopfed import kernels
-from hopfed.archetypes.assignment import Completion, complete
-from hopfed.archetypes.rows import coded_as, unknown_columns
+from hopfed.archetypes.assignment import Completion, coded_as, complete, unknown_columns
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import is_blank

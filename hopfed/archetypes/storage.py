@@ -1,7 +1,8 @@
 """Archetypes in run files, and what `hopfed.load` reads: those of a recovery, or a memory.
 
 All of them hold one part, which `holding` writes and `of_run` reads. In the file of a recovery it
-is at the top, in that of a run of another kind in the group ``found``.
+is at the top, in that of a run of another kind in the group ``found``. For other programs they are
+tables: a row for each archetype, the columns of the data.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from hopfed.tables.coding import Coding
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
+
+from hopfed.archetypes.assignment import unknown_columns
+from hopfed.errors import BackendError
+from hopfed.tables import writers
+from hopfed.tables.writers import PLAIN, Column, Dialect
 
 KIND = "recover"
 COLUMNS, ROWS = "columns/names", "rows/names"
@@ -259,3 +265,76 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
 def _number(value: Any) -> float:
     """A number of a summary, where JSON has null for what is not finite."""
     return np.nan if value is None else float(value)
+
+
+def to_frame(found: Archetypes) -> Any:
+    """Means, or signs, as a pandas frame (K, N), indexed by number (from 1) and share of the rows.
+
+    A column without any entry, of which nothing is known, is NaN.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise BackendError("frames need pandas: pip install pandas") from None
+    index = pd.MultiIndex.from_arrays(
+        [np.arange(1, len(found) + 1), found.shares], names=["archetype", "share"]
+    )
+    return pd.DataFrame(_entries(found), index=index, columns=list(names_of(found)))
+
+
+def to_csv(found: Archetypes, path: str | Path) -> None:
+    """Write number, share and means of each archetype to a .csv file, whole or not at all."""
+    writers.write(path, table_of(found), endings=(".csv",))
+
+
+def write(
+    found: Archetypes, path: str | Path, run: Run | None = None, dialect: Dialect = PLAIN
+) -> None:
+    """Write archetypes in the format that the ending of a name says."""
+    held, report = run or as_run(found), report_of(found)
+    writers.write(path, table_of(found), run=held, report=report, dialect=dialect)
+
+
+def table_of(found: Archetypes) -> list[Column]:
+    """Columns of the table: number, share, and the mean, or sign, of every column of the data."""
+    head: list[Column] = [
+        ("archetype", np.arange(1, len(found) + 1)),
+        ("share", np.asarray(found.shares, np.float64)),
+    ]
+    return head + list(zip(names_of(found), _entries(found).T, strict=True))
+
+
+def only_signs(found: Archetypes) -> bool:
+    """Whether means say no more than signs."""
+    return found.signs_only or bool(np.isnan(found.means).all())
+
+
+def _entries(found: Archetypes) -> np.ndarray:
+    """Means of the columns, or their signs where only these are known; NaN where nothing is."""
+    entries = np.array(found.patterns if only_signs(found) else found.means, np.float64)
+    entries[:, unknown_columns(found)] = np.nan
+    return entries
+
+
+def report_of(found: Archetypes) -> dict[str, Any]:
+    """All that is known of archetypes as JSON holds it: words, names, shares, means, errors.
+
+    "plus" is what +1 stands for in each column, where a table said it: a word, "> 2.5", or "" where
+    the name of the column says it. A column without any entry has the pattern 0, and no mean.
+    """
+    arrays: dict[str, Any] = {
+        name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"
+    }
+    arrays.pop("names", None)
+    if only_signs(found):  # the means are made of one quality
+        arrays.pop("means")
+    if found.errors is not None:
+        arrays["errors"] = found.errors
+    void = unknown_columns(found)
+    if void.any():
+        arrays["patterns"] = np.where(void, 0, found.patterns)
+        arrays |= {n: np.where(void, np.nan, arrays[n]) for n in ("means", "errors") if n in arrays}
+    if found.coding is not None:
+        arrays["plus"] = [code.plus for code in found.coding.codes for _ in range(code.width)]
+    made: dict[str, Any] = plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)
+    return made

@@ -8,16 +8,21 @@ left out is filled in.
 
 from __future__ import annotations
 
+import math
+import os
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from hopfed._lib.arrays import blas_threads, to_host
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
+from hopfed._lib.settings import real, require
+from hopfed.archetypes import storage
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Classes
@@ -25,16 +30,19 @@ from hopfed.archetypes.graded.fitting.search import Search as ClassSearch
 from hopfed.archetypes.graded.owners.asking import ONE_THREAD, Owners, Recovery
 from hopfed.archetypes.patterns import Patterns
 from hopfed.errors import ArgumentError, DataError
-from hopfed.kernels import MaskedBits
+from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import place
-from hopfed.recovery.settings import patterns_of, tables_of, warn_of_input
+from hopfed.runs import Run, plain
 from hopfed.spectral.determined import Determined, determined
-from hopfed.spectral.rank import Shuffle
+from hopfed.spectral.rank import Fixed, MarchenkoPastur, RankRule, Shuffle, TracyWidom
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside, column_moments
 from hopfed.tables.examples import as_examples
-from hopfed.tables.table import check_choice, is_made_up
+from hopfed.tables.files import is_many
+from hopfed.tables.partitions import is_partitioned, read_partitions
+from hopfed.tables.reading import read_table, read_tables
+from hopfed.tables.table import Table, aligned_tables, check_choice, is_made_up
 
 Rows = Bits | Reread  # of one client, held or not
 
@@ -297,3 +305,150 @@ def packed_rows(examples: Any, gaps: bool) -> list[Rows]:
     if len(set(widths)) > 1:
         raise DataError(f"all owners must have the same columns, got {widths} columns")
     return packed
+
+
+CHANNELS = ("auto", "symmetric", "graded")
+
+
+def patterns_of(
+    seed: int = 0,
+    channel: str = "auto",
+    rank_rule: str | float = "tw",
+    alpha: float | None = None,
+    **how: Any,
+) -> Patterns:
+    """The estimator of patterns that options of `recover` ask for; an error where they clash."""
+    require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
+    found = Patterns(named_rule(rank_rule, alpha, seed), believed=channel == "symmetric", **how)
+    clash = channel == "graded" and found.asked
+    require(not clash, "channel", f"auto or symmetric with {found.asked}", channel)
+    return found
+
+
+def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:
+    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper."""
+    require(alpha is None or isinstance(alpha, Real), "alpha", "a number", alpha)
+    if name == "tw":
+        return TracyWidom() if alpha is None else TracyWidom(alpha)
+    if name == "shuffle":
+        return Shuffle(seed=seed) if alpha is None else Shuffle(alpha, seed=seed)
+    if alpha is not None:
+        raise ArgumentError("alpha", "left out unless the rank rule is tw or shuffle", alpha)
+    if name == "mp":
+        return MarchenkoPastur()
+    rule = "tw, mp, shuffle or a finite number"
+    tau = real("rank_rule", str(name), rule)
+    require(math.isfinite(tau), "rank_rule", rule, name)
+    return Fixed(tau)
+
+
+def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
+    """Return the tables that somebody gives as examples, their columns in one order."""
+    alone = (_is_path, is_partitioned, _is_frame, _is_rows)
+    if isinstance(examples, Table) or any(check(examples) for check in alone):
+        return [_table(examples)]
+    if not isinstance(examples, Sequence) or not any(_is_named(part) for part in examples):
+        return None
+    if all(_is_path(part) and not is_many(part) for part in examples):
+        return read_tables(list(examples), columns=columns)
+    found = [_table(part) for part in examples]
+    return aligned_tables(found, [f"examples[{i}]" for i in range(len(found))], columns)
+
+
+def warn_of_input(examples: Any) -> None:
+    """Warn where 0 stands beside -1 in arrays, and where owners hold the same rows."""
+    several = isinstance(examples, list | tuple) and not _is_rows(examples)
+    given = examples if several else [examples]
+    arrays = [part for part in given if isinstance(part, np.ndarray) and part.dtype.kind in "if"]
+    if any(part.size and part.min() == -1 and (part == 0).any() for part in arrays):
+        warnings.warn(
+            "examples: 0 is missing, as -1 occurs; where 0 means no, give np.where(x == 0, -1, x);"
+            " where it means no and -1 no answer, give np.where(x == -1, np.nan, x)",
+            stacklevel=3,
+        )
+    if len({id(part) for part in given}) < len(given):
+        warnings.warn("examples: one is given twice, so that its rows count twice", stacklevel=3)
+
+
+def _table(given: Any) -> Table:
+    if isinstance(given, Table):
+        return given
+    return read_partitions(given) if _is_path(given) and is_many(given) else read_table(given)
+
+
+def _is_named(part: Any) -> bool:
+    checks = (_is_path, is_partitioned, _is_frame, _is_rows)
+    return isinstance(part, Table) or any(check(part) for check in checks)
+
+
+def _is_path(given: Any) -> bool:
+    return isinstance(given, str | os.PathLike)
+
+
+def _is_frame(given: Any) -> bool:
+    """Whether something has columns of its own, or is no array that is packed as it stands."""
+    if isinstance(given, PackedBits | MaskedBits):
+        return False
+    kinds = ("__arrow_c_stream__", "__dataframe__", "obs_names", "tocsr", "collect_schema")
+    return isinstance(given, dict) or any(hasattr(given, kind) for kind in kinds)
+
+
+def _is_rows(given: Any) -> bool:
+    """Whether something is a list of rows of cells."""
+    if not isinstance(given, list | tuple) or not given or not isinstance(given[0], list | tuple):
+        return False
+    return all(cell is None or isinstance(cell, bool | int | float | str) for cell in given[0])
+
+
+def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
+    """Turn a recovery into a run; no example of any client is in it."""
+    alone = storage.as_run(recovery.archetypes)
+    arrays = {
+        "spectrum/eigenvalues": recovery.eigenvalues,
+        "columns/constant": recovery.constant_columns,
+    }
+    summary = {
+        "threshold": recovery.threshold,
+        "rule": recovery.rule,
+        "n_examples": recovery.n_examples,
+        **{k: v for k, v in report(recovery, 0.0).items() if k != "seconds"},
+    }
+    return replace(
+        alone,
+        config=config | alone.config,
+        arrays=alone.arrays | arrays,
+        summary=alone.summary | summary,
+    )
+
+
+def _listed(numbers: np.ndarray | None) -> list[float] | None:
+    return None if numbers is None else numbers.tolist()
+
+
+def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
+    """Return what `hopfed recover --json` prints."""
+    found = recovery.archetypes
+    made = {
+        **storage.summary_of(found),
+        "scores": found.scores.tolist(),
+        "predicted_scores": found.predicted_scores.tolist(),
+        "exposures": found.exposures.tolist(),
+        "exposure_errors": _listed(found.exposure_errors),
+        "seconds": seconds,
+        "bytes_sent": recovery.traffic.up.tolist(),
+        "bytes_dense": recovery.dense_nbytes,
+        "bytes_raw": recovery.raw_nbytes,
+        "exchanges": recovery.exchanges,
+        "constant_columns": recovery.constant_columns.tolist(),
+    }
+    if recovery.readings > 1:
+        made["readings"] = recovery.readings
+    if recovery.residual is not None:
+        made["log_likelihood"] = recovery.log_likelihood
+        made["dependent_columns"] = recovery.residual.columns.tolist()
+    if found.columns is not None and not is_made_up(found.columns):
+        made["columns"] = list(found.columns)
+        for what in ("constant_columns", "dependent_columns"):
+            made[what] = [found.columns[j] for j in made.get(what, ())]
+    found_plain: dict[str, Any] = plain(made)
+    return found_plain

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.archetypes.resolution import open_rates
+from hopfed.archetypes.channel import open_rates
 from hopfed.archetypes.votes import runs
 
 

@@ -6,7 +6,7 @@ from scipy.special import expit
 
 import hopfed
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.trait import trait_evidence
+from hopfed.archetypes.rivals import trait_evidence
 
 
 def evidence(x):

@@ -45,7 +45,6 @@ def classes(a, b, K, N, M, seed, missing=0.0):
         (3, 200, 400, 0.8),
         (10, 300, 150, 0.8),
         (20, 300, 3000, 0.5),
-        (5, 100, 51, 0.9),
     ],
 )
 def test_symmetric_data_give_todays_counts(K, N, M, quality):

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from hopfed import load, read_table, recover
-from hopfed.archetypes.rows import unknown_columns
+from hopfed.archetypes.assignment import unknown_columns
 
 CLUBS = [f"club {j}" for j in range(12)]
 

@@ -63,7 +63,7 @@ def assign_command(
     files = _check(run_file, files, out_file)
     if not 0 <= alpha < 1:
         raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
-    from hopfed.archetypes.rows import table_of
+    from hopfed.archetypes.assignment import table_of
     from hopfed.tables.formats import source_of
     from hopfed.tables.writers import write
 
@@ -168,8 +168,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     Example: hopfed export run.h5 --out archetypes.csv
     """
     _check(run_file, () if like is None else (like,), out_file)
-    from hopfed.archetypes.export import only_signs, write
-    from hopfed.archetypes.storage import loaded
+    from hopfed.archetypes.storage import loaded, only_signs, write
     from hopfed.runs import Run, blaming
     from hopfed.tables import writers
 
@@ -204,7 +203,7 @@ def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Pat
 
 def _pluses(found: Any) -> str:
     """What +1 stands for in the columns of a table, where the names do not say it."""
-    from hopfed.archetypes.rows import unknown_columns
+    from hopfed.archetypes.assignment import unknown_columns
     from hopfed.tables.table import listed
 
     by_plus: dict[str, list[str]] = {}

@@ -52,7 +52,7 @@ def _coded(
     found: Archetypes, run: Run, path: Path, files: Sequence[Path], options: dict[str, Any]
 ) -> Archetypes:
     """Return archetypes with the coding of tables, all of which are coded alike."""
-    from hopfed.archetypes.rows import coded_as, in_order
+    from hopfed.archetypes.assignment import coded_as, in_order
     from hopfed.tables.table import is_made_up
 
     table = read(files, options, least=1)[0]

@@ -152,11 +152,11 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
 
 def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
     """Save, draw and print a recovery as the options ask."""
-    from hopfed.recovery.run_file import as_run, report
+    from hopfed.recovery.recover import as_run, report
 
     run = as_run(recovery, config)
     if options["out_file"]:
-        from hopfed.archetypes.export import write as export
+        from hopfed.archetypes.storage import write as export
 
         export(recovery.archetypes, options["out_file"], run)
     if options["figure"]:
@@ -175,8 +175,8 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
     """Print the table of archetypes and what it took to find them."""
+    from hopfed.archetypes.assignment import unknown_columns
     from hopfed.archetypes.display import verdict
-    from hopfed.archetypes.rows import unknown_columns
     from hopfed.archetypes.storage import names_of
 
     found = recovery.archetypes
@@ -285,7 +285,7 @@ def _check_single(files: tuple[Path, ...]) -> None:
 
 def _settings(options: dict[str, Any]) -> None:
     """Refuse settings that do not go together."""
-    from hopfed.recovery.settings import patterns_of
+    from hopfed.recovery.recover import patterns_of
 
     chosen = {name: options[name] for name in CHOSEN}
     patterns_of(options["seed"], quality=_quality(options["quality"]), **chosen)

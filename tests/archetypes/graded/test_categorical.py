@@ -7,8 +7,8 @@ from helpers import DATA, rest_slow
 import hopfed
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
+from hopfed.archetypes.judging import residual_product, residual_squares
 from hopfed.archetypes.replicas import drawn
-from hopfed.archetypes.residuals import residual_product, residual_squares
 from hopfed.kernels import unpack
 
 

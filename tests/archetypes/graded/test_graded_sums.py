@@ -15,8 +15,7 @@ from hopfed.archetypes.graded.fitting.mixture import (
 )
 from hopfed.archetypes.graded.fitting.splitting import leading, residual_products
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.judging import repeated
-from hopfed.archetypes.residuals import residual_product, residual_squares
+from hopfed.archetypes.judging import repeated, residual_product, residual_squares
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack
 from hopfed.memory.graded import complete

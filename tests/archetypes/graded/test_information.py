@@ -8,10 +8,10 @@ from graded_tables import classes
 from scipy.optimize import linear_sum_assignment
 
 import hopfed
+from hopfed.archetypes.channel import lost
 from hopfed.archetypes.graded.fitting.expectation_maximization import iterate
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
 from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.resolution import lost
 
 
 def fitted(T, y, x):

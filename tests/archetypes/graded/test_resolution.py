@@ -5,7 +5,7 @@ import pytest
 from helpers import rest_slow
 
 from hopfed import recover
-from hopfed.archetypes.resolution import expected_overlaps, hidden, unresolved
+from hopfed.archetypes.channel import expected_overlaps, hidden, unresolved
 from hopfed.theory.resolution import RESOLVED, sure_level
 
 SHARES = np.array([0.5, 0.2, 0.12, 0.1, 0.04, 0.04])

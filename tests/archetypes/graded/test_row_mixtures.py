@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.row_mixtures import EXCHANGES, most_gained
+from hopfed.archetypes.rivals import EXCHANGES, most_gained
 from hopfed.federation.messages import Traffic
 
 

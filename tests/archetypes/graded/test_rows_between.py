@@ -10,7 +10,7 @@ from graded_tables import judged as judged_fit
 from hopfed import kernels
 from hopfed.archetypes.graded.fitting.mixture import ClassSums, weighted_sums
 from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
-from hopfed.archetypes.row_mixtures import WIDTH, axes, leaning, points_between
+from hopfed.archetypes.rivals import WIDTH, axes, leaning, points_between
 from hopfed.federation.messages import Traffic
 
 K, N = 3, 9

@@ -7,7 +7,7 @@ from hopfed import kernels
 from hopfed.archetypes.graded.fitting.mixture import sums_and_pairs
 from hopfed.archetypes.graded.owners import asking
 from hopfed.archetypes.graded.owners.asking import Owner, Variables
-from hopfed.archetypes.row_mixtures import mixed_ratios
+from hopfed.archetypes.rivals import mixed_ratios
 
 K, M, N = 4, 90, 33
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from graded_tables import classes
 
-from hopfed.archetypes import residuals, row_mixtures
+from hopfed.archetypes import judging as residuals
+from hopfed.archetypes import rivals as row_mixtures
 from hopfed.archetypes.graded.fitting import mixture
 from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.residuals import residual_edge
+from hopfed.archetypes.judging import residual_edge
 from hopfed.kernels import pack_masked
 
 

@@ -9,7 +9,7 @@ from graded_tables import judged as judged_fit
 
 from hopfed import kernels
 from hopfed.archetypes.graded.owners.asking import Owner
-from hopfed.archetypes.row_mixtures import NEARER, QUALITIES, weaker_points
+from hopfed.archetypes.rivals import NEARER, QUALITIES, weaker_points
 
 K, N = 3, 9
 SHARES = np.array([0.5, 0.3, 0.2])
