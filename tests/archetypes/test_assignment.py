@@ -1,7 +1,6 @@
 """Rows and archetypes: against dense double precision, theory, planted and real labels."""
 
 import csv
-import time
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from hopfed import Archetypes
 from hopfed.archetypes import assignment
 from hopfed.errors import ArgumentError, DataError
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.kernels import PackedBits, pack_masked
+from hopfed.kernels import pack_masked
 from hopfed.theory.assignment import assign as predicted
 from hopfed.theory.graded import Classes
 from hopfed.theory.graded_simulation import draw_rows
@@ -296,18 +295,6 @@ def test_without_archetypes_rows_are_none_of_them_and_no_gap_is_filled():
     for answer in (none.complete, none.denoise):
         with pytest.raises(DataError, match="no archetypes were found \\(no signal\\)"):
             answer(x)
-
-
-@pytest.mark.slow
-def test_a_million_rows_of_a_thousand_columns_take_seconds():
-    rng = np.random.default_rng(0)
-    words = rng.integers(0, 2**64, (1_000_000, 16), dtype=np.uint64)
-    words[:, -1] &= np.uint64((1 << 40) - 1)
-    found = known(2 * rng.beta(1, 1, (50, 1000)) - 1)
-    found.assign(PackedBits(words[:2], 1000))
-    seconds = -time.process_time()
-    found.assign(PackedBits(words, 1000))
-    assert seconds + time.process_time() < 10  # of two cores: 5 s
 
 
 def test_levels_of_a_variable_count_once():
