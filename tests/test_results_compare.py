@@ -20,7 +20,7 @@ from hopfed.theory import spikes
 XI = small_sample()[0]
 RESULTS = {
     "archetypes.archetypes": ["Archetypes"],
-    "archetypes.graded.owners.asking": ["Recovery"],
+    "archetypes.session": ["Recovery"],
     "archetypes.overlap": ["Retrieval"],
     "archetypes.status": ["ClassMeasures", "Residual"],
     "hopfield.simulation": ["Simulation"],

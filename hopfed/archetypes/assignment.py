@@ -34,7 +34,7 @@ from scipy.special import gammainc, logsumexp, ndtr
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
 from hopfed._lib.settings import require
-from hopfed.archetypes.graded.owners.asking import Variables, log_joint, means_inside
+from hopfed.archetypes.session import Variables, log_joint, means_inside
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.determined import ERRORS

@@ -38,10 +38,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, loss
-from hopfed.archetypes.graded.owners.asking import Owner, means_inside
+from hopfed.archetypes.mixture import ClassSums, Fit, loss
 from hopfed.archetypes.replicas import drawn, drawn_often
+from hopfed.archetypes.session import Owner, means_inside
 from hopfed.archetypes.status import Nearness
 from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.spectral.equal_rows import Rows

@@ -32,25 +32,26 @@ from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.channel import choose, lost, nearness, open_error
-from hopfed.archetypes.graded.fitting.expectation_maximization import (
+from hopfed.archetypes.judging import measured
+from hopfed.archetypes.mixture import (
     Fit,
+    Prior,
     expect,
     improve,
     iterate,
     told,
+    weighted_sums,
 )
-from hopfed.archetypes.graded.fitting.mixture import Prior, weighted_sums
-from hopfed.archetypes.graded.fitting.search import Search, find_classes
-from hopfed.archetypes.graded.owners.asking import (
+from hopfed.archetypes.moments import mean_of, pooled
+from hopfed.archetypes.rivals import in_order, trait_gain
+from hopfed.archetypes.search import Search, find_classes
+from hopfed.archetypes.session import (
     Owner,
-    Owners,
     Recovery,
+    Session,
     Variables,
     by_blocks,
 )
-from hopfed.archetypes.judging import measured
-from hopfed.archetypes.moments import mean_of, pooled
-from hopfed.archetypes.rivals import in_order, trait_gain
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Message
@@ -83,7 +84,7 @@ class Classes:
     groups: Sequence[Sequence[int]] = ()
     names: Sequence[str] | None = None
 
-    def fit(self, session: Owners, state: Archetypes | None = None) -> Recovery:
+    def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
         """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits.
 
         Parameters
@@ -114,7 +115,7 @@ class Classes:
         except ArgumentError:
             raise DataError("fewer than two columns hold both values") from None
         U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
-        owners = Owners.of([owner.rows for owner in session.members], seed, self.groups)
+        owners = Session.of([owner.rows for owner in session.members], seed, self.groups)
         part = searched(owners, U.shape[1], self.groups, self.search.influence)
         there = slice(None) if part.columns is None else part.columns
         known = state.patterns[:, there] if state is not None and len(state) else None
@@ -176,7 +177,7 @@ class Part:
     prior : of the whole table, where there is something beside.
     """
 
-    owners: Owners
+    owners: Session
     columns: np.ndarray | None = None
     prior: Prior | None = None
 
@@ -187,7 +188,7 @@ class Part:
 
 
 def searched(
-    table: Owners, directions: int, groups: Sequence[Sequence[int]] = (), influence: float = 1.0
+    table: Session, directions: int, groups: Sequence[Sequence[int]] = (), influence: float = 1.0
 ) -> Part:
     """Choose rows, and where these are long columns, at random."""
     M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
@@ -213,12 +214,12 @@ def searched(
             )
         part = held.entries if columns is None else columns_of(held.entries, columns)
         parts.append(Rows(part[:] if isinstance(part, Reread) else part, held.counts))
-    owners = Owners.of(parts, table.seed, _within(groups, columns))
+    owners = Session.of(parts, table.seed, _within(groups, columns))
     owners.traffic, owners.columns = table.traffic, columns
     return Part(owners, columns, prior)
 
 
-def _all_of(table: Owners) -> Part:
+def _all_of(table: Session) -> Part:
     """A whole table, whose rows are few enough to be held whatever the limit of memory is."""
     for place in table.members:
         if isinstance(place.rows, Reread):
@@ -226,7 +227,7 @@ def _all_of(table: Owners) -> Part:
     return Part(table)
 
 
-def on_the_whole(table: Owners, part: Part, fit: Fit) -> Fit:
+def on_the_whole(table: Session, part: Part, fit: Fit) -> Fit:
     """Classes of a part of a table, as all rows and columns have them."""
     prior = part.prior
     if prior is None:

@@ -32,17 +32,16 @@ from scipy.stats import binom, chi2
 from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, remind
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, loss
-from hopfed.archetypes.graded.fitting.splitting import leading
-from hopfed.archetypes.graded.owners.asking import (
+from hopfed.archetypes.mixture import ClassSums, Fit, loss, remind
+from hopfed.archetypes.replicas import replica
+from hopfed.archetypes.rivals import leaning, weaker
+from hopfed.archetypes.search import leading
+from hopfed.archetypes.session import (
     Owner,
-    Owners,
+    Session,
     Variables,
     total,
 )
-from hopfed.archetypes.replicas import replica
-from hopfed.archetypes.rivals import leaning, weaker
 from hopfed.archetypes.status import (
     DEVIATIONS,
     ClassMeasures,
@@ -80,14 +79,14 @@ ROW_TESTS = (("leaning", 1.2, 4 / 3), ("weaker", 1.0, 4 / 3), ("repeats", 5e-3, 
 
 
 def judge(
-    owners: Owners, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
+    owners: Session, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
 ) -> Verdict:
     """The verdict on fitted classes from the tests alone; parameters as of `measured`."""
     return judge_classes(measured(owners, fit, n_detected, names))
 
 
 def measured(
-    owners: Owners, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
+    owners: Session, fit: Fit, n_detected: int = 0, names: Sequence[str] | None = None
 ) -> ClassMeasures:
     """Test fitted classes against their replicas.
 
@@ -144,7 +143,7 @@ def measured(
 
 
 def statistics(
-    owners: Owners, sums: ClassSums
+    owners: Session, sums: ClassSums
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, float]]:
     """Residual eigenvalues, their vectors, mean squares, and row statistics of a table.
 
@@ -166,7 +165,7 @@ def repeated(owner: Owner, _: Message) -> Message:
     return {"equal": equals(Rows(shown, owner.counts))}
 
 
-def _edge(owners: Owners) -> float:
+def _edge(owners: Session) -> float:
     """Largest eigenvalue of residuals that are white noise, at LEVEL."""
     rows = int(owners.sizes.sum())
     return white_edge(rows, owners.n_columns, LEVEL) / rows
@@ -444,7 +443,7 @@ def residual_product(owner: Owner, asked: Message, left: Unexplained | None = No
     return {"product": found.astype(np.float32)}
 
 
-def residual_edge(owners: Owners, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leading eigenvalues and vectors of the standardised residuals, and mean squares (N,)."""
     left = {id(o): Unexplained(o) for o in owners.members}
     start = stream(owners.seed, "residual").standard_normal((1, owners.n_columns))
@@ -471,7 +470,7 @@ def residual_edge(owners: Owners, wanted: int = 1) -> tuple[np.ndarray, np.ndarr
     return values[0], vectors[0], squares
 
 
-def as_little(ratio: float, columns: int, owners: Owners) -> bool:
+def as_little(ratio: float, columns: int, owners: Session) -> bool:
     """Whether classes too weak to be told apart would leave no more than this.
 
     They leave a faint dependence of many columns. So does other faint structure: near the

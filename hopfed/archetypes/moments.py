@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import Array, like, to_host
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, total
 from hopfed.archetypes.joint_diagonalization import group_projections
+from hopfed.archetypes.session import Owner, Session, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs
 from hopfed.spectral.noise import NoiseProfile
@@ -72,7 +72,7 @@ def _single(x: Array) -> np.ndarray:
     return np.asarray(to_host(x), np.float32)
 
 
-def mean_of(session: Owners) -> np.ndarray:
+def mean_of(session: Session) -> np.ndarray:
     """(N,) mean of all examples; its sums travel with the operator."""
     before = session.exchanges
     sums = total(session.once(column_sums), "columns")
@@ -80,7 +80,7 @@ def mean_of(session: Owners) -> np.ndarray:
     return sums / session.n_rows
 
 
-def operators_of(session: Owners) -> list[FactorOperator]:
+def operators_of(session: Session) -> list[FactorOperator]:
     """The owners' exact operators, where they are."""
     return [FactorOperator.from_examples(owner.rows) for owner in session.members]
 
@@ -95,7 +95,7 @@ class _Asked(PooledOperator):
         return self.product(X)
 
 
-def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
+def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
     """Leading eigenpairs of the pooled operator."""
     if len(session.members) > 1:
         route = "auto" if session.n_columns <= DENSE_SITES else "krylov"
@@ -112,7 +112,7 @@ def spectrum_of(session: Owners, wanted: Wanted) -> Spectrum:
     return found[0]
 
 
-def pooled(session: Owners) -> HebbianOperator:
+def pooled(session: Session) -> HebbianOperator:
     """Return the pooled operator as it travels: its sums, once, or products with it."""
     whole = PooledOperator.over(operators_of(session))
     if len(session.members) == 1:
@@ -126,14 +126,14 @@ def pooled(session: Owners) -> HebbianOperator:
     return DenseOperator(N, M, M, like(S + np.tril(S, -1).T, whole.home))
 
 
-def _product(session: Owners, X: Array) -> Array:
+def _product(session: Session, X: Array) -> Array:
     """The pooled operator times a block: one exchange."""
     answers = session.ask(products, {"block": to_host(X)})
     block = sum((a["block"] for a in answers[1:]), start=answers[0]["block"]) / session.n_rows
     return like(block.astype(X.dtype), X)
 
 
-def profile_of(session: Owners, V: Array) -> NoiseProfile:
+def profile_of(session: Session, V: Array) -> NoiseProfile:
     """How much of each owner's trace lies along each eigenvector."""
     answers, m = session.ask(captured, {"basis": _single(V)}), session.sizes.astype(np.float64)
     along = np.array([a["along"] for a in answers], np.float64) / m[:, None]
@@ -142,7 +142,7 @@ def profile_of(session: Owners, V: Array) -> NoiseProfile:
     return NoiseProfile(along, m / m.sum(), session.n_columns, rows=m, spreads=spreads)
 
 
-def projections(session: Owners, V: Array, groups: int) -> tuple[np.ndarray, np.ndarray]:
+def projections(session: Session, V: Array, groups: int) -> tuple[np.ndarray, np.ndarray]:
     """K x K sums of at least `groups` random groups over all owners, and counts."""
     K, each = V.shape[1], -(-groups // len(session.members))
     lower = np.tril_indices(K)

@@ -30,8 +30,8 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, factorize
-from hopfed.archetypes.graded.owners.asking import Owners, Recovery
 from hopfed.archetypes.moments import mean_of, operators_of, profile_of, projections, spectrum_of
+from hopfed.archetypes.session import Recovery, Session
 from hopfed.archetypes.status import (
     ALIKE,
     FOUND,
@@ -117,7 +117,7 @@ class Patterns:
         """Whether no other channel is to be looked at."""
         return self.believed or bool(self.asked)
 
-    def fit(self, session: Owners, state: Archetypes | None = None) -> Recovery:
+    def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
         """Recover patterns from owners of complete rows.
 
         Parameters
@@ -164,7 +164,7 @@ class Patterns:
         )
 
     def _one_pass(
-        self, session: Owners, seed: int, state: Archetypes | None = None
+        self, session: Session, seed: int, state: Archetypes | None = None
     ) -> tuple[Archetypes, RankEstimate, Spectrum]:
         """Patterns, up to their signs, from the operators and groups of a session."""
         rank, spectrum = counted(session, self.rule, self.quality)
@@ -200,7 +200,7 @@ class Patterns:
         r = float(np.sqrt(max(1 - s2, 0.0)))
         return replace(found, quality=r, exposure_errors=of.exposures, quality_error=of.quality)
 
-    def _peeled(self, session: Owners, first: Archetypes) -> tuple[Archetypes, int]:
+    def _peeled(self, session: Session, first: Archetypes) -> tuple[Archetypes, int]:
         """More archetypes than one spectrum shows, oriented, and the number of layers.
 
         `first` and 1 where the rows do not bear the patterns out.
@@ -230,7 +230,7 @@ class Patterns:
         return (first, 1) if peeled is None else (peeled, layer + 2)
 
     def _borne_out(
-        self, session: Owners, mean: np.ndarray, found: Archetypes, hidden: int
+        self, session: Session, mean: np.ndarray, found: Archetypes, hidden: int
     ) -> tuple[bool, np.ndarray | None]:
         """Whether the rows are those of these patterns, or of none; and their order.
 
@@ -254,7 +254,7 @@ class Patterns:
         return holds and rest <= hidden * self.support + STRAYS * session.n_rows, order
 
 
-def supported(session: Owners, found: Archetypes, support: int) -> np.ndarray:
+def supported(session: Session, found: Archetypes, support: int) -> np.ndarray:
     """(K,) which patterns enough rows resemble; the rows are asked only where it is close.
 
     Second moments take m rows without noise for ``m / r^2`` rows of the quality r of the others.
@@ -289,7 +289,7 @@ def is_crowded(found: Archetypes, n_sites: int) -> bool:
 
 
 def counted(
-    session: Owners, rule: RankRule, quality: float | None
+    session: Session, rule: RankRule, quality: float | None
 ) -> tuple[RankEstimate, Spectrum]:
     """Compute the spectrum, and count what stands above the noise.
 
@@ -321,7 +321,7 @@ def counted(
 
 
 def _of_votes(
-    session: Owners, patterns: np.ndarray, quality: float, more: int
+    session: Session, patterns: np.ndarray, quality: float, more: int
 ) -> Archetypes | None:
     """Patterns that explain most rows, None where they do not; `more` is what the rest shows.
 

@@ -14,14 +14,16 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.fitting.expectation_maximization import (
+from hopfed.archetypes.mixture import (
+    ClassSums,
     Fit,
+    Mixture,
+    concentration,
     expect,
     improve,
     remind,
 )
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, concentration
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
+from hopfed.archetypes.session import Owner, Session, Variables
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.rows import Bits, array_beside
@@ -32,7 +34,7 @@ TINY = 1e-12
 NEAR = 0.3  # nats from there, at which a fit ends
 
 
-def replica(owners: Owners, fit: Fit, number: int) -> tuple[Owners, ClassSums]:
+def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]:
     """Draw a table of this number at the owners, and fit it as the rows were.
 
     It counts on the owners' traffic. It comes from classes of its own, drawn from what is known of
@@ -46,7 +48,7 @@ def replica(owners: Owners, fit: Fit, number: int) -> tuple[Owners, ClassSums]:
         rows = Rows(drawn(o.rows, *told)) if o.counts is None else drawn_often(rows, *told)
         deciding = np.flatnonzero(~o.free)
         members.append(Owner(rows.entries, i, o.variables, deciding, rows.counts))
-    table = Owners(members, owners.seed, owners.traffic)
+    table = Session(members, owners.seed, owners.traffic)
     settled = improve(table, expect(table, classes, fit.prior), STEPS, NEAR)
     remind(table, settled)
     return table, settled.sums

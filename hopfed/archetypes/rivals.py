@@ -40,10 +40,10 @@ from scipy.special import expit
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.channel import Channel
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior, class_sums
-from hopfed.archetypes.graded.owners.asking import (
+from hopfed.archetypes.mixture import ClassSums, Prior, class_sums
+from hopfed.archetypes.session import (
     Owner,
-    Owners,
+    Session,
     log_odds,
     means_inside,
     total,
@@ -65,7 +65,7 @@ ROUNDING = 1e-10  # added to curvatures of one, where rounding has made them no 
 Offer = Callable[[Owner, Message], Array]  # ratios (M, S) of the likelihoods of an owner's rows
 
 
-def most_gained(owners: Owners, offer: Offer, told: Message) -> float:
+def most_gained(owners: Session, offer: Offer, told: Message) -> float:
     """Gain in nats of the best mixture, over the classes alone.
 
     At most `EXCHANGES` exchanges, of the parts down, and one value, S + 1 slopes and as many rows
@@ -180,7 +180,7 @@ WIDTH = 1.5  # of the steps off a class, in standard deviations with which a row
 CERTAIN = 0.02  # variance of an entry below which it counts as one of this variance
 
 
-def leaning(owners: Owners, sums: ClassSums) -> float:
+def leaning(owners: Session, sums: ClassSums) -> float:
     """Gain in nats of the best mixture with points between, in a table that is settled at classes.
 
     Fitted means are shrunk, so the rows of a class may lie off it all together, which is no
@@ -276,7 +276,7 @@ QUALITIES = (0.15, 0.35, 0.7)  # of the weaker rows, towards coins
 NEARER = (0.45,)  # towards what all rows are
 
 
-def weaker(owners: Owners, sums: ClassSums) -> float:
+def weaker(owners: Session, sums: ClassSums) -> float:
     """Gain in nats of the best mixture with weaker classes, in a table settled at them."""
     usual = sums.signed.sum(axis=0) / np.maximum(sums.seen.sum(axis=0), 1.0)
     return most_gained(owners, weaker_points, {"usual": usual.astype(np.float32)})
@@ -315,7 +315,7 @@ LOOKED_AT = 20_000  # first rows of an owner whose order is looked at
 
 
 def trait_gain(
-    owners: Owners, channel: Channel, shares: np.ndarray, prior: Prior
+    owners: Session, channel: Channel, shares: np.ndarray, prior: Prior
 ) -> tuple[float, int] | None:
     """Nats by which classes explain a narrow table better than one trait, and its columns.
 
@@ -336,7 +336,7 @@ def trait_gain(
     return float(evidence - trait_evidence(some, prior.rates, slopes, n, evidence)), n
 
 
-def _looked_at(owners: Owners) -> Owners:
+def _looked_at(owners: Session) -> Session:
     """All rows where equal ones are merged; of others every so manieth, in double precision."""
     step = -(-int(owners.n_rows) // ROWS)
 
@@ -345,10 +345,10 @@ def _looked_at(owners: Owners) -> Owners:
         return Owner(few, o.index, counts=np.ones(len(few))) if o.counts is None else o
 
     members = [some(owner) for owner in owners.members]
-    return Owners(members, owners.seed, owners.traffic)
+    return Session(members, owners.seed, owners.traffic)
 
 
-def _asked(owners: Owners, means: np.ndarray, shares: np.ndarray) -> ClassSums:
+def _asked(owners: Session, means: np.ndarray, shares: np.ndarray) -> ClassSums:
     """Sums over classes: one exchange."""
     answers = owners.ask(class_sums, {"means": means, "shares": shares})
     counts = np.array([a["counts"] for a in answers])
@@ -364,7 +364,7 @@ def _direction(means: np.ndarray, shares: np.ndarray) -> np.ndarray:
 
 
 def trait_evidence(
-    owners: Owners, rates: np.ndarray, slopes: np.ndarray, columns: int, enough: float = -np.inf
+    owners: Session, rates: np.ndarray, slopes: np.ndarray, columns: int, enough: float = -np.inf
 ) -> float:
     """Log-likelihood of rows as one trait has them, less the cost of two numbers a column.
 
@@ -399,7 +399,7 @@ def _bettered(
     return b + np.clip((aa * level - ab * slope) / whole, -1, 1), a
 
 
-def in_order(session: Owners, means: np.ndarray, shares: np.ndarray) -> np.ndarray | None:
+def in_order(session: Session, means: np.ndarray, shares: np.ndarray) -> np.ndarray | None:
     """Changes of class from one row to the next (3,): how many, by chance, and their variance.
 
     None where rows are not held as they came.

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hopfed._lib.arrays import all_to_host, like, namespace, to_host
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.owners.asking import total as added_up
+from hopfed.archetypes.session import Owner, Session
+from hopfed.archetypes.session import total as added_up
 from hopfed.archetypes.subspace import SAME, SPREADS
 from hopfed.federation.messages import Message
 from hopfed.spectral.equal_rows import equals
@@ -367,7 +367,7 @@ def ballots(owner: Owner, told: Message) -> Message:
     return votes_of(owner.rows, patterns, _level(owner, told, patterns))
 
 
-def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
+def vote(session: Session, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
     """Sums over all rows by the pattern that they resemble most.
 
     Where `strict`, only rows vote that a pattern explains.
@@ -377,7 +377,7 @@ def vote(session: Owners, patterns: np.ndarray, quality: float, strict: bool = F
     return {name: added_up(answers, name) for name in _BALLOTS}
 
 
-def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
+def rest_of(session: Session, patterns: np.ndarray, quality: float) -> Session:
     """Set the rows aside that a pattern explains; a session of what is left.
 
     Each owner does so with its own rows, by their own quality, and tells of their number. What is
@@ -391,7 +391,7 @@ def rest_of(session: Owners, patterns: np.ndarray, quality: float) -> Owners:
         return {"rows": np.array(0 if rows is None else len(rows), np.int32)}
 
     session.ask(set_aside, _packed(patterns, quality=np.float32(quality)))
-    return Owners(left, session.seed, session.traffic)
+    return Session(left, session.seed, session.traffic)
 
 
 _SUMS = ("moments", "counts", "sums", "equal", "order")
@@ -442,14 +442,14 @@ def _of_sums(patterns: np.ndarray, answer: Message) -> Agreement:
     return summed(patterns, *(answer[n] for n in _SUMS))
 
 
-def refitted(session: Owners, patterns: np.ndarray) -> np.ndarray:
+def refitted(session: Session, patterns: np.ndarray) -> np.ndarray:
     """Sign of the sum of the examples nearest to each pattern."""
     sums = added_up(session.ask(nearest, _packed(patterns)), "sums")
     return np.where(sums == 0, patterns, np.sign(sums)).astype(np.int8)
 
 
 def agreement(
-    session: Owners, patterns: np.ndarray, quality: float | None = None, pooled: bool = False
+    session: Session, patterns: np.ndarray, quality: float | None = None, pooled: bool = False
 ) -> list[Agreement]:
     """Sums over each owner's rows that tell whether the patterns' channel is symmetric.
 
@@ -469,11 +469,11 @@ def agreement(
 
 
 def agrees(
-    session: Owners, patterns: np.ndarray, quality: float | None = None
+    session: Session, patterns: np.ndarray, quality: float | None = None
 ) -> tuple[bool, np.ndarray]:
     """Whether rows bear out that every column of them is flipped equally often; and their order.
 
-    Owners of few rows for each pattern are asked for sums over these as well, which say together
+    Session of few rows for each pattern are asked for sums over these as well, which say together
     what none of them can say alone. Rows that are copies of others bear out nothing.
     """
     answers, N = agreement(session, patterns, quality), session.n_columns

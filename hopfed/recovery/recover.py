@@ -26,9 +26,9 @@ from hopfed.archetypes import storage
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.classes import Classes
-from hopfed.archetypes.graded.fitting.search import Search as ClassSearch
-from hopfed.archetypes.graded.owners.asking import ONE_THREAD, Owners, Recovery
 from hopfed.archetypes.patterns import Patterns
+from hopfed.archetypes.search import Search as ClassSearch
+from hopfed.archetypes.session import ONE_THREAD, Recovery, Session
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.dispatch import on_device
@@ -73,7 +73,7 @@ def recover(
         by name then, and the result knows their names. Tables that were read with `memory` and did
         not fit are read again for every sum over their rows. An array or a frame of Dask, and the
         path of a folder of files, of a zarr store or of many files ("data/*.parquet"), is one
-        owner's: its partitions are read, and stay as bits, on Dask's workers. Owners exchange
+        owner's: its partitions are read, and stay as bits, on Dask's workers. Session exchange
         operators, sums over classes and small matrices with the server, never examples. Arrays on a
         device (CuPy, PyTorch) and bits packed there stay there, all owners' on one, unless `device`
         says otherwise; the result is on the host.
@@ -186,7 +186,7 @@ def run_recovery(
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
         apart = determined(clients, known, seed)
         kept = [apart.of(rows) for rows in clients]
-        session = Owners.over(kept, seed)
+        session = Session.over(kept, seed)
         # Beside a device the host solves small problems, for which threads wait for each other.
         there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
         with blas_threads(1 if there_too else None):
@@ -213,7 +213,7 @@ def run_recovery(
 
 
 def _fitted(
-    session: Owners,
+    session: Session,
     patterns: Patterns,
     channel: str | None,
     apart: Determined,

@@ -6,14 +6,14 @@ from graded_tables import classes, error, known
 from helpers import DATA
 
 from hopfed.archetypes.classes import Classes
-from hopfed.archetypes.graded.fitting.search import Search
-from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.search import Search
+from hopfed.archetypes.session import Session
 from hopfed.kernels import pack, pack_masked
 
 
 def recovered(rows, **settings):
     search = Search(**settings)
-    return Classes(search=search).fit(Owners.over(rows, 0))
+    return Classes(search=search).fit(Session.over(rows, 0))
 
 
 def test_three_owners_with_gaps():

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from hopfed import kernels, recover
-from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve
-from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
 from hopfed.archetypes.judging import statistics
+from hopfed.archetypes.mixture import Mixture, Prior, expect, improve
 from hopfed.archetypes.replicas import drawn_often
+from hopfed.archetypes.session import Owner, Session, Variables
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.equal_rows import Rows
@@ -73,7 +72,7 @@ def both(x, groups=()):
         Owner(merged.entries, 0, one, counts=merged.counts),
         Owner(bits, 0, one),
     ]
-    return [Owners([owner], 0, Traffic(1)) for owner in owners]
+    return [Session([owner], 0, Traffic(1)) for owner in owners]
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])

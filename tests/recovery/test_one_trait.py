@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 
 import hopfed
-from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.rivals import trait_evidence
+from hopfed.archetypes.session import Session
 
 
 def evidence(x):
@@ -14,7 +14,7 @@ def evidence(x):
     rates, apart = (1 + x.mean(axis=0)) / 2, x - x.mean(axis=0)
     direction = np.linalg.eigh(apart.T @ apart)[1][:, -1]
     slopes = 1.5 * direction / direction[np.abs(direction).argmax()]
-    session = Owners.over([x.astype(np.float64)], 0)
+    session = Session.over([x.astype(np.float64)], 0)
     return trait_evidence(session, rates, slopes, x.shape[1])
 
 

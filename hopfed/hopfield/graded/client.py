@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed.archetypes.graded.fitting.mixture import class_sums, weighted_sums
-from hopfed.archetypes.graded.fitting.splitting import residual_products, upper_side
-from hopfed.archetypes.graded.owners.asking import Owner
+from hopfed.archetypes.mixture import class_sums, weighted_sums
+from hopfed.archetypes.search import residual_products, upper_side
+from hopfed.archetypes.session import Owner
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.spectral.rows import Bits

@@ -26,10 +26,8 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
-from hopfed.archetypes.graded.fitting.search import joining, merge_gains
-from hopfed.archetypes.graded.fitting.splitting import Halves, following, halved, pairs, scales
+from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior
+from hopfed.archetypes.search import Halves, following, halved, joining, merge_gains, pairs, scales
 from hopfed.federation.messages import Message
 from hopfed.hopfield.graded.memory import STRANGER, Memory, pooled, rows_without
 from hopfed.hopfield.graded.robust import pooled_products

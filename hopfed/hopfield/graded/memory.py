@@ -1,6 +1,6 @@
 """Classes that are remembered from round to round, and how much of what was known of them counts.
 
-Source: the sums of one round are those of `hopfed.archetypes.graded.fitting.mixture`; what is left
+Source: the sums of one round are those of `hopfed.archetypes.mixture`; what is left
 of earlier ones is a power prior (J. G. Ibrahim, M.-H. Chen, Statist. Sci. 15 (2000) 46) whose
 exponent is the one under which the rows of this round are likeliest, class by class.
 """
@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
-from hopfed.archetypes.graded.fitting.search import joining, merge_gains
+from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior
+from hopfed.archetypes.search import joining, merge_gains
 
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
 STRANGER = -1  # parent of a class that is not remembered yet

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import xlogy
 
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
+from hopfed.archetypes.mixture import ClassSums, Mixture, Prior
 from hopfed.federation.messages import Message
 from hopfed.hopfield.liars.claims import suspects
 

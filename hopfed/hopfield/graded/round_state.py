@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
+from hopfed.archetypes.mixture import ClassSums, Fit, Mixture, Prior
 from hopfed.federation.messages import Message
 from hopfed.hopfield.graded.robust import clients_left_out, pooled_sums
 from hopfed.hopfield.graded.settings import GradedSettings

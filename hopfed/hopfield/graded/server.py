@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior, bounded
+from hopfed.archetypes.mixture import Mixture, Prior, bounded
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Message, below
 from hopfed.hopfield.flat import flatten, unflatten

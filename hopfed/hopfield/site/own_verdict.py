@@ -12,10 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hopfed.archetypes.classes import searched
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, expect, improve
-from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior
-from hopfed.archetypes.graded.owners.asking import Owners
 from hopfed.archetypes.judging import judge
+from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
+from hopfed.archetypes.session import Session
 from hopfed.kernels import MaskedBits, PackedBits
 
 STEPS, MORE = 60, 20  # of the fit to the owner's rows, at most: the first, and of fewer classes
@@ -44,7 +43,7 @@ def own_verdict(
         return None
     if K > MOST:
         return TOO_LARGE, _too_large(K, rows.shape)
-    part = searched(Owners.of([rows], seed, groups), K, groups)
+    part = searched(Session.of([rows], seed, groups), K, groups)
     if K * int(part.owners.sizes.sum()) * part.owners.n_columns > MOST_WORK:
         return TOO_LARGE, _too_large(K, rows.shape)
     there = slice(None) if part.columns is None else part.columns
@@ -67,7 +66,7 @@ def _too_large(K: int, shape: tuple[int, ...]) -> str:
     )
 
 
-def _without_absent(owners: Owners, fit: Fit) -> Fit:
+def _without_absent(owners: Session, fit: Fit) -> Fit:
     """Leave out the class of the fewest rows as long as the evidence does not fall."""
     while fit.size > 1:
         kept = np.arange(fit.size) != fit.sums.counts.sum(axis=0).argmin()

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.rivals import EXCHANGES, most_gained
+from hopfed.archetypes.session import Owner, Session
 from hopfed.federation.messages import Traffic
 
 
 def table(*parts):
-    """Owners of rows whose ratios are given."""
-    return Owners([Owner(part, i) for i, part in enumerate(parts)], 0, Traffic(len(parts)))
+    """Session of rows whose ratios are given."""
+    return Session([Owner(part, i) for i, part in enumerate(parts)], 0, Traffic(len(parts)))
 
 
 def gained(*parts):

@@ -8,9 +8,9 @@ from graded_tables import classes, fitted
 from graded_tables import judged as judged_fit
 
 from hopfed import kernels
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, weighted_sums
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
+from hopfed.archetypes.mixture import ClassSums, weighted_sums
 from hopfed.archetypes.rivals import WIDTH, axes, leaning, points_between
+from hopfed.archetypes.session import Owner, Session, Variables
 from hopfed.federation.messages import Traffic
 
 K, N = 3, 9
@@ -121,7 +121,7 @@ def test_one_class_leaves_nothing_to_lean_to():
     alone = Owner(drawn(8).astype(np.float32))
     alone.learn(np.zeros((1, N)), np.ones(1))
     assert ratios(alone).shape == (40, 0)
-    assert leaning(Owners([alone], 0, Traffic(1)), summed(alone)) == 0
+    assert leaning(Session([alone], 0, Traffic(1)), summed(alone)) == 0
 
 
 def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
@@ -129,7 +129,7 @@ def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
     x = np.where(rng.random((400, N)) < np.repeat([[0.9], [0.1]], 200, axis=0), 1, -1)
     made = Owner(x.astype(np.float32))
     made.learn(np.repeat([[0.5], [-0.5]], N, axis=1), np.array([0.5, 0.5]))
-    found, world = summed(made), Owners([made], 0, Traffic(1))
+    found, world = summed(made), Session([made], 0, Traffic(1))
     as_means_say = ClassSums(found.counts, found.seen * made.means, found.seen)
     assert leaning(world, as_means_say) > 10
     assert leaning(world, found) < 1

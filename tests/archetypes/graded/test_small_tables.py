@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from hopfed import kernels
-from hopfed.archetypes.graded.fitting.mixture import sums_and_pairs
-from hopfed.archetypes.graded.owners import asking
-from hopfed.archetypes.graded.owners.asking import Owner, Variables
+from hopfed.archetypes import session as asking
+from hopfed.archetypes.mixture import sums_and_pairs
 from hopfed.archetypes.rivals import mixed_ratios
+from hopfed.archetypes.session import Owner, Variables
 
 K, M, N = 4, 90, 33
 

@@ -5,10 +5,10 @@ import pytest
 from graded_tables import classes
 
 from hopfed.archetypes import judging as residuals
+from hopfed.archetypes import mixture
 from hopfed.archetypes import rivals as row_mixtures
-from hopfed.archetypes.graded.fitting import mixture
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
 from hopfed.archetypes.judging import residual_edge
+from hopfed.archetypes.session import Owner, Session
 from hopfed.kernels import pack_masked
 
 
@@ -56,7 +56,7 @@ def test_ratios_of_likelihoods_are_those_of_all_classes(N):
 @pytest.mark.parametrize("kept", [0, 1 << 25])
 def test_residuals_are_the_same_kept_or_made_anew_in_any_blocks(monkeypatch, kept):
     T, _, x = classes(3, 50, 90, 4, missing=0.2)
-    owners = Owners.of([pack_masked(x[:40]), pack_masked(x[40:])], 0)
+    owners = Session.of([pack_masked(x[:40]), pack_masked(x[40:])], 0)
     for member in owners.members:
         member.learn(T, np.full(3, 1 / 3))
     whole = residual_edge(owners, 2)

@@ -8,8 +8,8 @@ from graded_tables import classes, fitted
 from graded_tables import judged as judged_fit
 
 from hopfed import kernels
-from hopfed.archetypes.graded.owners.asking import Owner
 from hopfed.archetypes.rivals import NEARER, QUALITIES, weaker_points
+from hopfed.archetypes.session import Owner
 
 K, N = 3, 9
 SHARES = np.array([0.5, 0.3, 0.2])

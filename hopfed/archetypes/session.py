@@ -1,4 +1,4 @@
-"""Owners of rows, and how a server asks them: questions down, answers that add up.
+"""Session of rows, and how a server asks them: questions down, answers that add up.
 
 A question is a pure function of an owner and a message, so it can be asked in one process, as here,
 or over a network. An owner remembers the classes that it was last asked about and what its rows say
@@ -386,7 +386,7 @@ class _Sums:
 
 
 @dataclass
-class Owners:
+class Session:
     """All owners, and the count of what was said.
 
     Attributes
@@ -418,7 +418,7 @@ class Owners:
         rows: Sequence[Rows | Bits | Reread | Array],
         seed: int,
         groups: Sequence[Sequence[int]] = (),
-    ) -> Owners:
+    ) -> Session:
         """Take the rows of each owner, all with the same columns; equal rows are merged."""
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
         merged = [Rows.of(r) for r in rows]
@@ -432,7 +432,7 @@ class Owners:
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
-    def over(cls, rows: Sequence[Bits | Reread], seed: int) -> Owners:
+    def over(cls, rows: Sequence[Bits | Reread], seed: int) -> Session:
         """Take the packed rows of each owner as they are."""
         members = [Owner(part, i) for i, part in enumerate(rows)]
         return cls(members, seed, Traffic(len(members)))

@@ -20,11 +20,21 @@ such a class may be shown to everybody, and its means are those of the few. What
 evenly the rows agree with the class: with a_i the cube of the log-odds by which row i speaks for
 it, it rests on ``(sum a)^2 / sum a^2`` rows, all of them where they agree alike. Rows of a class
 differ by chance, for which a tenth is given.
+
+Which classes are two: within a true class the columns are independent. In a class that stands for
+two, the rows vary along the difference of the two; the leading eigenvector of the class's
+standardised residuals shows it, found by a few products for all classes at once. Rows are then
+halved by the sign of their projection, and the evidence of the halves, which is known from their
+sums, ranks the classes. A class of few rows that is counted in another moves no leading direction.
+But its rows fit badly: the rows of lowest likelihood are the other way to part a class. Where many
+entries are missing such a class may be counted in all the others at once, a few rows in each; then
+the rows that fit badly, wherever they are, are where one more class starts.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -36,19 +46,26 @@ from scipy.special import gammaln
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.graded.fitting.expectation_maximization import (
+from hopfed.archetypes.joint_diagonalization import group_projections, joint_eigenbasis
+from hopfed.archetypes.mixture import (
+    ClassSums,
     Fit,
+    Mixture,
+    Prior,
     expect,
     improve,
     iterate,
+    label_gain,
     remind,
+    weighted_sums,
 )
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior, weighted_sums
-from hopfed.archetypes.graded.fitting.splitting import Halves, halves, one_more, without_tails
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, total
-from hopfed.archetypes.joint_diagonalization import group_projections, joint_eigenbasis
+from hopfed.archetypes.session import Owner, Session, standardised, total
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import array_beside
+from hopfed.spectral.rows import (
+    array_beside,
+    seen_transposed_times,
+    transposed_times,
+)
 
 QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
@@ -92,7 +109,7 @@ class Search:
 
 
 def find_classes(
-    owners: Owners,
+    owners: Session,
     U: np.ndarray,
     variances: np.ndarray,
     search: Search,
@@ -128,14 +145,14 @@ def find_classes(
     return improve(owners, fit, patient.long)
 
 
-def _few_numbers(owners: Owners) -> bool:
+def _few_numbers(owners: Session) -> bool:
     """Whether equal rows are merged, and few are left."""
     merged = [owner for owner in owners.members if owner.counts is not None]
     numbers = sum(int(np.prod(owner.rows.shape)) for owner in merged)
     return len(merged) == len(owners.members) and numbers <= NUMBERS
 
 
-def supported(owners: Owners, fit: Fit, search: Search) -> Fit:
+def supported(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join classes of too few rows to others, the smallest first."""
     while fit.size > 1:
         counts, least = fit.sums.counts.sum(axis=0), search.support * fit.prior.influence.min()
@@ -161,7 +178,7 @@ def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
     return np.unique(into, return_inverse=True)[1]
 
 
-def single(owners: Owners, prior: Prior) -> Fit:
+def single(owners: Session, prior: Prior) -> Fit:
     """Return the fit of one class: every column at its own rate."""
     n = (owners.sizes * prior.influence)[:, None]
     seen = prior.observed[None] * n.sum()
@@ -169,7 +186,7 @@ def single(owners: Owners, prior: Prior) -> Fit:
 
 
 def begin(
-    owners: Owners, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
+    owners: Session, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
 ) -> Fit:
     """Best of all starts, by evidence, each fitted as long as it may still be the best."""
     best = single(owners, prior)
@@ -197,14 +214,14 @@ def begin(
     return improve(owners, best, search.long) if best.size > 1 else best
 
 
-def _of_patterns(owners: Owners, patterns: np.ndarray, prior: Prior, search: Search) -> Fit:
+def _of_patterns(owners: Session, patterns: np.ndarray, prior: Prior, search: Search) -> Fit:
     """Fit classes that start as patterns of +-1, at a quality that does not matter much."""
     each = np.full((len(owners.members), len(patterns)), 1 / len(patterns))
     start = expect(owners, Mixture(QUALITY * patterns, each), prior)
     return improve(owners, start, search.long)
 
 
-def merged(owners: Owners, fit: Fit, search: Search) -> Fit:
+def merged(owners: Session, fit: Fit, search: Search) -> Fit:
     """Join classes while fewer of them have the higher evidence."""
     while fit.size > 1:
         better = None
@@ -255,7 +272,7 @@ def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int
     return sorted(found, key=lambda each: -each[0])
 
 
-def split(owners: Owners, fit: Fit, search: Search, draw: int) -> Fit | None:
+def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
     """Split classes where that raises the evidence; None where it does not.
 
     All that promise a gain are split at once; failing that, the most promising ones alone; failing
@@ -303,12 +320,12 @@ def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:
     return [sure] * (len(sure) > 1) + [order[i : i + 1] for i in range(min(alone, len(order)))]
 
 
-def _persistent(owners: Owners, sums: ClassSums, goal: Fit, search: Search) -> Fit:
+def _persistent(owners: Session, sums: ClassSums, goal: Fit, search: Search) -> Fit:
     """Fit a trial as long as it may still pass the evidence of `goal`."""
     return _hopeful(owners, iterate(owners, sums, goal.prior, search.short), goal, search)
 
 
-def _hopeful(owners: Owners, fit: Fit, goal: Fit, search: Search) -> Fit:
+def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
     """Improve a fit as long as it may still pass the evidence of `goal`."""
     for _ in range(search.long // search.short):
         if fit.settled or fit.evidence + search.hope * fit.ahead < goal.evidence:
@@ -327,7 +344,7 @@ LOST = 0.1  # part of a direction that an owner's columns must hold, or it is ta
 
 
 def joint_start(
-    owners: Owners, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
+    owners: Session, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
 ) -> Mixture | None:
     """Classes from the differences between random groups of rows; None where they show none.
 
@@ -382,7 +399,7 @@ def _group_sums(
 
 
 def own_bases(
-    owners: Owners, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
+    owners: Session, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
 ) -> tuple[tuple[Message, Message], np.ndarray]:
     """What owners are told of a basis, all the same and each its own; and (L, K, K) noise in it.
 
@@ -402,7 +419,7 @@ def own_bases(
 
 
 def kmeans_start(
-    owners: Owners, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
+    owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
 ) -> ClassSums:
     """Sums over `size` clusters of the whitened projections."""
     (shared, own), _ = own_bases(owners, V, unwhiten, prior)
@@ -483,7 +500,7 @@ TINY = 1e-300
 EVEN = 0.9  # of the rows that rows which differ by chance are worth, at least
 
 
-def resting(owners: Owners, fit: Fit) -> np.ndarray:
+def resting(owners: Session, fit: Fit) -> np.ndarray:
     """Rows (K,) that each class rests on, at most those that it counts: one exchange."""
     remind(owners, fit)
     answers = [
@@ -502,3 +519,192 @@ def agreement(owner: Owner, _: Message) -> Message:
     A = A.clip(0.0, None) ** 3  # a row against its class makes it no other
     xp = namespace(R)
     return {"once": xp.sum(R * A, axis=0), "twice": xp.sum(R * A * A, axis=0)}
+
+
+def leading(
+    product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest eigenvalues of B symmetric matrices after so many products, by Lanczos.
+
+    The bases are kept orthogonal in full. Values are at most the true ones, and a dense bulk is
+    approached slowly, alike for all matrices of one kind: compare them after equally many steps.
+    """
+    N = start.shape[1]
+    basis = images = np.zeros((len(start), 0, N))
+    q = start / np.linalg.norm(start, axis=1, keepdims=True)
+    for _ in range(min(steps, N)):
+        basis = np.concatenate([basis, q[:, None]], axis=1)
+        images = np.concatenate([images, product(q)[:, None]], axis=1)
+        q = following(basis, images)
+    return pairs(basis, images, wanted)
+
+
+def following(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Unit vectors (B, N) that come next in orthogonal bases (B, s, N) of such images (B, s, N).
+
+    An exhausted space goes on with zeros, which add eigenvalues 0.
+    """
+    q = images[:, -1].copy()
+    for _ in range(2):  # once is not enough where eigenvalues are close
+        q -= np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
+    norms = np.linalg.norm(q, axis=1, keepdims=True)
+    return np.where(norms > 1e-9, q / np.maximum(norms, 1e-300), 0.0)
+
+
+def pairs(basis: np.ndarray, images: np.ndarray, wanted: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Leading eigenpairs on spans of bases (B, s, N): (B, wanted) and (B, wanted, N)."""
+    small = np.einsum("bsn,btn->bst", basis, images)
+    values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
+    E = E[:, :, ::-1][:, :, :wanted]
+    return values[:, ::-1][:, :wanted], np.einsum("bsn,bsk->bkn", basis, E)
+
+
+STEPS = 6  # products; the direction need not be exact
+DEEP = -2.0  # standard deviations of its likelihood from which a row is badly explained in a class
+POOR = -1.0  # the same where the rows of all classes are taken together
+QUIET = 0.05  # variance below which a column of a class is not scaled up further
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Every class in two halves.
+
+    Attributes
+    ----------
+    upper, lower : sums over the two halves of each class.
+    gains : (K,) evidence that each split would add, were rows sure of their half.
+    """
+
+    upper: ClassSums
+    lower: ClassSums
+    gains: np.ndarray
+
+    def sums(self, split: np.ndarray) -> ClassSums:
+        """Sums over the classes with those in `split` (indices) replaced by their halves."""
+        stay = np.setdiff1d(np.arange(len(self.gains)), split)
+        u, w = self.upper, self.lower
+        return ClassSums(
+            np.hstack([(u.counts + w.counts)[:, stay], u.counts[:, split], w.counts[:, split]]),
+            np.vstack([(u.signed + w.signed)[stay], u.signed[split], w.signed[split]]),
+            np.vstack([(u.seen + w.seen)[stay], u.seen[split], w.seen[split]]),
+        )
+
+
+def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
+    """Halve every class along its leading direction: STEPS + 1 exchanges."""
+    remind(owners, fit)
+    scale = scales(fit)
+
+    def product(w: np.ndarray) -> np.ndarray:
+        told = {"directions": (w * scale).astype(np.float32)}
+        found = total(owners.ask(residual_products, told), "products")
+        whole: np.ndarray = (found + _within_variables(fit, w * scale)) * scale
+        return whole
+
+    start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
+    w = leading(product, start, STEPS)[1][:, 0] * scale
+    told = {"directions": w.astype(np.float32)}
+    return halved(fit, fit.prior.collect(owners.ask(upper_sums, told)))
+
+
+def without_tails(owners: Session, fit: Fit) -> Halves:
+    """Part every class from the rows that it explains worst: one exchange."""
+    return _well_explained(owners, fit, DEEP)
+
+
+def one_more(owners: Session, fit: Fit) -> ClassSums:
+    """Sums over the classes and one more, of the rows that all of them explain worst: one exchange.
+
+    Its rows come from every class, each with the weight that it has there.
+    """
+    parts = _well_explained(owners, fit, POOR)
+    well, badly = parts.upper, parts.lower
+    return ClassSums(
+        np.hstack([well.counts, badly.counts.sum(axis=1, keepdims=True)]),
+        np.vstack([well.signed, badly.signed.sum(axis=0)]),
+        np.vstack([well.seen, badly.seen.sum(axis=0)]),
+    )
+
+
+def _well_explained(owners: Session, fit: Fit, above: float) -> Halves:
+    """Every class in the rows that are likely in it, by these standard deviations, and others."""
+    remind(owners, fit)
+    told = {"above": np.array(above, np.float32)}
+    return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, told)))
+
+
+def well_explained_sums(owner: Owner, told: Message) -> Message:
+    """Sums over the rows of each class that are as likely as rows of it should be."""
+    R = owner.weights
+    well = standardised(owner.rows, owner.means) > float(told["above"])
+    return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))
+
+
+def scales(fit: Fit) -> np.ndarray:
+    """(K, N) by which the residuals of each class are multiplied, so that they have variance 1."""
+    variance = np.maximum(1 - fit.classes.means**2, QUIET) * np.maximum(fit.prior.observed, 1e-3)
+    return np.asarray(1 / np.sqrt(variance))
+
+
+def halved(fit: Fit, upper: ClassSums) -> Halves:
+    """Classes in two halves, from the sums over their upper ones."""
+    whole = fit.sums
+    lower = ClassSums(
+        np.maximum(whole.counts - upper.counts, 0.0),
+        whole.signed - upper.signed,
+        np.maximum(whole.seen - upper.seen, 0.0),
+    )
+    return Halves(upper, lower, _gains(fit, upper, lower))
+
+
+def _within_variables(fit: Fit, w: np.ndarray) -> np.ndarray:
+    """(K, N) what takes the covariance of the levels of a variable, ``-4 p_a p_b``, out again."""
+    variables = fit.prior.variables
+    if variables is None:
+        return np.zeros_like(w)
+    p = variables.normalised((1 + fit.classes.means) / 2)
+    others = variables.sums(p * w) - p * w
+    return np.asarray(np.where(variables.inside, 4 * fit.sums.seen * p * others, 0.0))
+
+
+def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
+    prior, whole = fit.prior, fit.sums
+    if np.isinf(prior.concentration):  # a single class knows no spread yet
+        both = Halves(upper, lower, np.zeros(1)).sums(np.array([0]))
+        prior = prior.fitted(both)
+    entries = prior.gain(upper) + prior.gain(lower) - fit.prior.gain(whole)
+    n, a, b = (s.counts.sum(axis=0) for s in (whole, upper, lower))
+    K = len(n)
+    now = label_gain(n)
+    named = [label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)]
+    found: np.ndarray = entries + np.array(named) + np.log(K + 1)
+    return found
+
+
+def _along(owner: Owner, directions: np.ndarray) -> Array:
+    """(M, K) ``(x - T_k) . w_k`` over the observed entries of each row."""
+    home = array_beside(owner.rows)
+    W = like(directions.T, home)
+    TW = like((owner.means * directions).T.astype(np.float32), home)
+    found: Array = owner.times(W) - owner.seen_times(TW)
+    return found
+
+
+def residual_products(owner: Owner, told: Message) -> Message:
+    """Products of each class's residual moment with a direction: (K, N)."""
+    G = owner.weights * _along(owner, told["directions"])
+    means = like(owner.means.T.astype(np.float32), G)
+    products = transposed_times(owner.rows, G) - means * seen_transposed_times(owner.rows, G)
+    return {"products": products.T}
+
+
+def upper_sums(owner: Owner, told: Message) -> Message:
+    """Sums over the rows of each class on the upper side of a direction."""
+    return weighted_sums(owner, owner.weights * upper_side(owner, told["directions"]))
+
+
+def upper_side(owner: Owner, directions: np.ndarray) -> Array:
+    """Which rows lie on the upper side of the direction of each class: (M, K) of 0 and 1."""
+    side = _along(owner, directions) > 0
+    found: Array = namespace(owner.weights).astype(side, owner.weights.dtype)
+    return found
