@@ -126,7 +126,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
     rows = _once(found, given)
     values = np.empty(rows.shape, np.int8)
     probability = np.empty(rows.shape, np.float32)
-    groups = [group.tolist() for group in _variables(found).groups()]
+    groups = [group.tolist() for group in _variables(found).groups]
     for span, mean in _posterior_means(found, rows):
         seen = to_host(kernels.unpack(given[span]))
         likelier = np.where(mean < 0, np.int8(-1), np.int8(1))
@@ -213,7 +213,7 @@ class _Tails:
         cumulants = means * odds + even, spread * odds**2, 2 * means * spread * odds**3
         self.columns = np.stack(cumulants, axis=-1)
         self.columns[:, variables.inside] = 0.0
-        for group in variables.groups():  # one entry, that of the level, seen where the first is
+        for group in variables.groups:  # one entry, that of the level, seen where the first is
             rates = variables.normalised((1 + means) / 2)[:, group]
             logs = np.log(np.maximum(rates, 1e-300))
             middle = (rates * logs).sum(axis=1)

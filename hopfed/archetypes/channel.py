@@ -342,7 +342,7 @@ def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
     rng = stream(seed, "information")
     variables = fit.prior.variables
     draws = rng.random((rows, len(fit.prior.observed)), dtype=np.float32)
-    for group in [] if variables is None else variables.groups():
+    for group in [] if variables is None else variables.groups:
         draws[:, group] = draws[:, group[:1]]  # a variable is seen as a whole
     seen = (draws < fit.prior.observed).astype(np.float32)
     counts = fit.sums.counts.sum(axis=0)

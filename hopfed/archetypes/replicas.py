@@ -84,7 +84,7 @@ def drawn(
     M, N = rows.shape
     labels = rng.choice(len(means), M, p=shares / shares.sum())
     rates = ((1 + means) / 2).astype(np.float32)
-    groups = [] if variables is None else variables.groups()
+    groups = [] if variables is None else variables.groups
     levels = rates if variables is None else variables.normalised((1 + means) / 2)
     parts, step = [], max(1, BLOCK // N)
     for first in range(0, M, step):
@@ -155,7 +155,7 @@ def _in_turn(variables: Variables | None, n: int) -> list[np.ndarray]:
     """Columns that are drawn by themselves, and the levels of each variable together."""
     inside = np.zeros(n, bool) if variables is None else variables.inside
     alone = [np.array([j]) for j in np.flatnonzero(~inside)]
-    return alone + ([] if variables is None else variables.groups())
+    return alone + ([] if variables is None else variables.groups)
 
 
 def _like_rows(x: np.ndarray, rows: Bits | Array) -> Bits | Array:

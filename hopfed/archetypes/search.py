@@ -63,7 +63,9 @@ from hopfed.archetypes.session import Owner, Session, standardised, total
 from hopfed.federation.messages import Message
 from hopfed.spectral.rows import (
     array_beside,
+    seen_times,
     seen_transposed_times,
+    times,
     transposed_times,
 )
 
@@ -360,7 +362,7 @@ def joint_start(
     def projected(owner: Owner, told: Message) -> Message:
         basis = like(told["basis"], array_beside(owner.rows))
         sums, counts = _group_sums(owner, basis, each, owners.seed)
-        mean = to_host(owner.added(owner.times(basis)))
+        mean = to_host(owner.added(times(owner.rows, basis)))
         return {"sums": sums.astype(np.float32), "counts": counts.astype(np.int32), "mean": mean}
 
     answers = owners.ask(projected, *bases)
@@ -464,7 +466,7 @@ def nearest_sums(owner: Owner, told: Message) -> Message:
 
 
 def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
-    found: np.ndarray = to_host(owner.times(like(basis, array_beside(owner.rows))))
+    found: np.ndarray = to_host(times(owner.rows, like(basis, array_beside(owner.rows))))
     return found
 
 
@@ -515,7 +517,7 @@ def resting(owners: Session, fit: Fit) -> np.ndarray:
 def agreement(owner: Owner, _: Message) -> Message:
     """Sums (K,) of the cubes of how much rows agree with their class, and of their squares."""
     R = owner.weights
-    A = owner.times(like(np.arctanh(owner.means).T.astype(np.float32), R))
+    A = times(owner.rows, like(np.arctanh(owner.means).T.astype(np.float32), R))
     A = A.clip(0.0, None) ** 3  # a row against its class makes it no other
     xp = namespace(R)
     return {"once": xp.sum(R * A, axis=0), "twice": xp.sum(R * A * A, axis=0)}
@@ -686,7 +688,7 @@ def _along(owner: Owner, directions: np.ndarray) -> Array:
     home = array_beside(owner.rows)
     W = like(directions.T, home)
     TW = like((owner.means * directions).T.astype(np.float32), home)
-    found: Array = owner.times(W) - owner.seen_times(TW)
+    found: Array = times(owner.rows, W) - seen_times(owner.rows, TW)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Session of rows, and how a server asks them: questions down, answers that add up.
+"""Owners of rows, and how a server asks them: questions down, answers that add up.
 
 A question is a pure function of an owner and a message, so it can be asked in one process, as here,
 or over a network. An owner remembers the classes that it was last asked about and what its rows say
@@ -85,16 +85,13 @@ class Variables:
     @cached_property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Both columns of every ordered pair of different levels of one variable."""
-        found = [(a, b) for group in self.groups() for a in group for b in group if a != b]
+        found = [(a, b) for group in self.groups for a in group for b in group if a != b]
         a, b = np.array(found, dtype=int).reshape(-1, 2).T
         return a, b
 
+    @cached_property
     def groups(self) -> list[np.ndarray]:
         """Column numbers of each variable of several columns."""
-        return self._groups
-
-    @cached_property
-    def _groups(self) -> list[np.ndarray]:
         return [np.flatnonzero(self.label == k) for k in range(self.count)]
 
     def sums(self, x: np.ndarray) -> np.ndarray:
@@ -102,7 +99,7 @@ class Variables:
         if not self.count:
             return x
         whole = x.astype(np.float64)
-        for group in self.groups():
+        for group in self.groups:
             whole[..., group] = x[..., group].sum(axis=-1, keepdims=True)
         return whole
 
@@ -142,23 +139,6 @@ class Numbers:
     def gaps(self) -> bool:
         """Whether entries are missing."""
         return bool(self.rows.shape[1] > self.n)
-
-    @property
-    def signs(self) -> np.ndarray:
-        """(M, N) entries."""
-        return self.rows[:, : self.n]
-
-    def times(self, X: np.ndarray) -> np.ndarray:
-        """Return (M, k), the entries times X (N, k)."""
-        return np.asarray(self.signs @ X)
-
-    def seen_times(self, X: np.ndarray) -> np.ndarray:
-        """Return (M, k) sums of X (N, k) over what is seen of each row."""
-        if self.gaps:
-            return np.asarray(self.rows[:, self.n :] @ X)
-        return np.broadcast_to(
-            X.sum(axis=0, dtype=np.float64).astype(X.dtype), (len(self.rows), X.shape[1])
-        )
 
     def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sums over each row of what its entries add, of K kinds, in two parts (K, M) and (K,)."""
@@ -260,14 +240,6 @@ class Owner:
         found = np.ones(self.rows.shape[1], bool)
         found[self.deciding] = False
         return found
-
-    def times(self, X: Array) -> Array:
-        """Return ``rows @ X``, (M, k)."""
-        return times(self.rows, X) if self.numbers is None else self.numbers.times(X)
-
-    def seen_times(self, X: Array) -> Array:
-        """Return ``(rows != 0) @ X``, (M, k)."""
-        return seen_times(self.rows, X) if self.numbers is None else self.numbers.seen_times(X)
 
     def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
         """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""

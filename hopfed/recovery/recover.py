@@ -44,6 +44,8 @@ from hopfed.tables.partitions import is_partitioned, read_partitions
 from hopfed.tables.reading import read_table, read_tables
 from hopfed.tables.table import Table, aligned_tables, check_choice, is_made_up
 
+__all__ = ["recover", "run_recovery", "split"]
+
 Rows = Bits | Reread  # of one client, held or not
 
 
