@@ -8,10 +8,11 @@ nothing. So all of these are left out before a count and a fit, and filled in af
   often; but what a copy agrees in remains when the other columns are taken into account, which know
   the classes (the correlations, of low rank, are completed over the entries within each cluster of
   candidates, as in principal axis factoring);
-- of the levels of a variable, neighbouring columns, one is +1 in every row.
+- of the levels of a variable one is +1 in every row. A row with none of them, or with two, has a
+  gap there. Where such rows are many, the other columns must not explain it either.
 
 Sums over pairs add up over blocks of rows and over owners. Of wide tables they are taken of a few
-columns: those that are alike in some rows of an owner, and some others.
+columns: those that an owner finds alike in some of its rows (by hashes), and some others.
 
 Sources: Ledermann, "On the rank of the reduced correlational matrix in multiple-factor analysis",
 Psychometrika 2 (1937), 85-93, for how many directions a number of columns can tell; the rest is
@@ -23,7 +24,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
@@ -41,16 +43,21 @@ ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the su
 MISTYPED = 4  # copies of one column, at most
 ALIKE = 0.8  # correlation of a copy with its column, at least
 REMAINS = 0.5  # of the agreement of a copy, within classes
+APART = 0.15  # of the rows in which levels are apart, that classes do not explain
 NATS = 10.0  # by which no chance among all pairs makes two columns alike
 SHOWN = 3.0  # rows of the rarer value, within classes, that show a copy
-LEAST = 20.0  # rows in which two levels would both be +1 by chance, before none says anything
+LEAST = 20.0  # rows in which two levels would both be +1 by chance, before it says that none is
+OVERLAP = 0.2  # of these rows, that typing errors leave
+TOGETHER = 0.95  # of the entries of a level, in rows that have the others
+FILLED = 0.5  # of the rows, that have one level of a variable
 SCARCE = 20, 0.1  # entries of a column that says nothing: at most, and of the median column's
 WIDE = 1_000  # columns whose pairs are all looked at
 OTHERS = 100  # columns that are looked at beside those that are candidates
 SAMPLE = 1_024  # rows in which wide tables are looked through
+LEVELS = 100  # of a variable of a wide table, at most
 WORK = 1 << 33  # entries times columns of held rows that are summed up in pairs
 NAMED = 6  # columns of a kind that are called by name
-CROWD = 8  # columns that agree in 64 rows, from which that says nothing
+CROWD = 8  # columns of one hash, from which it says nothing
 FEW_ROWS = 30  # of which many may agree in a column that says something
 STEPS, STILL, RIDGE = 100, 1e-5, 1e-6  # of the completion of correlations
 
@@ -67,6 +74,7 @@ class Determined:
         mean of its leader.
     level : (N,) number of the variable of which a column is a level; -1 where it is of none.
     single : (N,) whether a column holds one value, or none.
+    gapped : variables of which some rows have no level, or two.
     """
 
     leader: np.ndarray
@@ -74,6 +82,7 @@ class Determined:
     centre: np.ndarray
     level: np.ndarray
     single: np.ndarray
+    gapped: tuple[int, ...] = ()
 
     @property
     def kept(self) -> np.ndarray:
@@ -93,7 +102,7 @@ class Determined:
     @property
     def whole(self) -> bool:
         """Whether the rows are fitted as they are."""
-        return len(self.kept) == len(self.leader)
+        return len(self.kept) == len(self.leader) and not self.gapped
 
     @property
     def signed(self) -> np.ndarray:
@@ -111,8 +120,28 @@ class Determined:
         return _groups(self.level[self.kept])
 
     def of(self, rows: Bits | Reread) -> Bits | Reread:
-        """Rows as they are fitted: of the columns that are kept."""
-        return rows if self.whole else columns_of(rows, self.kept)
+        """Rows as they are fitted: of the columns that are kept, with gaps of variables."""
+        if not self.gapped:
+            return rows if self.whole else columns_of(rows, self.kept)
+        return (
+            rows.mapped(self._gapped, len(self.kept))
+            if isinstance(rows, Reread)
+            else self._gapped(rows)
+        )
+
+    def _gapped(self, rows: Bits) -> Bits:
+        """Bits with gaps where a variable has no level, or two, of the columns that are kept."""
+        done = []
+        step = max(1, (1 << 24) // max(rows.shape[1], 1))
+        for a in range(0, len(rows), step):
+            x = to_host(kernels.unpack(rows[a : a + step]))
+            for variable in self.gapped:
+                group = np.flatnonzero(self.level == variable)
+                wrong = (x[:, group] > 0).sum(axis=1) != 1
+                x[np.ix_(wrong, group)] = 0
+            x = x[:, self.kept]
+            done.append(kernels.with_gaps(kernels.pack_masked(x > 0, x == 0)))
+        return kernels.concatenate(done)
 
     def filled(self, means: np.ndarray) -> np.ndarray:
         """(K, N) means of all columns, from those (K, N') that were fitted."""
@@ -206,7 +235,13 @@ _SUMS = ("sums", "seen", "products", "both", "plus")
 
 
 def pairs(rows: Bits, columns: np.ndarray | None = None) -> Pairs:
-    """Sums over pairs of columns of a block of rows: what an owner is asked for."""
+    """Sums over pairs of columns of a block of rows: what an owner is asked for.
+
+    Parameters
+    ----------
+    rows : (M, N).
+    columns : numbers (n,) of those that are asked about; all when left out.
+    """
     rows = rows if columns is None else columns_of(rows, columns)  # type: ignore[assignment]
     sums, seen, products = _here(*column_moments(rows), kernels.second_moment(rows))
     if isinstance(rows, MaskedBits):
@@ -237,7 +272,14 @@ def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
 def determined(
     owners: Sequence[Bits | Reread], known: Sequence[Sequence[int]] = (), seed: int = 0
 ) -> Determined:
-    """Find the columns that determine each other."""
+    """Find the columns that determine each other.
+
+    Parameters
+    ----------
+    owners : rows (M, N) of -1, 0 (missing) and +1 of each, held or not.
+    known : numbers of the columns that are levels of one variable, where that is known.
+    seed : of the columns that are looked at in a wide table.
+    """
     moments = [_here(*column_moments(rows)) for rows in owners]
     sums, seen = (np.sum(each, axis=0).astype(np.int64) for each in zip(*moments, strict=True))
     N = len(sums)
@@ -272,16 +314,18 @@ def determined(
         slope[at] = asked.correlations[i, j] * np.sqrt((1 - m[j] ** 2) / (1 - m[i] ** 2))
         centre[at] = m[j] - slope[at] * m[i]
     level[columns] = told.level
-    for k, group in enumerate(known):  # a level stays one, unless all of them follow from others
-        live = [j for j in group if leader[j] >= 0]
-        own = [j for j in live if leader[j] != j]
-        if own and (len(own) < len(live) or set(leader[own].tolist()) & set(group)):
+    for k, group in enumerate(known):  # of two levels that hardly miss any row, each stays a level
+        own = [j for j in group if leader[j] != j and leader[j] in group]  # type: ignore[assignment]
+        if own:
             leader[own], slope[own], centre[own] = own, 0.0, (sums / (seen + 1))[own]
-            level[live] = len(told.level) + k
-    level[leader != np.arange(N)] = -1
-    numbers = np.unique(level[level >= 0])
-    level = np.where(level >= 0, np.searchsorted(numbers, level), -1)
-    return Determined(leader, slope, centre, level, single)
+            level[[j for j in group if leader[j] == j]] = len(told.level) + k
+    lost = np.setdiff1d(np.arange(N), np.flatnonzero(leader == np.arange(N)))
+    level[lost] = -1
+    gapped = set(told.gapped) | _torn(known, level, leader)
+    numbers = np.unique(level[level >= 0]).tolist()
+    level = np.array([numbers.index(k) if k >= 0 else -1 for k in level.tolist()], int)
+    torn = tuple(numbers.index(k) for k in sorted(gapped) if k in numbers)
+    return Determined(leader, slope, centre, level, single, torn)
 
 
 def _are_exact(owners: Sequence[Bits | Reread], varies: int) -> bool:
@@ -299,6 +343,16 @@ def _are_exact(owners: Sequence[Bits | Reread], varies: int) -> bool:
     marks = np.concatenate(few if whole else [to_host(row_marks(rows)) for rows in held])
     different = len(np.unique(marks))
     return different < varies and 2 * different <= len(marks)
+
+
+def _torn(known: Sequence[Sequence[int]], level: np.ndarray, leader: np.ndarray) -> set[int]:
+    """Variables of which some levels follow from other columns: rows have none of the rest."""
+    copied = (leader >= 0) & (leader != np.arange(len(leader)))
+    return {
+        k
+        for k, group in enumerate(known)
+        if copied[list(group)].any() and (level[list(group)] == k).any()
+    }
 
 
 def _asked(owners: Sequence[Bits | Reread], columns: np.ndarray) -> Pairs:
@@ -321,6 +375,18 @@ def _asked(owners: Sequence[Bits | Reread], columns: np.ndarray) -> Pairs:
     return sum(answers[1:], start=answers[0])
 
 
+class Variable(NamedTuple):
+    """Levels of which a row has one, and whether some rows have none, or two."""
+
+    levels: np.ndarray
+    gaps: bool
+
+    @property
+    def sure(self) -> bool:
+        """Whether they stand beside each other, and each row has one."""
+        return not self.gaps and bool((np.diff(self.levels) == 1).all())
+
+
 @dataclass
 class _Search:
     """The search in sums over pairs of columns, all of which vary."""
@@ -329,7 +395,9 @@ class _Search:
     level: np.ndarray
 
     def __post_init__(self) -> None:
-        self.leader = np.arange(len(self.pairs.sums))
+        n = len(self.pairs.sums)
+        self.leader, self.gapped = np.arange(n), list[int]()
+        self.plus = np.diag(self.pairs.plus)
 
     def run(self) -> _Search:
         """Clusters that may be copies, then levels among their leaders, then the tests of both."""
@@ -340,12 +408,18 @@ class _Search:
                 clusters = [c for c in clusters if len(c) - 1 <= most]
             if clusters:
                 copied = np.concatenate([cluster[1:] for cluster in clusters])
-                between = self.between(clusters, self.variables(copied))
+                between = self.between(clusters, [v.levels for v in self.variables(copied)])  # type: ignore[arg-type]
                 for cluster in clusters:
                     self.merge(cluster, between)
+        groups = self.variables()
+        if not all(variable.sure for variable in groups):
+            between = self.between([], [v.levels for v in groups])
+            groups = [v for v in groups if v.sure or self.remains(v.levels, between)]
         first = self.level.max(initial=-1) + 1
-        for k, group in enumerate(self.variables()):
-            self.level[group] = first + k
+        for k, variable in enumerate(groups):
+            self.level[variable.levels] = first + k
+            if variable.gaps:
+                self.gapped.append(int(first + k))
         return self
 
     def known(self) -> list[np.ndarray]:
@@ -388,30 +462,71 @@ class _Search:
             n * (xlogy(cells, cells) - xlogy(cells, np.maximum(own, 1e-12))).sum(axis=0)
         )
 
-    def variables(self, without: Sequence[int] = ()) -> list[np.ndarray]:
-        """Neighbouring columns, three or more, of which one is +1 in every row."""
+    def variables(self, without: Sequence[int] = ()) -> list[Variable]:
+        """Columns of which one is +1 in a row, and whether it is in every row; neighbours first."""
         p, found = self.pairs, []
         alone = (self.leader == np.arange(len(self.leader))) & (self.level < 0)
         alone[list(without)] = False
         among = np.flatnonzero(alone)
-        plus, both = p.plus[np.ix_(among, among)], p.both[np.ix_(among, among)]
-        often, rows, a = np.diag(plus), np.diag(both), 0
-        while a < len(among):
-            b = a + 1
-            while (
-                b < len(among)
-                and often[a:b].sum() < rows[a]
-                and not plus[a:b, b].any()
-                and both[a, b] == rows[a] == rows[b]
-            ):
-                b += 1
-            chance = (often[a:b].sum() ** 2 - (often[a:b] ** 2).sum()) / (2 * rows[a])
-            if b - a > 2 and often[a:b].sum() == rows[a] and chance >= LEAST:
-                found.append(among[a:b])
-                a = b
-            else:
-                a += 1
+        n = p.both[np.ix_(among, among)]
+        often, both = self.plus[among], p.plus[np.ix_(among, among)]
+        rows = np.diag(n)
+        expected = np.outer(often / rows, often / rows) * n
+        apart = both <= OVERLAP * np.where(expected >= 5, expected, 0)
+        apart &= (n >= LEAST) & (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
+        evidence = expected - both
+        left = np.ones(len(among), bool)
+        for sure, grow in product((True, False), (self._beside, self._anywhere)):
+            for a in range(len(among)):
+                if (
+                    not left[a]
+                    or often[a] + often[apart[a] & left].sum() < (1 if sure else FILLED) * rows[a]
+                ):
+                    continue
+                group = grow(a, apart & left, evidence, often, rows)
+                if (
+                    len(group) < 2 + sure
+                    or evidence[np.ix_(group, group)][np.triu_indices(len(group), 1)].sum() < LEAST
+                ):
+                    continue
+                held, twice = (
+                    often[group].sum(),
+                    (both[np.ix_(group, group)].sum() - often[group].sum()) / 2,
+                )
+                one = held - 2 * twice  # rows with one level, where none has three
+                if one == rows[group[0]] if sure else one >= FILLED * rows[group[0]]:
+                    left[group] = False
+                    found.append(Variable(among[group], not sure))
         return found
+
+    @staticmethod
+    def _beside(
+        a: int, apart: np.ndarray, _: np.ndarray, often: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """Column a and those that follow it, as long as no two are +1 in a row."""
+        b = a + 1
+        while (
+            b < len(often)
+            and apart[a:b, b].all()
+            and often[a : b + 1].sum() <= (1 + ERRORS[-1] * (b - a)) * rows[a]
+        ):
+            b += 1
+        return np.arange(a, b)
+
+    @staticmethod
+    def _anywhere(
+        a: int, apart: np.ndarray, evidence: np.ndarray, often: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """Column a and others, the one of most evidence next, as long as no two are +1 in a row."""
+        group, may, gained = [a], apart[a].copy(), evidence[a].copy()
+        while may.any():
+            b = int(np.argmax(np.where(may, gained, -np.inf)))
+            may[b] = False
+            if often[[*group, b]].sum() <= (1 + ERRORS[-1] * len(group)) * rows[a]:
+                group.append(b)
+                may &= apart[b]
+                gained += evidence[b]
+        return np.array(sorted(group))
 
     def between(self, clusters: list[np.ndarray], groups: list[np.ndarray]) -> np.ndarray | None:
         """(n, n) part of the correlations that other columns explain: those of the classes.
@@ -465,6 +580,17 @@ class _Search:
             if rest > REMAINS * np.sqrt(own[a] * own[b]) and shown >= SHOWN:
                 self.leader[b] = a
 
+    def remains(self, group: np.ndarray, between: np.ndarray | None) -> bool:
+        """Whether levels are apart in more rows than the classes behind other columns would be."""
+        if between is None:
+            return False
+        a, b = group[np.array(np.triu_indices(len(group), 1))]
+        spread = np.sqrt(1 - self.pairs.means**2)
+        scale = self.pairs.both[a, b] * spread[a] * spread[b] / 4
+        whole, known = self.pairs.correlations[a, b], between[a, b]
+        rows = (scale * (known - whole)).sum()  # with both +1, if these were independent in classes
+        return bool(rows >= max(LEAST, APART * -(scale * whole).sum()))
+
 
 def _completed(R: np.ndarray, hidden: np.ndarray, k: int) -> np.ndarray:
     """Part of R (n, n) of rank k that fits the entries that are not hidden, by least squares."""
@@ -499,16 +625,54 @@ def _candidates(owners: Sequence[Bits | Reread], columns: np.ndarray, seed: int)
 
 
 def _look(rows: Bits) -> np.ndarray:
-    """Columns of some rows that others equal, or oppose, in an eighth of their words or more."""
+    """Columns of some rows that are alike or opposite, and neighbours of which one is +1.
+
+    Those that are alike in 64 rows have one hash, unless many have it: then it is of a class.
+    """
     signs, seen = (rows.signs, rows.seen) if isinstance(rows, MaskedBits) else (rows, None)
-    plus = np.asarray(to_host(kernels.transpose(signs).words))[:, : len(rows) // 64]
-    there = np.full_like(plus, 2**64 - 1)
-    if seen is not None:
-        there = np.asarray(to_host(kernels.transpose(seen).words))[:, : len(rows) // 64]
-    either = np.minimum(plus, there & ~plus)  # the same of a column and its opposite, in a word
+    plus = to_host(kernels.transpose(signs).words)
+    there = (
+        np.full_like(plus, 2**64 - 1) if seen is None else to_host(kernels.transpose(seen).words)
+    )
+    plus, there = plus[:, : len(rows) // 64], there[:, : len(rows) // 64]
+    minus = there & ~plus
+    found = [np.zeros(0, int), _neighbours(plus, there)]
+    few = _few(ERRORS[-1], len(rows))
+    for word in np.minimum(plus, minus).T:
+        order = np.argsort(word, kind="stable")
+        starts = np.flatnonzero(np.diff(word[order], prepend=~word[order[:1]]))
+        sizes = np.diff(starts, append=len(order))
+        some = (sizes > 1) & (sizes <= CROWD)
+        at = np.repeat(starts[some], sizes[some])
+        i, j = (
+            order[at],
+            order[
+                at
+                + np.arange(len(at))
+                - np.repeat(np.cumsum(sizes[some]) - sizes[some], sizes[some])
+            ],
+        )
+        apart = [
+            np.bitwise_count(plus[i] ^ a[j]).sum(axis=1)
+            + np.bitwise_count(minus[i] ^ b[j]).sum(axis=1)
+            for a, b in ((plus, minus), (minus, plus))
+        ]
+        fits = (i != j) & (np.minimum(*apart) <= 2 * few)
+        found += [i[fits], j[fits]]
+    return np.unique(np.concatenate(found))
+
+
+def _neighbours(plus: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Columns beside each other, in words of bits, of which one is +1 in every row."""
+    often, seen = (np.bitwise_count(a).sum(axis=1, dtype=np.int64) for a in (plus, there))
+    ends = np.concatenate([[0], np.cumsum(often)])
+    last = np.searchsorted(ends, ends[:-1] + seen)  # where as many +1 are as rows have an entry
+    first = np.arange(len(often))
+    fits = (last <= len(often)) & (last - first >= 3) & (last - first <= LEVELS) & (often > 0)
+    fits &= ends[np.minimum(last, len(often))] == ends[:-1] + seen
     found = [np.zeros(0, int)]
-    for word in either.T:  # typing errors spare most words
-        _, kind, size = np.unique(word, return_inverse=True, return_counts=True)
-        found.append(np.flatnonzero((size[kind] > 1) & (size[kind] <= CROWD)))
-    often = np.bincount(np.concatenate(found), minlength=len(plus))
-    return np.flatnonzero(8 * often >= either.shape[1])
+    for j in np.flatnonzero(fits):
+        either = np.bitwise_or.reduce(plus[j : last[j]], axis=0)
+        if (either == there[j]).all():
+            found.append(np.arange(j, last[j]))
+    return np.concatenate(found)
