@@ -42,14 +42,11 @@ from hopfed.archetypes.mixture import ClassSums, Fit, loss
 from hopfed.archetypes.replicas import drawn, drawn_often
 from hopfed.archetypes.session import Owner, means_inside
 from hopfed.archetypes.status import Nearness
-from hopfed.kernels.cpu.threads import for_each, spans
 from hopfed.spectral.equal_rows import Rows
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
 NAMES = ("symmetric", "by column", "graded")
-FACTORS = 100  # between a half and one, whose product is a number in single precision
-CACHED = 1 << 15  # numbers that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -158,26 +155,16 @@ def pattern_gains(sums: ClassSums) -> np.ndarray:
     """(R, N) log-likelihood of each column at each quality, averaged over both signs of patterns.
 
     With s the sum of a class's n entries, the log of the mean of both likelihoods is
-    ``n log(sqrt(1 - r^2) / 2) + log cosh(s atanh r)``. ``log cosh x`` is |x| plus the log of
-    ``(1 + e^(-2 |x|)) / 2``; these factors are multiplied over classes before the log is taken.
+    ``n log(sqrt(1 - r^2) / 2) + log cosh(s atanh r)``, and ``log cosh x`` is |x| plus the log of
+    ``(1 + e^(-2 |x|)) / 2``.
     """
-    size, columns = np.abs(sums.signed), sums.signed.shape[1]
-    single = size.astype(np.float32)  # exp of them is off by a ten-millionth of itself
+    size = np.abs(sums.signed)
+    single = size.astype(np.float32)  # exp and log of them are off by a ten-millionth
     odds, even = np.arctanh(QUALITIES), np.log1p(-(QUALITIES**2)) / 2 - np.log(2)
     found = np.outer(even, sums.seen.sum(axis=0)) + np.outer(odds, size.sum(axis=0))
-
-    def task(span: tuple[int, int]) -> None:
-        part = single[:, slice(*span)]
-        work = np.empty_like(part)
-        for c, line in zip(odds, found[:, slice(*span)], strict=True):
-            np.exp(np.multiply(part, np.float32(-2 * c), out=work), out=work)
-            work += 1.0
-            work *= 0.5
-            for first in range(0, len(work), FACTORS):
-                line += np.log(work[first : first + FACTORS].prod(axis=0).astype(np.float64))
-
-    for_each(task, spans(columns, max(1, CACHED // len(size))))
-    return found
+    for c, line in zip(odds, found, strict=True):
+        line += np.log1p(np.exp(np.float32(-2 * c) * single)).sum(axis=0, dtype=np.float64)
+    return np.asarray(found - len(size) * np.log(2))
 
 
 TINY = 1e-300

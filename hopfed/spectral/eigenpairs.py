@@ -9,8 +9,7 @@ Three routes, chosen by size (theory/NOTES.md, "Low-rank forms"):
   applied, as over a federation, where every product is one exchange.
 
 Matrices and vectors stay in the array library and on the device of the operator; eigenvalues come
-to the host, where rank rules count them. How many eigenvectors are wanted is known only then, so a
-matrix on the host is made tridiagonal once, and its vectors are computed afterwards.
+to the host, where rank rules count them. How many eigenvectors are wanted is known only then.
 
 Block Krylov keeps its basis where the products are made, as a list of blocks, which are never
 joined; the small projected matrix T is on the host, and so is all that is done with it. A product
@@ -36,7 +35,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import lapack
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
@@ -82,73 +80,6 @@ def _signs(x: Array) -> Array:
     """Signs as float64; that of 0 is +1."""
     xp = namespace(x)
     return 2 * xp.astype(x >= 0, xp.float64) - 1
-
-
-@dataclass(frozen=True)
-class Tridiagonal:
-    """``A = Q T Q^T`` with T tridiagonal and Q a product of Householder reflectors.
-
-    Attributes
-    ----------
-    diagonal, off_diagonal : (n,) and (n - 1,), of T; float64.
-    reflectors : (n, n), below the diagonal the reflectors as LAPACK's sytrd leaves them.
-    scales : (n - 1,) their factors.
-    """
-
-    diagonal: np.ndarray
-    off_diagonal: np.ndarray
-    reflectors: np.ndarray
-    scales: np.ndarray
-
-    @classmethod
-    def of(cls, matrix: np.ndarray) -> Tridiagonal:
-        """Reduce the symmetric `matrix` (n, n), n at least 1; it is not changed.
-
-        In single precision it takes two thirds of the time, and eigenvalues are off by about
-        1e-6 of the largest.
-        """
-        reduce, room = lapack.get_lapack_funcs(("sytrd", "sytrd_lwork"), (matrix,))
-        size = int(room(len(matrix), lower=1)[0])
-        # The transpose of a C array is a Fortran array, which LAPACK copies once.
-        reflectors, diagonal, off_diagonal, scales, _ = reduce(matrix.T, lower=1, lwork=size)
-        T = diagonal.astype(np.float64), off_diagonal.astype(np.float64)
-        return cls(*T, reflectors, scales)
-
-    def values(self) -> np.ndarray:
-        """(n,) eigenvalues of a positive semi-definite matrix, descending, rounding below 0 cut."""
-        if len(self.diagonal) == 1:
-            found: np.ndarray = np.maximum(self.diagonal, 0.0)
-            return found
-        values = scipy.linalg.eigvalsh_tridiagonal(
-            self.diagonal, self.off_diagonal, check_finite=False
-        )
-        found = np.maximum(values[::-1], 0.0)
-        return found
-
-    def vectors(self, count: int) -> np.ndarray:
-        """(n, count) eigenvectors of the largest eigenvalues, in their order."""
-        n = len(self.diagonal)
-        if count == 0 or n == 1:
-            return np.ones((n, count))
-        vectors = scipy.linalg.eigh_tridiagonal(
-            self.diagonal,
-            self.off_diagonal,
-            select="i",
-            select_range=(n - count, n - 1),
-            check_finite=False,
-            lapack_driver="stemr",
-        )[1]
-        return self._turned(vectors[:, ::-1])
-
-    def _turned(self, vectors: np.ndarray) -> np.ndarray:
-        """``Q @ vectors``: the reflectors act on all rows but the first."""
-        below = np.asfortranarray(self.reflectors[1:, :-1])
-        rest = np.asfortranarray(vectors[1:], dtype=below.dtype)
-        (turn,) = lapack.get_lapack_funcs(("ormqr",), (below,))
-        size = int(turn("L", "N", below, self.scales, rest, -1)[1][0])
-        vectors = np.array(vectors)
-        vectors[1:] = turn("L", "N", below, self.scales, rest, size)[0]
-        return vectors
 
 
 SHORT = 1e-6  # part of the longest direction of an image below which one adds nothing
@@ -499,10 +430,14 @@ def _leading(A: Array, wanted: Wanted) -> Leading:
     # On a small matrix a second thread gains a third, and costs twentyfold where the core that it
     # waits for is taken by another program.
     with blas_threads(1 if n < SMALL else None):
-        reduced = Tridiagonal.of(A)
-        values = reduced.values()
-        vectors = reduced.vectors(counted(wanted, values, True))
-    return Leading(values, values[: vectors.shape[1]], vectors)
+        ascending = scipy.linalg.eigvalsh(A, check_finite=False)
+        values = np.maximum(ascending[::-1].astype(np.float64), 0.0)
+        k = counted(wanted, values, True)
+        vectors = A[:, :0]
+        if k:
+            vectors = scipy.linalg.eigh(A, subset_by_index=(n - k, n - 1), check_finite=False)[1]
+    vectors = vectors[:, ::-1].astype(np.float64)
+    return Leading(values, values[:k], vectors)
 
 
 def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: str) -> Spectrum:

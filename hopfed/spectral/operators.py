@@ -330,22 +330,10 @@ def pool(
     for op in operators[1:]:
         operators[0]._check_addable(op)
     weights = [1.0] * len(operators) if weights is None else list(weights)
-    if all(type(op) is DenseOperator for op in operators):
-        return _summed(operators, weights)  # type: ignore[arg-type]
     scaled = [op if w == 1 else op * w for op, w in zip(operators, weights, strict=True)]
     if len(scaled) > 2 and all(isinstance(op, FactorOperator) for op in scaled):
         return _stacked([op for op in scaled if isinstance(op, FactorOperator)])
     return reduce(lambda a, b: a + b, scaled)
-
-
-def _summed(operators: Sequence[DenseOperator], weights: Sequence[float]) -> DenseOperator:
-    """Pool matrices in one more of their size, whatever their number."""
-    masses = [op._scaled(w) for op, w in zip(operators, weights, strict=True)]
-    total = operators[0].matrix * weights[0]
-    for op, w in zip(operators[1:], weights[1:], strict=True):
-        total += op.matrix if w == 1 else op.matrix * w
-    mass, sum_sq_weights = (sum(m[name] for m in masses) for name in ("mass", "sum_sq_weights"))
-    return DenseOperator(operators[0].n_sites, mass, sum_sq_weights, total)
 
 
 def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:

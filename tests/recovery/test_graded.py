@@ -8,7 +8,7 @@ from helpers import DATA
 from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.search import Search
 from hopfed.archetypes.session import Session
-from hopfed.kernels import pack, pack_masked
+from hopfed.kernels import pack_masked
 
 
 def recovered(rows, **settings):
@@ -34,13 +34,6 @@ def test_three_owners_with_gaps():
     assert (match[surest] == y[200:700]).mean() > 0.98
 
 
-def test_bits_and_dense_rows_give_the_same():
-    _, _, x = classes(3, 90, 600, 2)
-    dense, bits = (recovered([rows]).archetypes for rows in (x, pack(x)))
-    assert (len(dense), dense.status) == (len(bits), bits.status) == (3, "ok")
-    np.testing.assert_allclose(dense.means, bits.means, atol=1e-3)
-
-
 def test_symmetric_patterns_get_their_quality():
     rng = np.random.default_rng(3)
     xi = rng.choice([-1, 1], (3, 100))
@@ -49,14 +42,6 @@ def test_symmetric_patterns_get_their_quality():
     assert found.channel == "symmetric"
     assert found.quality == pytest.approx(0.6, abs=0.02)
     assert {tuple(p) for p in found.patterns} == {tuple(p) for p in xi}
-
-
-def test_one_class_is_said():
-    rng = np.random.default_rng(4)
-    x = np.where(rng.random((500, 80)) < rng.random(80), 1, -1)
-    found = recovered([x]).archetypes
-    assert (len(found), found.status, found.shares.tolist()) == (1, "one class", [1.0])
-    assert np.abs(found.means[0] - x.mean(axis=0)).max() < 0.01
 
 
 def test_an_owner_who_lies_moves_no_more_than_its_bound():

@@ -85,13 +85,6 @@ def test_an_owner_of_noise_does_not_hide_what_others_hold():
     assert run.archetypes.explained == pytest.approx(2400 / 2800, abs=0.01)
 
 
-def test_patterns_point_the_way_of_the_examples():
-    xi, eta, _ = drawn(110, 200, 2000, 0.8, 105)
-    found = hopfed.recover(eta, seed=0)
-    overlap = found.patterns.astype(float) @ xi.T / 200
-    assert overlap.max(axis=1).min() > 0.9
-
-
 def test_a_load_that_one_spectrum_carries_takes_one_layer():
     xi, eta = sample(30, 400, 4000, 0.8, 1)
     run = run_recovery(eta, seed=1)

@@ -187,14 +187,6 @@ def test_rare_flips_are_not_counted(N, K, M):
     assert sum(found.n_detected != K for found in counted) <= 1
 
 
-def test_two_qualities_in_one_file_are_still_a_poor_fit():
-    rng = np.random.default_rng(17)
-    xi = rademacher(3, 400, rng)
-    for pair in ((0.95, 0.5), (1.0, 0.6)):
-        mixed = np.vstack([draw_examples(xi, 200, r, rng)[0] for r in pair])
-        assert hopfed.recover(mixed, seed=0, channel="symmetric").status == "poor fit"
-
-
 def test_patterns_that_explain_no_row_are_borne_out_by_none():
     """Such patterns can come of few exact rows of many; asking then ended in an error of NumPy."""
     rng = np.random.default_rng(0)

@@ -82,14 +82,6 @@ def test_five_owners_of_different_mixtures_find_the_same():
     assert owners.exchanges < 150
 
 
-@pytest.mark.parametrize("rates", ["uniform", "even", "rare"])
-def test_independent_columns_are_one_class(rates):
-    rng = np.random.default_rng(9)
-    p = {"uniform": rng.random(100), "even": np.full(100, 0.5), "rare": np.full(100, 0.05)}[rates]
-    x = np.where(rng.random((800, 100)) < p, 1, -1)
-    assert found(x)[0].size == 1
-
-
 def test_opposite_classes_are_found_though_the_spectrum_has_one_direction():
     rng = np.random.default_rng(10)
     T = 0.6 * rng.choice([-1, 1], 100)
