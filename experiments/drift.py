@@ -1,17 +1,17 @@
-"""Archetypes come and go: acquisition and forgetting under different plasticity rules.
+"""Archetypes that come and go: acquisition and forgetting under different plasticity rules.
 
 The exposures drift over the rounds, one after the other ("sequential") or periodically ("cyclic").
 Four federations blend operators on a common scale, as in the paper (w = 0, w = 1, the entropy rule,
 `structure`); in the fifth, proposed here, archetypes are remembered separately from the evidence.
 An archetype counts as detectable if, in some round so far, its exposure in the examples of that
 round was above the threshold of theory. What a server holds is also read as shares of the
-archetypes: by how many rounds they are late, and how far off. Labels and archetypes are used only
-to score. Source: arXiv:2603.19902, Fig. 7.
+archetypes: by how many rounds they are late, and how far off. Source: arXiv:2603.19902, Fig. 7.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from hopfed.experiments.shared.federation import play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.shared.tracking import lag
 from hopfed.federation.engines import Engine
+from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
@@ -97,37 +98,24 @@ def measure_round(
     """Play one round of every variant, schedule and quality."""
     xi = rademacher(config.K, config.N, stream(seed, "drift"))
     variants, truth = {}, {}
-    for schedule in SCHEDULES:
-        for r in config.qualities:
-            at = f"{schedule}/r={r:g}"
-            source = _source(config, xi, schedule, r, seed)
-            exposures = source.pooled_exposures(t)
-            M = config.clients * config.examples
-            truth[f"{at}/exposures"] = exposures
-            truth[f"{at}/margin"] = planning.margin(r, np.maximum(exposures, 1e-12), config.N, M)
-            for name in VARIANTS:
-                variants[f"{at}/{name}"] = _method(config, source, name)
+    for schedule, r in product(SCHEDULES, config.qualities):
+        at = f"{schedule}/r={r:g}"
+        mixtures = np.repeat(config.mixture(schedule, seed)[:, None], config.clients, axis=1)
+        own = derive(seed, "drift", schedule)
+        source = ArchetypeStream(xi, mixtures, config.examples, r, own)
+        exposures = source.pooled_exposures(t)
+        M = config.clients * config.examples
+        truth[f"{at}/exposures"] = exposures
+        truth[f"{at}/margin"] = planning.margin(r, np.maximum(exposures, 1e-12), config.N, M)
+        for name, (rule, memory) in VARIANTS.items():
+            apart = memory == "separate"
+            ema = 1.0 if isinstance(rule, Fixed) else config.ema
+            how: dict[str, Any] = {"rule": rule, "memory": memory, "smoothing": Smoothing(ema=ema)}
+            variants[f"{at}/{name}"] = HopfieldFederation(
+                source, Encoding(config.N), discount=0.5 if apart else 0.0, votes=apart, **how
+            )
     arrays, after = play_variants(variants, xi, (seed, config, t, state, engine), mixtures=True)
     return arrays | truth, after
-
-
-def _source(config: Config, xi: np.ndarray, schedule: str, r: float, seed: int) -> ArchetypeStream:
-    mixture = config.mixture(schedule, seed)
-    mixtures = np.repeat(mixture[:, None], config.clients, axis=1)
-    return ArchetypeStream(xi, mixtures, config.examples, r, derive(seed, "drift", schedule))
-
-
-def _method(config: Config, source: ArchetypeStream, name: str) -> HopfieldFederation:
-    rule, memory = VARIANTS[name]
-    apart = memory == "separate"
-    how: dict[str, Any] = {
-        "rule": rule,
-        "memory": memory,
-        "discount": 0.5 if apart else 0.0,
-        "votes": apart,
-    }
-    smoothing = Smoothing(ema=1.0 if isinstance(rule, Fixed) else config.ema)
-    return HopfieldFederation(source, Encoding(config.N), smoothing=smoothing, **how)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -135,16 +123,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     for name in VARIANTS:
         kept, lowest, false, late = [], [], [], []
-        for schedule in SCHEDULES:
-            for r in config.qualities:
-                at = f"{schedule}/r={r:g}"
-                ever = (arrays[f"{at}/margin"] > 1).any(axis=1)
-                m = np.where(ever, arrays[f"{at}/{name}/magnetisation"][:, -1], np.nan)
-                kept.append(np.nansum(m >= LEVEL, axis=1) / np.maximum(ever.sum(axis=1), 1))
-                lowest.append(np.nanmin(m))
-                false.append(arrays[f"{at}/{name}/false"].max())
-                held, true = arrays[f"{at}/{name}/mixture"], arrays[f"{at}/exposures"]
-                late.append([lag(h, t)[:2] for h, t in zip(held, true, strict=True)])
+        for schedule, r in product(SCHEDULES, config.qualities):
+            at = f"{schedule}/r={r:g}"
+            ever = (arrays[f"{at}/margin"] > 1).any(axis=1)
+            m = np.where(ever, arrays[f"{at}/{name}/magnetisation"][:, -1], np.nan)
+            kept.append(np.nansum(m >= LEVEL, axis=1) / np.maximum(ever.sum(axis=1), 1))
+            lowest.append(np.nanmin(m))
+            false.append(arrays[f"{at}/{name}/false"].max())
+            held, true = arrays[f"{at}/{name}/mixture"], arrays[f"{at}/exposures"]
+            late.append([lag(h, t) for h, t in zip(held, true, strict=True)])
         summary |= {
             f"kept/{name}": mean_and_sd(np.mean(kept, axis=0)),
             f"lowest/{name}": float(np.min(lowest)),
@@ -153,3 +140,21 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             f"distance/{name}": mean_and_sd(np.mean(late, axis=0)[:, 1]),
         }
     return summary
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Exposures and m under each variant, where the variants end most differently (Fig. 7)."""
+
+    def apart(at: str) -> float:
+        return float(np.ptp([arrays[f"{at}/{n}/magnetisation"][:, -1].mean() for n in VARIANTS]))
+
+    places = [f"{schedule}/r={r:g}" for schedule, r in product(SCHEDULES, config.qualities)]
+    labels, made = [f"archetype {k + 1}" for k in range(config.K)], []
+    for at in sorted(places, key=apart, reverse=True):
+        held = {"exposure": arrays[f"{at}/exposures"]}
+        held |= {f"m: {n}": arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}
+        for title, values in held.items():
+            lines, words = by(labels, values, -1), {"xlabel": "round"} | UNIT
+            title = f"{title}, {at.replace('/', ', ')}"
+            made.append(over(title, range(1, config.rounds + 1), lines, **words))
+    return made

@@ -10,7 +10,7 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hopfed.figures import literal, new_figure, styled
+from hopfed.figures.style import literal, new_figure, styled
 
 PARTS = ("training", "validation", "test")
 COLOURS = ("C0", "C4", "C1")

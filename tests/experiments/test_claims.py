@@ -12,14 +12,15 @@ from hopfed._lib.settings import from_plain, to_plain
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import CLAIMS, NAMES, PRESET_NAMES, compared, find, preset
+from hopfed.experiments.pictures import drawer, has_more_sections
 from hopfed.experiments.runner import execute
-from hopfed.experiments.settings import words_of
+from hopfed.experiments.settings import annotations
 from hopfed.experiments.shared.baselines import METHODS
 from hopfed.experiments.shared.real_tables import RealTable
 from hopfed.experiments.shared.tracking import lag, shares_of
 from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
-from hopfed.figures import drawer, has_more_sections, save
+from hopfed.figures import save
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.client import pack_patterns
 from hopfed.spectral.operators import DenseOperator
@@ -67,21 +68,12 @@ def test_what_an_experiment_offers(name):
         config = preset(module, each)
         assert from_plain(module.Config, to_plain(config)) == config
     for field in fields(module.Config):
-        assert field.name in words_of(module.Config)
+        assert field.name in annotations(module.Config)
     with pytest.raises(ArgumentError, match="--preset must be one of quick"):
         preset(module, "quickest")
 
 
-LONG = (
-    "disentangle",
-    "scale",
-    "ablation",
-    "byzantine",
-    "attacker",
-    "capacity",
-    "drift",
-    "structured",
-)
+LONG = {"disentangle", "scale", "ablation", "byzantine", "attacker", "capacity", "structured"}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +118,7 @@ def test_a_run_fills_its_summary_is_drawn_and_a_seed_alone_is_the_same(name, tmp
         ("disentangle", {"repulsions": (0.0, 0.5)}, "repulsions must be in"),
         ("ablation", {"N": 200}, "N must be a square"),
         ("tables", {"methods": ("magic",)}, "methods must be among one class"),
-        ("scale", {"M": (100,)}, "M must be as many values as N"),
+        ("scale", {"M": (100,)}, "M must be one for each of 5 N"),
         ("attacker", {"attackers": (5, 1, 1)}, "attackers must be between 1 and 4"),
         ("drift", {"rounds": 2}, "rounds must be at least K = 3"),
         ("structured", {"factoriser": "magic"}, "factoriser must be one of"),
@@ -341,9 +333,9 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
 
 def test_pictures_of_the_file_are_those_that_were_scored():
     config, run = tiny("structured")
-    for setting in config.settings():
-        a = {k: run.arrays[f"{setting.name}/{k}"] for k in ("archetypes", "reconstructions")}
+    for name in config.sets:
+        a = {k: run.arrays[f"{name}/{k}"] for k in ("archetypes", "reconstructions")}
         truth, made = (np.unpackbits(v[0, -1], axis=1) for v in a.values())
         wrong = (truth != made).mean(axis=1)
-        m = run.arrays[f"{setting.name}/magnetisation"][0, -1]
+        m = run.arrays[f"{name}/magnetisation"][0, -1]
         np.testing.assert_allclose(np.abs(1 - 2 * wrong), m, atol=1e-12)
