@@ -19,13 +19,11 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, over
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Smoothing, rule
 from hopfed.hopfield.stream import ArchetypeStream
 
@@ -90,8 +88,8 @@ def measure_round(
     for (scenario, (good, r)), name in product(config.scenarios.items(), RULE_NAMES):
         qualities = np.where(np.arange(config.clients) < good, config.quality, r)
         source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
-        variants[f"{scenario}/{name}"] = HopfieldFederation(
-            source, Encoding(config.N), discount=0.0, votes=False, rule=rule(name), **how
+        variants[f"{scenario}/{name}"] = hopfield(
+            source, config.N, discount=0.0, votes=False, rule=rule(name), **how
         )
     return play_variants(variants, xi, (seed, config, t, state, engine))
 

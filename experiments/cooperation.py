@@ -20,14 +20,12 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.structured import rounds_until
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, over
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Fixed, Structure
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory.profile import profile_spikes
@@ -132,7 +130,7 @@ def measure_round(
         alone = {f"alone {c}": (Alone(source, c), fixed) for c in range(min(config.alone, size))}
         for clients, held in ((size, together), (1, alone)):
             methods = {
-                f"{row}/{k}": HopfieldFederation(batches, Encoding(config.N), rule=rule, **how)
+                f"{row}/{k}": hopfield(batches, config.N, rule=rule, **how)
                 for k, (batches, rule) in held.items()
             }
             at = seed, config, t, state, engine

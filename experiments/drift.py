@@ -20,14 +20,12 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.shared.tracking import lag
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, over
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Entropy, Fixed, Rule, Smoothing, Structure
 from hopfed.hopfield.schedules import Cyclic, Sequential
 from hopfed.hopfield.stream import ArchetypeStream
@@ -111,8 +109,8 @@ def measure_round(
             apart = memory == "separate"
             ema = 1.0 if isinstance(rule, Fixed) else config.ema
             how: dict[str, Any] = {"rule": rule, "memory": memory, "smoothing": Smoothing(ema=ema)}
-            variants[f"{at}/{name}"] = HopfieldFederation(
-                source, Encoding(config.N), discount=0.5 if apart else 0.0, votes=apart, **how
+            variants[f"{at}/{name}"] = hopfield(
+                source, config.N, discount=0.5 if apart else 0.0, votes=apart, **how
             )
     arrays, after = play_variants(variants, xi, (seed, config, t, state, engine), mixtures=True)
     return arrays | truth, after

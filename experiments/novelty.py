@@ -21,13 +21,12 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.participation import FOUND, agreement, detected, followed, share
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Entropy, Smoothing, Structure
 from hopfed.hopfield.schedules import NoveltyRamp
 from hopfed.hopfield.stream import ArchetypeStream
@@ -138,7 +137,7 @@ def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFed
     if mechanism == "paper":
         how |= {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
     discount = config.discount[i] if mechanism == "carried" else 0.0
-    return HopfieldFederation(source, Encoding(config.N), discount=discount, **how)
+    return hopfield(source, config.N, discount=discount, **how)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play_variants
 from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
@@ -30,7 +30,6 @@ from hopfed.federation.participation import Participation
 from hopfed.figures.kinds import Panel, against, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.schedules import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
 from hopfed.theory import spikes, tracy_widom
@@ -112,9 +111,7 @@ def measure_round(
     held = supports(K, config.clients, config.share, derive(seed, "participation"))
     mixtures = client_mixtures(mixture, held, seed=seed)
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
-    method = HopfieldFederation(
-        source, Encoding(config.N), discount=config.discount, alpha=config.alpha, persistence=2
-    )
+    method = hopfield(source, config.N, discount=config.discount, alpha=config.alpha, persistence=2)
     arrays: Arrays = {}
     after: Arrays = {}
     for name, participation in config.variants.items():

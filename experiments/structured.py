@@ -19,14 +19,12 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import METHODS as FACTORISERS
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play_variants
 from hopfed.experiments.shared.silhouettes import decorrelate, deflate, load_silhouettes
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, over, pictures
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import draw_examples
-from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.plasticity.rules import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, budget
 
@@ -106,7 +104,7 @@ def measure_round(
         xi = archetypes(config.data, K, overlap, seed)
         mixtures = np.full((config.rounds, config.clients, K), 1 / K)
         source = ArchetypeStream(xi, mixtures, sizes, r, seed)
-        method = HopfieldFederation(source, Encoding(xi.shape[1]), **how)
+        method = hopfield(source, xi.shape[1], **how)
         played, kept = play_variants({name: method}, xi, (seed, config, t, state, engine))
         remembered = kept[f"{name}/server/memory/patterns"]
         shown = {f"{name}/{k}": v for k, v in _pictures(xi, remembered, r, seed).items()}

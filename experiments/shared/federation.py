@@ -14,8 +14,14 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.encoding import Encoding
 
 SERVER = ("n_detected", "eigenvalues")  # metrics that a run file keeps if they exist
+
+
+def hopfield(source: Any, n_sites: int, **how: Any) -> HopfieldFederation:
+    """A federation of patterns on examples of `n_sites` columns."""
+    return HopfieldFederation(source, Encoding(n_sites), **how)
 
 
 def play_variants(
