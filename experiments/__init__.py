@@ -40,10 +40,11 @@ class Experiment(Protocol):
     COMPARED : key of the summary -> its label, or (label, the paper's value, aim).
 
     It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
-    seed; one that can recover on a device takes `device` too. Or, for a federation,
-    `measure_round(seed, config, t, state, engine)`: the arrays of round t, and the state after it,
-    a dict of arrays or a `FederationState`; settings say `rounds`, or it is None after the last. It
-    may have `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes
+    seed; one that can recover on a device takes `device` too, one whose clients an engine can run
+    `engine`. Or, where a seed takes long, `measure_round(seed, config, t, state, engine)`: the
+    arrays of round t, and the state after it, a dict of arrays or a `FederationState`; settings say
+    `rounds`, or it is None after the last. It may have `panels(config, arrays, summary)` of its
+    picture; `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes
     through; and `code_of(config)`, names of code outside of hopfed.
     """
 

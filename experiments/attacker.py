@@ -19,7 +19,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, over
@@ -77,10 +77,8 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round with every rule in every scenario; the attackers are the last clients."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every rule in every scenario; the attackers are the last clients."""
     xi = rademacher(config.K, config.N, stream(seed, "attacker"))
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
     how: dict[str, Any] = {"memory": config.memory, "smoothing": Smoothing(ema=config.ema)}
@@ -91,7 +89,7 @@ def measure_round(
         variants[f"{scenario}/{name}"] = hopfield(
             source, config.N, discount=0.0, votes=False, rule=rule(name), **how
         )
-    return play_variants(variants, xi, (seed, config, t, state, engine))
+    return play(variants, xi, (seed, config, engine))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -23,9 +23,9 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import play
 from hopfed.experiments.shared.spiked import Spiked
-from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
+from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import Message
@@ -112,25 +112,29 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round with every defence in every scenario, and record the defences' scores."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every defence in every scenario, and record the defences' scores by round."""
     xi = rademacher(config.K, config.N, stream(seed, "byzantine"))
     variants = {
         f"{scenario}/{name}": _method(config, xi, scenario, seed, **settings)
         for scenario in config.scenarios
         for name, settings in DEFENCES.items()
     }
-    _, after = play_variants(variants, xi, (seed, config, t, state, engine))
-    arrays: Arrays = {}
-    for name in variants:
-        told = unpack_patterns(after[f"{name}/down/{EVERYONE}/patterns"], config.N)
+
+    def broadcast(_: str, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
+        told = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
         match = retrieval(told, xi)
-        arrays[f"{name}/magnetisation"] = match.magnetisation
-        arrays[f"{name}/false"] = np.array(match.false_discoveries)
-    arrays |= _supports(config, xi, t, seed) | {"visible": _visible(config, xi, t, seed)}
-    return arrays | {"foreseen/visible": foresee_visible(config)}, after
+        false = np.array(match.false_discoveries)
+        return {"magnetisation": match.magnetisation, "false": false}
+
+    arrays = play(variants, xi, (seed, config, engine), broadcast)
+    kept = {k: v for k, v in arrays.items() if k.endswith(("/magnetisation", "/false"))}
+    rounds = [
+        _supports(config, xi, t, seed) | {"visible": _visible(config, xi, t, seed)}
+        for t in range(config.rounds)
+    ]
+    foreseen = np.array([foresee_visible(config)] * config.rounds)
+    return kept | stacked(rounds) | {"foreseen/visible": foreseen}
 
 
 def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings: Any) -> Spiked:

@@ -20,7 +20,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.structured import rounds_until
 from hopfed.federation.engines import Engine
@@ -113,15 +113,12 @@ class Alone:
         return self.source.examples(t, self.client)
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round of every row, together and alone."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every row, together and alone."""
     xi = rademacher(config.K, config.N, stream(seed, "cooperation"))
     names = ("discount", "alpha", "persistence", "votes")
     how: dict[str, Any] = {name: getattr(config, name) for name in names}
     arrays: Arrays = {}
-    after: Arrays = {}
     for row, (qualities, M) in config.rows.items():
         size, fixed = len(qualities), Fixed(config.weight)
         mixtures = np.full((config.rounds, size, config.K), 1 / config.K)
@@ -133,16 +130,17 @@ def measure_round(
                 f"{row}/{k}": hopfield(batches, config.N, rule=rule, **how)
                 for k, (batches, rule) in held.items()
             }
-            at = seed, config, t, state, engine
-            played, kept = play_variants(methods, xi, at, clients=clients)
-            arrays, after = arrays | played, after | kept
+            arrays |= play(methods, xi, (seed, config, engine), clients=clients)
         groups = [qualities, *((r,) for r in qualities[: config.alone])]
-        foreseen = np.array([_pooled(config, g, len(g) * M * (t + 1)) for g in groups]).T
-        arrays |= {
-            f"{row}/foreseen/margin": foreseen[0],
-            f"{row}/foreseen/magnetisation": foreseen[1],
-        }
-    return arrays, after
+        foreseen = np.array(
+            [
+                [_pooled(config, g, len(g) * M * (t + 1)) for g in groups]
+                for t in range(config.rounds)
+            ]
+        )
+        for i, name in enumerate(("margin", "magnetisation")):
+            arrays[f"{row}/foreseen/{name}"] = foreseen[..., i]
+    return arrays
 
 
 def _pooled(config: Config, qualities: Floats, examples: int) -> tuple[float, float]:

@@ -20,9 +20,9 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
-from hopfed.experiments.shared.tracking import lag
+from hopfed.experiments.shared.tracking import held_mixture, lag
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import rademacher
@@ -90,10 +90,8 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round of every variant, schedule and quality."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every variant, schedule and quality."""
     xi = rademacher(config.K, config.N, stream(seed, "drift"))
     variants, truth = {}, {}
     for schedule, r in product(SCHEDULES, config.qualities):
@@ -101,7 +99,7 @@ def measure_round(
         mixtures = np.repeat(config.mixture(schedule, seed)[:, None], config.clients, axis=1)
         own = derive(seed, "drift", schedule)
         source = ArchetypeStream(xi, mixtures, config.examples, r, own)
-        exposures = source.pooled_exposures(t)
+        exposures = np.array([source.pooled_exposures(t) for t in range(config.rounds)])
         M = config.clients * config.examples
         truth[f"{at}/exposures"] = exposures
         truth[f"{at}/margin"] = planning.margin(r, np.maximum(exposures, 1e-12), config.N, M)
@@ -112,8 +110,12 @@ def measure_round(
             variants[f"{at}/{name}"] = hopfield(
                 source, config.N, discount=0.5 if apart else 0.0, votes=apart, **how
             )
-    arrays, after = play_variants(variants, xi, (seed, config, t, state, engine), mixtures=True)
-    return arrays | truth, after
+
+    def mixture(name: str, t: int, before: Any, played: Any) -> Arrays:
+        earlier = {} if before is None else before.server
+        return {"mixture": held_mixture(variants[name], t, earlier, played, xi)}
+
+    return play(variants, xi, (seed, config, engine), mixture) | truth
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

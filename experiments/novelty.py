@@ -19,9 +19,9 @@ import numpy as np
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.participation import FOUND, agreement, detected, followed, share
+from hopfed.experiments.participation import FOUND, Followed, agreement, detected, share
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, over
@@ -114,17 +114,11 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round with every mechanism in every scenario."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every mechanism in every scenario."""
     xi = rademacher(config.old + config.new, config.N, stream(seed, "novelty"))
     variants = {name: _method(config, xi, name, seed) for name in VARIANTS}
-    arrays, after = play_variants(variants, xi, (seed, config, t, state, engine))
-    for name, method in variants.items():
-        foreseen, seen = followed(method, name, arrays, state, t)
-        arrays, after = arrays | foreseen, after | seen
-    return arrays, after
+    return play(variants, xi, (seed, config, engine), Followed(variants))
 
 
 def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFederation:

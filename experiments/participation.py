@@ -22,7 +22,7 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
@@ -101,10 +101,8 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round of every variant."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every variant."""
     K = len(config.exposures)
     xi = rademacher(K, config.N, stream(seed, "participation"))
     mixture = Fixed(config.exposures).mixture(K, config.rounds, seed)
@@ -113,13 +111,11 @@ def measure_round(
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
     method = hopfield(source, config.N, discount=config.discount, alpha=config.alpha, persistence=2)
     arrays: Arrays = {}
-    after: Arrays = {}
     for name, participation in config.variants.items():
-        at = seed, config, t, state, engine
-        played, left = play_variants({name: method}, xi, at, participation=participation)
-        foreseen, seen = followed(method, name, played, state, t)
-        arrays, after = arrays | played | foreseen, after | left | seen
-    return arrays, after
+        follow = Followed({name: method})
+        at = seed, config, engine
+        arrays |= play({name: method}, xi, at, follow, participation=participation)
+    return arrays
 
 
 class Labelled(NamedTuple):
@@ -129,41 +125,38 @@ class Labelled(NamedTuple):
     weights: np.ndarray
 
 
-def followed(
-    method: HopfieldFederation, name: str, played: Arrays, state: Arrays | None, t: int
-) -> tuple[Arrays, Arrays]:
-    """What is foreseen of a variant after its round, and the labels of what its server holds."""
-    source: Any = method.source
-    held, K = f"labelled/{name}", len(source.archetypes)
-    old = Labelled(np.zeros((0, K)), np.zeros(0))
-    if state is not None:
-        old = Labelled(state[f"{held}/counts"], state[f"{held}/weights"] * method.discount)
-    new = _heard(method, name, played, state, t)
-    weights = np.concatenate([old.weights, new.weights])
-    kept = weights > FADED * weights.max(initial=0.0)
-    seen = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
-    quality = float(source.qualities[0])
-    foreseen = foresee(source.archetypes, seen, quality, method.alpha)
-    foreseen["foreseen/labels"] = new.counts.sum(axis=0)
-    arrays = {f"{name}/{key}": value for key, value in foreseen.items()}
-    return arrays, {f"{held}/counts": seen.counts, f"{held}/weights": seen.weights}
+class Followed:
+    """What is foreseen of variants after each round, from the labels of what a server holds."""
+
+    def __init__(self, methods: dict[str, HopfieldFederation]):
+        self.methods = methods
+        self.seen: dict[str, Labelled] = {}
+
+    def __call__(self, name: str, t: int, before: Any, played: Any) -> Arrays:
+        """Measure round t of a variant; rounds come in their order."""
+        method = self.methods[name]
+        source: Any = method.source
+        K = len(source.archetypes)
+        old = self.seen.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
+        new = _heard(method, before, played, t)
+        weights = np.concatenate([old.weights * method.discount, new.weights])
+        kept = weights > FADED * weights.max(initial=0.0)
+        seen = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
+        self.seen[name] = seen
+        foreseen = foresee(source.archetypes, seen, float(source.qualities[0]), method.alpha)
+        return foreseen | {"foreseen/labels": new.counts.sum(axis=0)}
 
 
-def _heard(
-    method: HopfieldFederation, name: str, played: Arrays, state: Arrays | None, t: int
-) -> Labelled:
+def _heard(method: HopfieldFederation, before: Any, played: Any, t: int) -> Labelled:
     """Labels of the batches that reached the server in round t."""
     source: Any = method.source
-    K = len(source.archetypes)
-    now = np.flatnonzero(played[f"{name}/faults/code"] == Fault.NONE)
-    sent = [(t, int(c), float(played[f"{name}/client/weight"][c])) for c in now]
-    for c in range(source.clients):
-        under_way = f"{name}/late/{c}"
-        if state is not None and f"{under_way}/when" in state:
-            began, due = state[f"{under_way}/when"]
-            if due <= t:
-                w = state[f"{under_way}/message/weight"] * method.discount ** (t - began)
-                sent.append((int(began), c, float(w)))
+    K, weight = len(source.archetypes), played.client_metrics["weight"]
+    now = np.flatnonzero(played.faults.codes == Fault.NONE)
+    sent = [(t, int(c), float(weight[c])) for c in now]
+    for c, late in sorted(before.late.items() if before is not None else ()):
+        if late.due <= t:
+            w = float(late.message["weight"]) * method.discount ** (t - late.sent)
+            sent.append((late.sent, c, w))
     counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
     return Labelled(np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent]))
 

@@ -99,11 +99,12 @@ def execute(
     True
     """
     by_round = hasattr(experiment, "measure_round")
+    federated = by_round or "engine" in signature(experiment.measure).parameters
     require(workers >= 1, "workers", "at least 1", workers)
     require(memory >= 0, "memory", "at least 0", memory)
     known = not isinstance(engine, str) or engine in ENGINES
     require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
-    anything = by_round or engine in ("local", "dask")
+    anything = federated or engine in ("local", "dask")
     require(anything, "engine", "local or dask: this is not a federation", engine)
     alone = engine in ENGINES[:3] or workers == 1
     require(alone, "workers", "1 with this engine: its nodes share one process", workers)
@@ -121,7 +122,7 @@ def execute(
     tell(*ledger.progress())
     by_seed = engine == "local" and workers > 1
     if engine == "dask":
-        by_seed = not by_round or len(ledger.pending()) >= workers
+        by_seed = not federated or len(ledger.pending()) >= workers
     try:
         with opened(engine, workers, by_seed) as able:
             feed(able, [job], lambda: tell(*ledger.progress()))
@@ -214,7 +215,9 @@ def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, en
             at = seed, config, t, state, engine or LocalEngine()
             arrays, after = experiment.measure_round(*at)
             return arrays, None if t + 1 == _rounds(config) else after
-        return experiment.measure(seed, config, **device), None
+        takes = "engine" in signature(experiment.measure).parameters
+        clients = {"engine": engine or LocalEngine()} if takes else {}
+        return experiment.measure(seed, config, **device, **clients), None
 
 
 def _in_worker(*call: Any) -> Any:

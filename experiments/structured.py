@@ -19,7 +19,7 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import METHODS as FACTORISERS
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, within
-from hopfed.experiments.shared.federation import hopfield, play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.silhouettes import decorrelate, deflate, load_silhouettes
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
@@ -90,12 +90,9 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round of every set; every client sees all of its pictures, equally often."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every set; every client sees all of its pictures, equally often."""
     arrays: Arrays = {}
-    after: Arrays = {}
     paper = config.factoriser == "paper"
     how: dict[str, Any] = {n: getattr(config, n) for n in ("discount", "memory", "factoriser")}
     how |= {"rule": Fixed(config.weight), "votes": not paper, "groups": 0 if paper else 4}
@@ -105,11 +102,12 @@ def measure_round(
         mixtures = np.full((config.rounds, config.clients, K), 1 / K)
         source = ArchetypeStream(xi, mixtures, sizes, r, seed)
         method = hopfield(source, xi.shape[1], **how)
-        played, kept = play_variants({name: method}, xi, (seed, config, t, state, engine))
-        remembered = kept[f"{name}/server/memory/patterns"]
-        shown = {f"{name}/{k}": v for k, v in _pictures(xi, remembered, r, seed).items()}
-        arrays, after = arrays | played | shown, after | kept
-    return arrays, after
+
+        def shown(_: str, t: int, before: Any, played: Any, xi: Any = xi, r: float = r) -> Arrays:  # noqa: ARG001
+            return _pictures(xi, played.state.server["memory/patterns"], r, seed)
+
+        arrays |= play({name: method}, xi, (seed, config, engine), shown)
+    return arrays
 
 
 def archetypes(data: str, K: int, overlap: float, seed: int) -> np.ndarray:
