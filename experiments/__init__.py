@@ -85,9 +85,15 @@ def find(name: str) -> Any:
     return import_module(f"hopfed.experiments.{name}")
 
 
+def presets(experiment: Any) -> dict[str, Mapping[str, Any]]:
+    """Name -> settings that differ from the defaults, quick, default and paper first."""
+    known = {"default": {}} | dict(experiment.PRESETS)
+    return {name: known[name] for name in (*PRESET_NAMES, *known)}
+
+
 def preset(experiment: Any, name: str) -> Any:
     """Return the settings of an experiment that have a name."""
-    known = experiment.PRESETS
+    known = presets(experiment)
     if name not in known:
         raise ArgumentError("--preset", f"one of {', '.join(known)}", repr(name))
     return experiment.Config(**known[name])

@@ -117,7 +117,6 @@ PRESETS = {
         "N": 196, "M": 800, "few": 6, "many": 15, "qualities": (0.3, 0.6, 1.0), "patience": 2,
         "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 20},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 1.2, "paper": 5}

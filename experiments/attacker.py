@@ -61,7 +61,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": 300, "examples": 300, "rounds": 4, "seeds": 2},
-    "default": {},
     "paper": {"seeds": 20},
 }
 MINUTES = {"quick": 0.2, "default": 1.5, "paper": 5}

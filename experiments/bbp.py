@@ -52,7 +52,7 @@ class Config(Settings):
         return shares / shares.sum()
 
 
-PRESETS = {"quick": {"seeds": 5}, "default": {}, "paper": {"seeds": 50}}
+PRESETS = {"quick": {"seeds": 5}, "paper": {"seeds": 50}}
 MINUTES = {"quick": 0.05, "default": 0.1, "paper": 0.2}
 COMPARED = {
     "r2_lowest": ("lowest R^2 of one outlier, finite size", "", ">= .98"),

@@ -87,7 +87,6 @@ PRESETS = {
         "N": 80, "K": 3, "clients": 10, "rounds": 3, "attackers": (2,), "amplitudes": (0.02, 0.3),
         "few": 2,
     },
-    "default": {},
     "paper": {"seeds": 5},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 2, "paper": 5}

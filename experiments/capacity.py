@@ -1,10 +1,10 @@
 """How much an associative memory holds, by rule, and from how damaged a cue it recalls.
 
 Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped with
-a given probability; recall is serial and without noise. Beside random patterns there are correlated
-ones (every site follows a common parent), pictures and rows of a table. The results are compared
-with theory (theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memories); the
-dense and the exponential rule hold N^2 and exp(N) patterns and are measured at small N.
+a given probability; recall is serial and without noise. Beside random patterns there are pictures.
+The results are compared with theory (theory/NOTES.md, Capacity of Hebb's rule, of a dreaming
+memory, of dense memories); the dense and the exponential rule hold N^2 and exp(N) patterns and are
+measured at small N.
 """
 
 from __future__ import annotations
@@ -22,17 +22,13 @@ from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.experiments.shared.statistics import by_name, crossing, half_lost, limit
 from hopfed.figures.kinds import UNIT, Panel, by, matrix, over
-from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
-from hopfed.tables.examples import as_examples
-from hopfed.tables.formats import read_numbers
 from hopfed.theory import dense_storage, storage
 
 RULE_NAMES = ("hebb", "dreamed", "projector", "dense", "exponential")
-DATA = ("random", "correlated", "pictures", "table")
+DATA = ("random", "pictures")
 RETURNED = 0.9  # overlap from which a cue counts as returned
-ALIKE = 0.9  # rows of pictures and tables nearer than this to another are left out
 SIGNS = np.array([-1, 1], np.int8)
 
 
@@ -40,7 +36,7 @@ SIGNS = np.array([-1, 1], np.int8)
 class Config(Settings):
     """Settings."""
 
-    N: Annotated[int, at_least(10), "sites of random and correlated patterns"] = 2000
+    N: Annotated[int, at_least(10), "sites of random patterns"] = 2000
     loads: Annotated[Floats, within("[0, 1)", rising=True), "values of K / N"] = (
         0.02, 0.05, 0.1, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.2, 0.3, 0.36, 0.4, 0.43, 0.46,
         0.5, 0.9,
@@ -52,9 +48,7 @@ class Config(Settings):
     t: Annotated[float, "of the rule dreamed"] = 1.0
     n: Annotated[int, "of the rule dense"] = 3
     beta: Annotated[float, "of the rule exponential"] = 1.0
-    parent: Annotated[float, within("(0, 1)"), "overlap of two correlated patterns"] = 0.3
     data: Annotated[str, "file of silhouettes; empty for letters"] = ""
-    table: Annotated[str, "file of binary rows; empty for none"] = ""
     dense_sites: Annotated[int, at_least(10), "of the law of n = 3"] = 200
     dense_loads: Annotated[Floats, within("[0, 9)", rising=True), "3 K / N^2 of it"] = (
         0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
@@ -89,7 +83,6 @@ PRESETS = {
         "dense_loads": (0.1, 0.2, 0.3), "exp_sites": 24, "exp_rates": (0.1, 0.2, 0.3),
         "sizes": (250, 500, 1000),
     },
-    "default": {},
     "paper": {"seeds": 10},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 2.5, "paper": 6}
@@ -113,7 +106,11 @@ def measure(seed: int, config: Config) -> Arrays:
     """Overlaps and shares returned: (rules, loads, flips) by kind of data, and the two laws."""
     arrays: Arrays = {}
     for name in DATA:
-        pool = patterns_of(config, name, seed)
+        if name == "random":
+            size = round(max(config.loads) * config.N), config.N
+            pool = stream(seed, "capacity", name).choice(SIGNS, size)
+        else:
+            pool = load_silhouettes(config.data, ()).patterns
         K = np.maximum(1, np.round(np.array(config.loads) * pool.shape[1])).astype(int)
         found = np.full((2, len(config.rules), len(K), len(config.flips)), np.nan)
         for (i, rule), (j, count) in product(enumerate(config.rules), enumerate(K)):
@@ -139,35 +136,6 @@ def _measured(config: Config, patterns: np.ndarray, rule: Rule, seed: int) -> np
     states = AssociativeMemory.store(patterns, rule).recall(np.concatenate(cues)).states
     overlaps = (states.reshape(len(cues), *xi.shape) * xi.astype(int)).mean(axis=2)
     return np.array([overlaps.mean(axis=1), (overlaps >= RETURNED).mean(axis=1)])
-
-
-def patterns_of(config: Config, name: str, seed: int) -> np.ndarray:
-    """A pool of patterns, from which the first K are stored; of no rows where there is no file."""
-    rng = stream(seed, "capacity", name)
-    most = round(max(config.loads) * config.N)
-    if name == "random":
-        return rng.choice(SIGNS, (most, config.N))
-    if name == "correlated":
-        follows = rng.random((most, config.N)) < (1 + config.parent**0.5) / 2
-        return np.where(follows, 1, -1).astype(np.int8) * rng.choice(SIGNS, config.N)
-    if name == "pictures" and not config.data:
-        return load_silhouettes(classes=()).patterns
-    if name == "pictures":
-        rows = [load_silhouettes(config.data, (), example=e).patterns for e in range(8)]
-        return _apart(rng.permutation(np.concatenate(rows)))
-    if not config.table:
-        return np.zeros((0, config.N), np.int8)
-    return _apart(rng.permutation(unpack(as_examples(read_numbers(config.table)))))
-
-
-def _apart(rows: np.ndarray) -> np.ndarray:
-    """Rows of which none is nearer than `ALIKE` to one before it."""
-    near = np.abs(rows @ rows.T.astype(np.float32)) / rows.shape[1] > ALIKE
-    kept: list[int] = []
-    for i in range(len(rows)):
-        if not near[i, kept].any():
-            kept.append(i)
-    return rows[kept]
 
 
 def _law(config: Config, seed: int, N: int, sizes: list[int], rule: Rule) -> np.ndarray:
@@ -267,7 +235,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     words = {"xlabel": "log(K) / N", "ylabel": "flips"}
     title = rf"returned, exponential, $\beta$ = {beta:g}"
     made.append(matrix(title, shares, rates, config.flips, line=line, half=False, **words))
-    for name in ("random", "pictures"):
+    for name in DATA:
         means = arrays[f"{name}/overlap"].mean(axis=0)
         held = [[basin(np.array(config.flips), row) for row in rows] for rows in means]
         lines = by(RULE_NAMES, np.where(np.isnan(means[..., 0]), np.nan, held), 0)

@@ -65,7 +65,6 @@ PRESETS = {
         "N": 200, "K": 30, "masked": (0.3, 0.6, 0.9), "cues": 30, "classes": (2, 5, 8),
         "rows": 300, "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 20, "cues": 200},
 }  # fmt: skip
 MINUTES = {"quick": 0.1, "default": 0.3, "paper": 2}

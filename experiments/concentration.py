@@ -35,7 +35,6 @@ class Config(Mixed):
 
 PRESETS = {
     "quick": {"N": 100, "M": (100, 316, 1000, 3162), "seeds": 5},
-    "default": {},
     "paper": {"seeds": 50},
 }
 MINUTES = {"quick": 0.05, "default": 0.2, "paper": 0.8}

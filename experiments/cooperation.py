@@ -80,7 +80,6 @@ PRESETS = {
         "N": 200, "rounds": 5, "first": (0.8, 0.2, 0.08), "others": (0.2, 0.2, 0.08),
         "clients": (3, 3, 24), "examples": (100, 100, 100), "alone": 2, "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 10},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 1.5, "paper": 2}

@@ -65,7 +65,6 @@ class Config(Mixed):
 
 PRESETS = {
     "quick": {"N": 120, "qualities": (0.0, 0.2, 0.3), "seeds": 5},
-    "default": {},
     "paper": {"seeds": 50},
 }
 MINUTES = {"quick": 0.05, "default": 0.4, "paper": 1.8}

@@ -4,8 +4,8 @@ A cue is the majority, site by site, of P random patterns of the K that are stor
 at it; a start counts when each of the P patterns is the state of some layer. The map goes over both
 couplings of arXiv:2603.19902, eqs. (6) and (8), on Hebb's couplings and on the projector, by K, the
 repulsion, and the temperature from which noise cools to 0; its cells are chosen on the first third
-of the seeds and reported on the others. Beside it: mixtures of L patterns on L layers, schedules of
-noise (among them that of the authors' programs), and couplings that differ between pairs.
+of the seeds and reported on the others. Beside it: mixtures of L patterns on L layers, and
+schedules of noise, among them that of the authors' programs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least
 from hopfed.experiments.shared.statistics import by_name
-from hopfed.figures.kinds import Panel, by, matrix, over, paired
+from hopfed.figures.kinds import Panel, matrix, paired
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
@@ -29,8 +29,6 @@ COUPLINGS = ("linear", "quadratic")
 TIMES = {"Hebb": 0.0, "projector": float("inf")}
 LEVEL = 0.95
 COLON = "{}: {:.2f}"
-GRAPHS = ("all", "ring", "chain", "star")
-SHARES = (0.0, 0.2, 0.4, 0.7, 0.9)  # of the most that keeps the couplings of a graph definite
 LARGEST = 0.9  # of the repulsion of the authors' programs
 PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # of the largest repulsion, by number of layers
 # Temperatures from and to, as parts of what cooling starts from; serial, the largest repulsion.
@@ -78,7 +76,6 @@ PRESETS = {
         "N": 200, "starts": 8, "updates": 40, "K": (3, 10), "repulsions": (0.0, 0.2, 0.45),
         "temperatures": (0.1, 0.2), "layers": (1, 2, 3), "seeds": 3,
     },
-    "default": {},
     "paper": {"starts": 32, "seeds": 12},
 }  # fmt: skip
 MINUTES = {"quick": 0.3, "default": 8.5, "paper": 10}
@@ -92,12 +89,11 @@ COMPARED = {
     "layers_alone": "patterns found of a mixture of L, by L, without",
     "authors": "starts taken apart at the second K, authors' annealing and changes",
     "heat_bath": "starts taken apart at the second K, heat bath without and with cooling",
-    "graphs": "patterns found of five, by graph of couplings, best repulsion",
 }
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Shares of starts taken apart (map, layers, annealing), and of patterns found (graphs)."""
+    """Shares of starts taken apart, and of patterns found."""
     times = tuple(TIMES.values())
     cells = np.zeros((2, 2, len(config.K), len(config.repulsions), len(config.temperatures)))
     for c, t, k, r, T in np.ndindex(*cells.shape):
@@ -114,7 +110,6 @@ def measure(seed: int, config: Config) -> Arrays:
         "layers/apart": layers[0],
         "layers/part": layers[1],
         "annealing/apart": np.array(annealing),
-        "general/part": np.array([_by_graph(config, seed, graph) for graph in GRAPHS]),
     }
 
 
@@ -169,28 +164,6 @@ def _annealed(config: Config, seed: int, name: str, K: int) -> float:
     return _relaxed(config, xi, cues, rule, ends, noise)[0]
 
 
-def graph(name: str, L: int) -> np.ndarray:
-    """Adjacency (L, L) of the layers that repel each other."""
-    i, j = np.indices((L, L))
-    gap = np.abs(i - j)
-    near = {"all": gap > 0, "star": (gap > 0) & ((i == 0) | (j == 0)), "chain": gap == 1}
-    return np.asarray(near.get(name, (gap == 1) | (gap == L - 1)), int)
-
-
-def _by_graph(config: Config, seed: int, name: str) -> list[float]:
-    """Share of five parts found by five layers, by part of the largest repulsion."""
-    L, K = 5, max(10, config.K[min(1, len(config.K) - 1)])
-    xi, cues = mixture(config, seed, K, L)
-    A = graph(name, L)
-    most = 1 / -np.linalg.eigvalsh(-A)[0]  # g = 1 - lambda A is positive definite below it
-    out = []
-    for part in SHARES:
-        rule = Layered(L, coupling="linear", g=np.eye(L) - part * most * A)
-        noise = derive(seed, "disentangle", "general", name, f"{part:g}")
-        out.append(_relaxed(config, xi, cues, rule, (min(config.temperatures), 0.0), noise)[1])
-    return out
-
-
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Cells chosen on the first third of the seeds, reported on the others."""
     tuned, fresh = _halves(arrays["map/apart"])
@@ -217,8 +190,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     shares = arrays["annealing/apart"].mean(axis=0)[:, min(1, len(config.K) - 1)]
     summary["heat_bath"] = by_name(SIMPLE, shares[: len(SIMPLE)], COLON)
     summary["authors"] = by_name(AUTHORS, shares[len(SIMPLE) :], COLON)
-    by_graph = arrays["general/part"].mean(axis=0).max(axis=-1)
-    return summary | {"graphs": by_name(GRAPHS, by_graph, COLON)}
+    return summary
 
 
 def _halves(shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +205,7 @@ def _chosen(tuned: np.ndarray, fresh: np.ndarray) -> float:
 
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
-    """Where mixtures come apart, by load, temperature and layers; then annealing and graphs."""
+    """Where mixtures come apart, by load, temperature and layers; then annealing."""
     apart, second = arrays["map/apart"].mean(axis=0), min(1, len(config.K) - 1)
     repulsion, K = {"ylabel": r"repulsion $\lambda$"}, config.K[second]
     made = []
@@ -249,8 +221,4 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **words))
     bars = {"share": arrays["annealing/apart"][:, :, second]}
     made.append(paired(f"taken apart by noise, K = {K}", SCHEDULES, bars, xlabel="share"))
-    graphs, words = (
-        by(GRAPHS, arrays["general/part"], 1),
-        {"xlabel": "repulsion, part of the largest"},
-    )
-    return [*made, over("of five patterns found, by graph", SHARES, graphs, ylim=(0, 1), **words)]
+    return made

@@ -73,7 +73,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": 150, "rounds": 9, "period": 6, "qualities": (0.8,), "seeds": 2},
-    "default": {},
     "paper": {"seeds": 20},
 }
 MINUTES = {"quick": 0.2, "default": 1.5, "paper": 4.5}

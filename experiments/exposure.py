@@ -46,7 +46,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"pictures": 6, "M": (300, 1000), "tilts": (1.0, 100.0), "seeds": 3},
-    "default": {},
     "paper": {"seeds": 30},
 }
 MINUTES = {"quick": 0.05, "default": 0.5, "paper": 1.5}

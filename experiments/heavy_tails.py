@@ -39,7 +39,7 @@ class Config(Mixed):
     seeds: int = 20
 
 
-PRESETS = {"quick": {"N": 100, "seeds": 5}, "default": {}, "paper": {"seeds": 50}}
+PRESETS = {"quick": {"N": 100, "seeds": 5}, "paper": {"seeds": 50}}
 MINUTES = {"quick": 0.05, "default": 0.6, "paper": 1.5}
 COMPARED = {
     "sample_heaviest": ("counted at the lowest nu, covariance", "15.1"),

@@ -58,7 +58,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": (60, 120, 240), "ratios": (0.5, 2.0), "K": (2, 8), "nulls": 10, "seeds": 6},
-    "default": {},
     "paper": {"N": (100, 200, 400, 800, 1600)},
 }
 MINUTES = {"quick": 0.05, "default": 1.3, "paper": 8}

@@ -57,7 +57,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": (300,), "loads": (0.05, 0.1), "examples": 8.0, "seeds": 2},
-    "default": {},
     "layers": {"loads": (0.5, 0.6, 0.7)},
     "paper": {
         "N": (400, 1000, 2000, 4000),

@@ -53,7 +53,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": 200, "N_test": 50, "ratios": (0.5, 4.0), "nulls": 3, "seeds": 4},
-    "default": {},
     "paper": {"nulls": 100},
 }
 MINUTES = {"quick": 0.2, "default": 4, "paper": 15}

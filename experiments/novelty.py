@@ -88,7 +88,6 @@ PRESETS = {
         "N": 120, "rounds": 7, "at": 2, "ramp": 3, "examples": (100, 300, 300),
         "rare": (0.03, 0.015, 0.008), "scarce": (0.0015, 0.001, 0.0008), "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 30},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 1.2, "paper": 5}

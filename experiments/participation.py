@@ -82,7 +82,6 @@ PRESETS = {
         "N": 120, "clients": 20, "rounds": 5, "rates": (0.2, 1.0, 0.4), "late": (0.0, 0.0, 0.5),
         "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 20},
 }  # fmt: skip
 MINUTES = {"quick": 0.1, "default": 1, "paper": 2.5}

@@ -51,7 +51,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": (100,), "K": (1, 3), "qualities": (0.4,), "seeds": 20},
-    "default": {},
     "paper": {"N": (100, 256, 400), "seeds": 400},
 }
 MINUTES = {"quick": 0.1, "default": 5, "paper": 40}

@@ -58,7 +58,6 @@ class Config(Mixed):
 
 PRESETS = {
     "quick": {"epsilons": (0.5, 1.0, 4.0, math.inf), "seeds": 2},
-    "default": {},
     "paper": {"seeds": 50},
 }
 MINUTES = {"quick": 0.1, "default": 0.5, "paper": 2.0}

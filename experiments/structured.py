@@ -73,7 +73,6 @@ PRESETS = {
     "quick": {
         "pictures": (3, 13), "overlap": (1.0, 1.0), "rounds": 3, "examples": 999, "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 10},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 1.5, "paper": 4}

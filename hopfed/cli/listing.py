@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hopfed.cli.printing import named, out, table
-from hopfed.experiments import CLAIMS, PRESET_NAMES, find, preset
+from hopfed.experiments import CLAIMS, PRESET_NAMES, find, preset, presets
 
 
 @click.command("list")
@@ -31,8 +31,8 @@ def _list_settings(experiment: Any) -> None:
     from hopfed.experiments.settings import annotations
 
     out.print(experiment.__doc__.strip())
-    presets = {name: preset(experiment, name) for name in experiment.PRESETS}
-    three, words = [presets.pop(name) for name in PRESET_NAMES], annotations(experiment.Config)
+    known = {name: preset(experiment, name) for name in presets(experiment)}
+    three, words = [known.pop(name) for name in PRESET_NAMES], annotations(experiment.Config)
     grid = table("setting", *PRESET_NAMES, "")
     for setting in fields(experiment.Config):
         values = (describe(getattr(p, setting.name)) for p in three)
@@ -40,7 +40,7 @@ def _list_settings(experiment: Any) -> None:
     out.print("")
     out.print(grid)
     out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in experiment.MINUTES.items())}")
-    for name, held in presets.items():
+    for name, held in known.items():
         out.print(f"\n--preset {name}: settings that differ from default's")
         for setting in fields(experiment.Config):
             value = getattr(held, setting.name)

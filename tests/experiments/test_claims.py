@@ -13,7 +13,7 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import from_plain, to_plain, with_settings
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError, DataError
-from hopfed.experiments import CLAIMS, NAMES, PRESET_NAMES, compared, find, preset
+from hopfed.experiments import CLAIMS, NAMES, PRESET_NAMES, compared, find, preset, presets
 from hopfed.experiments.pictures import drawer
 from hopfed.experiments.runner import execute
 from hopfed.experiments.settings import annotations
@@ -68,8 +68,8 @@ def test_what_an_experiment_offers(name):
         pytest.importorskip("torch", reason="needs the extra neural")
     module = find(name)
     assert all(CLAIMS[name])
-    assert set(PRESET_NAMES) <= set(module.MINUTES) <= set(module.PRESETS)
-    for each in module.PRESETS:
+    assert set(PRESET_NAMES) <= set(module.MINUTES) <= set(presets(module))
+    for each in presets(module):
         config = preset(module, each)
         assert from_plain(module.Config, to_plain(config)) == config
     assert {field.name for field in fields(module.Config)} == set(annotations(module.Config))
@@ -204,13 +204,10 @@ def test_loads_count_only_when_every_seed_and_every_smaller_load_is_complete():
     assert load.stopped_at(draw_examples(xi, 1000, 0.8, rng)[0], xi) == "search"
 
 
-def test_crossings_basins_and_graphs_by_hand():
+def test_crossings_basins_and_scores_by_hand():
     capacity, disentangle = find("capacity"), find("disentangle")
     assert capacity.crossing(np.array([0.1, 0.2, 0.3]), np.array([1.0, 0.75, 0.25])) == 0.25
     assert capacity.basin(np.array([0, 0.1, 0.2]), np.array([1, 1, 0.9])) == pytest.approx(0.15)
-    chain = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
-    assert disentangle.graph("chain", 3).tolist() == chain
-    assert (disentangle.graph("ring", 4).sum(axis=0) == 2).all()
     parts = np.array([[1, 1, 1, -1], [1, -1, 1, 1]])
     assert disentangle.score(np.array([parts, parts[[0, 0]]]), parts) == (0.5, 0.75)
 
