@@ -136,7 +136,6 @@ def carry_out(
     """Run `experiment` with a progress bar, print its summary, and return the run."""
     from hopfed.experiments.runner import execute
     from hopfed.federation.states import BUDGET
-    from hopfed.report.tables import tables_of
 
     if resume and out_file is None:
         raise ArgumentError("--resume", "given together with --out", "no --out")
@@ -152,7 +151,7 @@ def carry_out(
     if as_json:
         print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
         return run
-    _print_tables(tables_of(run))
+    print_summary(run)
     saved = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
     data = ""
     if hasattr(config, "partition"):  # what networks trained on, and how clients share it
@@ -428,8 +427,14 @@ def compare_command(run_files: tuple[Path, ...]) -> None:
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
 
 
-def _print_tables(tables: Iterable[Any]) -> None:
+def print_summary(run: Run) -> None:
     """Print the tables of a run, such as its summary with the paper's values."""
+    from hopfed.report.tables import tables_of
+
+    _print_tables(tables_of(run))
+
+
+def _print_tables(tables: Iterable[Any]) -> None:
     for held in tables:
         _print_rows((held.title, *held.columns), held.rows, left=1)
 
