@@ -441,9 +441,9 @@ def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | N
     grid = table("cue", *["layer"] * several, "nearest", "overlap", "updates", "rests")
     nearest, best = (np.array(said[name]) for name in ("nearest", "overlap"))
     for at in np.ndindex(min(len(nearest), ROWS), *nearest.shape[1:]):
-        s, k = at[0], nearest[at]
-        pattern = str(k + 1) if patterns is None else patterns[k]
-        near = [pattern, f"{best[at]:.4f}"] if overlaps.shape[-1] else ["-", "-"]
+        s, k, near = at[0], nearest[at], ["-", "-"]
+        if overlaps.shape[-1]:
+            near = [str(k + 1) if patterns is None else patterns[k], f"{best[at]:.4f}"]
         head = [str(s + 1) if cues is None else cues[s], *(str(layer + 1) for layer in at[1:])]
         rests = "yes" if run.arrays["converged"][s] else "no"
         grid.add_row(*head, *near, str(run.arrays["updates"][s]), rests)
