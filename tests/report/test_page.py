@@ -1,7 +1,9 @@
-"""The page about a recovery: the answer, rows by archetype, and nothing that a name can do."""
+"""Pages about runs: whole, harmless, with their data; of a recovery the answer and its rows."""
 
 import base64
 import csv
+import io
+import json
 import re
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -10,7 +12,9 @@ import numpy as np
 import pytest
 
 from hopfed import load
+from hopfed.cli import main
 from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.report.page import page
 from hopfed.runs import Run
 
 HOSTILE = "chess</script><script>alert(1)</script>\"'\x1b[31m\u202e<img src=x onerror=alert(1)>"
@@ -27,7 +31,7 @@ class Page(HTMLParser):
         super().__init__()
         self.open, self.ids, self.headings, self.addresses = [], [], [], []
         self.tables, self.scripts, self.styles, self.handlers = [], [], [], []
-        self.text, self.policy = "", ""
+        self.text, self.policy, self.data = "", "", {}
         self.feed(text)
         self.close()
 
@@ -35,6 +39,8 @@ class Page(HTMLParser):
         held = dict(attrs)
         self.ids += [held["id"]] if "id" in held else []
         self.addresses += [held[name] for name in ("src", "href") if name in held]
+        if "download" in held:
+            self.data[held["download"]] = base64.b64decode(held["href"].partition("base64,")[2])
         self.handlers += [name for name in held if name.startswith("on") or name == "style"]
         if held.get("http-equiv") == "Content-Security-Policy":
             self.policy = held["content"]
@@ -104,8 +110,6 @@ def survey(path, rows, seed, rates=RATES):
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
     """Two tables of a graded channel, the run of their recovery, and the kinds of their rows."""
-    from hopfed.cli import main
-
     folder = tmp_path_factory.mktemp("people")
     files = folder / "a<b>.csv", folder / "b.csv"
     kinds = [
@@ -118,8 +122,6 @@ def people(tmp_path_factory):
 @pytest.fixture(scope="module")
 def symmetric(tmp_path_factory):
     """A table of the symmetric channel without names, and the run of its recovery."""
-    from hopfed.cli import main
-
     folder = tmp_path_factory.mktemp("symmetric")
     rng = np.random.default_rng(1)
     np.save(folder / "x.npy", draw_examples(rademacher(3, 120, rng), 500, 0.8, rng)[0])
@@ -140,6 +142,40 @@ def reported(hopfed, tmp_path):
         return (tmp_path / "page.html").read_text(encoding="utf-8")
 
     return report
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of one experiment."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, seeds in (("a", 2), ("b", 3)):
+        settings = ["--set", "N=60", "--set", "M=100,200", "--seeds", str(seeds)]
+        main(["run", "bbp", *settings, "--out", str(folder / f"{name}.h5")])
+    return folder / "a.h5", folder / "b.h5"
+
+
+def test_a_page_carries_the_data_and_the_figure_of_a_run(runs, reported):
+    run, text = Run.load(runs[0]), reported(runs[0])
+    shown = harmless(text)
+    assert 'src="data:image/svg+xml;base64,' in text
+    assert json.loads(shown.data["a.json"])["summary"] == run.summary
+    with np.load(io.BytesIO(shown.data["a.npz"])) as held:
+        for name, array in run.arrays.items():
+            np.testing.assert_array_equal(held[name.replace("/", ".")], array)
+    for words in (run.provenance["numpy"], "N", "60"):
+        assert words in shown.text
+
+
+def test_runs_are_compared_and_what_they_hold_is_no_markup(runs):
+    both = {path.name: Run.load(path) for path in runs}
+    shown = harmless(page(both))
+    assert "settings that differ" in shown.text
+    assert {"a.npz", "b.npz"} <= set(shown.data)
+    harmless(page({"x.h5": Run("mine", {"note": HOSTILE}, {"x": np.ones(1)}, {})}))
+    noise = np.random.default_rng(0).standard_normal(3_000_000)
+    text = page({"x.h5": Run("mine", {}, {"x": noise}, {})})
+    assert "too large" in text
+    assert len(text) < 100_000
 
 
 def test_a_graded_page_opens_with_the_answer(people, reported):
