@@ -76,7 +76,7 @@ def _require_ours(*folders: Path) -> None:
 
 def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:
     """Write the weights of all clients; return what the networks are."""
-    from hopfed.experiments.fl import classifier_of
+    from hopfed.experiments.fl import classifier_of, readied
     from hopfed.neural.models.weights import plain_names, write_tensors
     from hopfed.neural.training.evaluation import Network
 
@@ -84,10 +84,7 @@ def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any
     files = []
     same = type(method).shared and set(state.down) <= {EVERYONE}
     for c in range(1 if same else len(task.split)):
-        own = state.clients.get(c)
-        own = method.client_start(c, method.task.seed) if own is None else own
-        down = state.down.get(c, state.down.get(EVERYONE, {}))
-        params = plain_names(method.personal(own, down, c), task.model(c))
+        params = plain_names(method.personal(*readied(method, state, c)), task.model(c))
         files.append(write_tensors(folder, ALL if same else f"client-{c}", params).name)
     data, tensors = task.split.dataset, task.tensors
     scoring = classifier_of(method, state, 0)

@@ -102,7 +102,7 @@ def test_an_image_and_its_mirror_image_are_two_examples_and_read_alike():
     torch.testing.assert_close(bits(x), bits(x.flip(-1)))
     torch.testing.assert_close(bits(x), (plain._bits(down)(x) + plain._bits(down)(x.flip(-1))) / 2)
     # Filters and thresholds follow from the images alone: only the operator costs twice as much.
-    spent = [[m._flops_of(exchange, 0) for exchange in range(4)] for m in (method, plain)]
+    spent = [[m._flops_of(question, 0) for question in m.questions] for m in (method, plain)]
     np.testing.assert_allclose(np.divide(*spent), [1, 1, 2, 1])
 
 

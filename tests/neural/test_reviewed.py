@@ -308,10 +308,10 @@ def test_clients_with_too_little_are_named_together_with_the_minimum():
 
 def test_a_client_that_fails_in_every_round_is_told():
     class Failing(type(config().make(0))):
-        def finish(self, state, params, client):
-            if client == 2:
+        def answer(self, client, question, down):
+            if client.number == 2:
                 raise RuntimeError("no room")
-            return super().finish(state, params, client)
+            return (yield from super().answer(client, question, down))
 
     conf = config()
     made = Failing(**vars(conf.make(0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,12 +16,15 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.memory.recall import Scorer
-from hopfed.neural.method import NeuralMethod
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.places import beside
 from hopfed.neural.training.task import Params
+from hopfed.neural.training.together import one_thread
 from hopfed.neural.training.training import forward_of
+
+if TYPE_CHECKING:
+    from hopfed.neural.method import Client, NeuralMethod
 
 WAYS = ("pca", "t-sne")
 PERPLEXITY = 30.0
@@ -57,6 +61,13 @@ class Extractor:
         """Return features and logits of the inputs `x`, without gradients."""
         with torch.inference_mode():
             features, logits = forward_of(self.model.eval())(self.params, x)
+        return features, logits
+
+    def outputs(self, data: Tensors, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Return features (n, d) and logits (n, C) of the examples `rows`, on the CPU."""
+        with one_thread():
+            found = [self(x) for x, _ in data.batches(rows)]
+        features, logits = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
         return features, logits
 
     def embed(self, data: Tensors, rows: np.ndarray) -> Embedded:
@@ -103,10 +114,10 @@ def flattened(features: np.ndarray, way: str, seed: int = 0) -> np.ndarray:
 _EXTRACTORS = Recent(1 << 28)
 
 
-def shared_extractor(method: NeuralMethod, down: Message) -> Extractor:
+def shared_extractor(method: NeuralMethod, client: Client, down: Message) -> Extractor:
     """Return the model in the server's message to all, one object for all clients."""
     found: Extractor = _EXTRACTORS.get(
         (method.name, method.task, digest(down)),
-        lambda: Extractor(method.loaded.model(0), method.personal({}, down, 0)),
+        lambda: Extractor(client.model, method.personal(client, down)),
     )
     return found

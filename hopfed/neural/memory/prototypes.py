@@ -26,7 +26,7 @@ from torch.nn.functional import nll_loss
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.neural.training.stacked_or_not import one_thread
+from hopfed.neural.training.together import one_thread
 
 WIDTH = 2.5  # the kernel starts as exp(-WIDTH^2) at the median distance, as in ProtoNN
 SMOOTH = 0.1  # pseudo-examples of each label at a prototype

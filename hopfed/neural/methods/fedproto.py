@@ -18,22 +18,19 @@ from torch import Tensor
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.method import Rule
+from hopfed.federation.rounds import Session
+from hopfed.neural.memory.embedding import Extractor
+from hopfed.neural.method import Answer, Client, Played, Rule
 from hopfed.neural.methods.standalone import Standalone
-from hopfed.neural.models.base import Model
 from hopfed.neural.training.evaluation import Classifier
 from hopfed.neural.training.losses import Batch, Net
-from hopfed.neural.training.places import beside
-from hopfed.neural.training.stacked_or_not import one_thread
-from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import forward_of
 
 __all__ = ["FD", "FedProto"]
 
 
 @dataclass(frozen=True)
 class Classwise(Standalone):
-    """Clients that train alone and send a row for each of their classes.
+    """Clients that train alone, with a row of each class from the server, and send such rows.
 
     The rows come from one pass over the training examples after training; its FLOPs, about a third
     of an epoch's, are counted.
@@ -48,24 +45,19 @@ class Classwise(Standalone):
         """Numbers in a row."""
         return self.loaded.feature_dim
 
-    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The rows that the server sent, and a mask of the classes that have one."""
+    def values(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        """What a row is the mean of: features (n, d)."""
+        return features
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train with the rows of the server; send the means of the classes held."""
         rows, known = table(down, self.loaded.classes, self.length)
-        return {"rows": rows, "known": known}
-
-    def outputs(self, params: Params, client: int) -> tuple[Tensor, Tensor]:
-        """Features (n, d) and logits (n, classes) of the client's training examples."""
-        model, task = self.loaded.model(client), self.loaded
-        forward, there = forward_of(model.eval()), beside(params, model)
-        with one_thread(), torch.inference_mode():
-            batches = task.tensors.batches(task.split.train[client])
-            found = [forward(there, x) for x, _ in batches]
-        features, logits = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
-        return features, logits
-
-    def reading_flops(self, client: int) -> float:
-        """FLOPs of the pass after training."""
-        return self.pass_flops(client)
+        first = self.begin(client, {})
+        trained = yield client.train(first, extra={"rows": rows, "known": known})
+        client.keep(trained.params)
+        client.spend(client.pass_flops)
+        seen = Extractor(client.model, trained.params).outputs(client.task.tensors, client.rows)
+        return class_means(self.values(*seen).numpy(), client.labels)
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""
@@ -123,49 +115,43 @@ class FedProto(Classwise):
         penalty = batch.mean(far * batch.extra["known"][batch.y])
         return batch.cross_entropy(logits) + self.lam * penalty
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Send the mean features of the client's classes, and perhaps their numbers."""
-        features, _ = self.outputs(params, client)
-        means = class_means(features.numpy(), self.loaded.labels_of(client))
-        if self.weights == "equal":
-            del means["counts"]
-        return super().finish(state, params, client)[0], means
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        """Send the mean features of the classes held, and perhaps their numbers."""
+        means = yield from super().answer(client, question, down)
+        return without_counts(means) if self.weights == "equal" else means
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Rows, and their counts if these are weights."""
         spec = super().expects(down, context)
         return spec if self.weights == "equal" else {**spec, "counts": spec["labels"]}
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Mean rows, class by class."""
-        sent = by_class(messages, self.loaded.classes)
+    def play(self, state: State, session: Session) -> Played:
+        """Mean rows, class by class; a class that nobody sent keeps its last row."""
+        sent = by_class(session.ask(), self.loaded.classes)
         before = dict(zip(np.asarray(state["labels"]).tolist(), state["rows"], strict=True))
         after = before | {label: mean_row(rows) for label, rows in sent.items()}
         prototypes = as_rows(dict(sorted(after.items())), self.length)
-        return prototypes, {EVERYONE: prototypes}
+        return prototypes, {EVERYONE: prototypes}, {}
 
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+    def decide(self, client: Client, down: Message) -> Classifier:
         """The model, or its features and the nearest prototype."""
         if not self.nearest or not len(down.get("labels", ())):
-            return super().classifier(state, down, client)
+            return super().decide(client, down)
         rows, known = table(down, self.loaded.classes, self.length)
-        return Nearest(self.loaded.model(client), self.personal(state, down, client), rows, known)
+        return Nearest(Extractor(client.model, self.personal(client, down)), rows, known)
 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
     """Scores of inputs (B, ...): minus the distances to the prototypes, (B, classes)."""
 
-    model: Model
-    params: Params = field(repr=False)
+    extractor: Extractor
     rows: Tensor = field(repr=False)
     known: Tensor = field(repr=False)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the scores; a class without prototype is never the nearest."""
-        features, _ = forward_of(self.model.eval())(beside(self.params, self.model), x)
+        features, _ = self.extractor(x)
         far = torch.cdist(features, self.rows.to(features))
         return (-far).masked_fill(self.known.to(far) == 0, -torch.inf)
 
@@ -211,23 +197,23 @@ class FD(Classwise):
         taught = batch.mean(soft * batch.extra["known"][batch.y])
         return batch.cross_entropy(logits) + self.lam * taught
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Send the mean outputs of the classes held."""
-        soft = self.outputs(params, client)[1].softmax(dim=1)
-        means = class_means(soft.numpy(), self.loaded.labels_of(client))
-        del means["counts"]
-        return super().finish(state, params, client)[0], means
+    def values(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+        """What a row is the mean of: outputs (n, classes)."""
+        return logits.softmax(dim=1)
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        """Send the mean outputs of the classes held."""
+        return without_counts((yield from super().answer(client, question, down)))
+
+    def play(self, state: State, session: Session) -> Played:
         """Mean rows, class by class; a client's own row is left out of its message."""
-        sent = by_class(messages, self.length)
+        heard = session.ask()
+        sent = by_class(heard, self.length)
         down = {EVERYONE: as_rows({label: mean_row(s) for label, s in sent.items()}, self.length)}
-        for c in messages:
+        for c in heard:
             others = {label: mean_row(s, without=c) for label, s in sent.items() if c in s}
             down[c] = as_rows(others, self.length)
-        return state, down
+        return state, down, {}
 
 
 Sent = dict[int, tuple[np.ndarray, int]]  # client -> its row of one class, number of its examples
@@ -246,6 +232,11 @@ def class_means(values: np.ndarray, labels: np.ndarray) -> Message:
     np.add.at(sums, where, values)
     means = (sums / counts[:, None]).astype(values.dtype)
     return {"labels": held.astype(np.int32), "rows": means, "counts": counts.astype(np.int32)}
+
+
+def without_counts(means: Message) -> Message:
+    """Return the rows of `class_means` and their labels alone."""
+    return {name: array for name, array in means.items() if name != "counts"}
 
 
 def by_class(messages: Mapping[int, Message], classes: int) -> dict[int, Sent]:

@@ -28,7 +28,7 @@ one message makes the method private (`hopfed.neural.readouts.private_sums`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import log, sqrt
@@ -40,12 +40,11 @@ from scipy.special import softmax
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
-from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.engines import answer as answered
+from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
+from hopfed.federation.rounds import Session
 from hopfed.neural.memory.embedding import Extractor
-from hopfed.neural.method import NeuralMethod, client_of
+from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played
 from hopfed.neural.readouts.bits import Bits, Encoder, Features, Filters, Patches, Rows, public_bits
 from hopfed.neural.readouts.private_sums import PrivateSums
 from hopfed.neural.readouts.ridge import (
@@ -150,7 +149,7 @@ class Hebbian(NeuralMethod):
     epsilon: float = 0.0
     delta: float = 1e-5
 
-    exchanges: ClassVar[int] = 4
+    questions: ClassVar[tuple[str, ...]] = ("patches", "features", "sums", "likelihoods")
     name: ClassVar[str] = "hebbian"
     source: ClassVar[str] = "proposed here"
 
@@ -284,55 +283,48 @@ class Hebbian(NeuralMethod):
 
     # What a client sends, exchange by exchange.
 
-    def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
-        """Make the steps one after the other; the error of a client is its own fault."""
-        return [answered(self, call) for call in calls]
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        """Answer from the client's own examples."""
+        yield from ()
+        if not self._asked(question, down, client.number):
+            return {}
+        ask = {"patches": self._patch_sums, "features": self._feature_sums}
+        ask |= {"sums": self._operator, "likelihoods": self._likely}
+        message = ask[question](client.state, down, client.number)
+        client.spend(self._flops_of(question, client.number))
+        if question == "sums":
+            client.state = dict(message)
+            if self.choose == "own":
+                client.spend(self._flops_of("likelihoods", client.number))
+            if self.epsilon:
+                return self._with_noise(down, client.number, client.context.rng("noise"))
+        return message
 
-    def client_step(
-        self, state: State, down: Message, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """Answer an exchange from the client's own examples."""
-        client, exchange = client_of(context), context.exchange
-        spent = float(state.get("flops", 0.0)) if exchange else 0.0  # in this round
-        message: Message = {}
-        if self._asked(down, context):
-            steps = self._patch_sums, self._feature_sums, self._operator, self._likely
-            message = steps[exchange](state, down, client)
-            if exchange == 2:
-                state = dict(message)
-                if self.epsilon:
-                    message = self._with_noise(down, client, context.rng("noise"))
-            spent += self._flops_of(exchange, client)
-            if exchange == 2 and self.choose == "own":
-                spent += self._flops_of(3, client)
-        return state | {"flops": spent}, message, {"flops": spent, "loss": float("nan")}
-
-    def _asked(self, down: Message, context: Context) -> bool:
+    def _asked(self, question: str, down: Message, client: int) -> bool:
         """Whether the client must answer; one that is in the sums already need not."""
         pooled = self.bits == "pooled"
-        if context.exchange == 0:
+        if question == "patches":
             return pooled and self.kind == "patches" and "kernel" not in down
-        if context.exchange == 1:
+        if question == "features":
             return pooled and "thresholds" not in down
-        if context.exchange == 2:
-            return "thresholds" in down and context.client not in np.asarray(
-                down.get("members", ())
-            )
+        if question == "sums":
+            return "thresholds" in down and client not in np.asarray(down.get("members", ()))
         return self.choose == "all" and "by_class" in down and "choice" not in down
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Sums of patches, of features, of bits; likelihoods of the settings; each only once."""
-        if not self._asked(down, context):
+        question = self.questions[context.exchange]
+        if not self._asked(question, down, context.client or 0):
             return {}
         number = Field((), "iu", least=0)
-        if context.exchange == 0:
+        if question == "patches":
             d = self.patches.length
             squares = Field((d * (d + 1) // 2,), "f")
             return {"total": Field((d,), "f"), "squares": squares, "patches": number}
-        if context.exchange == 1:
+        if question == "features":
             least = 0 if self.kind == "patches" else None
             return {"sums": Field((self.n_features,), "f", least=least), "examples": number}
-        if context.exchange == 3:
+        if question == "likelihoods":
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": number}
         D, C = self.n_bits, self.loaded.classes
@@ -378,37 +370,45 @@ class Hebbian(NeuralMethod):
 
     # What the server computes.
 
-    def server_step(
-        self, state: State, messages: Mapping[int, Message], context: Context
-    ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Draw filters, set thresholds, add operators, choose a setting."""
-        said = {c: messages[c] for c in sorted(messages) if messages[c]}
+    def play(self, state: State, session: Session) -> Played:
+        """Ask for sums one after the other: of patches, features, bits; then for likelihoods."""
+        down: Down | None = None
+        for question in self.questions:
+            heard = {c: m for c, m in session.ask(down).items() if m}
+            state, down = self.added(state, heard, question)
+        return state, down or {}, {}
+
+    def added(self, state: State, said: Mapping[int, Message], question: str) -> tuple[State, Down]:
+        """Return state and messages down after the answers of those that had one to give.
+
+        Draw filters, set thresholds, add operators, choose a setting.
+        """
         heard = list(said.values())
         if self.bits == "public" and "kernel" not in state:
             state = self.public()
         elif not heard:
-            return state, {}, {}
-        elif context.exchange == 0:
+            return state, {}
+        elif question == "patches":
             state = dict(state) | self._drawn(heard)
-        elif context.exchange == 1:
+        elif question == "features":
             examples = max(sum(int(m["examples"]) for m in heard), 1)
             means = np.sum([m["sums"] for m in heard], axis=0) / examples
             state = dict(state) | {"thresholds": means.astype(np.float32)}
-        elif context.exchange == 2:
+        elif question == "sums":
             state = added(state, said, keep=self.keep or self.pooling != "equal")
         else:
             best = np.sum([m["likelihoods"] for m in heard], axis=0).argmax()
             state = dict(state) | {"choice": np.asarray(best)}
         down = broadcast(state)
         if self.pooling == "equal" or "members" not in state:
-            return state, {EVERYONE: down}, {}
+            return state, {EVERYONE: down}
         members = [int(c) for c in state["members"]]
         every = [decoded(gave(state, c)) for c in members]
         own = {}
         for c, weights in zip(members, worth(every), strict=True):
             sums = Sums.sum([s * w for s, w in zip(every, weights, strict=True)])
             own[c] = down | encoded(sums, sums.examples)
-        return state, {EVERYONE: down} | own, {}
+        return state, {EVERYONE: down} | own
 
     # What a client computes from the server's answer.
 
@@ -420,25 +420,26 @@ class Hebbian(NeuralMethod):
         priors = PRIORS if self.reading == "personal" else (0.0,)
         return [Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+    def decide(self, client: Client, down: Message) -> Classifier:
         """The client's read-out; before a round is over all classes are equal to it.
 
         Where clients choose for themselves, it is a mixture of the settings that are likely.
         """
         if "by_class" not in down or (self.choose == "all" and "choice" not in down):
             return Readout.none(self.loaded.classes)
-        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
+        c = client.number
+        own, pooled = self.own_sums(client.state, down, c), self.pooled_sums(down)
         if self.choose == "all":
             likely, shares = np.array([int(down["choice"])]), np.ones(1)
         else:
-            key = self, "likelihoods", _of_sums(down), client
-            found = _FOUND.get(key, lambda: self._likelihoods(state, down, client))
+            key = self, "likelihoods", _of_sums(down), c
+            found = _FOUND.get(key, lambda: self._likelihoods(client.state, down, c))
             shares = softmax(found)
             likely = np.flatnonzero(shares >= LIKELY * shares.max())
             shares = shares[likely] / shares[likely].sum()
         chosen = [self.choices()[k] for k in likely]
         weights = [
-            self._readouts(down, pooled, own, choice.own, client)[self._ridges.index(choice.ridge)]
+            self._readouts(down, pooled, own, choice.own, c)[self._ridges.index(choice.ridge)]
             for choice in chosen
         ]
         shift = own.log_prior() - pooled.log_prior()
@@ -496,7 +497,7 @@ class Hebbian(NeuralMethod):
         """Sums of the client's own examples, also if it never took part."""
         return decoded(state if "examples" in state else self._operator({}, down, client))
 
-    def _flops_of(self, exchange: int, client: int) -> float:
+    def _flops_of(self, question: str, client: int) -> float:
         """Multiplications and additions of a step; only products of matrices are counted."""
         images, D, C = len(self.loaded.split.train[client]), self.n_bits, self.loaded.classes
         n, each, moments = images * (1 + self.mirror), 0.0, 0.0
@@ -507,7 +508,9 @@ class Hebbian(NeuralMethod):
         elif self.kind == "network":
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
-        return (moments, images * each, n * each + n * D * (D + 2.0 * C), choosing)[exchange]
+        sums = n * each + n * D * (D + 2.0 * C)
+        spent = moments, images * each, sums, choosing
+        return dict(zip(self.questions, spent, strict=True))[question]
 
 
 def encoded(sums: Sums, examples: float) -> Message:

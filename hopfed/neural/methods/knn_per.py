@@ -40,7 +40,7 @@ from torch import Tensor
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.federation.contract import State
+from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.memory import neighbours
 from hopfed.neural.memory.associative import class_archetypes, stored_examples
@@ -54,7 +54,7 @@ from hopfed.neural.memory.neighbours import (
 )
 from hopfed.neural.memory.prototypes import fit_prototypes
 from hopfed.neural.memory.store import RULES, Store
-from hopfed.neural.method import NeuralMethod, Rule
+from hopfed.neural.method import Client, NeuralMethod, Rule
 from hopfed.neural.methods.fedavg import FedAvg
 
 __all__ = ["KNNPer"]
@@ -183,11 +183,11 @@ class KNNPer(FedAvg):
         rule = "a share such that capacity - spread and capacity + spread are in [0, 1]"
         require(inside, "spread", rule, self.spread)
 
-    def classifier(self, state: State, down: Message, client: int) -> Interpolation:  # noqa: ARG002
+    def decide(self, client: Client, down: Message) -> Interpolation:
         """The global model mixed with the memory of the client's training examples."""
-        key = self, digest(down), client
+        c = client.number
         made: Interpolation = _PERSONAL.get(
-            key, lambda: self.mixed(self.remember(down, client), down, client)
+            (self, digest(down), c), lambda: self.mixed(self.remember(down, c), down, c)
         )
         return made
 
@@ -209,7 +209,7 @@ class KNNPer(FedAvg):
             found = self.embedded(down, client, "train")
             seen = stream(self.task.seed, "arrival", client).permutation(len(found))
         else:
-            found = shared_extractor(self, down).embed(self.loaded.tensors, rows)
+            found = self._extractor(down).embed(self.loaded.tensors, rows)
             seen = np.arange(len(rows))
         if store is None:
             store = self._empty(client)
@@ -217,7 +217,7 @@ class KNNPer(FedAvg):
 
     def mixed(self, store: Store, down: Message, client: int) -> Interpolation:
         """Return the global model mixed with a store."""
-        extractor = shared_extractor(self, down)
+        extractor = self._extractor(down)
         if len(store) == 0:
             what = "an empty store: the global model alone classifies"
             warnings.warn(what, SmallStoreWarning, stacklevel=2)
@@ -253,9 +253,13 @@ class KNNPer(FedAvg):
         rows = getattr(self.loaded.split, part)[client]
         found: Embedded = _EMBEDDED.get(
             (self.task, digest(down), client, part),
-            lambda: shared_extractor(self, down).embed(self.loaded.tensors, rows),
+            lambda: self._extractor(down).embed(self.loaded.tensors, rows),
         )
         return found
+
+    def _extractor(self, down: Message) -> Extractor:
+        """The global model, one object for all clients."""
+        return shared_extractor(self, Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)
 
     def _room(self, count: int, client: int) -> int:
         """Number of examples or prototypes that the client's capacity allows, given `count`."""

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from hopfed._lib.random import stream
-from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
 from hopfed.neural.memory.embedding import Extractor, shared_extractor
 from hopfed.neural.memory.gaussian import Process, log_evidence, process
-from hopfed.neural.method import Rule, above, below
+from hopfed.neural.method import Client, Rule, above, below
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.models.base import Model
 from hopfed.neural.training.losses import Batch, Net
@@ -101,19 +100,16 @@ class PFedGP(FedAvg):
         classes = self.loaded.classes
         return -classes * log_evidence(net(batch.x), batch.y, classes, *kernel, batch.mask)
 
-    def personal(self, state: State, down: Message, client: int) -> Params:
+    def personal(self, client: Client, down: Message) -> Params:
         """The global features; the head is the initial one and is not used."""
-        features = below(self.start_params(state, down, client), "features")
-        return self.loaded.initial(client) | above(features, "features")
+        features = below(self.begin(client, down), "features")
+        return client.task.initial(client.number) | above(features, "features")
 
-    def classifier(self, state: State, down: Message, client: int) -> Personal:
+    def decide(self, client: Client, down: Message) -> Personal:
         """The posterior of the client's process."""
-        params = self.start_params(state, down, client)
-        extractor = shared_extractor(self, down)
-        rows = stream(self.task.seed, "process", client).permutation(
-            self.loaded.split.train[client]
-        )
-        seen = extractor.embed(self.loaded.tensors, np.sort(rows[: self.most]))
+        params, extractor = self.begin(client, down), shared_extractor(self, client, down)
+        order = stream(self.task.seed, "process", client.number).permutation(client.rows)
+        seen = extractor.embed(self.loaded.tensors, np.sort(order[: self.most]))
         features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)
         kernel = params["log_length"], params["log_scale"]
         return Personal(extractor, process(features, labels, self.loaded.classes, *kernel))
