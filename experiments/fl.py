@@ -98,7 +98,7 @@ class Config(Shared):
 
             object.__setattr__(self, "data", as_named(self.data))
         if not isinstance(self.models, tuple) or not all(isinstance(m, str) for m in self.models):
-            from hopfed.neural.models.foreign import named
+            from hopfed.neural.models.networks import named
 
             object.__setattr__(self, "models", named(self.models))
         super().__post_init__()
@@ -170,7 +170,7 @@ def code_of(config: Any) -> tuple[str, ...]:
     models = [name for name in getattr(config, "models", ()) if ":" in name]
     code: tuple[str, ...] = (method,) if ":" in method else ()
     if models:  # whose module needs PyTorch
-        from hopfed.neural.models.foreign import own_code
+        from hopfed.neural.models.networks import own_code
 
         code += own_code(models)
     return code

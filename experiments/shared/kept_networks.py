@@ -77,7 +77,7 @@ def _require_ours(*folders: Path) -> None:
 def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:
     """Write the weights of all clients; return what the networks are."""
     from hopfed.experiments.fl import classifier_of, readied
-    from hopfed.neural.models.weights import plain_names, write_tensors
+    from hopfed.neural.models.networks import plain_names, write_tensors
     from hopfed.neural.training.evaluation import Network
 
     task = method.loaded
@@ -144,8 +144,7 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
     Code of a user that the folder names is imported only if its name is `trusted`.
     """
     from hopfed.neural.models import build
-    from hopfed.neural.models.foreign import own_code
-    from hopfed.neural.models.weights import load_weights
+    from hopfed.neural.models.networks import load_weights, own_code
 
     folder = Path(folder)
     if not (folder / ABOUT).is_file():

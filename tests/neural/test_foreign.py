@@ -20,7 +20,7 @@ from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.together import AloneWarning  # noqa: E402
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::hopfed.neural.models.adapter.HeadWarning"),
+    pytest.mark.filterwarnings("ignore::hopfed.neural.models.networks.HeadWarning"),
     pytest.mark.filterwarnings("ignore::hopfed.neural.training.task.ScalingWarning"),
 ]
 

@@ -15,7 +15,7 @@ from hopfed.federation.contract import Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.method import Client  # noqa: E402
-from hopfed.neural.methods.fedh2l import FedH2L, pcgrad, project  # noqa: E402
+from hopfed.neural.methods.fedh2l import FedH2L, project  # noqa: E402
 from hopfed.neural.methods.stepwise import AGG, seed_set  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
@@ -96,16 +96,6 @@ def test_the_projection_solves_the_quadratic_program_and_its_dual(pair):
     np.testing.assert_allclose(found, public + v * local, atol=1e-10)
     if public @ local >= 0:
         np.testing.assert_array_equal(found, public)
-
-
-@given(pairs)
-def test_pcgrad_is_the_sum_of_both_surgeries(pair):
-    public, local = map(np.asarray, pair)
-    expected = public + local
-    if public @ local < 0:
-        expected -= public @ local / (local @ local) * local
-        expected -= public @ local / (public @ public) * public
-    np.testing.assert_allclose(flat(pcgrad(named(public), named(local))), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("kl", [True, False])

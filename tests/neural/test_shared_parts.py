@@ -173,11 +173,6 @@ def test_one_direction_is_always_kept_and_what_is_not_finite_stays_visible():
     assert np.isnan(truncate(np.array([[np.inf, 1.0], [0.0, 1.0]]), 0.9)).all()
 
 
-def test_the_heads_of_fedmrl_read_one_projection():
-    nets = [make("fedmrl", proxy="mlp:8", nested=share).net(0) for share in (0.5, 1.0)]
-    assert [net.shared.head.in_features for net in nets] == [10, 20]
-
-
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
 def test_a_band_of_fedral_has_the_entries_of_its_diagonals(share):
     made = make("fedral", least=share, levels=2)

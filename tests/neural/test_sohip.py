@@ -14,7 +14,7 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.memory.recall import Form, Remembering, Scorer  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
-from hopfed.neural.models.base import Model  # noqa: E402
+from hopfed.neural.models.architectures import Model  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
 
 
@@ -230,17 +230,3 @@ def test_a_learned_bias_is_the_control():
     torch.testing.assert_close(apart, shift.expand_as(apart), rtol=0, atol=1e-5)
     assert (played.traffic.up == 0).all()
     assert set(own) == set(alone.initial(0))
-
-
-def test_groups_of_memories_are_told_of_their_own_mean():
-    method = make(options="aggregation=hopfield")
-    rng = np.random.default_rng(0)
-    kinds = rng.choice([-1.0, 1.0], (2, 1, 64)).astype(np.float32)
-    sent = {c: {"memory": kinds[c % 2] + 0.1 * rng.standard_normal((1, 64))} for c in range(4)}
-    state, down, metrics = method.play({}, Asked(sent))
-    assert metrics["archetypes"] == 2
-    sizes = method.loaded.split.sizes[:, 0]
-    for c in range(4):
-        mates = [j for j in range(4) if j % 2 == c % 2]
-        mean = np.average([sent[j]["memory"] for j in mates], axis=0, weights=sizes[mates])
-        np.testing.assert_allclose(down[c]["memory"], mean, rtol=1e-5)

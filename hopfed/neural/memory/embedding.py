@@ -16,9 +16,9 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.memory.recall import Scorer
-from hopfed.neural.models.base import Model
+from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier, Network
-from hopfed.neural.training.places import beside
+from hopfed.neural.training.losses import beside
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.together import one_thread
 from hopfed.neural.training.training import forward_of
@@ -83,12 +83,7 @@ class Extractor:
 
 
 def features_of(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
-    """Return the features (n, d) of the examples `rows` under a client's classifier.
-
-    Raises
-    ------
-    ArgumentError : the classifier is not a model with parameters.
-    """
+    """Return the features (n, d) of the examples `rows` under a client's classifier."""
     if isinstance(classifier, Network) and isinstance(classifier.model, Model):
         return Extractor(classifier.model, classifier.params).embed(data, rows).features
     if isinstance(classifier, Scorer):

@@ -46,13 +46,7 @@ def log_evidence(
     log_scale: Tensor,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Log marginal likelihood of a batch under one Gaussian process a class, per example and class.
-
-    Parameters
-    ----------
-    features : (B, d).
-    mask : (B,) 0 on padding rows; each becomes an independent variable of density one.
-    """
+    """Log marginal likelihood of a batch, a Gaussian process a class; per example and class."""
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     targets, noise = dirichlet_targets(labels, classes)
     mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
@@ -72,18 +66,15 @@ class Process:
 
     Attributes
     ----------
-    features : (n, d) of the examples.
-    weights, mean : (classes, n) and (classes, 1): the latent mean at z is
-        ``mean + weights @ kernel(features, z)``.
-    scales : the logarithms of length and scale of the kernel.
-    nbytes : bytes of the stored features and labels.
+    weights, mean : (classes, n) and (classes, 1): the latent mean at z is ``mean + weights @
+        kernel(features, z)``.
     """
 
-    features: Tensor = field(repr=False)
+    features: Tensor = field(repr=False)  # (n, d) of the examples
     weights: Tensor = field(repr=False)
     mean: Tensor
-    scales: tuple[Tensor, Tensor]
-    nbytes: int
+    scales: tuple[Tensor, Tensor]  # the logarithms of length and scale of the kernel
+    nbytes: int  # bytes of the stored features and labels
 
     @property
     def size(self) -> int:

@@ -79,13 +79,11 @@ def fit_prototypes(
     steps: int = 100,
     seed: int = 0,
 ) -> Prototypes:
-    """Learn `count` prototypes of the examples (n, d), fewer if there are fewer distinct examples.
+    """Learn `count` prototypes of examples (n, d), fewer if there are fewer distinct ones.
 
-    Parameters
-    ----------
-    dim : length of the projection, 0 for none.
-    steps : largest number of Adam's steps, each on all examples. The number in use is chosen on a
-        held-out fifth of them. 0 returns the k-means prototypes with their label frequencies.
+    At most `steps` of Adam, each on all examples: the number in use is chosen on a held-out fifth.
+    0 returns the k-means prototypes with their label frequencies. `dim` is the length of the
+    projection, 0 for none.
     """
     require(count >= 1, "count", "at least 1", count)
     require(dim >= 0 and steps >= 0, "dim and steps", "at least 0", (dim, steps))

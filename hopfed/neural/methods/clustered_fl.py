@@ -26,6 +26,8 @@ from hopfed.neural.method import Answer, Client, Played, Rule, pack, size_weight
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.task import Params
 
+__all__ = ["ClusteredFL"]
+
 LEAST = 3  # smallest number of clients of a cluster that can be split
 
 Arrays = dict[str, np.ndarray]
@@ -174,19 +176,7 @@ class ClusteredFL(FedAvg):
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:
-    """Divide clients into two parts: bool (n,), True for the second; client 0 is in the first.
-
-    Parameters
-    ----------
-    similarity : (n, n) cosines.
-    method : "single" or "complete" linkage. With "single" the largest similarity across the parts
-        is the smallest that any bipartition has.
-
-    Examples
-    --------
-    >>> bipartition(np.array([[1, 0.9, -1], [0.9, 1, -1], [-1, -1, 1]]), "single").tolist()
-    [False, False, True]
-    """
+    """Divide clients into two parts: bool (n,), True for the second; client 0 is in the first."""
     apart = np.clip(1 - (similarity + similarity.T) / 2, 0, 2)
     np.fill_diagonal(apart, 0)
     part = cut_tree(linkage(squareform(apart), method), n_clusters=2).ravel()

@@ -182,13 +182,7 @@ class FedH2L(Consulting):
 
 
 def inner(a: Params, b: Params) -> Tensor:
-    """Return the inner product of two gradients, dicts of tensors of which each is one vector.
-
-    Examples
-    --------
-    >>> inner({"w": torch.ones(2), "b": torch.ones(1)}, {"w": torch.ones(2), "b": torch.zeros(1)})
-    tensor(2.)
-    """
+    """Return the inner product of two gradients, dicts of tensors of which each is one vector."""
     products = [(a[name] * b[name]).sum() for name in a]
     return sum(products[1:], products[0])
 
@@ -200,11 +194,6 @@ def project(public: Params, local: Params) -> Params:
     result is ``g_pub + v g_loc``, and ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)`` solves its dual,
     eq. (14). Without a conflict the result is `public` itself, bit for bit. With a conflict its
     inner product with `local` is 0 up to rounding.
-
-    Examples
-    --------
-    >>> project({"w": torch.tensor([1.0, -1.0])}, {"w": torch.tensor([0.0, 2.0])})["w"]
-    tensor([1., 0.])
     """
     square = inner(local, local)
     least = torch.finfo(square.dtype).tiny
@@ -216,11 +205,6 @@ def pcgrad(public: Params, local: Params) -> Params:
     """Return the sum of both gradients, each projected off the other where they conflict.
 
     Source: Yu et al. (2020), Algorithm 1, for two tasks.
-
-    Examples
-    --------
-    >>> pcgrad({"w": torch.tensor([1.0, -1.0])}, {"w": torch.tensor([0.0, 2.0])})["w"]
-    tensor([2., 1.])
     """
     ours, theirs = project(local, public), project(public, local)
     return {name: g + ours[name] for name, g in theirs.items()}

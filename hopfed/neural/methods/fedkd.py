@@ -21,7 +21,7 @@ from hopfed.federation.messages import below as inside
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Answer, Client, Played, Rule, above, below, unpack
 from hopfed.neural.methods.pairs import Pair, Proxied
-from hopfed.neural.models.base import Model
+from hopfed.neural.models import Model
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 
@@ -178,19 +178,6 @@ def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
     """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares.
 
     At least one direction is kept.
-
-    Returns
-    -------
-    (k, m + n) array of the dtype of `matrix`, with one direction per row: first its part along m,
-    then its part along n. The part along the longer axis is scaled by the singular value. The
-    truncated matrix is ``rows[:, :m].T @ rows[:, m:]``. A matrix that is not finite gives a row of
-    NaN.
-
-    Examples
-    --------
-    >>> rows = truncate(np.diag([3.0, 1.0]), 0.9)
-    >>> rows.shape, (rows[:, :2].T @ rows[:, 2:]).round(6).tolist()
-    ((1, 4), [[3.0, 0.0], [0.0, 0.0]])
     """
     m, n = matrix.shape
     if not np.isfinite(matrix).all():
@@ -215,15 +202,7 @@ def truncated(update: Arrays, energy: float) -> dict[str, np.ndarray]:
 
 
 def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
-    """Return the arrays that `truncated` compressed, in the shapes of `like`.
-
-    Examples
-    --------
-    >>> update = {"w": np.ones((2, 3, 1)), "b": np.ones(2)}
-    >>> back = expanded(truncated(update, 0.95), update)
-    >>> bool(np.allclose(back["w"], 1.0)), back["w"].shape
-    (True, (2, 3, 1))
-    """
+    """Return the arrays that `truncated` compressed, in the shapes of `like`."""
     found = {}
     for name, array in like.items():
         rows, m = sent[name], len(array) if array.ndim > 1 else 0

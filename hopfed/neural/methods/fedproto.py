@@ -7,7 +7,7 @@ row, where these are its weights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
@@ -51,13 +50,41 @@ class Classwise(Standalone):
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train with the rows of the server; send the means of the classes held."""
-        rows, known = table(down, self.loaded.classes, self.length)
-        first = self.begin(client, {})
-        trained = yield client.train(first, extra={"rows": rows, "known": known})
+        rows, counts = self.table(down)
+        known = torch.as_tensor(np.float32(counts > 0))
+        extra = {"rows": torch.as_tensor(rows), "known": known}
+        trained = yield client.train(self.begin(client, {}), extra=extra)
         client.keep(trained.params)
         client.spend(client.pass_flops)
         seen = Extractor(client.model, trained.params).outputs(client.task.tensors, client.rows)
-        return class_means(self.values(*seen).numpy(), client.labels)
+        held, where, counts = np.unique(client.labels, return_inverse=True, return_counts=True)
+        sums = np.zeros((len(held), self.length))
+        np.add.at(sums, where, self.values(*seen).numpy())
+        means = np.float32(sums / counts[:, None])
+        return {"labels": np.int32(held), "rows": means, "counts": np.int32(counts)}
+
+    def table(self, message: Message) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (classes, d) of a message, and examples (classes,) behind each, 1 if not told.
+
+        Labels of no class are left out; a class without a row has 0 examples.
+        """
+        classes = self.loaded.classes
+        rows, counts = np.zeros((classes, self.length), np.float32), np.zeros(classes)
+        if "labels" in message:
+            labels = np.asarray(message["labels"])
+            there = (labels >= 0) & (labels < classes)
+            rows[labels[there]] = np.asarray(message["rows"])[there]
+            told = np.asarray(message.get("counts", np.ones(len(labels))))
+            counts[labels[there]] = np.maximum(told, 0)[there]
+        return rows, counts
+
+    def means(self, messages: Iterable[Message]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean rows (classes, d) of messages, by the examples (classes,) behind them, and these."""
+        total, counts = np.zeros((self.loaded.classes, self.length)), np.zeros(self.loaded.classes)
+        for rows, number in map(self.table, messages):
+            total += number[:, None] * rows
+            counts += number
+        return np.float32(total / np.maximum(counts, 1)[:, None]), counts
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""
@@ -104,7 +131,7 @@ class FedProto(Classwise):
     def server_start(self, seed: int) -> State:
         """No prototype yet."""
         super().server_start(seed)
-        return as_rows({}, self.length)
+        return as_message(*self.table({}))
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy and penalty; examples of a class without prototype have penalty 0."""
@@ -118,7 +145,7 @@ class FedProto(Classwise):
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         """Send the mean features of the classes held, and perhaps their numbers."""
         means = yield from super().answer(client, question, down)
-        return without_counts(means) if self.weights == "equal" else means
+        return means if self.weights == "size" else without_counts(means)
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Rows, and their counts if these are weights."""
@@ -127,17 +154,17 @@ class FedProto(Classwise):
 
     def play(self, state: State, session: Session) -> Played:
         """Mean rows, class by class; a class that nobody sent keeps its last row."""
-        sent = by_class(session.ask(), self.loaded.classes)
-        before = dict(zip(np.asarray(state["labels"]).tolist(), state["rows"], strict=True))
-        after = before | {label: mean_row(rows) for label, rows in sent.items()}
-        prototypes = as_rows(dict(sorted(after.items())), self.length)
+        rows, counts = self.means(session.ask().values())
+        before, known = self.table(state)
+        rows = np.where(counts[:, None] > 0, rows, before)
+        prototypes = as_message(rows, (counts > 0) | (known > 0))
         return prototypes, {EVERYONE: prototypes}, {}
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """The model, or its features and the nearest prototype."""
         if not self.nearest or not len(down.get("labels", ())):
             return super().decide(client, down)
-        rows, known = table(down, self.loaded.classes, self.length)
+        rows, known = map(torch.as_tensor, self.table(down))
         return Nearest(Extractor(client.model, self.personal(client, down)), rows, known)
 
 
@@ -208,73 +235,20 @@ class FD(Classwise):
     def play(self, state: State, session: Session) -> Played:
         """Mean rows, class by class; a client's own row is left out of its message."""
         heard = session.ask()
-        sent = by_class(heard, self.length)
-        down = {EVERYONE: as_rows({label: mean_row(s) for label, s in sent.items()}, self.length)}
-        for c in heard:
-            others = {label: mean_row(s, without=c) for label, s in sent.items() if c in s}
-            down[c] = as_rows(others, self.length)
+        rows, counts = self.means(heard.values())
+        down = {EVERYONE: as_message(rows, counts)}
+        for c, own in heard.items():
+            rows, counts = self.means(m for other, m in heard.items() if other != c)
+            down[c] = as_message(rows, counts * self.table(own)[1])
         return state, down, {}
 
 
-Sent = dict[int, tuple[np.ndarray, int]]  # client -> its row of one class, number of its examples
-
-
-def class_means(values: np.ndarray, labels: np.ndarray) -> Message:
-    """Return the mean of the values (n, d) for each class that occurs, and its count.
-
-    Examples
-    --------
-    >>> class_means(np.array([[1.0], [3.0], [5.0]]), np.array([4, 4, 2]))["rows"].tolist()
-    [[5.0], [2.0]]
-    """
-    held, where, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    sums = np.zeros((len(held), values.shape[1]))
-    np.add.at(sums, where, values)
-    means = (sums / counts[:, None]).astype(values.dtype)
-    return {"labels": held.astype(np.int32), "rows": means, "counts": counts.astype(np.int32)}
+def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
+    """Return the rows (classes, d) of those classes that are known, and their labels."""
+    held = np.flatnonzero(known)
+    return {"labels": np.int32(held), "rows": rows[held]}
 
 
 def without_counts(means: Message) -> Message:
-    """Return the rows of `class_means` and their labels alone."""
+    """Return rows and labels alone."""
     return {name: array for name, array in means.items() if name != "counts"}
-
-
-def by_class(messages: Mapping[int, Message], classes: int) -> dict[int, Sent]:
-    """Sort the rows of all clients by class, clients in order; unknown labels are left out."""
-    found: dict[int, Sent] = {}
-    for c, message in sorted(messages.items()):
-        counts = message.get("counts", np.ones(len(message["labels"]), dtype=np.int32))
-        for label, row, n in zip(message["labels"], message["rows"], counts, strict=True):
-            if 0 <= label < classes and n > 0:
-                found.setdefault(int(label), {})[c] = row, int(n)
-    return dict(sorted(found.items()))
-
-
-def mean_row(sent: Sent, without: int | None = None) -> np.ndarray | None:
-    """Mean of the rows of a class, weighted by their counts; None if there are no rows.
-
-    Parameters
-    ----------
-    without : client whose row is left out.
-    """
-    parts = [part for c, part in sent.items() if c != without]
-    if not parts:
-        return None
-    return np.asarray(weighted_mean([row for row, _ in parts], [n for _, n in parts]))
-
-
-def as_rows(rows: Mapping[int, np.ndarray | None], length: int) -> Message:
-    """Return the message of all rows that are not None."""
-    known = {label: row for label, row in rows.items() if row is not None}
-    stacked = np.stack(list(known.values())) if known else np.zeros((0, length), np.float32)
-    return {"labels": np.array(list(known), dtype=np.int32), "rows": stacked}
-
-
-def table(message: Message, classes: int, length: int) -> tuple[Tensor, Tensor]:
-    """Return the rows of a message as (classes, d), and (classes,) of 1 where there is a row."""
-    rows, known = torch.zeros(classes, length), torch.zeros(classes)
-    if "labels" in message:
-        where = torch.as_tensor(np.array(message["labels"], dtype=np.int64))
-        rows[where] = torch.as_tensor(np.array(message["rows"], dtype=np.float32))
-        known[where] = 1.0
-    return rows, known

@@ -44,8 +44,8 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.memory.embedding import Extractor
-from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played
-from hopfed.neural.readouts.bits import Bits, Encoder, Features, Filters, Patches, Rows, public_bits
+from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, Rule
+from hopfed.neural.readouts.bits import Bits, Features, Filters, Patches, public_bits
 from hopfed.neural.readouts.private_sums import PrivateSums
 from hopfed.neural.readouts.ridge import (
     RULES,
@@ -66,14 +66,6 @@ RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
 SCALES = (2.0, 4.0, 8.0, 16.0, 32.0)
 PRIORS = (0.0, 0.5, 1.0)
-ALLOWED = {
-    "encoder": ("auto", "patches", "rows", "network"),
-    "bits": ("pooled", "public"),
-    "reading": ("personal", "global", "alone"),
-    "ridge": ("grid", *RULES),
-    "choose": ("all", "own"),
-    "pooling": ("equal", "resembling"),
-}
 PRIVATE: dict[str, object] = {"bits": "public", "choose": "own", "ridge": "grid"}
 PRIVATE |= {"pooling": "equal", "mirror": False}
 LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
@@ -152,21 +144,25 @@ class Hebbian(NeuralMethod):
     questions: ClassVar[tuple[str, ...]] = ("patches", "features", "sums", "likelihoods")
     name: ClassVar[str] = "hebbian"
     source: ClassVar[str] = "proposed here"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **dict.fromkeys(("filters", "patch", "fields"), "at least 1"),
+        "encoder": ("auto", "patches", "rows", "network"),
+        "bits": ("pooled", "public"),
+        "reading": ("personal", "global", "alone"),
+        "ridge": ("grid", *RULES),
+        "choose": ("all", "own"),
+        "pooling": ("equal", "resembling"),
+        "epsilon": "at least 0",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("filters", "patch", "fields"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        for name, known in ALLOWED.items():
-            got = getattr(self, name)
-            require(got in known, name, f"one of {', '.join(known)}", repr(got))
         if self.encoder in ("rows", "network"):
             require(self.bits == "pooled", "bits", "pooled but for patches", self.bits)
         if self.encoder == "network":
             require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
         if self.pooling != "equal":
             self._goes_with({"reading": "personal"}, f"where pooling is {self.pooling}")
-        require(self.epsilon >= 0, "epsilon", "at least 0", self.epsilon)
         if self.epsilon:
             self._goes_with(PRIVATE, "where counts have noise")
             PrivateSums(1, 1, self.epsilon, self.delta)  # checks the budget
@@ -217,7 +213,8 @@ class Hebbian(NeuralMethod):
         """Features of an input."""
         if self.kind == "patches":
             return 2 * self.filters * self.fields**2
-        return self._features({}).length
+        rows = int(np.prod(self.loaded.split.dataset.shape))
+        return rows if self.kind == "rows" else self.loaded.model(0).feature_dim
 
     @property
     def n_bits(self) -> int:
@@ -228,12 +225,12 @@ class Hebbian(NeuralMethod):
         if self.kind == "patches":
             return Filters(self.patches, down["kernel"], down["mean"], self.fields)
         if self.kind == "rows":
-            return Rows(int(np.prod(self.loaded.split.dataset.shape)))
+            return lambda x: x.float().flatten(1)
         task = self.loaded
-        encoder: Encoder = _FOUND.get(
-            ("network", self.task), lambda: Encoder(Extractor(task.model(0), task.initial(0)))
+        net: Extractor = _FOUND.get(
+            ("network", self.task), lambda: Extractor(task.model(0), task.initial(0))
         )
-        return encoder
+        return lambda x: net(x)[0].flatten(1)
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
         """Bits (n, D) float32 and labels (n,) of a part of the client's examples.
@@ -256,67 +253,52 @@ class Hebbian(NeuralMethod):
         made, thresholds = public_bits(self.patches, self.filters, self.fields, self.task.seed)
         return {"kernel": made.kernel, "mean": made.mean, "thresholds": thresholds}
 
-    def _patch_sums(self, state: State, down: Message, client: int) -> Message:  # noqa: ARG002
-        rows = self.loaded.split.train[client]
-        batches = (x for x, _ in self.loaded.tensors.batches(rows))
-        total, squares, number = self.patches.moments(batches)
-        low = squares[np.tril_indices(len(squares))]
-        return {"total": total, "squares": low, "patches": np.asarray(number)}
-
-    def _drawn(self, heard: list[Message]) -> State:
-        d = self.patches.length
-        squares = np.zeros((d, d))
-        squares[np.tril_indices(d)] = np.sum([m["squares"] for m in heard], axis=0)
-        squares = squares + np.tril(squares, -1).T
-        number = max(sum(int(m["patches"]) for m in heard), 1)
-        total = np.sum([m["total"] for m in heard], axis=0)
-        moments = total, squares, float(number)
-        made = Filters.drawn(self.patches, moments, self.filters, self.fields, self.task.seed)
-        return {"kernel": made.kernel, "mean": made.mean}
-
-    def _feature_sums(self, state: State, down: Message, client: int) -> Message:  # noqa: ARG002
-        features, rows = self._features(down), self.loaded.split.train[client]
-        total = np.zeros(features.length)
-        for x, _ in self.loaded.tensors.batches(rows):
-            total += features(x).double().sum(dim=0).cpu().numpy()
-        return {"sums": total, "examples": np.asarray(len(rows))}
-
-    # What a client sends, exchange by exchange.
+    # What a client sends, question by question.
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         """Answer from the client's own examples."""
         yield from ()
         if not self._asked(question, down, client.number):
             return {}
-        ask = {"patches": self._patch_sums, "features": self._feature_sums}
-        ask |= {"sums": self._operator, "likelihoods": self._likely}
-        message = ask[question](client.state, down, client.number)
         client.spend(self._flops_of(question, client.number))
         if question == "sums":
-            client.state = dict(message)
+            bits, labels = self.bits_of(down, client.number, "train")
+            client.state = encoded(Sums.of(bits, labels, self.loaded.classes), len(labels))
             if self.choose == "own":
                 client.spend(self._flops_of("likelihoods", client.number))
-            if self.epsilon:
-                return self._with_noise(down, client.number, client.context.rng("noise"))
-        return message
+            if not self.epsilon:
+                return dict(client.state)
+            rng = client.context.rng("noise")
+            released = encoded(self.private.release(bits, labels, rng), len(labels))
+            return {name: array for name, array in released.items() if name != "classes"}
+        if question == "likelihoods":
+            held = np.asarray(len(self.loaded.split.validation[client.number]))
+            found = self._likelihoods(client.state, down, client.number)
+            return {"likelihoods": found, "examples": held}
+        batches = (x for x, _ in self.loaded.tensors.batches(client.rows))
+        if question == "patches":
+            total, squares, number = self.patches.moments(batches)
+            low = squares[np.tril_indices(len(squares))]
+            return {"total": total, "squares": low, "patches": np.asarray(number)}
+        features = self._features(down)
+        total = sum(features(x).double().sum(dim=0).cpu().numpy() for x in batches)
+        return {"sums": total, **client.size}
 
     def _asked(self, question: str, down: Message, client: int) -> bool:
         """Whether the client must answer; one that is in the sums already need not."""
         pooled = self.bits == "pooled"
-        if question == "patches":
-            return pooled and self.kind == "patches" and "kernel" not in down
-        if question == "features":
-            return pooled and "thresholds" not in down
-        if question == "sums":
-            return "thresholds" in down and client not in np.asarray(down.get("members", ()))
-        return self.choose == "all" and "by_class" in down and "choice" not in down
+        return {
+            "patches": pooled and self.kind == "patches" and "kernel" not in down,
+            "features": pooled and "thresholds" not in down,
+            "sums": "thresholds" in down and client not in np.asarray(down.get("members", ())),
+            "likelihoods": self.choose == "all" and "by_class" in down and "choice" not in down,
+        }[question]
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Sums of patches, of features, of bits; likelihoods of the settings; each only once."""
-        question = self.questions[context.exchange]
+        question, number = self.questions[context.exchange], Field((), "iu", least=0)
         if not self._asked(question, down, context.client or 0):
             return {}
-        number = Field((), "iu", least=0)
         if question == "patches":
             d = self.patches.length
             squares = Field((d * (d + 1) // 2,), "f")
@@ -327,8 +309,7 @@ class Hebbian(NeuralMethod):
         if question == "likelihoods":
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": number}
-        D, C = self.n_bits, self.loaded.classes
-        reach, times = 0.0, 1.0
+        D, C, reach, times = self.n_bits, self.loaded.classes, 0.0, 1.0
         if self.epsilon:  # an honest release is refused once in 10^9 releases
             reach = self.private.scale * sqrt(2 * log(D * (D + 2 * C) / CHANCE)) + 1
             times = float(self.private.weight)
@@ -340,32 +321,31 @@ class Hebbian(NeuralMethod):
         classes = {"classes": Field((C,), "i", least=0, within="examples")}
         return spec if self.epsilon else spec | classes
 
-    def _operator(self, state: State, down: Message, client: int) -> Message:  # noqa: ARG002
-        bits, labels = self.bits_of(down, client, "train")
-        return encoded(Sums.of(bits, labels, self.loaded.classes), len(labels))
-
-    def _with_noise(self, down: Message, client: int, rng: np.random.Generator) -> Message:
-        bits, labels = self.bits_of(down, client, "train")
-        released = encoded(self.private.release(bits, labels, rng), len(labels))
-        return {name: array for name, array in released.items() if name != "classes"}
-
-    def _likely(self, state: State, down: Message, client: int) -> Message:
-        held = np.asarray(len(self.loaded.split.validation[client]))
-        return {"likelihoods": self._likelihoods(state, down, client), "examples": held}
+    def _drawn(self, heard: list[Message]) -> State:
+        """Filters, from the moments of the patches of all."""
+        d = self.patches.length
+        squares = np.zeros((d, d))
+        squares[np.tril_indices(d)] = np.sum([m["squares"] for m in heard], axis=0)
+        squares = squares + np.tril(squares, -1).T
+        number = max(sum(int(m["patches"]) for m in heard), 1)
+        total = np.sum([m["total"] for m in heard], axis=0)
+        moments = total, squares, float(number)
+        made = Filters.drawn(self.patches, moments, self.filters, self.fields, self.task.seed)
+        return {"kernel": made.kernel, "mean": made.mean}
 
     def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
         """Log-likelihood of the validation examples under each choice."""
         bits, labels = self.bits_of(down, client, "validation")
         own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
-        shift, found = own.log_prior() - pooled.log_prior(), []
-        scores = {
-            weight: bits @ self._readouts(down, pooled, own, weight, client)
-            for weight in {choice.own for choice in self.choices()}
-        }
+        shift, at = own.log_prior() - pooled.log_prior(), np.arange(len(labels))
+        read = {own_weight: self._readouts(down, pooled, own, own_weight, client)
+                for own_weight in {choice.own for choice in self.choices()}}  # fmt: skip
+        scores = {weight: bits @ readouts for weight, readouts in read.items()}
+        found = []
         for choice in self.choices():
-            logs = log_probabilities(scores[choice.own][self._ridges.index(choice.ridge)],
-                                     choice, shift)  # fmt: skip
-            found.append(logs[np.arange(len(labels)), labels].sum())
+            ridge = self._ridges.index(choice.ridge)
+            logs = log_probabilities(scores[choice.own][ridge], choice, shift)
+            found.append(logs[at, labels].sum())
         return np.array(found)
 
     # What the server computes.
@@ -495,7 +475,11 @@ class Hebbian(NeuralMethod):
 
     def own_sums(self, state: State, down: Message, client: int) -> Sums:
         """Sums of the client's own examples, also if it never took part."""
-        return decoded(state if "examples" in state else self._operator({}, down, client))
+        return decoded(state) if "examples" in state else self._own(down, client)
+
+    def _own(self, down: Message, client: int) -> Sums:
+        bits, labels = self.bits_of(down, client, "train")
+        return Sums.of(bits, labels, self.loaded.classes)
 
     def _flops_of(self, question: str, client: int) -> float:
         """Multiplications and additions of a step; only products of matrices are counted."""
@@ -514,13 +498,7 @@ class Hebbian(NeuralMethod):
 
 
 def encoded(sums: Sums, examples: float) -> Message:
-    """Return sums as a message: the strict lower triangle of the operator, and class sums.
-
-    Parameters
-    ----------
-    sums : of integers, or of floats where examples have weights.
-    examples : n, or the sum of the weights, which is the diagonal of the operator.
-    """
+    """Return sums as a message: the strict lower triangle of the operator, and class sums."""
     counts = sums.operator[np.tri(len(sums.operator), k=-1, dtype=bool)]
     whole = counts.dtype.kind == "i"
     return {
@@ -532,12 +510,7 @@ def encoded(sums: Sums, examples: float) -> Message:
 
 
 def decoded(message: Message) -> Sums:
-    """Undo `encoded`; a message without class counts has zeros.
-
-    Parameters
-    ----------
-    message : with "counts", "by_class", "examples", and perhaps "classes".
-    """
+    """Undo `encoded`; a message without class counts has zeros."""
     by_class, counts = np.asarray(message["by_class"]), np.asarray(message["counts"])
     D, C = by_class.shape
     kind = np.int64 if counts.dtype.kind == "i" else np.float64
@@ -553,16 +526,6 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
 
     Integers add up exactly, in any order. What was computed from all sums, such as a setting that
     validation chose, is removed.
-
-    Parameters
-    ----------
-    state : "counts", "by_class", "classes", "examples" are sums over "members".
-    messages : sums of each new client, by client.
-    keep : store what each client gave, so that it can be subtracted.
-
-    Raises
-    ------
-    ArgumentError : a client is in the sums already.
     """
     members = set(np.asarray(state.get("members", ())).tolist())
     twice = sorted(members & messages.keys())
@@ -577,12 +540,7 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
 
 
 def forgotten(state: State, client: int) -> State:
-    """Return the `state` of a server without a client: as if it had never taken part, to the bit.
-
-    Raises
-    ------
-    ArgumentError : the client is not in the sums, or what it gave was not kept.
-    """
+    """The `state` of a server without a client: as if it had never taken part, to the bit."""
     members = np.asarray(state.get("members", ()), dtype=np.int64)
     require(client in members, "client", f"among {members.tolist()}", client)
     given = gave(state, client)

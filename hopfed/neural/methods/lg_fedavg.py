@@ -169,18 +169,6 @@ def supervised_contrast(
     An example's loss is the mean of ``-log softmax(cos / temperature)`` over the other examples of
     its class; the softmax runs over all other examples. The result is the mean over all examples
     that have another example of their class, and 0 if no class has two examples.
-
-    Parameters
-    ----------
-    features : (B, d).
-    y : (B,) labels.
-    mask : (B,) 0 on padding rows.
-
-    Examples
-    --------
-    >>> z = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-    >>> supervised_contrast(z, torch.tensor([0, 0, 1]), None, 1.0)
-    tensor(0.3133)
     """
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     z = normalize(features, dim=-1)

@@ -25,11 +25,10 @@ from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.memory.store import blend
 from hopfed.neural.method import Answer, Client, Played, Rule, above, below, pack, unpack
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.models.base import Model
-from hopfed.neural.models.registry import check_name, drawing
+from hopfed.neural.models import Model
+from hopfed.neural.models.networks import check_name, drawing
 from hopfed.neural.training.evaluation import Classifier, Network
-from hopfed.neural.training.losses import Batch, Net, squared_distance
-from hopfed.neural.training.places import beside
+from hopfed.neural.training.losses import Batch, Net, beside, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.together import one_thread
 from hopfed.neural.training.training import Job, forward_of
@@ -38,15 +37,7 @@ __all__ = ["APFL", "FML", "Ditto", "FedMRL", "FedRAL", "PFedES"]
 
 
 class Pair(nn.Module):
-    """A client's own model and a shared model; names start with ``own.`` or ``shared.``.
-
-    Examples
-    --------
-    >>> a, b = (Model(nn.Flatten(), nn.Linear(4, 2), 4) for _ in range(2))
-    >>> (features, logits), _ = Pair(a, b)(torch.ones(3, 1, 2, 2))
-    >>> features.shape, logits.shape
-    (torch.Size([3, 4]), torch.Size([3, 2]))
-    """
+    """A client's own model and a shared model; names start with ``own.`` or ``shared.``."""
 
     def __init__(self, own: Model, shared: Model):
         super().__init__()
@@ -410,15 +401,7 @@ MATRIX = "shared.weight"
 
 
 class Turned(nn.Module):
-    """A model whose head reads features with the direction of ``A z`` and the length of z.
-
-    Examples
-    --------
-    >>> model = Turned(Model(nn.Flatten(), nn.Linear(4, 2), 4))
-    >>> x = torch.ones(3, 1, 2, 2)
-    >>> bool(torch.allclose(model(x), model.own(x)))
-    True
-    """
+    """A model whose head reads features with the direction of ``A z`` and the length of z."""
 
     def __init__(self, own: Model):
         super().__init__()

@@ -19,7 +19,7 @@ from hopfed.neural.memory.embedding import Extractor, shared_extractor
 from hopfed.neural.memory.gaussian import Process, log_evidence, process
 from hopfed.neural.method import Client, Rule, above, below
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.models.base import Model
+from hopfed.neural.models import Model
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 

@@ -42,7 +42,7 @@ from hopfed.federation.rounds import Session
 from hopfed.neural.memory.recall import ABLATIONS, HEADS, KINDS, Form, Headed, Remembering, Scorer
 from hopfed.neural.method import Answer, Client, Played, Rule, below
 from hopfed.neural.methods.standalone import Standalone
-from hopfed.neural.models.base import Model
+from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params

@@ -11,7 +11,7 @@ from torch import nn
 from hopfed.federation.messages import Message
 from hopfed.neural.memory.recall import HEADS, Scorer, Shifted
 from hopfed.neural.method import Client, NeuralMethod, Rule, below
-from hopfed.neural.models.base import Model
+from hopfed.neural.models import Model
 from hopfed.neural.training.evaluation import Classifier
 from hopfed.neural.training.task import Params
 

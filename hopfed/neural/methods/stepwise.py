@@ -37,12 +37,7 @@ __all__ = ["AGG", "FedMD"]
 
 @dataclass(frozen=True, eq=False)
 class SeedSet:
-    """Training examples of every node, divided into private and public ones.
-
-    Attributes
-    ----------
-    private, public : one sorted index array per node; the two together are its training examples.
-    """
+    """Training examples of every node, divided into private and public ones: sorted rows each."""
 
     private: Rows = field(repr=False)
     public: Rows = field(repr=False)
@@ -50,25 +45,7 @@ class SeedSet:
 
 @lru_cache(8)
 def seed_set(task: TaskSpec, share: float) -> SeedSet:
-    """Divide the training examples of a task's clients.
-
-    Parameters
-    ----------
-    share : public examples of a client as a share of all its examples, which includes validation
-        and test. This is alpha of FedH2L (arXiv:2101.11296), "compared with all data". Public
-        examples are drawn from each client's training examples, stratified by class: at least
-        one, or none if the share is 0.
-
-    Raises
-    ------
-    DataError : a client would have no private example left.
-
-    Examples
-    --------
-    >>> found = seed_set(TaskSpec(clients=2, partition="iid", examples=100), 0.1)
-    >>> [len(rows) for rows in found.private], [len(rows) for rows in found.public]
-    ([35, 35], [5, 5])
-    """
+    """Divide the training examples of a task's clients."""
     split = task_of(task).split
     private, public = [], []
     for client, rows in enumerate(split.train):

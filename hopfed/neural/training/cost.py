@@ -23,8 +23,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.training.losses import Batch, Net
-from hopfed.neural.training.places import beside
+from hopfed.neural.training.losses import Batch, Net, beside
 from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.neural.training.training import Job, forward_of, has_batch_norm
 
@@ -33,17 +32,6 @@ def measure(model: nn.Module, batch: Tensor) -> tuple[int, int]:
     """Return FLOPs per example of a forward pass, and of a training step: forward and backward.
 
     The update of the weights, a few operations per parameter and batch, is not included.
-
-    Parameters
-    ----------
-    model : module from inputs to logits, not changed; gradients of frozen parameters do not count.
-    batch : (B, ...) inputs; their values do not matter. Use two, since batch normalisation may
-        refuse a single one.
-
-    Examples
-    --------
-    >>> measure(nn.Linear(20, 5), torch.zeros(2, 20))
-    (200, 400)
     """
     twin, counted = deepcopy(model), []
     for train in (False, any(p.requires_grad for p in model.parameters())):
@@ -91,13 +79,7 @@ _COUNTED: WeakKeyDictionary[nn.Module, dict[Any, float]] = WeakKeyDictionary()
 
 @lru_cache(32)
 def forward_flops(spec: TaskSpec, architecture: str) -> int:
-    """FLOPs per example of a forward pass of an architecture on the data of a task.
-
-    Examples
-    --------
-    >>> forward_flops(TaskSpec(models=("mlp",), clients=2, examples=100), "mlp")
-    109600
-    """
+    """FLOPs per example of a forward pass of an architecture on the data of a task."""
     made = task_of(spec)
     batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
     return measure(made.templates[architecture], batch)[0]

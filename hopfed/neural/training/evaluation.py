@@ -12,8 +12,7 @@ from torch.func import functional_call
 
 from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.training.losses import Params
-from hopfed.neural.training.places import beside
+from hopfed.neural.training.losses import Params, beside
 
 Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes), the largest wins
 
@@ -58,10 +57,6 @@ def shares(
 
     A network that is not finite has no share: NaN. Clients that share one classifier object are
     scored together, in full batches.
-
-    Parameters
-    ----------
-    parts : for each client the rows of its parts, as many for all.
     """
     groups: dict[int, list[int]] = {}
     for c, classifier in enumerate(classifiers):
@@ -81,13 +76,7 @@ def accuracies(
     data: Tensors,
     parts: Sequence[Sequence[np.ndarray]],
 ) -> np.ndarray:
-    """Accuracy of every client in every part, (parts, clients).
-
-    Parameters
-    ----------
-    classifiers : of each client.
-    parts : for each part (validation, test) the rows of each client.
-    """
+    """Accuracy of every client in every part, (parts, clients)."""
     return shares(classifiers, data, list(zip(*parts, strict=True))).T
 
 
@@ -99,15 +88,13 @@ class Domains:
 
     Attributes
     ----------
-    accuracy : (clients, domains) share of the domain's examples classified correctly; NaN without
-        examples.
-    sizes : (domains,) number of examples of each domain.
-    own : (clients,) domain of each client.
+    accuracy : (clients, domains) share of the domain's examples classified correctly; NaN
+        without examples.
     """
 
     accuracy: np.ndarray
-    sizes: np.ndarray
-    own: np.ndarray
+    sizes: np.ndarray  # (domains,) number of examples of each domain
+    own: np.ndarray  # (clients,) domain of each client
 
     @property
     def wdp(self) -> np.ndarray:
@@ -142,13 +129,7 @@ def domain_of(split: Partition, part: str = "test") -> np.ndarray:
 def domains(
     classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
 ) -> Domains:
-    """Score every client on the examples of every domain.
-
-    Parameters
-    ----------
-    classifiers : of each client.
-    part : "test" or "validation"; a domain's examples are this part of all its clients.
-    """
+    """Score every client on the examples of every domain."""
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
     accuracy = shares(classifiers, data, [parts] * len(split))
@@ -156,13 +137,7 @@ def domains(
 
 
 def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
-    """Mean accuracy of the worst tenth of the clients, at least one client; over the last axis.
-
-    Examples
-    --------
-    >>> float(bottom_decile(np.linspace(0.1, 2.0, 20)).round(2))
-    0.15
-    """
+    """Mean accuracy of the worst tenth of the clients, at least one client; over the last axis."""
     count = max(1, accuracy.shape[-1] // 10)
     return np.asarray(np.sort(accuracy, axis=-1)[..., :count].mean(axis=-1))
 
@@ -172,11 +147,6 @@ def low_quantile(accuracy: np.ndarray) -> np.ndarray:
 
     The smallest accuracy of which at least a tenth of the clients have it or less, without
     interpolation. `bottom_decile` is the mean of these clients instead.
-
-    Examples
-    --------
-    >>> float(low_quantile(np.linspace(0.1, 2.0, 20)).round(2))
-    0.2
     """
     found = np.quantile(accuracy, 0.1, axis=-1, method="inverted_cdf")
     return np.asarray(found)

@@ -37,7 +37,7 @@ from torch.func import vmap
 from hopfed._lib.random import derive
 from hopfed.errors import HopfedError
 from hopfed.neural.data.tensors import Augment, Tensors, generator
-from hopfed.neural.models.adapter import bodies
+from hopfed.neural.models.networks import bodies
 from hopfed.neural.training.compiled import compiled
 from hopfed.neural.training.cost import step_flops
 from hopfed.neural.training.losses import Batch, Net, Objective, Params
