@@ -185,7 +185,9 @@ def partition(
 def check_clients(clients: int | None, most: int, minimum: int = 1) -> int:
     """Return `clients`; ArgumentError unless each can get `minimum` out of `most` examples."""
     each = f" with {minimum} each" if minimum > 1 else ""
-    require(clients is not None and clients >= 1, "clients", "1 or more", clients)
+    if clients is None:
+        raise ArgumentError("clients", "given for this partition", None)
+    require(clients >= 1, "clients", "1 or more", clients)
     require(clients * minimum <= most, "clients", f"within the {most} there are{each}", clients)
     return clients
 
@@ -210,8 +212,8 @@ def _divided(scheme: str, data: Dataset, clients: int | None, seed: int, least: 
         hint = f" (did you mean {near[0]}?)" if near else ""
         known = f"one of {', '.join(_SCHEMES)}, given:FILE.npz{hint}"
         raise ArgumentError("partition", known, repr(scheme))
-    usage, form, method = _SCHEMES[name]
-    match = re.fullmatch(form, scheme, re.ASCII)
+    method, form, usage = _SCHEMES[name]
+    match = re.fullmatch(name + form, scheme, re.ASCII)
     if match is None:
         raise ArgumentError("partition", f"of the form {usage}", repr(scheme))
     return method(data, clients, seed, least, *match.groups())
@@ -387,27 +389,24 @@ def _rotation(
 
 _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
 
-# Name -> usage text, regular expression, and the function that takes the expression's groups.
-_SCHEMES: dict[str, tuple[str, str, Callable[..., Divided]]] = {
-    "iid": ("iid", "iid", _iid),
-    "classes": ("classes:K, such as classes:2", r"classes:(\d{1,9})", _classes),
+# Name -> function that takes the groups of a regular expression after the name, and an example.
+_SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
+    "iid": (_iid, "", "iid"),
+    "classes": (_classes, r":(\d{1,9})", "classes:K, such as classes:2"),
     "dirichlet": (
+        *(_dirichlet, rf":({_N})(:redistribute)?"),
         "dirichlet:ALPHA[:redistribute], such as dirichlet:0.3",
-        rf"dirichlet:({_N})(:redistribute)?",
-        _dirichlet,
     ),
     "pachinko": (
+        *(_pachinko, rf"(?::({_N})(?::({_N}))?)?"),
         "pachinko[:COARSE[:FINE]], such as pachinko:0.3:10",
-        rf"pachinko(?::({_N})(?::({_N}))?)?",
-        _pachinko,
     ),
-    "writer": ("writer", "writer", _writer),
-    "role": ("role", "role", _writer),
-    "domain": ("domain", "domain", _domain),
+    "writer": (_writer, "", "writer"),
+    "role": (_writer, "", "role"),
+    "domain": (_domain, "", "domain"),
     "rotation": (
+        *(_rotation, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?"),
         "rotation:ANGLES[:PER_CLASS][:same], such as rotation:0,20,40,60",
-        rf"rotation:({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?",
-        _rotation,
     ),
 }
 

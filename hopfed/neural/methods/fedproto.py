@@ -60,8 +60,9 @@ class Classwise(Standalone):
         held, where, counts = np.unique(client.labels, return_inverse=True, return_counts=True)
         sums = np.zeros((len(held), self.length))
         np.add.at(sums, where, self.values(*seen).numpy())
-        means = np.float32(sums / counts[:, None])
-        return {"labels": np.int32(held), "rows": means, "counts": np.int32(counts)}
+        means = (sums / counts[:, None]).astype(np.float32)
+        labels, counts = held.astype(np.int32), counts.astype(np.int32)
+        return {"labels": labels, "rows": means, "counts": counts}
 
     def table(self, message: Message) -> tuple[np.ndarray, np.ndarray]:
         """Rows (classes, d) of a message, and examples (classes,) behind each, 1 if not told.
@@ -84,7 +85,7 @@ class Classwise(Standalone):
         for rows, number in map(self.table, messages):
             total += number[:, None] * rows
             counts += number
-        return np.float32(total / np.maximum(counts, 1)[:, None]), counts
+        return (total / np.maximum(counts, 1)[:, None]).astype(np.float32), counts
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""
@@ -246,7 +247,7 @@ class FD(Classwise):
 def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
     """Return the rows (classes, d) of those classes that are known, and their labels."""
     held = np.flatnonzero(known)
-    return {"labels": np.int32(held), "rows": rows[held]}
+    return {"labels": held.astype(np.int32), "rows": rows[held]}
 
 
 def without_counts(means: Message) -> Message:
