@@ -12,11 +12,10 @@ from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.memory.embedding import Extractor  # noqa: E402
 from hopfed.neural.memory.neighbours import SmallStoreWarning  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg, FedAvgPrior  # noqa: E402
 from hopfed.neural.methods.knn_per import KNNPer  # noqa: E402
-from hopfed.neural.training.evaluation import accuracies  # noqa: E402
+from hopfed.neural.training.evaluation import Network, accuracies  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
@@ -90,9 +89,9 @@ def test_lambda_is_chosen_on_validation_examples_alone(down, monkeypatch):
 
 def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
     calls = []
-    real = Extractor.embed
+    real = Network.embed
     monkeypatch.setattr(
-        Extractor, "embed", lambda self, *a: calls.append(len(a[1])) or real(self, *a)
+        Network, "embed", lambda self, *a: calls.append(len(a[1])) or real(self, *a)
     )
     fresh = {n: a + np.float32(0.5) if n.endswith("head.bias") else a for n, a in down.items()}
     first = made().classifier({}, fresh, 3)

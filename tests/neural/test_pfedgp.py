@@ -8,11 +8,11 @@ from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.memory.gaussian import (  # noqa: E402
+from hopfed.neural.methods.pfedgp import (  # noqa: E402
+    PFedGP,
     log_evidence,
     process,
 )
-from hopfed.neural.methods.pfedgp import PFedGP  # noqa: E402
 from hopfed.neural.training.evaluation import accuracies  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402

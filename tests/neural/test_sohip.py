@@ -12,7 +12,7 @@ from hopfed.experiments import fl  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.memory.recall import Form, Remembering, Scorer  # noqa: E402
+from hopfed.neural.memory.recall import Form, Remembering  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
 from hopfed.neural.models.architectures import Model  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
@@ -163,7 +163,7 @@ def test_with_a_linear_header_the_memory_is_an_offset_of_the_logits():
     own = doubled(method.personal(*method.readied(state, down, 0)))
     collective = torch.tensor(down["memory"]).double()
     with torch.inference_mode():
-        scores = Scorer(method.net(0), params, (collective,))(x.double())
+        scores = Network(method.net(0), params, (collective,))(x.double())
         apart = scores - Network(method.loaded.model(0), own)(x.double())
         # W_H R(M), with M of (10)-(12) written out.
         v = torch.cat([params["long_term"], collective], dim=1)

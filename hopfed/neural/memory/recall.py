@@ -11,18 +11,16 @@ see `Form`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import normalize, softmax
 
 from hopfed._lib.settings import require
 from hopfed.neural.memory.store import blend, gate
 from hopfed.neural.models.architectures import Model, rectified
 from hopfed.neural.models.networks import drawing
-from hopfed.neural.training.losses import beside
 from hopfed.neural.training.task import Params
 
 HEADS = ("linear", "mlp")
@@ -219,29 +217,6 @@ class Remembering(Headed):
             classes = torch.arange(self.form.patterns, device=y.device)
             return (y[:, None] == classes).to(encoded.dtype)
         return self.address(encoded, memory)
-
-
-@dataclass(frozen=True, eq=False)
-class Scorer:
-    """A classifier: a network that returns (features, logits, ...), and its `more` arguments."""
-
-    net: nn.Module
-    params: Params = field(repr=False)
-    more: tuple[Tensor, ...] = ()
-
-    def __post_init__(self) -> None:
-        more = {str(i): t for i, t in enumerate(self.more)}
-        object.__setattr__(self, "params", beside(self.params, self.net))
-        object.__setattr__(self, "more", tuple(beside(more, self.net).values()))
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the logits."""
-        return self.features(x)[1]
-
-    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features plus recalled vector, and logits."""
-        features, logits, *_ = functional_call(self.net.eval(), self.params, (x, *self.more))
-        return features, logits
 
 
 def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:

@@ -21,9 +21,9 @@ from scipy.spatial.distance import squareform
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.memory.embedding import Extractor
 from hopfed.neural.method import Answer, Client, Played, Rule, pack, size_weighted, unpack
 from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.training.evaluation import Network
 from hopfed.neural.training.task import Params
 
 __all__ = ["ClusteredFL"]
@@ -168,7 +168,7 @@ class ClusteredFL(FedAvg):
     def _fits(self, params: Params, client: Client) -> tuple[float, float]:
         """Accuracy of a model on the client's validation examples, then its log-likelihood."""
         rows = self.loaded.split.validation[client.number]
-        seen = Extractor(client.model, params).embed(self.loaded.tensors, rows)
+        seen = Network(client.model, params).embed(self.loaded.tensors, rows)
         logits = seen.logits.astype(np.float64)
         chances = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
         right = (logits.argmax(axis=1) == seen.labels).mean()

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hopfed._lib.cache import Recent
 from hopfed._lib.random import stream
 from hopfed.federation.contract import EVERYONE, Context, State
-from hopfed.federation.messages import Message
+from hopfed.federation.messages import Message, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import (
     Answer,
@@ -30,12 +31,14 @@ from hopfed.neural.method import (
     unpack,
 )
 from hopfed.neural.training.cost import training_flops
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Job
 
 __all__ = ["FedAvg", "FedAvgPlus", "FedAvgPrior", "FedProx", "FedRep"]
+
+_NETWORKS = Recent(1 << 28)
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,14 @@ class FedAvg(NeuralMethod):
         """Train the global model and send it."""
         trained = yield client.train(self.begin(client, down))
         return pack(trained.params) | client.size
+
+    def network(self, client: Client, down: Message) -> Network:
+        """Return the model in the server's message to all, one object for all clients."""
+        found: Network = _NETWORKS.get(
+            (self.name, self.task, digest(down)),
+            lambda: Network(client.model, self.personal(client, down)),
+        )
+        return found
 
     def play(self, state: State, session: Session) -> Played:
         """Average: ``w = sum_k n_k w_k / sum_k n_k`` over the clients that answered."""

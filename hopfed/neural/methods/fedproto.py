@@ -13,15 +13,15 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import Tensor
 
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.rounds import Session
-from hopfed.neural.memory.embedding import Extractor
 from hopfed.neural.method import Answer, Client, Played, Rule
 from hopfed.neural.methods.standalone import Standalone
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net
 
 __all__ = ["FD", "FedProto"]
@@ -44,9 +44,9 @@ class Classwise(Standalone):
         """Numbers in a row."""
         return self.loaded.feature_dim
 
-    def values(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+    def values(self, seen: Embedded) -> np.ndarray:
         """What a row is the mean of: features (n, d)."""
-        return features
+        return seen.features
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train with the rows of the server; send the means of the classes held."""
@@ -56,10 +56,10 @@ class Classwise(Standalone):
         trained = yield client.train(self.begin(client, {}), extra=extra)
         client.keep(trained.params)
         client.spend(client.pass_flops)
-        seen = Extractor(client.model, trained.params).outputs(client.task.tensors, client.rows)
+        seen = Network(client.model, trained.params).embed(client.task.tensors, client.rows)
         held, where, counts = np.unique(client.labels, return_inverse=True, return_counts=True)
         sums = np.zeros((len(held), self.length))
-        np.add.at(sums, where, self.values(*seen).numpy())
+        np.add.at(sums, where, self.values(seen))
         means = (sums / counts[:, None]).astype(np.float32)
         labels, counts = held.astype(np.int32), counts.astype(np.int32)
         return {"labels": labels, "rows": means, "counts": counts}
@@ -166,20 +166,20 @@ class FedProto(Classwise):
         if not self.nearest or not len(down.get("labels", ())):
             return super().decide(client, down)
         rows, known = map(torch.as_tensor, self.table(down))
-        return Nearest(Extractor(client.model, self.personal(client, down)), rows, known)
+        return Nearest(Network(client.model, self.personal(client, down)), rows, known)
 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
     """Scores of inputs (B, ...): minus the distances to the prototypes, (B, classes)."""
 
-    extractor: Extractor
+    network: Network
     rows: Tensor = field(repr=False)
     known: Tensor = field(repr=False)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the scores; a class without prototype is never the nearest."""
-        features, _ = self.extractor(x)
+        features, _ = self.network.outputs(x)
         far = torch.cdist(features, self.rows.to(features))
         return (-far).masked_fill(self.known.to(far) == 0, -torch.inf)
 
@@ -225,9 +225,10 @@ class FD(Classwise):
         taught = batch.mean(soft * batch.extra["known"][batch.y])
         return batch.cross_entropy(logits) + self.lam * taught
 
-    def values(self, features: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002
+    def values(self, seen: Embedded) -> np.ndarray:
         """What a row is the mean of: outputs (n, classes)."""
-        return logits.softmax(dim=1)
+        outputs: np.ndarray = softmax(seen.logits, axis=1)
+        return outputs
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:
         """Send the mean outputs of the classes held."""

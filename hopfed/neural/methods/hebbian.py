@@ -43,7 +43,6 @@ from hopfed.errors import ArgumentError
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.federation.rounds import Session
-from hopfed.neural.memory.embedding import Extractor
 from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, Rule
 from hopfed.neural.readouts.bits import Bits, Features, Filters, Patches, public_bits
 from hopfed.neural.readouts.private_sums import PrivateSums
@@ -58,7 +57,7 @@ from hopfed.neural.readouts.ridge import (
     worth,
 )
 from hopfed.neural.training.cost import forward_flops
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.evaluation import Classifier, Network
 
 __all__ = ["Hebbian"]
 
@@ -227,10 +226,10 @@ class Hebbian(NeuralMethod):
         if self.kind == "rows":
             return lambda x: x.float().flatten(1)
         task = self.loaded
-        net: Extractor = _FOUND.get(
-            ("network", self.task), lambda: Extractor(task.model(0), task.initial(0))
+        net: Network = _FOUND.get(
+            ("network", self.task), lambda: Network(task.model(0), task.initial(0))
         )
-        return lambda x: net(x)[0].flatten(1)
+        return lambda x: net.outputs(x)[0].flatten(1)
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
         """Bits (n, D) float32 and labels (n,) of a part of the client's examples.

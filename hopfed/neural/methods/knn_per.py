@@ -44,7 +44,6 @@ from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.memory import neighbours
 from hopfed.neural.memory.associative import Associative, class_archetypes, stored_examples
-from hopfed.neural.memory.embedding import Embedded, Extractor, shared_extractor
 from hopfed.neural.memory.neighbours import (
     Index,
     Neighbours,
@@ -55,6 +54,7 @@ from hopfed.neural.memory.neighbours import (
 from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
 from hopfed.neural.method import Client, NeuralMethod, Rule
 from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.training.evaluation import Embedded, Network
 
 __all__ = ["KNNPer"]
 
@@ -72,14 +72,14 @@ Memory = Associative | Neighbours | Prototypes  # features (Q, d) -> probabiliti
 class Interpolation:
     """A mixture of a global model and a memory, eq. (7)."""
 
-    extractor: Extractor  # the global model
+    network: Network  # the global model
     memory: Memory | None  # None for a client without examples, which uses only the global model
     weight: float  # lambda
     mixing: str  # see `hopfed.neural.memory.neighbours.mix`
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""
-        features, logits = (t.cpu().numpy() for t in self.extractor(x))
+        features, logits = (t.cpu().numpy() for t in self.network.outputs(x))
         p = np.empty(0) if self.memory is None or self.weight == 0 else self.memory(features)
         return torch.as_tensor(mix(logits, p, self.weight, self.mixing), device=x.device)
 
@@ -184,7 +184,7 @@ class KNNPer(FedAvg):
             found = self.embedded(down, client, "train")
             seen = stream(self.task.seed, "arrival", client).permutation(len(found))
         else:
-            found = self._extractor(down).embed(self.loaded.tensors, rows)
+            found = self._network(down).embed(self.loaded.tensors, rows)
             seen = np.arange(len(rows))
         keys, labels = found.features[seen], found.labels[seen]
         if held is not None:
@@ -195,17 +195,17 @@ class KNNPer(FedAvg):
 
     def mixed(self, store: Stored, down: Message, client: int) -> Interpolation:
         """Return the global model mixed with a store."""
-        extractor = self._extractor(down)
+        network = self._network(down)
         if len(store[0]) == 0:
             said = "an empty store: the global model alone classifies"
             warnings.warn(said, SmallStoreWarning, stacklevel=2)
-            return Interpolation(extractor, None, 0.0, self.mixing)
+            return Interpolation(network, None, 0.0, self.mixing)
         memory = self.memory(store, client)
         weight = self.lam
         if weight == -1:
             held = self.embedded(down, client, "validation")
             weight = choose_weight(held.logits, memory(held.features), held.labels, self.mixing)
-        return Interpolation(extractor, memory, weight, self.mixing)
+        return Interpolation(network, memory, weight, self.mixing)
 
     def memory(self, store: Stored, client: int) -> Memory:
         """Return a store in the form that `store` names."""
@@ -231,13 +231,12 @@ class KNNPer(FedAvg):
         rows = getattr(self.loaded.split, part)[client]
         found: Embedded = _EMBEDDED.get(
             (self.task, digest(down), client, part),
-            lambda: self._extractor(down).embed(self.loaded.tensors, rows),
+            lambda: self._network(down).embed(self.loaded.tensors, rows),
         )
         return found
 
-    def _extractor(self, down: Message) -> Extractor:
-        """The global model, one object for all clients."""
-        return shared_extractor(self, Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)
+    def _network(self, down: Message) -> Network:
+        return self.network(Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)
 
     def _room(self, count: int, client: int) -> int:
         """Number of examples or prototypes that the client's capacity allows, given `count`."""

@@ -318,23 +318,11 @@ class Matryoshka(nn.Module):
         self.projector = nn.Linear(own.feature_dim + shared.feature_dim, own.feature_dim)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of the own and of the shared head, (B, classes) each."""
+        """Return the logits of the shared and of the own head, (B, classes) each."""
         both = torch.cat([self.shared.features(x), self.own.features(x)], dim=1)
         fused = self.projector(both)
         nested = fused[:, : self.shared.head.in_features]
-        return self.own.head(fused), self.shared.head(nested)
-
-
-class _Own(nn.Module):
-    """The network as a classifier, with the logits of the own head."""
-
-    def __init__(self, net: nn.Module):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(x)[0]
-        return logits
+        return self.shared.head(nested), self.own.head(fused)
 
 
 @dataclass(frozen=True)
@@ -383,12 +371,12 @@ class FedMRL(Proxied):
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of both heads' cross-entropies."""
-        own, shared = net(batch.x)
+        shared, own = net(batch.x)
         return batch.cross_entropy(own) + batch.cross_entropy(shared)
 
     def decide(self, client: Client, down: Message) -> Classifier:  # noqa: ARG002
         """The own head, with the projection and the small model as last trained."""
-        return Network(_Own(client.net), above(self.begin(client, {}), "net"))
+        return Network(client.net, self.begin(client, {}))
 
     def _width(self) -> int:
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
@@ -409,12 +397,11 @@ class Turned(nn.Module):
         self.shared = nn.utils.skip_init(nn.Linear, own.feature_dim, own.feature_dim, bias=False)
         nn.init.eye_(self.shared.weight)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logits (B, classes)."""
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the turned features, and the logits (B, classes)."""
         z = self.own.features(x)
         turned = normalize(self.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
-        logits: Tensor = self.own.head(turned)
-        return logits
+        return turned, self.own.head(turned)
 
 
 @dataclass(frozen=True)
@@ -482,7 +469,7 @@ class FedRAL(Auxiliary):
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy, with a gradient only for the entries of the band."""
         banded = {MATRIX: net.params[MATRIX] * batch.extra["band"]}
-        return batch.cross_entropy(net.with_(banded)(batch.x))
+        return batch.cross_entropy(net.with_(banded)(batch.x)[1])
 
     def sent(self, client: Client, params: Params) -> Message:
         """Send the entries of the band, row by row."""

@@ -39,11 +39,11 @@ from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.memory.recall import ABLATIONS, HEADS, KINDS, Form, Headed, Remembering, Scorer
+from hopfed.neural.memory.recall import ABLATIONS, HEADS, KINDS, Form, Headed, Remembering
 from hopfed.neural.method import Answer, Client, Played, Rule, below
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.models import Model
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 
@@ -188,7 +188,7 @@ class SoHip(Standalone):
     def decide(self, client: Client, down: Message) -> Classifier:
         """The model with the client's last memory and the server's latest collective memory."""
         more = tuple(self.received(down).values())
-        return Scorer(client.net, self.begin(client, {}), more)
+        return Network(client.net, self.begin(client, {}), more)
 
     def _count(self) -> int:
         """Number of patterns in a memory."""

@@ -9,10 +9,10 @@ from typing import ClassVar
 from torch import nn
 
 from hopfed.federation.messages import Message
-from hopfed.neural.memory.recall import HEADS, Scorer, Shifted
+from hopfed.neural.memory.recall import HEADS, Shifted
 from hopfed.neural.method import Client, NeuralMethod, Rule, below
 from hopfed.neural.models import Model
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.task import Params
 
 
@@ -67,4 +67,4 @@ class StandaloneBias(Standalone):
 
     def decide(self, client: Client, down: Message) -> Classifier:
         """The model with the vector."""
-        return Scorer(client.net, self.begin(client, down))
+        return Network(client.net, self.begin(client, down))

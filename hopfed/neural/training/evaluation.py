@@ -8,29 +8,68 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.training.losses import Params, beside
+from hopfed.neural.training.together import one_thread
+from hopfed.neural.training.training import forward_of
 
 Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes), the largest wins
 
 
 @dataclass(frozen=True, eq=False)
+class Embedded:
+    """A model's features (n, d) and logits (n, C) of examples, float32, with labels (n,)."""
+
+    features: np.ndarray = field(repr=False)
+    logits: np.ndarray = field(repr=False)
+    labels: np.ndarray = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.features.nbytes + self.logits.nbytes + self.labels.nbytes
+
+
+@dataclass(frozen=True, eq=False)
 class Network:
-    """A model with given parameters, as a classifier."""
+    """A network of features and logits with given parameters, and its `more` arguments."""
 
     model: nn.Module
     params: Params = field(repr=False)
+    more: tuple[Tensor, ...] = ()
 
     def __post_init__(self) -> None:
+        more = {str(i): t for i, t in enumerate(self.more)}
         object.__setattr__(self, "params", beside(self.params, self.model))
+        object.__setattr__(self, "more", tuple(beside(more, self.model).values()))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the logits."""
-        logits: Tensor = functional_call(self.model.eval(), self.params, (x,))
-        return logits
+        return self.outputs(x)[1]
+
+    def outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features and logits of the inputs `x`, without gradients."""
+        with torch.inference_mode():
+            features, logits, *_ = forward_of(self.model.eval())(self.params, x, *self.more)
+        return features, logits
+
+    def embed(self, data: Tensors, rows: np.ndarray) -> Embedded:
+        """Return the examples `rows`, computed in batches."""
+        with one_thread():
+            parts = [(*self.outputs(x), y) for x, y in data.batches(rows)]
+        features, logits, labels = (torch.cat(p).cpu().numpy() for p in zip(*parts, strict=True))
+        single = (a.astype(np.float32, copy=False) for a in (features, logits))
+        return Embedded(*single, labels)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the parameters."""
+        return sum(t.nbytes for t in self.params.values())
 
 
 def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
