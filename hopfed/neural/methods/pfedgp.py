@@ -2,7 +2,8 @@
 
 Source: theory/NOTES.md, "Baselines". Gaussian process classification is that in closed form of
 Milios et al. (2018): labels become targets of a regression in which each example has its own
-noise. The logarithm of a Gamma variable of shape ``a = EPSILON + [y = c]`` is approximately normal, which gives
+noise. The logarithm of a Gamma variable of shape ``a = EPSILON + [y = c]`` is approximately normal,
+which gives
 
     noise s2 = log(1/a + 1),    target t = log a - s2 / 2.
 
@@ -153,9 +154,9 @@ class PFedGP(FedAvg):
     examples, even if it never took part.
 
     In the paper each client has a tree of binary processes, with Polya-Gamma variables and Gibbs
-    sampling. Here it has one regression on transformed labels for each class, in closed form. It uses all examples up to `most`, without inducing points,
-    and a random sample of that size above. Class probabilities are the softmax of the posterior
-    means.
+    sampling. Here it has one regression on transformed labels for each class, in closed form. It
+    uses all examples up to `most`, without inducing points, and a random sample of that size above.
+    Class probabilities are the softmax of the posterior means.
 
     Attributes
     ----------
