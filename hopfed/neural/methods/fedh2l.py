@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import Tensor
 from torch.nn import functional
 
@@ -125,10 +126,10 @@ class FedH2L(Consulting):
         if not self.kl:
             return {}
         shown = self.batches(client.context)[client.number]
-        logits, y = self.scores(client, job.params, shown)
-        message = {"posteriors": logits.softmax(dim=1).numpy()}
+        seen = self.shown(client, shown)
+        message = {"posteriors": softmax(seen.logits, axis=1)}
         if self.labelled:
-            message["accuracy"] = (logits.argmax(dim=1) == y).float().mean().numpy()
+            message["accuracy"] = np.float32((seen.logits.argmax(axis=1) == seen.labels).mean())
         return message
 
     def peers(self, client: Client, down: Message) -> list[int]:

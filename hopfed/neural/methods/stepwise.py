@@ -26,10 +26,9 @@ from hopfed.neural.data.partitions import Rows
 from hopfed.neural.method import Answer, Client, Played, Rule, pack
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.cost import forward_flops
-from hopfed.neural.training.evaluation import Network
+from hopfed.neural.training.evaluation import Embedded, Network
 from hopfed.neural.training.losses import Batch, Net, Objective
-from hopfed.neural.training.task import Params, TaskSpec, task_of
-from hopfed.neural.training.together import one_thread
+from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.neural.training.training import Job, Plan
 
 __all__ = ["AGG", "FedMD"]
@@ -187,12 +186,10 @@ class Consulting(Stepwise):
         """
         return _batches(self.seeds, context.seed, context.round, self.training.batch)
 
-    def scores(self, client: Client, params: Params, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Return logits and labels of the examples `rows` under a client's model, on the CPU."""
-        x, y = client.task.tensors.batch(client.task.tensors.rows(rows))
+    def shown(self, client: Client, rows: np.ndarray) -> Embedded:
+        """Return outputs and labels of the examples `rows` under the client's present model."""
         client.spend(len(rows) * forward_flops(self.task, client.task.names[client.number]))
-        with torch.inference_mode(), one_thread():
-            return Network(client.model, params)(x).cpu(), y.cpu()
+        return Network(client.model, self.begin(client, {})).embed(client.task.tensors, rows)
 
 
 def timely(session: Session) -> dict[int, Message]:
@@ -249,9 +246,8 @@ class FedMD(Consulting):
         if question == "consult":
             if not client.state and self.transfer:
                 yield from self._transfer(client)
-            logits, _ = self.scores(client, self.begin(client, {}), shown)
             client.state = client.state or pack(client.initial)
-            return {"logits": logits.numpy()}
+            return {"logits": self.shown(client, shown).logits}
         if down:
             consensus = {n: torch.from_numpy(np.array(a)) for n, a in down.items()}
             plan = [shown] * self.digest
