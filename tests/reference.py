@@ -31,7 +31,7 @@ hopfed.hopfield.settings hopfed.hopfield.encoding hopfed.hopfield.robust hopfed.
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
 hopfed.neural.training.training hopfed.neural.training.losses hopfed.neural.data
 hopfed.neural.models hopfed.memory.associative
-hopfed.memory.rules hopfed.memory.storage hopfed.neural.memory.dense
+hopfed.memory.rules hopfed.memory.storage
 """
 
 

@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -36,12 +37,12 @@ from torch.func import vmap
 from hopfed._lib.random import derive
 from hopfed.errors import HopfedError
 from hopfed.neural.data.tensors import Augment, Tensors, generator
-from hopfed.neural.models.adapter import bodies
+from hopfed.neural.models.networks import bodies
 from hopfed.neural.training.compiled import compiled
 from hopfed.neural.training.cost import step_flops
 from hopfed.neural.training.losses import Batch, Net, Objective, Params
 from hopfed.neural.training.optimizers import COUNT, of_client, stack
-from hopfed.neural.training.training import Job, Training, forward_of, has_batch_norm
+from hopfed.neural.training.training import Job, forward_of, has_batch_norm
 
 __all__: list[str] = []
 
@@ -72,20 +73,15 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def train(
-    jobs: Sequence[Job],
-    data: Tensors,
-    training: Training,
-    objective: Objective,
-    augment: Augment | None = None,
-) -> None:
-    """Train every job in the way that `training` names; "auto" follows the rule."""
+def train(jobs: Sequence[Job], data: Tensors) -> None:
+    """Train every job in the way that its settings name; "auto" follows the rule."""
+    jobs = [job for job in jobs if job.trained() and (job.plan is None or len(job.plan))]
     with one_thread():
         for group in stacks(jobs, ROOM.get(data.device.type, MOST)):
-            if len(group) > 1 and _together(group[0], data, training, objective):
+            if len(group) > 1 and _together(group[0], data):
                 try:
                     with drawing(group, data.device):
-                        train_together(group, data, training, objective, augment)
+                        train_together(group, data)
                     continue
                 except HopfedError:
                     raise
@@ -98,28 +94,31 @@ def train(
                     warnings.warn(said, AloneWarning, stacklevel=2)
             for job in group:
                 with drawing([job], data.device):
-                    train_alone(job, data, training, objective, augment)
+                    train_alone(job, data)
 
 
-def _together(job: Job, data: Tensors, training: Training, objective: Objective) -> bool:
+def _together(job: Job, data: Tensors) -> bool:
     """Whether clients of the job's architecture are trained together."""
+    training = job.training
     if training.way == "sequential" or job.net in _ALONE or has_batch_norm(job.net):
         return False  # rows of padding would be in the statistics of a batch
     if training.way == "stacked" or data.device.type != "cpu" or not len(job.rows):
         return True
     size = len(job.rows[: training.batch]) if job.plan is None else len(job.plan[0])
-    return size * step_flops(job, objective, data, size) < LARGE
+    return size * step_flops(job, data, size) < LARGE
 
 
 def stacks(jobs: Sequence[Job], room: int) -> list[list[Job]]:
-    """Divide jobs into groups of one architecture and similar size that fit into `room` bytes.
+    """Divide jobs into groups of one kind and similar size that fit into `room` bytes.
 
     In a group all optimizers that continue from a state have made equally many steps.
     """
     groups: list[list[Job]] = []
-    by_net: dict[tuple[int, int], list[Job]] = {}
+    by_net: dict[tuple[Any, ...], list[Job]] = {}
     for job in jobs:
-        by_net.setdefault((id(job.net), int((job.moments or {}).get(COUNT, 0))), []).append(job)
+        steps = int((job.moments or {}).get(COUNT, 0))
+        kind = id(job.net), steps, job.objective, job.training, job.frozen, job.augment
+        by_net.setdefault(kind, []).append(job)
     for same in by_net.values():
         nbytes = 4 * sum(t.numel() * t.element_size() for t in same[0].params.values())
         width = max(1, room // max(nbytes, 1))
@@ -146,23 +145,18 @@ def drawing(jobs: Sequence[Job], device: torch.device) -> Iterator[None]:
         yield
 
 
-def train_alone(
-    job: Job,
-    data: Tensors,
-    training: Training,
-    objective: Objective,
-    augment: Augment | None = None,
-) -> None:
+def train_alone(job: Job, data: Tensors) -> None:
     """Train one client: the loop that anybody would write."""
-    loss_of, names = _loss(job.net.train(), objective, training.compile, _one), job.trained()
+    training = job.training
+    loss_of, names = _loss(job.net.train(), job.objective, training.compile, _one), job.trained()
     params = {n: t.detach().to(data.device, copy=True) for n, t in job.params.items()}
     extra = {n: t.to(data.device) for n, t in job.extra.items()}
     weights = [params[n].requires_grad_() for n in names]
     optimizer, losses = training.make(), list[Tensor]()
     optimizer.resume(_there(job.moments or {}, data.device))
     draws = generator(job.path[0], "augment", *job.path[1:])
-    for rows in _uploaded(data, job.steps(training)):
-        x, y = data.batch(rows, augment, draws)
+    for rows in _uploaded(data, job.steps()):
+        x, y = data.batch(rows, job.augment, draws)
         if len(x) == 1 and has_batch_norm(job.net):
             job.net.eval()  # one example has no statistics: the running ones are taken
         with training.casting(data.device):
@@ -176,23 +170,18 @@ def train_alone(
         losses.append(loss.detach().reshape(1))  # read after the last step: reading waits for it
         if job.moments is not None:
             job.gradient = named
-    job.finish({n: t.detach().cpu() for n, t in params.items()}, _numbers(losses), training)
+    job.finish({n: t.detach().cpu() for n, t in params.items()}, _numbers(losses))
     if job.moments is not None:
         job.gradient = _there(job.gradient, torch.device("cpu"))
         job.moments = _there(optimizer.state(), torch.device("cpu"))
 
 
-def train_together(
-    jobs: Sequence[Job],
-    data: Tensors,
-    training: Training,
-    objective: Objective,
-    augment: Augment | None = None,
-) -> None:
-    """Train jobs of one architecture together; their optimizers made equally many steps before."""
-    planned = sorted(((j.steps(training), j) for j in jobs), key=lambda p: -len(p[0]))
+def train_together(jobs: Sequence[Job], data: Tensors) -> None:
+    """Train jobs of one kind together; their optimizers made equally many steps before."""
+    planned = sorted(((j.steps(), j) for j in jobs), key=lambda p: -len(p[0]))
     plans, jobs = [p for p, _ in planned], [j for _, j in planned]  # the last leave first
-    loss_of = _loss(jobs[0].net.train(), objective, training.compile, _many)
+    training, augment = jobs[0].training, jobs[0].augment
+    loss_of = _loss(jobs[0].net.train(), jobs[0].objective, training.compile, _many)
     names, device = jobs[0].trained(), data.device
     stacked, extra = (_stacked([getattr(j, n) for j in jobs], device) for n in ("params", "extra"))
     draws = [generator(job.path[0], "augment", *job.path[1:]) for job in jobs]
@@ -221,7 +210,7 @@ def train_together(
     trained, state = (_there(d, torch.device("cpu")) for d in (stacked, optimizer.state()))
     for i, job in enumerate(jobs):
         own = [float(values[i]) for values in by_step[: len(plans[i])]]
-        job.finish({n: t[i].clone() for n, t in trained.items()}, own, training)
+        job.finish({n: t[i].clone() for n, t in trained.items()}, own)
         if job.moments is not None:
             job.gradient = _there(job.gradient, torch.device("cpu"))
             job.moments = of_client(state, i, len(plans[0]) - len(plans[i]))
