@@ -22,25 +22,24 @@ Randomness is that of `heatbath`: chain c, sweep t and site i name the draw.
 
 from __future__ import annotations
 
-from math import comb
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
+from hopfed.kernels.cpu.threads import for_each
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.layout import check_counters, check_held, check_schedule, check_spins
 from hopfed.kernels.philox import thresholds
 
 ENERGIES = ("power", "exponential")
 VECTOR = 32  # patterns that a sum takes at a time
-SHORT = 6  # power up to which three coefficients do
+NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
 HIGHEST = 30  # power n: N^n must stay a float64
 COLDEST = 300.0  # beta of the exponential: a gap of 2 must not vanish beside 1
 
-Rule = tuple[bool, float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Rule = tuple[bool, float, np.ndarray, np.ndarray]
 
 
 class DenseSweep(NamedTuple):
@@ -162,54 +161,49 @@ def dense_step(
     >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
     ([[1, 1, 1, -1]], [2], [True])
     """
+    from hopfed.kernels.cpu.dense import settle
+
     state, patterns, mass = _checked(state, patterns, energy, parameter, weights, updates)
     kept = check_held(held, state.shape)
     out = DenseSweep(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
     columns, xi = np.ascontiguousarray(patterns.T), patterns.astype(np.float32)
     rule = energy_rule(energy, float(parameter), len(columns))
     live, x = np.arange(len(state)), state.astype(np.float32)
-    for _ in range(updates):
+    for _ in range(updates if len(state) else 0):
+        level, h, own, bound = _fields(x, xi, mass, rule)
+        near = np.abs(h) <= bound[:, None]
+        if near.any():
+            settle(near, h, x, level, own, columns, mass, rule)
+        turns = h * x < 0
+        if len(kept):
+            turns &= ~kept
+        x[turns] *= -1
+        out.sweeps[live] += 1
+        moves = turns.any(axis=1)
+        out.state[live], out.settled[live] = x, ~moves
+        live, x = live[moves], x[moves]
+        kept = kept[moves] if len(kept) else kept
         if not len(live):
             break
-        flips = _stepped(x, xi, columns, mass, rule, kept)
-        out.sweeps[live] += 1
-        rests = flips == 0
-        if rests.any():
-            out.state[live[rests]], out.settled[live[rests]] = x[rests], True
-            live, x = live[~rests], x[~rests]
-            kept = kept[~rests] if len(kept) else kept
-    out.state[live] = x
     return out
 
 
-def _stepped(
-    x: np.ndarray,
-    xi: np.ndarray,
-    columns: np.ndarray,
-    mass: np.ndarray,
-    rule: Rule,
-    held: np.ndarray,
-) -> np.ndarray:
-    """Update float32 spins x (S, N) once, in place; return how many of each state turned (S,)."""
-    from hopfed.kernels.cpu.dense import decide_states, tabulate_states
-
-    count, n = x.shape
-    a = x @ xi.T
-    B, own, flips = np.empty_like(a), np.empty(count), np.empty(count, np.int64)
-    parts = spans(count, -(-count // thread_count()))
-
-    def tabulate(part: tuple[int, int]) -> None:
-        scratch = _scratch(*columns.shape)[:3]
-        tabulate_states(*part, a, n, mass, rule, B, own, scratch)
-
-    def decide(part: tuple[int, int]) -> None:
-        scratch = _scratch(*columns.shape)[:3]
-        decide_states(*part, h, x, B, own, a, columns, mass, rule, held, flips, scratch)
-
-    for_each(tabulate, parts)
-    h = B @ xi
-    for_each(decide, parts)
-    return flips
+def _fields(
+    x: np.ndarray, xi: np.ndarray, mass: np.ndarray, rule: Rule
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Levels (S, K), fields (S, N) in single precision, own factors and the bound of rounding."""
+    exponential, parameter, values, owns = rule
+    n = x.shape[1]
+    level = (x @ xi.T).astype(np.int64) + n >> 1
+    if exponential:
+        table, own = mass * values[level + (n - level.max(axis=1, keepdims=True))], np.zeros(len(x))
+        table, scale = table / table.sum(axis=1, keepdims=True), 1.0
+    else:
+        table, own = mass * values[level], (mass * owns[level]).sum(axis=1)
+        scale = n / (2 * parameter) / float(n) ** parameter
+    h = (scale * table).astype(np.float32) @ xi + (scale * own)[:, None].astype(np.float32) * x
+    size = scale * (np.sqrt((table**2).sum(axis=1)) + np.abs(own))
+    return level, h, own, NEAR * 1.2e-7 * np.sqrt(len(xi)) * size
 
 
 def _checked(
@@ -257,33 +251,25 @@ def _check_energy(energy: str, parameter: float) -> None:
 def energy_rule(energy: str, parameter: float, n: int) -> Rule:
     """Return the energy as the compiled loops take it.
 
-    (exponential, parameter, values, owns, odd, even): what a pattern adds to a field by its level 0
-    .. N, and to the factor of the spin itself. Power: ``(D(a - 1) + D(a + 1)) / 2`` and ``(D(a - 1)
-    - D(a + 1)) / 2`` with ``D(c) = (c + 1)^n - (c - 1)^n``, and up to n = 6 also their three
-    coefficients by powers of a^2. Exponential: ``exp(beta (a - N))``, and the same.
+    (exponential, parameter, values, owns): what a pattern adds to a field by its level 0 .. N, and
+    to the factor of the spin itself. Power: ``(D(a - 1) + D(a + 1)) / 2`` and ``(D(a - 1) - D(a +
+    1)) / 2`` with ``D(c) = (c + 1)^n - (c - 1)^n``. Exponential: ``exp(beta (a - N))``, and the
+    same.
 
     Examples
     --------
-    >>> _, _, values, owns, odd, even = energy_rule("power", 3.0, 2)  # 6 a^2 + 8, -12 a
-    >>> values.tolist(), owns.tolist(), odd.tolist(), even.tolist()
-    ([32.0, 8.0, 32.0], [24.0, 0.0, -24.0], [0.0, 6.0, 8.0], [0.0, 0.0, -12.0])
+    >>> _, _, values, owns = energy_rule("power", 3.0, 2)  # 6 a^2 + 8, -12 a
+    >>> values.tolist(), owns.tolist()
+    ([32.0, 8.0, 32.0], [24.0, 0.0, -24.0])
     """
-    a, none = 2.0 * np.arange(n + 1) - n, np.zeros(0)
+    a = 2.0 * np.arange(n + 1) - n
     if energy == "exponential":
         values = np.exp(parameter * (a - n))
-        return True, parameter, values, values, none, none
-    degree = int(parameter)
+        return True, parameter, values, values
     low, here, high = np.ones(n + 1), np.ones(n + 1), np.ones(n + 1)
-    for _ in range(degree):
+    for _ in range(int(parameter)):
         low, here, high = low * (a - 2), here * a, high * (a + 2)
-    odd, even = none, none
-    if degree <= SHORT:
-        odd, even = (
-            np.array([sign * comb(degree, j) * 2.0**j for j in range(first, degree + 1, 2)])
-            for first, sign in ((1, 1), (2, -1))
-        )
-        odd, even = (np.concatenate([np.zeros(3 - len(x)), x]) for x in (odd, even))
-    return False, parameter, (high - low) / 2, (2 * here - low - high) / 2, odd, even
+    return False, parameter, (high - low) / 2, (2 * here - low - high) / 2
 
 
 def _scratch(n: int, count: int) -> tuple[np.ndarray, ...]:

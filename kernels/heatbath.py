@@ -20,10 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.cpu.threads import for_each, thread_count
-from hopfed.kernels.dispatch import with_twin
+from hopfed.kernels.dispatch import at
 from hopfed.kernels.layout import (
-    SITES,
     TIE,
     check_counters,
     check_factor,
@@ -32,9 +30,7 @@ from hopfed.kernels.layout import (
     check_spins,
     check_tie,
     host,
-    lay_out,
 )
-from hopfed.kernels.philox import thresholds
 
 
 class HeatBath(NamedTuple):
@@ -137,8 +133,8 @@ def heat_bath(
         got = f"{weights.dtype} of shape {weights.shape}"
         raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
     stop = np.inf if stop_score is None else float(stop_score)
-    kept = check_held(held, state.shape)
-    return HeatBath(*run_chains(state, W, betas, counters, weights, stop, kept, 0.0)[:3])
+    kept, run = check_held(held, state.shape), at(state, "run_chains")
+    return HeatBath(*run(state, W, betas, counters, weights, stop, kept, 0.0)[:3])
 
 
 def descend(
@@ -168,71 +164,6 @@ def descend(
         raise ArgumentError("max_sweeps", "at least 0", max_sweeps)
     betas = np.ones((len(state), max_sweeps), np.float32)
     counters = check_counters(0, 0, ("first_sweep", 0, 0), ("first_chain", 0, 0))
-    kept = check_held(held, state.shape)
-    weights, cold = np.ones(W.shape[1]), check_tie(tie)
-    out = run_chains(state, W, betas, counters, weights, np.inf, kept, cold)
+    kept, run = check_held(held, state.shape), at(state, "run_chains")
+    out = run(state, W, betas, counters, np.ones(W.shape[1]), np.inf, kept, check_tie(tie))
     return Descent(out[0], out[1], out[3])
-
-
-@with_twin
-def run_chains(
-    state: np.ndarray,
-    W: np.ndarray,
-    betas: np.ndarray,
-    counters: tuple,
-    weights: np.ndarray,
-    stop: float,
-    held: np.ndarray,
-    cold: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Lay W out for the compiled loop and run it on all cores."""
-    state = state.copy()
-    used = np.zeros(len(state), np.int64)
-    settled = np.zeros(len(state), np.bool_)
-    if betas.size == 0:  # nothing to do but the score
-        coefficients = state.astype(np.float64) @ W
-        return state, used, coefficients**2 @ weights / state.shape[1], settled
-    from hopfed.kernels.cpu.heatbath import run_chains as run
-
-    layout = lay_out(W)
-    padded_weights = np.zeros(layout.rows.shape[1], np.float32)
-    padded_weights[: len(weights)] = weights
-    lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
-    score = np.zeros(len(state))
-    queue = np.zeros(1, np.int64)  # the next chain to be taken, shared by the threads
-
-    def task(_: int) -> None:
-        run(
-            state, *layout, betas, lookup, *counters, padded_weights,
-            np.float32(stop), np.float32(cold), held, queue, used, score, settled,
-            scratch(layout.rows.shape),
-        )  # fmt: skip
-
-    for_each(task, range(min(thread_count(), len(state))))
-    return state, used, score, settled
-
-
-def scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """Work space of one thread for a factor padded to `shape`, SLOTS chains under way.
-
-    (chain in each slot or -1, flips, beta, groups of slots in use, coefficients, fields, spins,
-    thresholds, draws, the same by 16 bits). Padded sites are up, feel no field and have threshold
-    0, or at zero temperature one below 0: they never flip.
-    """
-    from hopfed.kernels.cpu.heatbath import SLOTS
-    from hopfed.kernels.cpu.vectors import CHAINS
-
-    n, rank = shape
-    bits = np.zeros(n // 2, np.uint32)
-    return (
-        np.full(SLOTS, -1, np.int64),
-        np.zeros(SLOTS, np.int64),
-        np.zeros(SLOTS, np.float32),
-        np.zeros(SLOTS // CHAINS, np.bool_),
-        np.zeros((SLOTS, rank), np.float32),
-        np.zeros((CHAINS, SITES), np.float32),
-        np.ones((SLOTS, n), np.float32),
-        np.zeros((SLOTS, n), np.float32),
-        bits,
-        bits.view(np.uint16),
-    )

@@ -26,13 +26,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
-from hopfed.kernels.dispatch import library, with_twin
+from hopfed.kernels.dispatch import at, check_beside, library
 from hopfed.kernels.layout import (
-    SITES,
     TIE,
     Layout,
-    check_beside,
     check_counters,
     check_factor,
     check_schedule,
@@ -43,7 +40,6 @@ from hopfed.kernels.layout import (
 from hopfed.kernels.philox import thresholds
 
 COUPLINGS = ("linear", "quadratic")
-ROWS = 40  # layers updated together by one thread: as many share each piece of W
 
 
 class LayeredUpdate(NamedTuple):
@@ -201,7 +197,8 @@ def _update(
         float(repulsion),
         float(field),
     )
-    return run_layers(state, call, serial)
+    found: LayeredUpdate = at(state, "run_layers")(state, call, serial)
+    return found
 
 
 class Call(NamedTuple):
@@ -225,35 +222,6 @@ class Call(NamedTuple):
     quadratic: bool
     repulsion: float
     field: float
-
-
-@with_twin
-def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
-    """Run the compiled loops on all cores."""
-    n_blocks, n_layers, _ = state.shape
-    out = LayeredUpdate(
-        state.copy(),
-        np.zeros(n_blocks),
-        np.zeros(n_blocks, np.int64),
-        np.zeros((n_blocks, n_layers)),
-        np.zeros(n_blocks, np.int64),
-    )
-    from hopfed.kernels.cpu.layered import step_blocks, sweep_blocks
-
-    run, layout = sweep_blocks if serial else step_blocks, call.layout
-
-    def task(span: tuple[int, int]) -> None:
-        n_rows = n_layers * (1 if serial else span[1] - span[0])
-        run(
-            *span, scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
-            out.changed, out.score, out.updates, call.cue, *layout[:3], call.diagonal, call.betas,
-            call.lookup, call.level, call.still, *call.counters, call.quadratic, call.repulsion,
-            call.field,
-        )  # fmt: skip
-
-    together = max(1, min(ROWS // n_layers, -(-n_blocks // thread_count())))
-    for_each(task, spans(n_blocks, 1 if serial else together))
-    return out
 
 
 def check_options(updates: int, coupling: str, repulsion: float, field: float) -> None:
@@ -282,34 +250,6 @@ def schedule(beta: ArrayLike, noise: ArrayLike, updates: int, tie: float) -> tup
     betas = np.where(silent, np.float32(1), betas)
     still = np.logical_and.accumulate(silent[::-1])[::-1].copy()
     return betas, lookup, level, still
-
-
-def scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """Work space for `n_rows` layers on a factor padded to `shape`: most of it spins and cues.
-
-    (spins, cues, coefficients, those of the fields, fields, thresholds, draws, the same by 16
-    bits, overlaps of layers, flips, masks of flips). Made here because compiled code that
-    allocates takes seconds to compile.
-    """
-    from hopfed.kernels.cpu.layered import PIECE
-    from hopfed.kernels.cpu.vectors import CHAINS
-
-    n, rank = shape
-    padded = -(-n_rows // CHAINS) * CHAINS
-    bits = np.zeros(PIECE // 2, np.uint32)
-    return (
-        np.ones((padded, n), np.int8),
-        np.zeros((padded, n), np.int8),
-        np.zeros((padded, rank), np.float32),
-        np.zeros((padded, rank), np.float32),
-        np.zeros((padded, SITES), np.float32),
-        np.zeros((padded, PIECE), np.float32),
-        bits,
-        bits.view(np.uint16),
-        np.zeros((n_layers, n_layers)),
-        np.zeros(n_rows, np.int64),
-        np.zeros(CHAINS, np.uint64),
-    )
 
 
 def _cue(cue: Any, field: float, state: Any) -> Any:

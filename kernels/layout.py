@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.dispatch import library, on_device
+from hopfed.kernels.dispatch import check_beside, library, on_device
 from hopfed.kernels.philox import counter_word, key
 
 LANES = 16  # rows of the factor are padded to a multiple of this
@@ -58,18 +58,6 @@ def check_spins(name: str, state: Any, shape: str, ndim: int) -> Any:
     if bool(wrong.any()):
         raise ArgumentError(name, "all +-1", state[wrong][0].item())
     return state
-
-
-def check_beside(name: str, x: Any, state: Any) -> Any:
-    """Return `x`, which must be where the checked `state` is, as an array."""
-    if on_device(state):
-        from hopfed.kernels.cuda.device import device_of, same_device
-
-        same_device(device_of("state", state), **{name: x})
-        return x
-    if on_device(x):
-        raise ArgumentError(name, "on the host, as the first argument is", "a device")
-    return np.asarray(x)
 
 
 def check_factor(W: Any, state: Any) -> Any:

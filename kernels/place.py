@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.dispatch import has_gaps, on_device
+from hopfed.kernels.dispatch import on_device
 
 if TYPE_CHECKING:
-    from hopfed.kernels import MaskedBits, PackedBits
+    from hopfed.kernels.bits import Rows
 
 VARIABLE = "HOPFED_DEVICE"
 RULE = "cpu, cuda or cuda:N, N the number of a device"
-
-
 _DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
 
 
@@ -83,26 +81,24 @@ class Place:
         device = self.open()
         return nullcontext() if device is None else device.current()
 
-    def put(self, rows: PackedBits | MaskedBits) -> PackedBits | MaskedBits:
+    def put(self, rows: Rows) -> Rows:
         """Return packed rows at this place: themselves where they are there already.
 
         Complete rows are one copy, rows with gaps are two, one of each plane.
         """
-        return self._put(rows)
+        from hopfed.kernels.bits import made, planes
 
-    def _put(self, rows: Any) -> Any:
-        if has_gaps(rows):
-            planes = self._put(rows.signs), self._put(rows.seen)
-            return rows if planes[0] is rows.signs else type(rows)(*planes)
-        here = rows.words.device.id if on_device(rows) else None
+        here = rows.home.device.id if on_device(rows) else None
         if here == self.ordinal:
             return rows
-        from hopfed.kernels.cuda.bits import to_device, to_host
-
+        words = planes(rows)
         if here is not None:
             with Place(here).current():
-                rows = to_host(rows)
-        return rows if self.ordinal is None else to_device(rows, self.open())
+                words = tuple(None if plane is None else plane.get() for plane in words)
+        if self.ordinal is not None:
+            xp = self.open().xp
+            words = tuple(None if plane is None else xp.asarray(plane) for plane in words)
+        return made(*words, rows.n)
 
 
 def place(word: str, name: str = "device") -> Place:

@@ -13,18 +13,78 @@ import numpy as np
 
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.draws import draw
+from hopfed.kernels.cpu.threads import for_each, thread_count
 from hopfed.kernels.cpu.vectors import (
     CHAINS,
-    SITES,
     add_multiple,
     block_fields,
     take_next,
     visit_block,
 )
+from hopfed.kernels.layout import SITES, lay_out
+from hopfed.kernels.philox import thresholds
 
 SLOTS = 8  # chains under way at a time: as many share each block of W from the outer caches
 REFRESH_EVERY = 64  # sweeps after which the running coefficients are summed afresh
 CHECK_EVERY = 4  # sweeps between two looks at the score
+
+
+def run_chains(
+    state: np.ndarray,
+    W: np.ndarray,
+    betas: np.ndarray,
+    counters: tuple,
+    weights: np.ndarray,
+    stop: float,
+    held: np.ndarray,
+    cold: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Lay W out for the compiled loop and run it on all cores."""
+    state = state.copy()
+    used = np.zeros(len(state), np.int64)
+    settled = np.zeros(len(state), np.bool_)
+    if betas.size == 0:  # nothing to do but the score
+        coefficients = state.astype(np.float64) @ W
+        return state, used, coefficients**2 @ weights / state.shape[1], settled
+    layout = lay_out(W)
+    padded_weights = np.zeros(layout.rows.shape[1], np.float32)
+    padded_weights[: len(weights)] = weights
+    lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
+    score = np.zeros(len(state))
+    queue = np.zeros(1, np.int64)  # the next chain to be taken, shared by the threads
+
+    def task(_: int) -> None:
+        _run_chains(
+            state, *layout, betas, lookup, *counters, padded_weights,
+            np.float32(stop), np.float32(cold), held, queue, used, score, settled,
+            _scratch(layout.rows.shape),
+        )  # fmt: skip
+
+    for_each(task, range(min(thread_count(), len(state))))
+    return state, used, score, settled
+
+
+def _scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Work space of one thread for a factor padded to `shape`, SLOTS chains under way.
+
+    (chain in each slot or -1, flips, beta, groups of slots in use, coefficients, fields, spins,
+    thresholds, draws, the same by 16 bits). Padded sites are up, feel no field and have threshold
+    0, or at zero temperature one below 0: they never flip.
+    """
+    n, rank = shape
+    bits = np.zeros(n // 2, np.uint32)
+    return (
+        np.full(SLOTS, -1, np.int64),
+        np.zeros(SLOTS, np.int64),
+        np.zeros(SLOTS, np.float32),
+        np.zeros(SLOTS // CHAINS, np.bool_),
+        np.zeros((SLOTS, rank), np.float32),
+        np.zeros((CHAINS, SITES), np.float32),
+        np.ones((SLOTS, n), np.float32),
+        np.zeros((SLOTS, n), np.float32),
+        bits,
+        bits.view(np.uint16),
+    )
 
 
 @inner
@@ -91,7 +151,7 @@ def _bind(held, c, spins, slot, t, n, cold):
 
 
 @kernel
-def run_chains(
+def _run_chains(
     state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1, stream, first_sweep,
     first_chain, weights, stop, cold, held, queue, used, score, settled, scratch,
 ):  # fmt: skip
@@ -101,7 +161,7 @@ def run_chains(
     betas : (S, sweeps), at least one sweep.
     cold : the largest field that leaves a spin as it is, without noise; 0 with noise.
     held : (S, N) bool, or (0, 0) where no site is held.
-    scratch : as made by `heatbath.scratch`.
+    scratch : as made by `_scratch`.
     """
     chain, flips, beta, running, a, h, spins, t, bits, lanes = scratch
     n, n_padded, rank, r = state.shape[1], rows.shape[0], rows.shape[1], columns.shape[1]

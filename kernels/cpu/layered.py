@@ -15,9 +15,9 @@ import numpy as np
 
 from hopfed.kernels.cpu.compiled import inlined, inner, kernel
 from hopfed.kernels.cpu.draws import draw
+from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import (
     CHAINS,
-    SITES,
     add_block,
     add_multiple,
     block_fields,
@@ -26,10 +26,64 @@ from hopfed.kernels.cpu.vectors import (
     update_block,
     widen,
 )
+from hopfed.kernels.layered import Call, LayeredUpdate
+from hopfed.kernels.layout import SITES
 
+ROWS = 40  # layers updated together by one thread: as many share each piece of W
 PIECE = 256  # sites whose draws are made at a time
 MANY = 24  # flips among the spins of CHAINS x SITES above which all are added alike
 REFRESH_EVERY = 64  # updates after which the running coefficients are summed afresh
+
+
+def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
+    """Run the compiled loops on all cores."""
+    n_blocks, n_layers, _ = state.shape
+    out = LayeredUpdate(
+        state.copy(),
+        np.zeros(n_blocks),
+        np.zeros(n_blocks, np.int64),
+        np.zeros((n_blocks, n_layers)),
+        np.zeros(n_blocks, np.int64),
+    )
+    run, layout = _sweep_blocks if serial else _step_blocks, call.layout
+
+    def task(span: tuple[int, int]) -> None:
+        n_rows = n_layers * (1 if serial else span[1] - span[0])
+        run(
+            *span, _scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
+            out.changed, out.score, out.updates, call.cue, *layout[:3], call.diagonal, call.betas,
+            call.lookup, call.level, call.still, *call.counters, call.quadratic, call.repulsion,
+            call.field,
+        )  # fmt: skip
+
+    together = max(1, min(ROWS // n_layers, -(-n_blocks // thread_count())))
+    for_each(task, spans(n_blocks, 1 if serial else together))
+    return out
+
+
+def _scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Work space for `n_rows` layers on a factor padded to `shape`: most of it spins and cues.
+
+    (spins, cues, coefficients, those of the fields, fields, thresholds, draws, the same by 16
+    bits, overlaps of layers, flips, masks of flips). Made here because compiled code that
+    allocates takes seconds to compile.
+    """
+    n, rank = shape
+    padded = -(-n_rows // CHAINS) * CHAINS
+    bits = np.zeros(PIECE // 2, np.uint32)
+    return (
+        np.ones((padded, n), np.int8),
+        np.zeros((padded, n), np.int8),
+        np.zeros((padded, rank), np.float32),
+        np.zeros((padded, rank), np.float32),
+        np.zeros((padded, SITES), np.float32),
+        np.zeros((padded, PIECE), np.float32),
+        bits,
+        bits.view(np.uint16),
+        np.zeros((n_layers, n_layers)),
+        np.zeros(n_rows, np.int64),
+        np.zeros(CHAINS, np.uint64),
+    )
 
 
 @inner
@@ -162,14 +216,14 @@ def _step_piece(
 
 
 @kernel
-def step_blocks(
+def _step_blocks(
     start, stop, scratch, state, energy, changed, score, used, cue, rows, columns, _overlap, d,
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
     repulsion, field,
 ):  # fmt: skip
     """Synchronous updates of blocks start..stop-1; see `layered.layered_step` for the arguments.
 
-    scratch : as made by `layered.scratch` for (stop - start) * L rows.
+    scratch : as made by `_scratch` for (stop - start) * L rows.
     d : the diagonal of the couplings, or zeros to keep the self-field.
     """
     spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
@@ -245,12 +299,12 @@ def _sweep_site(
 
 
 @kernel
-def sweep_blocks(
+def _sweep_blocks(
     start, stop, scratch, state, energy, changed, score, used, cue, rows, columns, overlaps, d,
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
     repulsion, field,
 ):  # fmt: skip
-    """Serial updates of blocks start..stop-1; see `step_blocks` for the arguments."""
+    """Serial updates of blocks start..stop-1; see `_step_blocks` for the arguments."""
     spins, cues, a, _, h, t, bits, lanes, q, _, _ = scratch
     n_layers, n = state.shape[1:]
     rank, r = rows.shape[1], columns.shape[1]

@@ -7,11 +7,14 @@ BOTH u64 zero_bytes(u64 x) {
     return ~(((x & low) + low) | x | low);
 }
 
-// A thread makes one byte of `words` (m, n_words) from 8 entries of x (m, n), read at once where
-// rows start at multiples of 8. *seen collects 1: a zero occurs, 2: a -1 occurs, 4: something else.
-extern "C" __global__ void pack_rows(const i8* x, i64 m, i64 n, u64* words, u32* seen) {
+// A thread makes one byte of each plane (m, n_words) from 8 entries of x (m, n), read at once where
+// rows start at multiples of 8: -1, 0, 1, or -128 for a missing one. *found collects 1: a zero
+// occurs, 2: a -1 occurs, 4: something else, 8: a missing one. Bit 1 of `signs` means +1, bit 1 of
+// `seen`, which is written if `gaps`, that there is an entry, zeros among them if `zeros_count`.
+extern "C" __global__ void pack_rows(
+    const i8* x, i64 m, i64 n, int gaps, int zeros_count, u64* signs, u64* seen, u32* found) {
     i64 bytes = (n + 63) / 64 * 8, id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    bool zero = false, minus = false, other = false;
+    bool zero = false, minus = false, other = false, missing = false;
     if (id < m * bytes) {
         i64 row = id / bytes, first = id % bytes * 8, left = n - first;
         const i8* from = x + row * n + first;
@@ -23,50 +26,60 @@ extern "C" __global__ void pack_rows(const i8* x, i64 m, i64 n, u64* words, u32*
         const u64 every = 0x0101010101010101ull;
         u64 ones = zero_bytes(eight ^ every) & there;
         u64 none = zero_bytes(eight) & there, down = zero_bytes(~eight) & there;
+        u64 gone = zero_bytes(eight ^ (every << 7)) & there;
         zero = none != 0;
         minus = down != 0;
-        other = (ones | none | down) != (there & (every << 7));
+        missing = gone != 0;
+        other = (ones | none | down | gone) != (there & (every << 7));
         // Bit 8 k of the first factor comes to bit 56 + k.
-        reinterpret_cast<u8*>(words)[id] = (u8)((ones >> 7) * 0x0102040810204080ull >> 56);
+        const u64 gather = 0x0102040810204080ull;
+        reinterpret_cast<u8*>(signs)[id] = (u8)((ones >> 7) * gather >> 56);
+        if (gaps) {
+            u64 kept = ones | down | (zeros_count ? none : 0);
+            reinterpret_cast<u8*>(seen)[id] = (u8)((kept >> 7) * gather >> 56);
+        }
     }
-    u32 found = (__ballot_sync(FULL, zero) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
-                (__ballot_sync(FULL, other) ? 4 : 0);
-    if (threadIdx.x % 32 == 0 && found & ~*seen) atomicOr(seen, found);
+    u32 occurs = (__ballot_sync(FULL, zero) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
+                 (__ballot_sync(FULL, other) ? 4 : 0) | (__ballot_sync(FULL, missing) ? 8 : 0);
+    if (threadIdx.x % 32 == 0 && occurs & ~*found) atomicOr(found, occurs);
 }
 
-// out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on.
-// `pieces` blocks of threads for each row.
+// out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on, and
+// if `gaps` where `seen` has no bit. `pieces` blocks of threads for each row.
 template <class U>
-__device__ void unpack(const u64* words, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
+__device__ void unpack(
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
     const int each = 8 / sizeof(U);  // entries of a thread, all of one word
     i64 row = blockIdx.x / pieces;
     i64 first = ((i64)(blockIdx.x % pieces) * SPREAD * blockDim.x + threadIdx.x) * each;
-    words += row * stride;
+    signs += row * stride;
+    if (gaps) seen += row * stride;
     out += row * width;
 #pragma unroll
     for (int i = 0; i < SPREAD; ++i, first += (i64)blockDim.x * each) {
         if (first >= width) return;
-        u64 up = first < n ? words[first / 64] >> (first % 64) : 0;
+        u64 up = first < n ? signs[first / 64] >> (first % 64) : 0;
         u64 there = n - first >= each ? ~0ull : first < n ? (1ull << (n - first)) - 1 : 0;
+        if (gaps && first < n) there &= seen[first / 64] >> (first % 64);
         spread(up, there, width - first, width % each == 0, out + first);
     }
 }
 
 extern "C" __global__ void unpack_int8(
-    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
-    unpack(words, stride, pieces, n, width, reinterpret_cast<u8*>(out));
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
+    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u8*>(out));
 }
 extern "C" __global__ void unpack_bf16(
-    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, u16* out) {
-    unpack(words, stride, pieces, n, width, out);
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, u16* out) {
+    unpack(signs, seen, gaps, stride, pieces, n, width, out);
 }
 extern "C" __global__ void unpack_float32(
-    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
-    unpack(words, stride, pieces, n, width, reinterpret_cast<u32*>(out));
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
+    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u32*>(out));
 }
 extern "C" __global__ void unpack_float64(
-    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
-    unpack(words, stride, pieces, n, width, reinterpret_cast<u64*>(out));
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
+    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u64*>(out));
 }
 
 // Transposes and counts of columns take tiles of 256 rows of 4 words: a thread reads 32 bytes of its

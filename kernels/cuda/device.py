@@ -8,9 +8,9 @@ whose arrays name it as `emulated`, so that the code around the kernels is teste
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ class Cuda:
 
         Row-major matrices whose rows may be apart (last stride one element); float32, float64, int8
         to int32, with sides and pitches that are multiples of 4, or uint16 to float32, which stands
-        for bfloat16 (`hopfed.kernels.cuda.bf16`).
+        for bfloat16 (`hopfed.kernels.cuda.products`).
         """
         from cupy_backends.cuda.libs import cublas
 
@@ -318,6 +318,30 @@ def shrinking(device: Any, what: str, size: int, least: int, work: Callable[[int
                     f"for the least tile of {least}; use fewer rows or columns ({error})"
                 ) from None
             size = max(least, size // 2)
+
+
+def drawn(device: Any, rows: int, columns: int) -> Any:
+    """Words of random rows on a device, for a measurement."""
+    words = np.random.default_rng(0).integers(0, 2**64, (rows, columns // 64), dtype=np.uint64)
+    return device.xp.asarray(words)
+
+
+_fastest: dict[Any, str] = {}
+
+
+def fastest(
+    device: Any, what: tuple, trial: Callable[[], tuple[Iterable[str], Callable[[str], Any]]]
+) -> str:
+    """Way to do `what` that is fastest on a device, by one measurement that is kept.
+
+    trial : gives the ways, and what does the work in one of them.
+    """
+    key = (device.name, device.ordinal, *what)
+    if key not in _fastest:
+        ways, work = trial()
+        times = {way: device.seconds(partial(work, way)) for way in ways}
+        _fastest[key] = min(times, key=times.__getitem__)
+    return _fastest[key]
 
 
 def shared_bytes(device: Any, rank: int, vectors: int = 1) -> int:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.kernels import layered
 from hopfed.kernels.cuda.device import device_of, shrinking
 from hopfed.kernels.layered import Call, LayeredUpdate
 from hopfed.kernels.layout import SITES, Layout, host
@@ -28,10 +27,12 @@ PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level
 def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:
     """Make all updates of all spins at once; of one at a time the host makes them, and faster."""
     if serial:
+        from hopfed.kernels.cpu.layered import run_layers as on_host
+
         xp = device_of("state", state).xp
         parts = (Layout(*map(host, call.layout)), host(call.diagonal))
         here = call._replace(layout=parts[0], diagonal=parts[1], cue=host(call.cue))
-        return LayeredUpdate(*map(xp.asarray, layered.run_layers(state.get(), here, serial)))
+        return LayeredUpdate(*map(xp.asarray, on_host(state.get(), here, serial)))
     run = _Run(state, call)
     if not run.shape[0]:
         return run.result()

@@ -31,8 +31,8 @@ import array_api_compat.numpy
 import numpy as np
 
 from hopfed.errors import BackendError
-from hopfed.kernels.cuda.bf16 import widened
 from hopfed.kernels.cuda.device import BLOCK, FOLDER
+from hopfed.kernels.cuda.products import widened
 
 # In which the threads of a block run; the last two warp by warp.
 ORDERS = ("forward", "reversed", "strided", "warps", "last warp first")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.kernels.cuda import bf16
+from hopfed.kernels.cuda import products
 
 THREADS, BLOCKS, CHAINS = 256, 4, 8  # of a block; blocks of a multiprocessor; as in peak.cu
 DRAWN = 1 << 20  # numbers drawn, and repeated: equal ones would cost less power
@@ -73,12 +73,14 @@ def _product(device: Any, sizes: Sizes, kind: Any) -> dict[str, float]:
     """Product of two square matrices, its first rows compared with float64."""
     n, kind = sizes.side, np.dtype(kind)
     x = _normal(device, 2, n, n)
-    a, b = bf16.rounded(x) if kind == np.uint16 else (x * 4 if kind == np.int8 else x).astype(kind)
+    a, b = (x * 4 if kind == np.int8 else x).astype(kind)
+    if kind == np.uint16:
+        a, b = products.rounded(x)
     made = {np.dtype(np.int8): np.int32, np.dtype(np.uint16): np.float32}.get(kind, kind)
     out = device.xp.zeros((n, n), made)
     multiply = partial(device.gemm, a, b, out, ta=False, tb=True, add=False)
     seconds = device.seconds(multiply, sizes.repeats)
-    few, all_of_b = (bf16.widened(y) if kind == np.uint16 else y for y in (a[:16], b))
+    few, all_of_b = (products.widened(y) if kind == np.uint16 else y for y in (a[:16], b))
     wanted = few.astype(np.float64) @ all_of_b.astype(np.float64).T
     gap = float(abs(out[:16] - wanted).max() / abs(wanted).max())
     return {"seconds": seconds, "rate": 2.0 * n**3 / seconds, "gap": gap}

@@ -7,7 +7,7 @@ import pytest
 from emulator.device import Emulated
 from gpu.rates import Sizes, measures
 
-from hopfed.kernels.cuda.bf16 import rounded, widened
+from hopfed.kernels.cuda.products import rounded, widened
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("g++") or shutil.which("c++")), reason="no C++ compiler"

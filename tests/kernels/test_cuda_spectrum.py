@@ -14,7 +14,6 @@ from helpers import sample
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels.cuda import bits
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral import eigenpairs as solver
 from hopfed.spectral import eigenpairs as spectrum
@@ -176,7 +175,7 @@ def test_out_of_memory_is_one_clear_line(device, monkeypatch):
     monkeypatch.setattr(spectrum, "leading_pairs", scarce)
     with pytest.raises(BackendError, match="out of device memory in the krylov route"):
         eigenpairs(op, 1, route="krylov")
-    monkeypatch.setattr(bits, "unpack_into", scarce)
+    monkeypatch.setattr("hopfed.kernels.cuda.bits.unpack_into", scarce)
     with pytest.raises(BackendError, match="out of device memory in unpack"):
         kernels.unpack(op.rows)
 
