@@ -5,9 +5,9 @@ Importing this package loads no Numba, and neither CuPy nor a device: those who 
     bits      PackedBits, MaskedBits, pack, pack_masked, with_gaps, unpack, concatenate, transpose,
               column_sums, seen_counts
     products  gram, second_moment, matmat, rmatmat, seen_matmat, seen_rmatmat
-    dense     dense_step and dense_sweep, and what they return: DenseSweep
-    heatbath  heat_bath, descend, and what they return: HeatBath, Descent
-    layered   layered_step, layered_sweep, and what they return: LayeredUpdate
+    dense, heatbath, layered
+              dense_step, dense_sweep, heat_bath, descend, layered_step, and what they return:
+              Relaxed and LayeredUpdate
     mixtures  responsibilities, mixed, beta_gains, spent, log_ratios: imported from there
 """
 
@@ -23,9 +23,10 @@ from hopfed.kernels.bits import (
     unpack,
     with_gaps,
 )
-from hopfed.kernels.dense import DenseSweep, dense_step, dense_sweep
-from hopfed.kernels.heatbath import Descent, HeatBath, descend, heat_bath
-from hopfed.kernels.layered import LayeredUpdate, layered_step, layered_sweep
+from hopfed.kernels.dense import dense_step, dense_sweep
+from hopfed.kernels.heatbath import descend, heat_bath
+from hopfed.kernels.layered import LayeredUpdate, layered_step
+from hopfed.kernels.layout import Relaxed
 from hopfed.kernels.products import (
     gram,
     matmat,
@@ -36,12 +37,10 @@ from hopfed.kernels.products import (
 )
 
 __all__ = [
-    "DenseSweep",
-    "Descent",
-    "HeatBath",
     "LayeredUpdate",
     "MaskedBits",
     "PackedBits",
+    "Relaxed",
     "column_sums",
     "concatenate",
     "dense_step",
@@ -50,7 +49,6 @@ __all__ = [
     "gram",
     "heat_bath",
     "layered_step",
-    "layered_sweep",
     "matmat",
     "pack",
     "pack_masked",

@@ -29,8 +29,39 @@ ZERO, MINUS, OTHER, MISSING = 1, 2, 4, 8  # what occurs, as bits of a number
 Planes = tuple[Any, Any]  # words of the signs, and of what is seen or None
 
 
+class _Held:
+    """What all rows of bits have: `planes`, and n columns."""
+
+    n: int
+
+    @property
+    def home(self) -> Any:
+        """Array that lies where the rows do."""
+        return planes(self)[0]  # type: ignore[arg-type]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, N)."""
+        return len(self), self.n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the words."""
+        return sum(int(plane.nbytes) for plane in planes(self) if plane is not None)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return int(self.home.shape[0])
+
+    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Self:
+        """Rows `rows` (a slice, a mask or an index array); views where NumPy gives them."""
+        if isinstance(rows, int | np.integer):
+            raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
+        some = (None if plane is None else plane[rows] for plane in planes(self))  # type: ignore[arg-type]
+        return made(*some, self.n)  # type: ignore[return-value]
+
+
 @dataclass(frozen=True, eq=False)
-class PackedBits:
+class PackedBits(_Held):
     """An (M, N) array of +-1 in bits.
 
     Parameters
@@ -66,33 +97,9 @@ class PackedBits:
         if not there and self.n % WORD and np.any(words[:, -1] >> np.uint64(self.n % WORD)):
             raise ArgumentError("words", f"zero in the bits beyond column {self.n - 1}", "set bits")
 
-    @property
-    def home(self) -> Any:
-        """Array that lies where the rows do."""
-        return self.words
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(M, N)."""
-        return self.words.shape[0], self.n
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by the words."""
-        return int(self.words.nbytes)
-
-    def __len__(self) -> int:
-        return int(self.words.shape[0])
-
-    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Self:
-        """Rows `rows` (a slice, a mask or an index array); a view where NumPy gives one."""
-        if isinstance(rows, int | np.integer):
-            raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
-        return type(self)(self.words[rows], self.n)
-
 
 @dataclass(frozen=True, eq=False)
-class MaskedBits:
+class MaskedBits(_Held):
     """An (M, N) array of +-1 with gaps, in two planes of bits.
 
     Parameters
@@ -126,40 +133,14 @@ class MaskedBits:
                 raise ArgumentError("signs", "0 where nothing is seen", "set bits")
 
     @property
-    def home(self) -> Any:
-        """Array that lies where the rows do."""
-        return self.signs.words
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(M, N)."""
-        return self.signs.shape
-
-    @property
-    def n(self) -> int:
+    def n(self) -> int:  # type: ignore[override]
         """Number of columns N."""
         return self.signs.n
 
     @property
-    def nbytes(self) -> int:
-        """Bytes held by both planes."""
-        return self.signs.nbytes + self.seen.nbytes
-
-    @property
     def presence(self) -> Self:
-        """Rows of 1 where there is an entry and 0 where there is none.
-
-        Sums of these count: `gram(p.presence)` the columns that two rows share, and
-        `second_moment(p.presence)` the rows in which two columns are both seen.
-        """
+        """Rows of 1 where there is an entry and 0 where there is none: their sums count."""
         return type(self)(self.seen, self.seen)
-
-    def __len__(self) -> int:
-        return len(self.signs)
-
-    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Self:
-        """Rows `rows` (a slice, a mask or an index array); views where NumPy gives them."""
-        return type(self)(self.signs[rows], self.seen[rows])
 
 
 Rows: TypeAlias = PackedBits | MaskedBits

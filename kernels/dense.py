@@ -22,46 +22,21 @@ Randomness is that of `heatbath`: chain c, sweep t and site i name the draw.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.cpu.threads import for_each
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.layout import check_counters, check_held, check_schedule, check_spins
+from hopfed.kernels.layout import Relaxed, check_spins, counters, held_sites, schedule
 from hopfed.kernels.philox import thresholds
 
-ENERGIES = ("power", "exponential")
 VECTOR = 32  # patterns that a sum takes at a time
 NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
 HIGHEST = 30  # power n: N^n must stay a float64
 COLDEST = 300.0  # beta of the exponential: a gap of 2 must not vanish beside 1
 
 Rule = tuple[bool, float, np.ndarray, np.ndarray]
-
-
-class DenseSweep(NamedTuple):
-    """Outcome of `dense_sweep`.
-
-    Attributes
-    ----------
-    state : (S, N) int8.
-    sweeps : (S,) int64, sweeps made, the one that found nothing to change included.
-    settled : (S,) bool, whether the last sweep, without noise, changed nothing.
-
-    Examples
-    --------
-    >>> xi = np.array([[1, 1, 1, -1]], np.int8)
-    >>> found = dense_sweep(np.array([[1, -1, 1, -1]], np.int8), xi, parameter=3)
-    >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
-    ([[1, 1, 1, -1]], [2], [True])
-    """
-
-    state: np.ndarray
-    sweeps: np.ndarray
-    settled: np.ndarray
 
 
 def dense_sweep(
@@ -78,7 +53,7 @@ def dense_sweep(
     first_sweep: int = 0,
     first_chain: int = 0,
     held: np.ndarray | None = None,
-) -> DenseSweep:
+) -> Relaxed:
     """Visit all sites `sweeps` times, or without noise until nothing changes.
 
     Parameters
@@ -94,7 +69,7 @@ def dense_sweep(
 
     Raises
     ------
-    ArgumentError : wrong dtypes, shapes or ranges.
+    ArgumentError : wrong dtypes or shapes.
     BackendError : arrays on a device.
 
     Examples
@@ -105,13 +80,11 @@ def dense_sweep(
     >>> bool((dense_sweep(cue, xi, parameter=3).state == xi[0]).all())
     True
     """
-    state, patterns, mass = _checked(state, patterns, energy, parameter, weights, sweeps)
-    kept = check_held(held, state.shape)
-    betas = check_schedule("beta", 0 if beta is None else beta, (len(state), sweeps))
-    counters = check_counters(
-        seed, stream, ("first_sweep", first_sweep, sweeps), ("first_chain", first_chain, len(state))
-    )
-    out = DenseSweep(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
+    state, patterns, mass = _checked(state, patterns, weights)
+    kept = held_sites(held, state.shape)
+    betas = schedule(0 if beta is None else beta, (len(state), sweeps))
+    place = counters(seed, stream, first_sweep, first_chain)
+    out = Relaxed(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
     if sweeps == 0:
         return out
     from hopfed.kernels.cpu.dense import run_chain
@@ -122,7 +95,7 @@ def dense_sweep(
 
     def task(chain: int) -> None:
         run_chain(
-            chain, *out, columns, mass, rule, betas, beta is None, lookup, kept, *counters,
+            chain, *out, columns, mass, rule, betas, beta is None, lookup, kept, *place,
             _scratch(*columns.shape),
         )  # fmt: skip
 
@@ -139,7 +112,7 @@ def dense_step(
     weights: np.ndarray | None = None,
     updates: int = 100,
     held: np.ndarray | None = None,
-) -> DenseSweep:
+) -> Relaxed:
     """Turn all spins at once into the signs of their fields, until a state stays or `updates` ran.
 
     Products are made in float32; a sign that they leave open is settled in float64.
@@ -151,7 +124,7 @@ def dense_step(
 
     Raises
     ------
-    ArgumentError : wrong dtypes, shapes or ranges.
+    ArgumentError : wrong dtypes or shapes.
     BackendError : arrays on a device.
 
     Examples
@@ -163,9 +136,9 @@ def dense_step(
     """
     from hopfed.kernels.cpu.dense import settle
 
-    state, patterns, mass = _checked(state, patterns, energy, parameter, weights, updates)
-    kept = check_held(held, state.shape)
-    out = DenseSweep(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
+    state, patterns, mass = _checked(state, patterns, weights)
+    kept = held_sites(held, state.shape)
+    out = Relaxed(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
     columns, xi = np.ascontiguousarray(patterns.T), patterns.astype(np.float32)
     rule = energy_rule(energy, float(parameter), len(columns))
     live, x = np.arange(len(state)), state.astype(np.float32)
@@ -207,27 +180,16 @@ def _fields(
 
 
 def _checked(
-    state: np.ndarray,
-    patterns: np.ndarray,
-    energy: str,
-    parameter: float,
-    weights: np.ndarray | None,
-    times: int,
+    state: np.ndarray, patterns: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return states, patterns and weights, or raise."""
     if on_device(state) or on_device(patterns):
         raise BackendError("the compiled loops of the dense energies run on the CPU only")
-    state = check_spins("state", state, "(chains, sites)", 2)
-    patterns = check_spins("patterns", patterns, "(patterns, sites)", 2)
+    state, patterns = check_spins("state", state, 2), check_spins("patterns", patterns, 2)
     if patterns.shape[1] != state.shape[1] or not len(patterns):
         rule = f"of at least one row and {state.shape[1]} sites"
         raise ArgumentError("patterns", rule, f"shape {patterns.shape}")
-    _check_energy(energy, parameter)
     mass = np.ones(len(patterns)) if weights is None else np.asarray(weights, np.float64)
-    if mass.shape != (len(patterns),) or not (np.isfinite(mass) & (mass > 0)).all():
-        raise ArgumentError("weights", f"{len(patterns)} numbers above 0", weights)
-    if times < 0:
-        raise ArgumentError("sweeps", "at least 0", times)
     return state, patterns, mass
 
 
@@ -236,16 +198,6 @@ def _columns(patterns: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.nda
     empty = -len(patterns) % VECTOR
     columns = np.pad(patterns.T, ((0, 0), (0, empty)))
     return np.ascontiguousarray(columns), np.pad(mass, (0, empty))
-
-
-def _check_energy(energy: str, parameter: float) -> None:
-    """Raise for an energy that there is not."""
-    if energy not in ENERGIES:
-        raise ArgumentError("energy", f"one of {', '.join(ENERGIES)}", repr(energy))
-    if energy == "power" and not (2 <= parameter <= HIGHEST and parameter == int(parameter)):
-        raise ArgumentError("parameter", f"a whole number in 2 .. {HIGHEST}", parameter)
-    if energy == "exponential" and not 0 < parameter <= COLDEST:
-        raise ArgumentError("parameter", f"in (0, {COLDEST:g}]", parameter)
 
 
 def energy_rule(energy: str, parameter: float, n: int) -> Rule:

@@ -24,19 +24,7 @@ _DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
 
 
 def adopted(x: Any) -> Any:
-    """Return an array of another library on a CUDA device as CuPy's, not copied; others as is.
-
-    Tensors of PyTorch are taken without their gradients.
-
-    Raises
-    ------
-    BackendError : CuPy or the device is not there.
-
-    Examples
-    --------
-    >>> adopted([[1, -1]])
-    [[1, -1]]
-    """
+    """Return an array of another library on a CUDA device as CuPy's, not copied; others as is."""
     if on_device(x) or not (getattr(x, "is_cuda", False) or hasattr(x, "__cuda_array_interface__")):
         return x
     x = x.detach() if hasattr(x, "detach") else x
@@ -64,12 +52,7 @@ class Place:
         return "cpu" if self.ordinal is None else f"cuda:{self.ordinal}"
 
     def open(self) -> Any:
-        """Return the device, None for the processor.
-
-        Raises
-        ------
-        BackendError : CuPy, CUDA's libraries or the device are not there.
-        """
+        """Return the device, None for the processor."""
         if self.ordinal is None:
             return None
         from hopfed.kernels.cuda import device
@@ -82,10 +65,7 @@ class Place:
         return nullcontext() if device is None else device.current()
 
     def put(self, rows: Rows) -> Rows:
-        """Return packed rows at this place: themselves where they are there already.
-
-        Complete rows are one copy, rows with gaps are two, one of each plane.
-        """
+        """Return packed rows at this place, one copy of each plane if they are elsewhere."""
         from hopfed.kernels.bits import made, planes
 
         here = rows.home.device.id if on_device(rows) else None
@@ -102,26 +82,12 @@ class Place:
 
 
 def place(word: str, name: str = "device") -> Place:
-    """Return the place that `word` names.
-
-    Parameters
-    ----------
-    word : "cpu", "cuda" (the first device) or "cuda:N".
-    name : of the argument, option or variable, for the error.
-
-    Raises
-    ------
-    ArgumentError : another word.
+    """Return the place that `word` names: "cpu", "cuda" (the first device) or "cuda:N".
 
     Examples
     --------
     >>> place("cuda"), place("cpu")
     (Place(ordinal=0), Place(ordinal=None))
-    >>> place("gpu")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: device must be cpu, cuda or cuda:N, N the number of a device, \
-got gpu
     """
     if word == "cpu":
         return Place()
@@ -132,13 +98,7 @@ got gpu
 
 
 def asked(word: str | None, name: str = "--device") -> Place:
-    """Return the place that a command is told: `word`, else HOPFED_DEVICE, else the processor.
-
-    Examples
-    --------
-    >>> asked("cuda:2")
-    Place(ordinal=2)
-    """
+    """Return the place that a command is told: `word`, else HOPFED_DEVICE, else the processor."""
     if word is not None:
         return place(word, name)
     return place(os.environ.get(VARIABLE) or "cpu", VARIABLE)

@@ -134,15 +134,9 @@ def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
 
 
 def seen_matmat(p: Rows, X: np.ndarray) -> np.ndarray:
-    """Return for each row the sum of the rows of X at the columns that are seen, (M, k).
+    """Return for each row the sum of the rows of X (N, k) at the columns that are seen, (M, k).
 
-    That is ``matmat(p.presence, X)``, at the cost of complete rows; where these are complete, it is
-    the sum of all rows of X.
-
-    Parameters
-    ----------
-    p : (M, N), packed.
-    X : (N, k) or (N,), real.
+    That is ``matmat(p.presence, X)``, at the cost of complete rows.
 
     Examples
     --------
@@ -154,14 +148,9 @@ def seen_matmat(p: Rows, X: np.ndarray) -> np.ndarray:
 
 
 def seen_rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
-    """Return for each column the sum of the rows of U at the rows in which it is seen, (N, k).
+    """Return for each column the sum of the rows of U (M, k) at the rows that have it, (N, k).
 
     That is ``rmatmat(p.presence, U)``; see `seen_matmat`.
-
-    Parameters
-    ----------
-    p : (M, N), packed.
-    U : (M, k) or (M,), real.
 
     Examples
     --------

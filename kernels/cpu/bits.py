@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from hopfed.kernels.bits import CHUNK, MINUS, MISSING, OTHER, WORD, ZERO, entries, n_words
 from hopfed.kernels.cpu.compiled import inner, kernel
 from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.kernels.cpu.vectors import BYTE, INDEX, load, operands, popcount, store
+from hopfed.kernels.cpu.vectors import BYTE, INDEX, load, operands, store
 
 FIRST = 1 << 16  # entries looked at before all are packed as complete ones
 LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
@@ -196,10 +196,14 @@ def transpose(words: np.ndarray, n: int) -> np.ndarray:
 def count_columns(words: np.ndarray, n: int) -> np.ndarray:
     """Return the number of set bits of each column, (n,) int64."""
     counts = np.zeros(n, np.int64)
-    if words.size:
-        size = max(1, CHUNK // (WORD * len(words)))
-        task = lambda s: _count_columns(words, *s, counts, np.empty(WORD, np.uint64))  # noqa: E731
-        for_each(task, spans(n_words(n), size))
+
+    def task(span: tuple[int, int]) -> None:
+        mine = counts[WORD * span[0] : WORD * span[1]]
+        turned = np.empty((len(mine), n_words(len(words))), np.uint64)
+        transpose_columns(words, *span, turned, np.empty(WORD, np.uint64))
+        np.bitwise_count(turned).sum(axis=1, dtype=np.int64, out=mine)
+
+    for_each(task, spans(n_words(n), max(1, CHUNK // (WORD * max(len(words), 1)))))
     return counts
 
 
@@ -243,14 +247,3 @@ def transpose_columns(words, start, stop, out, block):
             _load_turned(words, 64 * b, column, block)
             for k in range(columns):
                 out[first + k, b] = block[k]
-
-
-@kernel
-def _count_columns(words, start, stop, counts, block):
-    """Add the number of set bits of word columns start..stop-1 to `counts`; block as above."""
-    for column in range(start, stop):
-        columns = min(64, len(counts) - 64 * column)
-        for first in range(0, words.shape[0], 64):
-            _load_turned(words, first, column, block)
-            for k in range(columns):
-                counts[64 * column + k] += np.int64(popcount(block[k]))

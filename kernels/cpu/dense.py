@@ -12,11 +12,9 @@ import numpy as np
 from numba import njit
 
 from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.draws import draw
+from hopfed.kernels.cpu.vectors import draw
 
 CLOSE = 1e-11  # the same of sums in float64, of their size; structural ties fall below it
-RISE = 100.0  # exponent by which the table of the exponential may grow before it is made anew
-MULTIPLIED = 64  # flips after which it is made anew for its rounding
 
 # The order of a sum is the compiler's, so that it may use vectors. Whole numbers are exact in any.
 _sum = njit(
@@ -75,17 +73,6 @@ def _exponentials(level, mass, values, table):
     shift, total = len(values) - 1 - most, 0.0
     for mu in range(len(level)):
         table[mu] = mass[mu] * values[np.uint32(level[mu] + shift)]
-        total += table[mu]
-    return total
-
-
-@_sum
-def _multiply(columns, i, rise, fall, table):
-    """Multiply the table by `rise` where patterns are up at a site, else by `fall`; its sum."""
-    total = 0.0
-    middle, half = (rise + fall) / 2, (rise - fall) / 2
-    for mu in range(len(table)):
-        table[mu] *= middle + half * columns[i, mu]
         total += table[mu]
     return total
 
@@ -159,12 +146,11 @@ def run_chain(
     n, count = columns.shape
     scale = np.float64(n) / (2 * parameter) / np.float64(n) ** parameter
     rise, fall = np.exp(2 * parameter), np.exp(-2 * parameter)
-    often = min(MULTIPLIED, int(RISE / (2 * parameter))) if exponential else 0
     for i in range(n):
         for mu in range(count):
             level[mu] += state[c, i] == columns[i, mu]
     for sweep in range(betas.shape[1]):
-        own, flips, since = _tabulate(level, mass, rule, table), 0, 0
+        own, flips = _tabulate(level, mass, rule, table), 0
         if not cold:
             number, place = np.uint64(first_chain + c), np.uint64(first_sweep + sweep)
             draw(k0, k1, stream, number, place, 0, lookup, bits, lanes, t, 0, n)
@@ -188,13 +174,7 @@ def run_chain(
                 state[c, i] = -state[c, i]
                 _turn(columns, i, np.int32(state[c, i]), level)
                 flips += 1
-                since += 1
-                if since >= often:
-                    own, since = _tabulate(level, mass, rule, table), 0
-                elif spin < 0:
-                    own = _multiply(columns, i, rise, fall, table)
-                else:
-                    own = _multiply(columns, i, fall, rise, table)
+                own = _tabulate(level, mass, rule, table)
         used[c] += 1
         if cold and flips == 0:
             settled[c] = True

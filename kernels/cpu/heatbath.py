@@ -12,12 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.draws import draw
 from hopfed.kernels.cpu.threads import for_each, thread_count
 from hopfed.kernels.cpu.vectors import (
     CHAINS,
     add_multiple,
     block_fields,
+    draw,
     take_next,
     visit_block,
 )
@@ -38,30 +38,28 @@ def run_chains(
     stop: float,
     held: np.ndarray,
     cold: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Lay W out for the compiled loop and run it on all cores."""
     state = state.copy()
     used = np.zeros(len(state), np.int64)
     settled = np.zeros(len(state), np.bool_)
-    if betas.size == 0:  # nothing to do but the score
-        coefficients = state.astype(np.float64) @ W
-        return state, used, coefficients**2 @ weights / state.shape[1], settled
+    if betas.size == 0:
+        return state, used, settled
     layout = lay_out(W)
     padded_weights = np.zeros(layout.rows.shape[1], np.float32)
     padded_weights[: len(weights)] = weights
     lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
-    score = np.zeros(len(state))
     queue = np.zeros(1, np.int64)  # the next chain to be taken, shared by the threads
 
     def task(_: int) -> None:
         _run_chains(
             state, *layout, betas, lookup, *counters, padded_weights,
-            np.float32(stop), np.float32(cold), held, queue, used, score, settled,
+            np.float32(stop), np.float32(cold), held, queue, used, settled,
             _scratch(layout.rows.shape),
         )  # fmt: skip
 
     for_each(task, range(min(thread_count(), len(state))))
-    return state, used, score, settled
+    return state, used, settled
 
 
 def _scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
@@ -107,7 +105,7 @@ def _score(a, slot, weights, n):
 
 @inner
 def _fill_slots(
-    chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, score, settled
+    chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, settled
 ):  # fmt: skip
     """Retire the chains that are done and put the next ones in their slots; return how many run."""
     n_chains, n = state.shape
@@ -123,8 +121,6 @@ def _fill_slots(
             if done:
                 for i in range(n):
                     state[c, i] = np.int8(spins[slot, i])
-                _sum_afresh(spins, rows, a, slot)
-                score[c] = _score(a, slot, weights, n)
                 c = -1
             elif used[c] % REFRESH_EVERY == 0:
                 _sum_afresh(spins, rows, a, slot)
@@ -153,7 +149,7 @@ def _bind(held, c, spins, slot, t, n, cold):
 @kernel
 def _run_chains(
     state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1, stream, first_sweep,
-    first_chain, weights, stop, cold, held, queue, used, score, settled, scratch,
+    first_chain, weights, stop, cold, held, queue, used, settled, scratch,
 ):  # fmt: skip
     """Take chains from `queue` until it is empty; SLOTS of them are under way at any time.
 
@@ -166,7 +162,7 @@ def _run_chains(
     chain, flips, beta, running, a, h, spins, t, bits, lanes = scratch
     n, n_padded, rank, r = state.shape[1], rows.shape[0], rows.shape[1], columns.shape[1]
     while _fill_slots(
-        chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, score, settled
+        chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, settled
     ):
         for group in range(SLOTS // CHAINS):
             running[group] = False

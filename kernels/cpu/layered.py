@@ -14,13 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed.kernels.cpu.compiled import inlined, inner, kernel
-from hopfed.kernels.cpu.draws import draw
 from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import (
     CHAINS,
     add_block,
     add_multiple,
     block_fields,
+    draw,
     lowest_bit,
     popcount,
     update_block,
@@ -42,7 +42,6 @@ def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
         state.copy(),
         np.zeros(n_blocks),
         np.zeros(n_blocks, np.int64),
-        np.zeros((n_blocks, n_layers)),
         np.zeros(n_blocks, np.int64),
     )
     run, layout = _sweep_blocks if serial else _step_blocks, call.layout
@@ -51,7 +50,7 @@ def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
         n_rows = n_layers * (1 if serial else span[1] - span[0])
         run(
             *span, _scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
-            out.changed, out.score, out.updates, call.cue, *layout[:3], call.diagonal, call.betas,
+            out.changed, out.updates, call.cue, *layout[:3], call.diagonal, call.betas,
             call.lookup, call.level, call.still, *call.counters, call.quadratic, call.repulsion,
             call.field,
         )  # fmt: skip
@@ -144,16 +143,15 @@ def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
 
 @inner
 def _finish(
-    s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy, score
+    s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy
 ):  # fmt: skip
-    """Write out the spins, the energy and the scores of block s, held in rows first.. ."""
+    """Write out the spins and the energy of block s, held in rows first.. ."""
     n_layers, n = state.shape[1:]
     _overlaps(a, first, n_layers, q)
     total = 0.0
     for u in range(n_layers):
         for i in range(n):
             state[s, u, i] = spins[first + u, i]
-        score[s, u] = q[u, u] / n
         total -= q[u, u]
         for v in range(n_layers):
             if v != u:
@@ -217,7 +215,7 @@ def _step_piece(
 
 @kernel
 def _step_blocks(
-    start, stop, scratch, state, energy, changed, score, used, cue, rows, columns, _overlap, d,
+    start, stop, scratch, state, energy, changed, used, cue, rows, columns, _overlap, d,
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
     repulsion, field,
 ):  # fmt: skip
@@ -257,7 +255,7 @@ def _step_blocks(
     for s in range(start, stop):
         _finish(
             s, (s - start) * n_layers, a, q, spins, cues, quadratic, repulsion, field,
-            state, energy, score,
+            state, energy,
         )  # fmt: skip
 
 
@@ -300,7 +298,7 @@ def _sweep_site(
 
 @kernel
 def _sweep_blocks(
-    start, stop, scratch, state, energy, changed, score, used, cue, rows, columns, overlaps, d,
+    start, stop, scratch, state, energy, changed, used, cue, rows, columns, overlaps, d,
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
     repulsion, field,
 ):  # fmt: skip
@@ -336,4 +334,4 @@ def _sweep_blocks(
             if still[update] and flips == 0:
                 break
         _sum_afresh(spins, rows, a, h)
-        _finish(s, 0, a, q, spins, cues, quadratic, repulsion, field, state, energy, score)
+        _finish(s, 0, a, q, spins, cues, quadratic, repulsion, field, state, energy)

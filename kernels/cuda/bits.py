@@ -9,7 +9,6 @@ import numpy as np
 from hopfed.kernels.bits import MINUS, MISSING, OTHER, WORD, ZERO, entries, n_words
 from hopfed.kernels.cuda.device import BLOCK, blocks, device_of
 
-COUNTED = 1024  # rows that a block counts, 4 for each thread
 UNPACKED = 32  # bytes of a thread that unpacks, four times 8, as in common.cu
 
 
@@ -81,13 +80,7 @@ def transpose(words: Any, n: int) -> Any:
 
 def count_columns(words: Any, n: int) -> Any:
     """Return the number of set bits of each column, (n,) int64."""
-    device, m = device_of("words", words), len(words)
-    counts = device.xp.zeros(n, np.uint64)
-    if words.size:
-        rows = max(COUNTED, -(-m // 60_000))  # the second side of a grid is at most 65,535
-        args = (words, np.int64(m), np.int64(n), np.int64(rows), counts)
-        device.launch("bits", "count_columns", (-(-n // BLOCK), -(-m // rows)), args)
-    return counts.astype(np.int64)
+    return row_counts(transpose(words, n)).astype(np.int64)
 
 
 def row_counts(words: Any) -> Any:

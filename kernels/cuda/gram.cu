@@ -25,11 +25,6 @@ __device__ __forceinline__ void stage(
 // out (m, m) = inner products of packed rows of n columns, n_words apart. Only blocks that meet the
 // lower half work, and fill the other too; 256 threads, a warp has 32 x 32 entries. The words are read
 // as pairs of 32 bits; `ones` are the set bits of each row.
-//
-// By the count, 8 words of all rows are 12 KB, 190 cycles from the second-level cache after some 600
-// of waiting, and 128 matrix instructions, 256 cycles at 2 for each. Three blocks on a processor hid
-// a part of that from each other; words that come while the ones before are multiplied, a barrier in
-// place of two, and 3 copies for a thread in place of 6 loads and 6 stores. Not yet measured.
 extern "C" __global__ void __launch_bounds__(256) gram_mma(
     const u64* words, i64 m, const int* ones, i64 n_words, i64 n, int* out) {
     __shared__ __align__(16) u32 staged[2][MMA_A + MMA_B][PITCH];
@@ -93,5 +88,20 @@ extern "C" __global__ void mirror(int* out, i64 m) {
     if (j > i) out[id] = out[j * m + i];
 }
 
+#define CHAINS 8  // independent results of a warp, so that one does not wait for the last
+
+// n times CHAINS 1-bit matrix instructions of 16 x 8 x 256 in every warp.
+extern "C" __global__ void peak_b1(int* out, int n) {
+    u32 a[4] = {threadIdx.x, 3 * threadIdx.x, 7, 9}, b[2] = {5 * threadIdx.x, 11};
+    int c[CHAINS][4] = {};
+    for (int i = 0; i < n; ++i)
+#pragma unroll
+        for (int j = 0; j < CHAINS; ++j) mma_and(c[j], a, b);
+    int total = 0;
+    for (int j = 0; j < CHAINS; ++j) total += c[j][0] + c[j][1] + c[j][2] + c[j][3];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = total;
+}
+
+EXPORT(peak_b1)
 EXPORT(gram_mma)
 EXPORT(mirror)

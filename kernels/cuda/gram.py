@@ -2,9 +2,8 @@
 
 Two ways: "bits" (the 1-bit matrix instruction, with AND: Hopper has that one natively and builds
 XOR from two of it) and "int8" (blocks of columns unpacked to bytes, cuBLAS on the tensor cores).
-Which is faster depends on the chip and on how many rows there are, so it is measured, once for each
-device and size of rows (`CLASSES`). Chips before compute capability 8.0, and rows with gaps, have
-the second alone.
+The first took a quarter of the time of the second on an H200; chips of another capability than
+`BITS`, which lack the instruction or emulate it, and rows with gaps, have the second alone.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 
 from hopfed.kernels.bits import WORD
 from hopfed.kernels.cuda.bits import row_counts, unpack_into
-from hopfed.kernels.cuda.device import blocks, device_of, drawn, fastest, shrinking
+from hopfed.kernels.cuda.device import blocks, device_of, shrinking
 
 METHODS = ("bits", "int8")
 TILE = (128, 64)  # rows on the left and on the right of a block, as in gram.cu
@@ -23,38 +22,23 @@ PANEL = 4096  # rows of a tile of the int8 products
 COLUMNS = 1 << 14  # columns unpacked at a time, where the rows are few
 LEAST = 1 << 8
 TILE_BYTES = 256 << 20  # of the columns unpacked for an int8 product
-LEAST_CAPABILITY = 80  # of a chip with the 1-bit instruction
-CLASSES = (16, 4, 1)  # parts of the rows of a trial: few fill a chip in one way, and not in another
+BITS = range(80, 100)  # compute capabilities of chips with the 1-bit instruction
 
 
 def inner_products(signs: Any, seen: Any, n: int, method: str | None = None) -> Any:
     """Return the inner products of all pairs of rows of n columns, (M, M) int32.
 
-    method : one of METHODS for complete rows; measured when None.
+    method : one of METHODS for complete rows; the faster when None.
     """
     device, m = device_of("signs", signs), len(signs)
     if m == 0 or n == 0:
         return device.xp.zeros((m, m), np.int32)
-    if seen is None and (method or _fastest(device, m)) == "bits":
+    if seen is None and (method == "bits" if method else device.capability in BITS):
         out = device.xp.zeros((m, m), np.int32)
         args = signs, np.int64(m), row_counts(signs), np.int64(signs.shape[1]), np.int64(n), out
         device.launch("gram", "gram_mma", (-(-m // TILE[1]), -(-m // TILE[0])), args)
         return out
     return _by_bytes(device, signs, seen, n)
-
-
-def _fastest(device: Any, rows: int) -> str:
-    """Way that is fastest on `device` for so many rows."""
-    if device.capability < LEAST_CAPABILITY:
-        return "int8"
-    most, columns = device.trial
-    size = next((most // part for part in CLASSES if rows <= most // part), most)
-
-    def trial() -> tuple[tuple[str, ...], Any]:
-        words = drawn(device, size, columns)
-        return METHODS, lambda way: inner_products(words, None, columns, way)
-
-    return fastest(device, ("gram", size), trial)
 
 
 def _by_bytes(device: Any, signs: Any, seen: Any, n: int) -> Any:

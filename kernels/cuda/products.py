@@ -13,6 +13,7 @@ the faster and no less exact.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product as pairs
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from hopfed.kernels.bits import WORD, n_words
 from hopfed.kernels.cuda.bits import unpack, unpack_into
-from hopfed.kernels.cuda.device import device_of, drawn, fastest, shrinking
+from hopfed.kernels.cuda.device import device_of, shrinking
 
 METHODS = ("float32", "bf16")
 WIDTHS = (16, 64)  # columns of few, with which methods are compared, and of many
@@ -39,38 +40,41 @@ def product(
     """
     device, k = device_of("signs", signs), X.shape[1]
     X = device.xp.ascontiguousarray(X)
-    if X.dtype != np.float32 or (method or _fastest(device, k)) == "float32":
+    if X.dtype != np.float32 or (method or fastest(device, k)) == "float32":
         return _by_tiles(device, signs, seen, n, X, transposed)
     sums = _by_tiles(device, signs, seen, n, split(device.xp, X), transposed)
     return sums[:, 2 * k : 3 * k] + sums[:, k : 2 * k] + sums[:, :k]  # the smallest first
 
 
-def _fastest(device: Any, k: int) -> str:
-    """Method that is fastest for `k` columns, of those as exact as float32."""
-    if device.capability < 80:
-        return "float32"
+_fastest: dict[Any, str] = {}  # by device, and whether there are many columns
+
+
+def fastest(device: Any, k: int) -> str:
+    """Method that is fastest for `k` columns, of those as exact as float32; measured once."""
     wide = k > WIDTHS[0]
-    return fastest(device, ("products", wide), lambda: _trial(device, WIDTHS[wide]))
+    key = (device.name, device.ordinal, wide)
+    if key not in _fastest:
+        _fastest[key] = _measured(device, WIDTHS[wide]) if device.capability >= 80 else "float32"
+    return _fastest[key]
 
 
-def _trial(device: Any, k: int) -> tuple[list[str], Any]:
-    """Methods as exact as float32 on random rows, and what multiplies by one of them."""
+def _measured(device: Any, k: int) -> str:
+    """Compare the methods on random rows; all terms of the sums of the first are above zero."""
     rows, columns = device.trial
-    words = drawn(device, rows, columns)
-    X = np.random.default_rng(1).standard_normal((columns, k)).astype(np.float32)
-    X = abs(device.xp.asarray(X)) * unpack(words[:1], None, columns, np.float32).T
+    rng, xp = np.random.default_rng(0), device.xp
+    words = xp.asarray(rng.integers(0, 2**64, (rows, columns // WORD), dtype=np.uint64))
+    X = xp.asarray(abs(rng.standard_normal((columns, k))).astype(np.float32))
+    X = X * unpack(words[:1], None, columns, np.float32).T
     exact = product(words, None, columns, X.astype(np.float64), False)
-
-    def work(way: str) -> Any:
-        return product(words, None, columns, X, False, way)
-
-    def gaps(way: str) -> tuple[float, float]:
-        far = abs(work(way) - exact)  # all terms of the sums of the first row are above zero
-        return float(far[0].max()), float(far[1:].max())
-
-    limits = [AS_EXACT * gap for gap in gaps("float32")]
-    good = [way for way in METHODS if all(a <= b for a, b in zip(gaps(way), limits, strict=True))]
-    return good, work
+    times, gaps = {}, {}
+    for way in METHODS:
+        work = partial(product, words, None, columns, X, False, way)
+        far = abs(work() - exact)
+        gaps[way] = float(far[0].max()), float(far[1:].max())
+        times[way] = device.seconds(work)
+    limits = [AS_EXACT * gap for gap in gaps["float32"]]
+    good = [way for way in METHODS if all(a <= b for a, b in zip(gaps[way], limits, strict=True))]
+    return min(good, key=times.__getitem__)
 
 
 def rounded(x: Any) -> Any:

@@ -287,17 +287,8 @@ class Emulated:
         """Do nothing: arrays know their device."""
         yield self
 
-    @contextmanager
-    def stream(self) -> Iterator[Any]:
-        """Do nothing: work is done in order."""
-        yield self
-
     def synchronize(self) -> None:
         """Do nothing, as a stream."""
-
-    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return `work` itself, not run, as a graph is not when it is recorded."""
-        return work
 
 
 def source(module: str) -> str:

@@ -11,7 +11,6 @@ from emulator.device import Emulated
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
 from hopfed.kernels.bits import planes
-from hopfed.kernels.cuda import device as devices
 from hopfed.kernels.cuda import gram, products
 
 SHAPES = [(1, 1), (130, 1), (131, 203), (3, 64), (7, 720), (0, 5), (70, 0)]
@@ -163,21 +162,14 @@ def test_weighted_second_moments(device, gaps):
         kernels.second_moment(p, np.full(7, np.nan))
 
 
-def test_few_rows_have_a_measurement_of_their_own(device, monkeypatch):
-    monkeypatch.setattr(devices, "_fastest", {})
-    seen = []
-
-    def timed(work):
-        work()
-        return {16: 2.0, 4: 1.0, 1: 3.0}[device.trial[0] // seen[-1]] + len(seen) % 3
-
-    draw = gram.drawn
-    monkeypatch.setattr(device, "seconds", timed)
-    monkeypatch.setattr(gram, "drawn", lambda d, rows, n: (seen.append(rows), draw(d, rows, n))[1])
-    most = device.trial[0]
-    for rows in (1, most // 16, most // 16 + 1, most // 4, most, 9 * most):
-        gram._fastest(device, rows)
-    assert seen == [most // 16, most // 4, most]
+def test_chips_without_the_instruction_multiply_bytes():
+    device = Emulated(ordinal=101)
+    p = kernels.pack(device.xp.asarray(entries((5, 70))))
+    for capability, way in ((90, "gram_mma"), (75, "mirror"), (100, "mirror")):
+        device.capability = capability
+        device.launches.clear()
+        kernels.gram(p)
+        assert device.launches[-1] == way
 
 
 @pytest.mark.parametrize("gaps", KINDS)
@@ -186,7 +178,7 @@ def test_few_rows_have_a_measurement_of_their_own(device, monkeypatch):
 def test_products(device, monkeypatch, shape, gaps, dtype):
     monkeypatch.setattr(products, "BYTES", 16_000)  # several tiles
     monkeypatch.setattr(products, "ROWS", 64)
-    monkeypatch.setattr(products, "_fastest", lambda *_: "bf16" if dtype == "bf16" else "float32")
+    monkeypatch.setattr(products, "fastest", lambda *_: "bf16" if dtype == "bf16" else "float32")
     kind = np.float32 if dtype == "bf16" else dtype
     x, rng = entries(shape, gaps), np.random.default_rng(2)
     p, host = packed(x, gaps, device), packed(x, gaps)
@@ -240,9 +232,9 @@ class Chip(Emulated):
     ("seconds", "digits", "way"), [(0.5, 9, "bf16"), (2.0, 9, "float32"), (0.5, 1, "float32")]
 )
 def test_terms_are_multiplied_where_that_is_faster_and_as_exact(monkeypatch, seconds, digits, way):
-    monkeypatch.setattr(devices, "_fastest", {})
+    monkeypatch.setattr(products, "_fastest", {})
     chip = Chip(seconds, digits)
-    assert [products._fastest(chip, k) for k in (1, 17)] == [way, way]
+    assert [products.fastest(chip, k) for k in (1, 17)] == [way, way]
     p, X = kernels.pack(chip.xp.asarray(entries((9, 70)))), chip.xp.ones((70, 3), np.float32)
     chip.launches.clear()
     found = kernels.matmat(p, X)
@@ -252,7 +244,8 @@ def test_terms_are_multiplied_where_that_is_faster_and_as_exact(monkeypatch, sec
     kernels.matmat(p, X.astype(np.float64))
     assert "unpack_bf16" not in chip.launches
     chip.capability = 75
-    assert products._fastest(chip, 1) == "float32"
+    products._fastest.clear()
+    assert products.fastest(chip, 1) == "float32"
 
 
 def test_tiles_shrink_when_memory_runs_out(device, monkeypatch):

@@ -117,13 +117,8 @@ def test_draws_do_not_depend_on_the_grouping_and_held_sites_stay():
 @pytest.mark.parametrize(
     ("bad", "argument"),
     [
-        ({"energy": "cubic"}, "energy"),
-        ({"parameter": 2.5}, "parameter"),
-        ({"parameter": 400, "energy": "exponential"}, "parameter"),
-        ({"weights": np.zeros(3)}, "weights"),
+        ({"state": signs((2, 9))}, "patterns"),
         ({"patterns": signs((3, 9))}, "patterns"),
-        ({"sweeps": -1}, "sweeps"),
-        ({"held": np.ones(3)}, "held"),
     ],
 )
 def test_bad_arguments_name_themselves(bad, argument):

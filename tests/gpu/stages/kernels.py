@@ -149,7 +149,7 @@ def _dynamics(t: Timer) -> None:
     W, s = t.normal(N, R) / np.float32(N**0.5), t.signs(S, L, N)
     step = partial(host.layered_step, s, W, beta=3.0, updates=T, seed=0)
     t.time("layered step", step, T * 4.0 * N * R, float32=T * 4.0 * S * L * N * R)
-    sweep = partial(host.layered_sweep, s[:132], W, beta=3.0, updates=2, seed=0)
+    sweep = partial(host.layered_step, s[:132], W, serial=True, beta=3.0, updates=2, seed=0)
     visits = {"visits": 2.0 * min(S, 132) * L * N}
     t.time("layered sweep", sweep, more=visits, float32=2 * 2.0 * min(S, 132) * L * N * R)
     for chains in (2,) if t.rows.emulate else (32, 132, 528, 2_112, 4_096):

@@ -86,10 +86,9 @@ def touch(device) -> None:
         kernels.descend(signs(S, N), real(N, R))
     layered.PIECE_BYTES = 4_000  # several pieces
     for S, L, N, R in ((3, 2, 40, 5), (2, 3, 100, 33)):
-        for update in (kernels.layered_step, kernels.layered_sweep):
-            print("touching", update.__name__)
-            more = {"beta": 1.5, "updates": 4, "seed": 0, "field": 0.25, "cue": signs(N)}
-            update(signs(S, L, N), real(N, R), **more)
+        print("touching the layered memory")
+        more = {"beta": 1.5, "updates": 4, "seed": 0, "field": 0.25, "cue": signs(N)}
+        kernels.layered_step(signs(S, L, N), real(N, R), **more)
 
 
 def _alone() -> None:
