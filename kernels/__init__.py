@@ -5,9 +5,7 @@ Importing this package loads no Numba, and neither CuPy nor a device: those who 
     bits      PackedBits, MaskedBits, pack, pack_masked, with_gaps, unpack, concatenate, transpose,
               column_sums, seen_counts
     products  gram, second_moment, matmat, rmatmat, seen_matmat, seen_rmatmat
-    dense, heatbath, layered
-              dense_step, dense_sweep, heat_bath, descend, layered_step, and what they return:
-              Relaxed and LayeredUpdate
+    dense, heatbath, layered: dense_step, dense_sweep, heat_bath, descend, layered_step
     mixtures  responsibilities, mixed, beta_gains, spent, log_ratios: imported from there
 """
 

@@ -219,11 +219,7 @@ def _step_blocks(
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
     repulsion, field,
 ):  # fmt: skip
-    """Synchronous updates of blocks start..stop-1; see `layered.layered_step` for the arguments.
-
-    scratch : as made by `_scratch` for (stop - start) * L rows.
-    d : the diagonal of the couplings, or zeros to keep the self-field.
-    """
+    """Synchronous updates of blocks start..stop-1; d is zeros to keep the self-field."""
     spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
     n_layers, n = state.shape[1:]
     m = (stop - start) * n_layers

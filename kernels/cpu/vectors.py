@@ -332,11 +332,7 @@ _philox = njit(philox4x32, inline="always")
 
 @inner
 def draw(k0, k1, stream, chain, sweep, first, lookup, bits, lanes, t, row, n):
-    """Fill t[row, :n] with the thresholds of sites first.. of one chain in one sweep.
-
-    first : a multiple of 8, the number of sites that share a Philox block.
-    bits, lanes : scratch for at least n / 2 uint32, a multiple of 4, and its view as uint16.
-    """
+    """Fill t[row, :n] with the thresholds of sites first.., a multiple of 8, of one chain."""
     blocks = (n + 7) // 8
     start = np.uint64(first // 8)
     for b in range(blocks):
