@@ -29,7 +29,7 @@ from hopfed.hopfield.settings import HopfieldSettings, Source
 from hopfed.hopfield.site.own_verdict import own_verdict
 from hopfed.hopfield.told import FEWER, GOOD, STATUS, Told
 from hopfed.kernels import MaskedBits, PackedBits, concatenate
-from hopfed.kernels.masked import with_gaps
+from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
 COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors

@@ -122,9 +122,7 @@ def drawn_block(n: int, width: int, rng: np.random.Generator, other: Array) -> A
     words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)
     if not on_device(other):
         return like(kernels.unpack(PackedBits(words, width), np.float32), other)
-    from hopfed.kernels.cuda.bits import DevicePacked
-
-    return kernels.unpack(DevicePacked(like(words, other), width), np.float32)
+    return kernels.unpack(PackedBits(like(words, other), width), np.float32)
 
 
 def leading_pairs(

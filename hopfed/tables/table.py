@@ -21,7 +21,7 @@ from hopfed import kernels
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.kernels.masked import with_gaps
+from hopfed.kernels.bits import with_gaps
 from hopfed.spectral.reread_rows import Reread
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.source import Block, Source

@@ -32,7 +32,7 @@ from hopfed.hopfield.noisy import PrivateFederation
 from hopfed.hopfield.site.budget import Ledger
 from hopfed.hopfield.site.owner import Owner
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.kernels.masked import with_gaps
+from hopfed.kernels.bits import with_gaps
 
 Noisy = PrivateFederation | PrivateClasses
 
