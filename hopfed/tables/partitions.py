@@ -30,7 +30,7 @@ from hopfed.tables.files import files_of
 from hopfed.tables.formats import of_groups, parquet_groups, source_of
 from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
-from hopfed.tables.packing import Packing, pointed
+from hopfed.tables.reading import Packing
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.source import Source
 from hopfed.tables.table import Table, made_up, places_of
@@ -194,7 +194,7 @@ def _looked(given: Any, part: _Part, choices: Choices) -> _Looked:
     for block in source.blocks():
         for column, array in zip(held, block, strict=True):
             column.add(Cells(array))
-    return _Looked(source.what, source.names, held, pointed(source), source.notes)
+    return _Looked(source.what, source.names, held, source.pointed, source.notes)
 
 
 def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[str]]:
@@ -208,8 +208,8 @@ def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[s
         column.different &= column.many or len(column.words) == column.rows
     decider = Decider([first.what], first.names, [together], choices, [first.commas])
     decider.places = [(one.what, columns) for one, columns in zip(full, held, strict=True)]
-    decision = decider.decide()
-    return decision.coding, [*first.notes, *decision.notes]
+    coding, notes = decider.decide()
+    return coding, [*first.notes, *notes]
 
 
 def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Bits:

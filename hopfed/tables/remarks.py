@@ -6,20 +6,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import binom
 
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.errors import shown
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Coding
 from hopfed.tables.held import Column
 from hopfed.tables.options import Choices
-from hopfed.tables.table import Table, listed
+from hopfed.tables.table import listed
 from hopfed.tables.words import MISSING, NO_ANSWERS, canonical, several_answers, spelt
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
-LEVEL = 1e-6  # chance of a line about tables that share nothing
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
 TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 
@@ -245,34 +242,3 @@ def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
         if any(alike):
             found[j] = min(found.get(i, i), found.get(j, j))
     return sorted((i, j) for j, i in found.items())
-
-
-def repeated(tables: Sequence[Table], names: Sequence[str], most: int = 3) -> list[str]:
-    """Return a line about rows that several tables hold; no line where there are none to be seen.
-
-    Rows of few columns are alike by chance. But rows of which there are exactly two in all tables
-    together fall on the tables as pairs of cards do, where the tables hold rows of one kind: with
-    M_i rows each, both are in one table with probability sum of (M_i / M)^2. Where far more of such
-    pairs than that are split between two tables, the tables share rows.
-    """
-    if len(tables) < 2 or any(isinstance(table.rows, Reread) for table in tables):
-        return []
-    sizes = np.array([len(table) for table in tables])
-    owner = np.repeat(np.arange(len(tables)), sizes)
-    marks = np.concatenate([row_marks(table.held) for table in tables])
-    order = np.argsort(marks, kind="stable")
-    marks, owner = marks[order], owner[order]
-    starts = np.flatnonzero(np.r_[True, marks[1:] != marks[:-1]])
-    twice = starts[np.diff(np.r_[starts, len(marks)]) == 2]
-    first, second = owner[twice], owner[twice + 1]
-    split = first != second
-    apart = 1 - ((sizes / sizes.sum()) ** 2).sum()
-    if not len(twice) or binom.sf(split.sum() - 1, len(twice), apart) > LEVEL:
-        return []
-    pairs, counts = np.unique(
-        np.stack([first[split], second[split]], axis=1), axis=0, return_counts=True
-    )
-    order = np.argsort(-counts, kind="stable")[:most]
-    said = [f"{counts[k]:,} of {names[pairs[k, 0]]} and {names[pairs[k, 1]]}" for k in order]
-    more = f", and of {len(counts) - most:,} pairs more" if len(counts) > most else ""
-    return [f"the same rows are in several files, and count twice: {', '.join(said)}{more}"]

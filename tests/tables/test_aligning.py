@@ -6,7 +6,6 @@ import pytest
 from hopfed import kernels, read_table, recover
 from hopfed.errors import ArgumentError, DataError
 from hopfed.tables.reading import read_tables
-from hopfed.tables.table import aligned_tables
 
 FIRST = "name,tea,milk,tree\nAnn,yes,no,ash\nBen,no,no,oak\nCem,no,yes,oak\n"
 SECOND = "tree,name,salt,tea\nyew,Dan,0,yes\nash,Eve,1,?\noak,Fay,1,no\n"
@@ -66,23 +65,15 @@ def test_an_owner_who_has_no_names_of_rows_does_not_hide_those_of_others(tmp_pat
     assert first.ids[0] == "r0"
 
 
-def test_tables_that_were_read_one_by_one():
-    one = read_table({"a": [0, 1], "b": [1, 1], "t": ["x", "y"]})
-    two = read_table({"c": [0, 1], "b": [1, 0], "t": ["y", "x"]})
-    first, second = aligned_tables([one, two], ["one", "two"], "union")
-    assert first.columns == second.columns == ("a", "b", "t=y", "c")
-    assert entries(first) == {"a": [-1, 1], "b": [1, 1], "t=y": [-1, 1], "c": [0, 0]}
-    assert entries(second) == {"a": [0, 0], "b": [1, -1], "t=y": [1, -1], "c": [-1, 1]}
-    assert aligned_tables([one, two], ["one", "two"], "shared")[1].columns == ("b", "t=y")
-    other = read_table({"b": [1, 0], "t": ["y", "z"]})
-    with pytest.raises(DataError, match="other categories"):
-        aligned_tables([one, other], ["one", "other"], "union")
+def test_tables_that_were_read_one_by_one_need_the_same_columns():
+    one, two = read_table({"a": [0, 1], "b": [1, 1]}), read_table({"c": [0, 1], "b": [1, 0]})
+    with pytest.raises(ArgumentError, match="columns must be same where tables were read one by"):
+        recover([one, two], columns="union")
 
 
 def test_columns_without_names_cannot_be_matched():
-    tables = [read_table(np.eye(3)), read_table(np.eye(4)[:, :2])]
     with pytest.raises(DataError, match="no names"):
-        aligned_tables(tables, ["one", "two"], "union")
+        read_tables([np.eye(3), np.eye(4)[:, :2]], columns="union")
     with pytest.raises(DataError, match="no column is in all"):
         read_tables([{"a": [0, 1]}, {"b": [0, 1]}], columns="shared")
 
@@ -96,8 +87,6 @@ def test_a_table_without_a_shared_column_is_refused_and_two_spellings_are_named(
     spelt = {"Tea ": [1, 0], "milk": [0, 1]}
     with pytest.raises(DataError, match=r"column 'Tea' is 'tea' in .*: give both one name"):
         read_tables([one, spelt], columns="union")
-    with pytest.raises(DataError, match="give both one name"):
-        aligned_tables([read_table(one), read_table(spelt)], ["a", "b"], "union")
 
 
 def test_a_misspelt_column_is_to_be_renamed():

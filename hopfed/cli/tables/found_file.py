@@ -25,7 +25,7 @@ def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Arc
     """
     from hopfed.archetypes.storage import loaded
     from hopfed.tables.options import Choices
-    from hopfed.tables.packing import with_words
+    from hopfed.tables.reading import with_words
 
     run = Run.load(path, complete=True)
     found, given = loaded(run, path), choices_of(options)

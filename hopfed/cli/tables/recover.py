@@ -132,7 +132,7 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     if options["clients"] is not None:
         tables = _dealt(tables[0], options["clients"], options["seed"])
     if len(files) == len(tables) > 1:
-        say_repeated(tables, files)
+        say_repeated(files)
     if options["dry_run"]:
         together = Path(", ".join(map(str, files)))
         said = describe(tables, files if options["dask"] is None else [together])
