@@ -74,18 +74,20 @@ def survive(work: Callable[[], object], size: int) -> None:
             finally:
                 os._exit(0)
         theirs.close()
-        error: BaseException | None = None
-        ended = False
+        status = None
         try:
-            error, ended = ours.recv(), True
-        except EOFError:
-            pass
+            while not ours.poll(1) and status is None:  # another child may hold the pipe's end
+                status = _status(process, os.WNOHANG)
+            error = ours.recv() if ours.poll(0) else EOFError()
+        except EOFError as ended:
+            error = ended
+        except BaseException:  # such as KeyboardInterrupt
+            os.kill(process, signal.SIGKILL)
+            raise
         finally:
-            if sys.exc_info()[0] is not None:  # such as KeyboardInterrupt
-                os.kill(process, signal.SIGKILL)
-            status = _status(process)
-    if not ended:
-        raise RuntimeError(_cause(status))
+            status = _status(process) if status is None else status
+    if isinstance(error, EOFError) and not error.args:
+        raise RuntimeError(_cause(status or 0))
     if error is not None:
         raise error
 
@@ -161,9 +163,11 @@ def _prepare(size: int) -> None:
     raise_limits(size)
 
 
-def _status(process: int) -> int:
+def _status(process: int, how: int = 0) -> int | None:
+    """How a child ended; None while it has not."""
     with suppress(ChildProcessError):  # where a program ignores what becomes of its children
-        return os.waitpid(process, 0)[1]
+        ended, status = os.waitpid(process, how)
+        return status if ended else None
     return 0
 
 

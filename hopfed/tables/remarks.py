@@ -40,24 +40,23 @@ def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: b
     lines, give = [], choices.give
     made = [c for c in columns if c.code.kind == "category"]
     more = [c for c in made if c.code.width > 1]
-    two = [c.name for c in made if len(c.code.levels) == 2]
     if more:
         width = sum(c.code.width for c in more)
         lines.append(
             f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
             f"{listed([c.name for c in more])}"
         )
+    two = [c.name for c in made if len(c.code.levels) == 2]
     if two:
         lines.append(f"two categories each, of which the second is +1: {listed(two)}")
-    lines += [line for c in made if c.free for line in _of_category(c, choices)]
     lines += [line for c in columns if c.code.levels for line in _of_levels(c, choices)]
     for word in sorted({word for c in columns for word in c.unsaid}):
         held = [c.name for c in columns if word in c.unsaid]
         lines.append(f"'{word}' is taken for no answer in {listed(held)}")
-    told = {canonical(word): word for word in choices.entries() - MISSING}
-    if told and not any(c.held.many for c in columns):
+    if not any(c.held.many for c in columns):
         found = {canonical(word) for c in columns for word in c.held.words}
-        never = sorted(word for key, word in told.items() if key not in found)
+        told = choices.entries() - MISSING
+        never = sorted(word for word in told if canonical(word) not in found)
         called = choices.called("words")
         if never:
             lines.append(f"no cell holds {listed(never)}, of which {called} says what it means")
@@ -81,27 +80,10 @@ def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: b
     return lines + [line for c in columns for line in _far(c, choices)]
 
 
-def _of_category(c: Column, choices: Choices) -> list[str]:
-    """Categories that are combinations of answers, or may rather name persons or places."""
-    lines, levels, rows = [], c.code.levels, c.held.rows
-    mark, answers = several_answers(levels)
-    if mark:
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
-            f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
-            f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
-        )
-    if len(levels) > MANY and len(levels) > OFTEN * rows:
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} different words in {rows:,} rows; if they name "
-            f"persons or places: {choices.give(id=c.name)}"
-        )
-    return lines
-
-
 def _of_levels(c: Column, choices: Choices) -> list[str]:
-    """Answers of a column, and levels that differ in case or spaces alone."""
-    lines, levels = [], c.code.levels
+    """Combinations of answers, names of persons or places, and levels that differ in case alone."""
+    lines, levels, rows = [], c.code.levels, c.held.rows
+    mark, answers = several_answers(levels) if c.free else ("", ())
     if c.code.kind == "answers":
         lines.append(
             f"'{c.shown}' holds {len(levels)} answers with '{c.code.mark}' between them, "
@@ -110,15 +92,25 @@ def _of_levels(c: Column, choices: Choices) -> list[str]:
         if c.blanks and not c.code.words:
             way = choices.give(words={c.name: {"": -1}})
             lines.append(f"blanks in '{c.shown}' are missing: if they mean none, say so ({way})")
+    elif mark:
+        lines.append(
+            f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
+            f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
+            f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
+        )
+    elif c.free and len(levels) > max(MANY, OFTEN * rows):
+        lines.append(
+            f"'{c.shown}' holds {len(levels)} different words in {rows:,} rows; if they name "
+            f"persons or places: {choices.give(id=c.name)}"
+        )
     alike: dict[str, list[str]] = {}
     for level in levels:
         alike.setdefault("".join(level.lower().split()), []).append(level)
     groups = [listed(group) for group in alike.values() if len(group) > 1]
     if groups:
-        more = f" and {len(groups) - 5:,} more" if len(groups) > 5 else ""
         lines.append(
-            f"'{c.shown}' holds {'; '.join(groups[:5])}{more}, each by itself: if they are the "
-            "same but for case and spaces, write them alike"
+            f"'{c.shown}' holds {'; '.join(groups[:5])}, each by itself: if they are the same but "
+            "for case and spaces, write them alike"
         )
     return lines
 

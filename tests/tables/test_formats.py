@@ -225,14 +225,6 @@ def test_what_an_extra_brings_is_said_where_it_is_absent(tmp_path, monkeypatch, 
         hopfed.read_table(tmp_path / name)
 
 
-def test_links_lead_out_of_no_folder(tmp_path):
-    folder(tmp_path / "parts")
-    parquet.write_table(pa.table(CELLS), tmp_path / "other.parquet")
-    (tmp_path / "parts" / "3.parquet").symlink_to(tmp_path / "other.parquet")
-    with pytest.raises(DataError, match="a link that leads out of"):
-        hopfed.read_table(tmp_path / "parts")
-
-
 def test_a_file_of_commas_is_refused_at_once(tmp_path):
     for text in ("," * 5_000_000, ("," * 5_000_000 + "\n") * 3):
         (tmp_path / "a.csv").write_text(text)

@@ -17,13 +17,6 @@ def frame(**more):
     return pd.DataFrame(BITS, columns=list("abc")).assign(**more)
 
 
-def test_rows_of_a_frame_keep_their_index():
-    table = frame()
-    assert hopfed.read_table(table).ids is None
-    assert hopfed.read_table(table.iloc[[0, 1, 2, 5]]).ids.tolist() == ["0", "1", "2", "5"]
-    assert hopfed.read_table(table.set_index(table.index.astype("int32"))).ids is None
-
-
 def test_intervals_and_periods_are_words():
     pd = pytest.importorskip("pandas", reason="pandas is not installed")
     ages = pd.cut([3, 70, 30, 40, 12, 80], [0, 18, 65, 100])
@@ -52,8 +45,3 @@ def test_any_mapping_is_one_of_columns():
     assert hopfed.read_table(given).columns == ("tea", "oak")
     with pytest.raises(DataError, match="there are no columns"):
         hopfed.read_table({})
-
-
-def test_a_word_does_not_stand_beside_itself():
-    with pytest.raises(DataError, match="'true' stands beside 'no', 'yes'; commonest"):
-        hopfed.read_table({"a": [True, "yes", "no"], "b": [1, 0, 1]})

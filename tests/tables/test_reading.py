@@ -20,96 +20,6 @@ def signs(table):
     return unpack(table.rows).tolist()
 
 
-@pytest.mark.parametrize(
-    ("words", "codes"),
-    [
-        ("yes no YES No", [1, -1, 1, -1]),
-        ("y n Y N", [1, -1, 1, -1]),
-        ("Yes n y no", [1, -1, 1, -1]),
-        ("true FALSE True false", [1, -1, 1, -1]),
-        ("t f T F", [1, -1, 1, -1]),
-        ("+ - + -", [1, -1, 1, -1]),
-        ("0 1 1 0", [-1, 1, 1, -1]),
-        ("0.0 1.0 1 00", [-1, 1, 1, -1]),
-        ("1 2 2 1", [-1, 1, 1, -1]),
-        ("-1 +1 1 -1", [-1, 1, 1, -1]),
-        ("-1 0 1 -1", [-1, 0, 1, -1]),
-        ("Present absent PRESENT absent", [1, -1, 1, -1]),
-        ("yes no NA ?", [1, -1, 0, 0]),
-        ("1 0 n/a None", [1, -1, 0, 0]),
-        ("true null . -", [1, 0, 0, 0]),
-        ("0 nan NaN 1", [-1, 0, 0, 1]),
-        ("3 7 7 3", [-1, 1, 1, -1]),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:.*0 is missing")
-def test_words_for_yes_and_no(tmp_path, words, codes):
-    cells = words.split()
-    for extra in ("", " "):
-        lines = ["a,b", *(f"{extra}{cell}{extra},1" for cell in cells)]
-        table = hopfed.read_table(write(tmp_path / "a.csv", "\n".join(lines)))
-        assert [row[0] for row in signs(table)] == codes
-        assert table.columns == ("a", "b")
-
-
-def test_delimiters_quotes_and_line_ends(tmp_path):
-    for delimiter in ",;\t|":
-        for end in ("\n", "\r\n", "\r"):
-            rows = [["id", "q 1", "q2"], ["x", "yes", "0"], ["y", "no", "1"], ["z", "", "1"]]
-            text = end.join(delimiter.join(f'"{cell}"' for cell in row) for row in rows)
-            for name in ("a.csv", "a.tsv") if delimiter == "\t" else ("a.csv",):
-                path = tmp_path / name
-                path.write_bytes(b"\xef\xbb\xbf" + text.encode())
-                table = hopfed.read_table(path)
-                assert table.columns == ("q 1", "q2")
-                assert table.ids.tolist() == ["x", "y", "z"]
-                assert signs(table) == [[1, -1], [-1, 1], [0, 1]]
-
-
-@pytest.mark.parametrize(
-    ("header", "first", "ids"),
-    [
-        ("person,a,b", ["P0", "P1", "P2"], True),
-        ("id,a,b", ["7", "3", "9"], True),
-        (",a,b", ["0", "1", "2"], True),
-        ("row,a,b", ["1", "2", "3"], True),
-        ("id,a,b", ["1", "0", "1"], False),
-        ("q,a,b", ["yes", "no", "?"], False),
-    ],
-)
-def test_ids_are_found(tmp_path, header, first, ids):
-    lines = [header, *(f"{cell},{k % 2},1" for k, cell in enumerate(first))]
-    table = hopfed.read_table(write(tmp_path / "a.csv", "\n".join(lines)))
-    assert (None if table.ids is None else table.ids.tolist()) == (first if ids else None)
-    assert table.shape == (3, 2 if ids else 3)
-    assert any("names the rows" in note for note in table.notes) == ids
-
-
-def test_an_id_may_be_named_or_refused(tmp_path):
-    path = write(tmp_path / "a.csv", "mail,name,a\nx@y,Ann,1\nz@y,Ben,0\nw@y,Cem,1\n")
-    table = hopfed.read_table(path)
-    assert table.ids.tolist() == ["Ann", "Ben", "Cem"]
-    assert "left out: 'mail', in which no two rows have the same word" in table.notes
-    assert hopfed.read_table(path, id="mail", ignore=["name"]).ids.tolist()[0] == "x@y"
-    free = hopfed.read_table(path, id="", ignore=["mail"])
-    assert free.ids is None
-    assert free.columns == ("name=Ann", "name=Ben", "name=Cem", "a")
-
-
-def test_categories_become_a_column_each(tmp_path):
-    text = "tree,tea,sort\noak,yes,a\nash,no,b\nyew,?,b\n?,yes,a\noak,no,\n"
-    table = hopfed.read_table(write(tmp_path / "a.csv", text))
-    assert table.columns == ("tree=ash", "tree=oak", "tree=yew", "tea", "sort=b")
-    assert table.coding.groups == ((0, 1, 2),)
-    assert signs(table) == [
-        [-1, 1, -1, 1, -1],
-        [1, -1, -1, -1, 1],
-        [-1, -1, 1, 0, 1],
-        [0, 0, 0, 1, -1],
-        [-1, 1, -1, -1, 0],
-    ]
-
-
 def test_words_that_are_told(tmp_path):
     text = "a,b\nagree,1\nrefuse,0\ndunno,8\nAGREE,1\n"
     path = write(tmp_path / "a.csv", text)
@@ -124,25 +34,6 @@ def test_words_that_are_told(tmp_path):
         hopfed.read_table(path, words={"agree": 1, "refuse": -1})
     with pytest.raises(ArgumentError, match=r"words must be for \+1, -1 or missing.*, got maybe"):
         hopfed.read_table(path, words={"agree": "maybe"})
-
-
-@pytest.mark.parametrize(
-    ("how", "cut"),
-    [("median", 3), ("mean", 3.2), ("quantile:0.9", 6.2), (0, 0), ("2.5", 2.5)],
-)
-def test_numbers_are_cut(tmp_path, how, cut):
-    values = [0, 1, 3, 5, 7]
-    text = "legs,tail\n" + "".join(f"{v},{v % 2}\n" for v in values) + ",1\n"
-    path = write(tmp_path / "a.csv", text)
-    for binarize in (how, {"legs": how}):
-        table = hopfed.read_table(path, binarize=binarize)
-        assert table.coding.codes[0].threshold == pytest.approx(cut)
-        assert signs(table)[:5] == [[2 * (v > cut) - 1, 2 * (v % 2) - 1] for v in values]
-        assert signs(table)[5] == [0, 1]
-    with pytest.raises(DataError, match=r"column 'legs' holds numbers; commonest 0"):
-        hopfed.read_table(path)
-    levels = hopfed.read_table(path, binarize="levels")
-    assert levels.columns == ("legs=0", "legs=1", "legs=3", "legs=5", "legs=7", "tail")
 
 
 def test_many_numbers_are_cut_as_numpy_does(tmp_path):
@@ -284,20 +175,3 @@ def test_long_codes_are_different_levels(how):
     table = hopfed.read_table({"code": cells, "q": [0, 1] * 60}, words={"code": "category"})
     assert table.coding.codes[0].levels == tuple(map(str, sorted({*codes})))
     assert np.array_equal((unpack(table.rows)[:, :3] > 0).sum(axis=0), [40, 40, 40])
-
-
-@pytest.mark.parametrize("head", ["inf,year", "nan,inf,gnp", "y,n,c"])
-def test_a_word_above_numbers_is_a_name_whatever_stands_beside_it(tmp_path, head):
-    """A column called inf made the header a row."""
-    width = head.count(",") + 1
-    body = [",".join(map(str, [(k >> j) % 2 for j in range(width)])) for k in range(12)]
-    table = hopfed.read_table(write(tmp_path / "a.csv", "\n".join([head, *body])), id="")
-    assert table.columns == tuple(head.split(","))
-    assert len(table) == 12
-
-
-@pytest.mark.parametrize("first", ["0,?", "1,NA", "y,n", "0,1"])
-def test_a_first_row_of_entries_is_no_header(tmp_path, first):
-    low, high = ("n", "y") if "y" in first else "01"
-    rows = "\n".join([first, f"{low},{high}", f"{high},{low}", f"{high},{high}"])
-    assert len(hopfed.read_table(write(tmp_path / "a.csv", rows))) == 4

@@ -8,9 +8,6 @@ import pytest
 
 from hopfed import kernels, read_table
 from hopfed.errors import DataError
-from hopfed.tables.coding import Coding
-from hopfed.tables.options import Choices
-from hopfed.tables.reading import read_tables
 
 
 def column(options, mark, rows):
@@ -48,12 +45,6 @@ def test_too_many_combinations_are_no_names_of_rows():
     )
 
 
-def test_words_with_a_comma_are_words():
-    towns = ["Lyon, France", "Bonn, Germany", "Paris, France", "Rome, Italy"] * 50
-    table = read_table({"tea": ["yes", "no"] * 100, "town": towns})
-    assert not any("combinations" in line for line in table.notes)
-
-
 WAYS = ["bus;bike", "", "car; bus", "bike", "?", "bus;"]
 
 
@@ -72,12 +63,6 @@ def test_each_answer_becomes_a_column():
     )
 
 
-def test_a_blank_may_mean_none_of_them():
-    table = read_table({"tea": ["yes", "no"] * 3, "way": WAYS}, words={"way": "answers", "": -1})
-    assert kernels.unpack(table.rows)[1].tolist() == [-1, -1, -1, -1]
-    assert kernels.unpack(table.rows)[4].tolist() == [1, 0, 0, 0]
-
-
 def test_more_combinations_than_words_are_kept_of_other_columns():
     options = [f"choice {k}" for k in range(14)]
     ticked = np.random.default_rng(1).random((3000, 14)) < 0.5
@@ -88,15 +73,6 @@ def test_more_combinations_than_words_are_kept_of_other_columns():
     order = [table.columns.index(f"way={name}") for name in options]
     said = ticked.any(axis=1)
     assert np.array_equal(kernels.unpack(table.rows)[:, order][said] > 0, ticked[said])
-
-
-def test_other_tables_are_coded_alike():
-    coding = read_table({"tea": [1, 0] * 3, "way": WAYS}, words={"way": "answers"}).coding
-    assert Coding.from_json(coding.to_json()) == coding
-    other = coding.apply({"tea": [1], "way": ["car;bike"]})
-    assert kernels.unpack(other.rows).tolist() == [[1, 1, -1, 1]]
-    with pytest.raises(DataError, match=r"row 1, column 'way': 'car;boat' was not there"):
-        coding.apply({"tea": [1], "way": ["car;boat"]})
 
 
 @pytest.mark.parametrize(
@@ -137,18 +113,3 @@ def test_gaps_are_filled_with_the_answers_that_are_likely(tmp_path, hopfed):
     due = ["bus;train" if kind else "bike;car" for kind in kinds[:20]]
     assert sum(a == b for a, b in zip(filled, due, strict=False)) >= 18
     assert filled[20:30] == ways[20:30]
-
-
-@pytest.mark.parametrize(("kind", "columns"), [("category", 4), ("answers", 3)])
-def test_a_column_of_a_kind_may_have_words_of_its_own(kind, columns, tmp_path, hopfed):
-    """`--words way=category --words way=9=missing` ended in an error of Python."""
-    path = tmp_path / "ways.csv"
-    cells = ["bus;bike", "9", "car;bus", "bike", "car", "9"]
-    lines = [f"{tea},{way}" for tea, way in zip(["yes", "no"] * 30, cells * 10, strict=True)]
-    path.write_text("tea,way\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    words = {"way": kind, "way=9": "missing"}
-    (table,) = read_tables([path], choices=Choices(words=words, options=True))
-    assert len(table.columns) == 1 + columns
-    assert "way=9" not in table.columns
-    given = [part for word, sign in words.items() for part in ("--words", f"{word}={sign}")]
-    assert hopfed("recover", path, *given, "--dry-run")[0] == 0

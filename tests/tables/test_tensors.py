@@ -21,14 +21,6 @@ def test_stacked_owners_are_not_taken_for_images():
     assert len(hopfed.recover(list(stacked), seed=1)) == 3
 
 
-def test_images_of_one_table_are_rows_still(tmp_path):
-    images = np.random.default_rng(0).integers(0, 2, (5, 4, 3))
-    np.save(tmp_path / "a.npy", images)
-    for given in (tmp_path / "a.npy", images):
-        table = hopfed.read_table(given)
-        np.testing.assert_array_equal(unpack(table.rows) > 0, images.reshape(5, 12) > 0)
-
-
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16", "int8", "bool"])
 def test_tensors_of_every_kind_are_read(kind):
     torch = pytest.importorskip("torch", reason="torch is not installed")

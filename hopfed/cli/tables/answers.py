@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,7 +96,7 @@ def assign_command(
 @_RUN
 @_FILES
 @table_options
-@_out("The rows without gaps")
+@out_option("The rows without gaps: .csv or .parquet.", required=True)
 @click.option(
     "--skipped", is_flag=True, help="Fill questions, too, that another column says were skipped."
 )
@@ -110,12 +109,13 @@ def complete_command(
     get the likelier word of their column. A row without any entry stays blank, and so do numbers
     that were cut, a column that had no entry in the rows that RUN comes from, and questions that
     were skipped: columns that are blank in all rows in which another column holds a certain value.
-    A .h5 file holds all rows as +-1 (values) and how probable they are (probability).
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
-    files = _check(run_file, files, out_file)
     from hopfed.archetypes.completion import Filling
+    from hopfed.tables.writers import STREAMED
+
+    files = _check(run_file, files, out_file, STREAMED)
     from hopfed.tables.remarks import skipped as lines_of
     from hopfed.tables.table import check_columns, listed
 
@@ -191,13 +191,15 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     out.print(f"wrote {shown(out_file)}{said}")
 
 
-def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Path, ...]:
+def _check(
+    run_file: Path, files: tuple[Path, ...], out_file: Path, endings: tuple[str, ...] = ()
+) -> tuple[Path, ...]:
     """Refuse an output that cannot be written, or would be an input; return all of the files."""
     from hopfed.tables.files import files_of
-    from hopfed.tables.writers import check_ending
+    from hopfed.tables.writers import ENDINGS, check_ending
 
     every = tuple(file for given in files for file in files_of(given))
-    endings = check_ending("--out", out_file)
+    endings = check_ending("--out", out_file, endings or ENDINGS)
     check_outputs(("--out", out_file, endings), inputs=(run_file, *every))
     return every
 
@@ -268,19 +270,15 @@ def _write_filled(
     """Write completed tables one below the other; columns in the order of the first one's.
 
     Returns the number of cells, how many of them were filled, how many of these are expected to be
-    right, the number of rows that stay blank, and that of other cells that do. A .csv and a
-    .parquet are written as they are read; others hold all rows at once.
+    right, the number of rows that stay blank, and that of other cells that do.
     """
     import pyarrow as pa
 
     from hopfed.archetypes.completion import of_kind
-    from hopfed.tables.writers import STREAMED, text_cell, writing
+    from hopfed.tables.writers import text_cell, writing
 
     cells, filled, right, blank, left = 0, 0, 0.0, 0, 0
-    streamed = out_file.suffix.lower() in STREAMED
-    held: list[tuple[Any, Any]] = []
-    dialect = replace(fillings[0].dialect, verbatim=True)
-    with writing(out_file, dialect) if streamed else nullcontext() as add:
+    with writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
         types = _common_types(fillings)
         for path, filling in zip(files, fillings, strict=True):
             for part in filling.blocks():
@@ -290,12 +288,7 @@ def _write_filled(
                 columns: list[Any] = [(name, of_kind(arrays[name], k)) for name, k in types.items()]
                 if len(files) > 1:
                     columns.insert(0, ("file", pa.array([text_cell(str(path))] * len(part.gaps))))
-                if add is not None:
-                    add(columns)
-                else:
-                    held.append((columns, part.completion))
-    if not streamed:
-        _write_held(held, fillings[0].columns, files, out_file)
+                add(columns)
     return cells, filled, right, blank, left
 
 
@@ -308,26 +301,3 @@ def _common_types(fillings: list[Any]) -> dict[str, Any]:
         for name, kind in filling.types.items():
             types[name] = kind if types[name] == kind else pa.string()
     return types
-
-
-def _write_held(
-    held: list[tuple[Any, Any]], names: Any, files: tuple[Path, ...], out_file: Path
-) -> None:
-    """Write all blocks of columns at once."""
-    from hopfed._lib.outputs import RUN
-    from hopfed.archetypes.completion import joined
-    from hopfed.archetypes.storage import packed_names
-    from hopfed.runs import Run
-    from hopfed.tables.writers import write
-
-    run, columns = None, []
-    for parts in zip(*(columns for columns, _ in held), strict=True):
-        columns.append((parts[0][0], joined([array for _, array in parts])))
-    if out_file.suffix.lower() in RUN:
-        made = {
-            "values": np.concatenate([completion.values for _, completion in held]),
-            "probability": np.concatenate([completion.probability for _, completion in held]),
-            "columns/names": packed_names(names),
-        }
-        run = Run("completed", {"files": [str(path) for path in files]}, made, {})
-    write(out_file, columns, run=run)
