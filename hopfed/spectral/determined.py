@@ -461,7 +461,7 @@ class _Search:
         apart &= (n >= LEAST) & (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
         evidence = expected - both
         left = np.ones(len(among), bool)
-        # Of levels with gaps that stand anywhere, neighbours are a part: the rest would be no level.
+        # Of levels with gaps that stand anywhere, neighbours may be a part only.
         for sure, grow in ((True, self._beside), (True, self._anywhere), (False, self._anywhere)):
             for a in range(len(among)):
                 if (
