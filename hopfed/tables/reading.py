@@ -44,8 +44,7 @@ from hopfed.tables.words import GONE, Cells, as_numbers, canonical, meanings, nu
 
 __all__ = ["read_table", "read_tables"]
 
-ROOM = 1 << 29  # bytes that names of rows may take in any case
-SPREAD = 64  # bytes for each letter of them that they may take beyond
+LONG = 1_000  # characters of the name of a row, at most
 WORDS = 5  # unknown words of a column that an error names
 Bits = PackedBits | MaskedBits
 
@@ -369,13 +368,11 @@ class Packing:
         if self._id is None:
             return self.source.ids
         longest = max(map(len, self._ids), default=0)
-        needed = 4 * len(self._ids) * longest  # an array keeps as much for each as for the longest
-        if needed > max(SPREAD * self._letters, ROOM):
+        if longest > LONG:  # an array keeps as much for each as for the longest
             raise DataError(
                 f"{self.source.what}: a row has a name of {longest:,} characters; name another "
                 "column of names, or '' for none (--id, id=)"
             )
-        require_memory(needed, self.source.what)
         return np.array(self._ids, dtype=str)
 
     def _unknown(self, name: str, code: Code, cells: Cells, signs: np.ndarray) -> _Unknown:

@@ -9,6 +9,7 @@ import struct
 import sys
 import zipfile
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyarrow import feather, orc, parquet
 import hopfed
 from hopfed.errors import BackendError, DataError
 from hopfed.kernels import unpack
+from hopfed.tables.partitions import _parts_of
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
 ROWS = 40
@@ -255,3 +257,24 @@ def test_backed_annotated_data_is_read(tmp_path):
     anndata.AnnData(X).write_h5ad(tmp_path / "a.h5ad")
     held = anndata.read_h5ad(tmp_path / "a.h5ad", backed="r")
     assert unpack(hopfed.read_table(held).held).tolist() == (2 * X - 1).tolist()
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("given", ["sent", "sent/*.csv", "sent/**/*.csv"])
+def test_a_folder_of_tables_leads_to_no_other_file(here, given):
+    (here / "sent").mkdir()
+    (here / "private").mkdir()
+    for path in ("sent/a.csv", "private/b.csv"):
+        Path(path).write_text("tea,ale\nyes,no\nno,no\n")
+    assert [part.what for part in _parts_of(given)] == ["sent/a.csv"]
+    (here / "sent" / "b.csv").symlink_to("a.csv")
+    assert len(_parts_of(given)) == 2
+    (here / "sent" / "b.csv").unlink()
+    (here / "sent" / "b.csv").symlink_to("../private/b.csv")
+    with pytest.raises(DataError, match="a link that leads out of"):
+        _parts_of(given)
