@@ -170,8 +170,8 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
         places, rows = places_of(table.columns, first.columns, name, names[0]), table.rows
         if places != list(range(len(places))):
             order = np.array(places, int)
-            reread = isinstance(rows, Reread)
-            rows = rows.columns(order) if reread else packed_columns(table.held, order)
+            again = rows.columns(order) if isinstance(rows, Reread) else None
+            rows = packed_columns(table.held, order) if again is None else again
             table = replace(table, rows=rows, coding=first.coding)
         found.append(replace(table, columns=first.columns))
     return found
