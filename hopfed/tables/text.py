@@ -438,7 +438,7 @@ class _Text(NamedTuple):
             if b"\0" in data:
                 raise ValueError("it holds NUL bytes, so it is no text")
             data = rest + data
-            end = self._end(data, len(data) > 4 * size)
+            end = self._end(data, len(data) > CELL)
             rest = data[end:]
             if len(rest) > LONGEST:
                 raise ValueError("a line in it is too long")

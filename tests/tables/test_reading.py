@@ -1,5 +1,7 @@
 """Tables in text: what cells mean, what names rows and columns, and what is said of oddities."""
 
+import csv
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -264,3 +266,17 @@ def test_a_misspelt_column_is_to_be_renamed():
     tables = [{"medicines": ["y", "n"], "age": [0, 1]}, {"medicnes": ["n", "y"], "age": [1, 1]}]
     with pytest.raises(DataError, match=r"if 'medicnes' is 'medicines', rename it"):
         recover([read_table(t) for t in tables])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("block", [1, 7, 30])
+def test_cells_with_ends_of_lines_are_read_wherever_a_block_ends(tmp_path, monkeypatch, end, block):
+    cells = [["two\nlines", "no"], ['5" pipe', "yes"], ["a,b", ""], ["two\nlines", "yes"]] * 5
+    with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator=end).writerows([["what", "tea"], *cells])
+    whole = hopfed.read_table(tmp_path / "a.csv")
+    assert whole.columns == ('what=5" pipe', "what=a,b", "what=two\nlines", "tea")
+    assert signs(whole)[:3] == [[-1, -1, 1, -1], [1, -1, -1, 1], [-1, 1, -1, 0]]
+    monkeypatch.setattr("hopfed.tables.text.BLOCK", block)
+    monkeypatch.setattr("hopfed.tables.text.ROWS", 0)
+    assert signs(hopfed.read_table(tmp_path / "a.csv")) == signs(whole)
