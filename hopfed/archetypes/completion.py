@@ -26,8 +26,7 @@ from hopfed.spectral.rows import is_blank
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
-from hopfed.tables.packing import Packing
-from hopfed.tables.reading import read_table
+from hopfed.tables.reading import Packing, read_table
 from hopfed.tables.words import Cells, plain_values, spelt
 from hopfed.tables.writers import Column, text_cell
 

@@ -42,7 +42,7 @@ from hopfed.tables.examples import as_examples
 from hopfed.tables.files import is_many
 from hopfed.tables.partitions import is_partitioned, read_partitions
 from hopfed.tables.reading import read_table, read_tables
-from hopfed.tables.table import Table, aligned_tables, check_choice, is_made_up
+from hopfed.tables.table import Table, check_choice, is_made_up, matched
 
 __all__ = ["recover", "run_recovery", "split"]
 
@@ -351,10 +351,13 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
         return [_table(examples)]
     if not isinstance(examples, Sequence) or not any(_is_named(part) for part in examples):
         return None
-    if all(_is_path(part) and not is_many(part) for part in examples):
+    apart = [
+        isinstance(p, Table) or is_partitioned(p) or (_is_path(p) and is_many(p)) for p in examples
+    ]
+    if not any(apart):
         return read_tables(list(examples), columns=columns)
-    found = [_table(part) for part in examples]
-    return aligned_tables(found, [f"examples[{i}]" for i in range(len(found))], columns)
+    require(columns == "same", "columns", "same where tables were read one by one", columns)
+    return matched([*map(_table, examples)], [f"examples[{i}]" for i in range(len(examples))])
 
 
 def warn_of_input(examples: Any) -> None:

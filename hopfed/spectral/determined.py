@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -476,7 +475,8 @@ class _Search:
         apart &= (n >= LEAST) & (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
         evidence = expected - both
         left = np.ones(len(among), bool)
-        for sure, grow in product((True, False), (self._beside, self._anywhere)):
+        # Of levels with gaps that stand anywhere, neighbours may be a part only.
+        for sure, grow in ((True, self._beside), (True, self._anywhere), (False, self._anywhere)):
             for a in range(len(among)):
                 if (
                     not left[a]

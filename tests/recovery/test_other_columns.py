@@ -14,10 +14,7 @@ import numpy as np
 import pytest
 from graded_tables import classes
 
-from hopfed import kernels
 from hopfed.recovery.recover import run_recovery
-from hopfed.tables.coding import Code, Coding
-from hopfed.tables.table import Table
 
 SIZES = (
     (3, 60, 1500, (1, 1), 0.0),
@@ -29,17 +26,14 @@ SIZES = (
 
 
 def owners(x, part, seed):
-    """Tables of three owners, each without another part of the columns."""
+    """Columns of three owners, each without another part of the columns."""
     N = x.shape[1]
     order, size = np.random.default_rng(seed).permutation(N), int(N * part)
-    yes = Code("words", (("0", -1), ("1", 1)))
     found = []
     for owner, rows in enumerate(np.array_split(x, 3)):
         kept = np.delete(order, slice(owner * size, (owner + 1) * size))
-        names = tuple(f"q{j}" for j in kept)
-        coding = Coding(names, (yes,) * len(names))
-        packed = kernels.pack_masked(rows[:, kept], rows[:, kept] == 0)
-        found.append(Table(packed, names, None, coding))
+        cells = np.where(rows[:, kept] == 0, np.nan, rows[:, kept])
+        found.append({f"q{j}": column for j, column in zip(kept, cells.T, strict=True)})
     return found
 
 

@@ -40,14 +40,6 @@ CHOSEN = ("method", "rank_rule", "alpha", "refit", "channel")
 FREE = 4  # part of the free memory that the examples may take
 
 
-class Method(click.Choice):
-    """A way of finding candidates; "lam", a former name of "layered", is taken too."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Parse `value`."""
-        return super().convert("layered" if value == "lam" else value, param, ctx)
-
-
 @click.command("recover")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @table_options
@@ -74,14 +66,13 @@ class Method(click.Choice):
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option(
     "--method",
-    type=Method(["auto", "joint", "layered", "paper"]),
+    type=click.Choice(["auto", "joint", "layered", "paper"]),
     default="auto",
     show_default=True,
     help="How candidates are found; layered uses the sum of all operators only.",
 )
 @click.option(
     "--rank-rule",
-    "--threshold",
     "rank_rule",
     default="tw",
     show_default=True,
@@ -132,7 +123,7 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     if options["clients"] is not None:
         tables = _dealt(tables[0], options["clients"], options["seed"])
     if len(files) == len(tables) > 1:
-        say_repeated(tables, files)
+        say_repeated(files)
     if options["dry_run"]:
         together = Path(", ".join(map(str, files)))
         said = describe(tables, files if options["dask"] is None else [together])
