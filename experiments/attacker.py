@@ -24,7 +24,8 @@ from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity.rules import Smoothing, rule
+from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.plasticity import Smoothing, rule
 from hopfed.hopfield.stream import ArchetypeStream
 
 RULE_NAMES = ("entropy", "agreement", "structure")
@@ -100,7 +101,8 @@ def _method(
     source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
     how: dict[str, Any] = {"rule": rule(name), "memory": config.memory}
     how["smoothing"] = Smoothing(ema=config.ema)
-    return HopfieldFederation(source, Encoding(config.N), discount=0.0, votes=False, **how)
+    channel = Patterns(Encoding(config.N), discount=0.0, votes=False, **how)
+    return HopfieldFederation(source, channel)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

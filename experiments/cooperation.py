@@ -28,7 +28,9 @@ from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity.rules import Fixed, Structure
+from hopfed.hopfield.guard import Guard
+from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.plasticity import Fixed, Structure
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory import planning
 from hopfed.theory.profile import profile_spikes
@@ -150,9 +152,10 @@ def measure_round(
 
 
 def _method(config: Config, source: ArchetypeStream | Alone, rule: Any) -> HopfieldFederation:
-    names = ("discount", "alpha", "persistence", "votes")
+    names = ("discount", "alpha", "votes")
     own = {name: getattr(config, name) for name in names}
-    return HopfieldFederation(source, Encoding(config.N), rule=rule, **own)
+    channel = Patterns(Encoding(config.N), rule=rule, **own)
+    return HopfieldFederation(source, channel, guard=Guard(persistence=config.persistence))
 
 
 def foreseen(config: Config, row: Row, t: int) -> Arrays:

@@ -27,7 +27,8 @@ from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity.rules import Entropy, Fixed, Rule, Smoothing, Structure
+from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Smoothing, Structure
 from hopfed.hopfield.schedules import Cyclic, Sequential
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory import planning
@@ -127,7 +128,7 @@ def _method(config: Config, source: ArchetypeStream, name: str) -> HopfieldFeder
         "votes": apart,
     }
     smoothing = Smoothing(ema=1.0 if isinstance(rule, Fixed) else config.ema)
-    return HopfieldFederation(source, Encoding(config.N), smoothing=smoothing, **how)
+    return HopfieldFederation(source, Patterns(Encoding(config.N), smoothing=smoothing, **how))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

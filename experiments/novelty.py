@@ -35,7 +35,8 @@ from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity.rules import Entropy, Smoothing, Structure
+from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
 from hopfed.hopfield.schedules import NoveltyRamp
 from hopfed.hopfield.stream import ArchetypeStream
 
@@ -131,8 +132,8 @@ def measure_round(
     arrays, after = play_variants(variants, xi, (seed, config, t, state, engine))
     for name, method in variants.items():
         source = cast(ArchetypeStream, method.source)
-        new = heard(arrays, state, name, source, t, method.discount)
-        seen = Labelled.before(state, name, K).faded(method.discount).add(*new)
+        new = heard(arrays, state, name, source, t, method.channel.discount)
+        seen = Labelled.before(state, name, K).faded(method.channel.discount).add(*new)
         foreseen = foresee(xi, seen, config.quality, config.alpha)
         arrays |= {f"{name}/{key}": value for key, value in foreseen.items()}
         arrays[f"{name}/labels"] = new[0].sum(axis=0)
@@ -151,9 +152,8 @@ def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFed
     if mechanism == "paper":
         how = {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
     discount = config.discount[i] if mechanism == "carried" else 0.0
-    return HopfieldFederation(
-        source, Encoding(config.N), discount=discount, alpha=config.alpha, **how
-    )
+    channel = Patterns(Encoding(config.N), discount=discount, alpha=config.alpha, **how)
+    return HopfieldFederation(source, channel)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ from hopfed.federation.participation import Participation
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.guard import Guard
+from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.schedules import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
 from hopfed.theory import spikes, tracy_widom
@@ -107,9 +109,8 @@ def measure_round(
     """Play one round of every variant."""
     xi = rademacher(len(config.exposures), config.N, stream(seed, "participation"))
     source = _source(config, xi, seed)
-    method = HopfieldFederation(
-        source, Encoding(config.N), discount=config.discount, alpha=config.alpha, persistence=2
-    )
+    channel = Patterns(Encoding(config.N), discount=config.discount, alpha=config.alpha)
+    method = HopfieldFederation(source, channel, guard=Guard(persistence=2))
     arrays: Arrays = {}
     after: Arrays = {}
     for name, participation in config.variants.items():

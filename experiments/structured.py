@@ -27,7 +27,8 @@ from hopfed.federation.engines import Engine
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import draw_examples
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity.rules import Fixed
+from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.plasticity import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, budget
 
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
@@ -143,7 +144,7 @@ def _method(config: Config, setting: Setting, xi: np.ndarray, seed: int) -> Hopf
     how = {name: getattr(config, name) for name in ("discount", "memory", "factoriser")}
     how |= {"rule": Fixed(config.weight), "votes": not paper, "groups": 0 if paper else 4}
     source = ArchetypeStream(xi, mixtures, sizes, setting.quality, seed)
-    return HopfieldFederation(source, Encoding(xi.shape[1]), **how)
+    return HopfieldFederation(source, Patterns(Encoding(xi.shape[1]), **how))
 
 
 def _pictures(xi: np.ndarray, remembered: np.ndarray, quality: float, seed: int) -> Arrays:

@@ -10,6 +10,7 @@ Archetypes and true shares are used to score only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
@@ -17,8 +18,9 @@ from scipy.optimize import linear_sum_assignment, nnls
 from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Played
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.memory.blending import Blended
-from hopfed.hopfield.memory.evidence import Batch, Evidence
+from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.evidence import Batch, Blended, Evidence
+from hopfed.hopfield.patterns import Patterns
 from hopfed.kernels import pack
 from hopfed.spectral.operators import HebbianOperator
 
@@ -38,13 +40,14 @@ def held_mixture(
     patterns = after["memory/patterns"].astype(np.float64)
     said = played.client_metrics["weight"]
     weights = {int(c): float(said[c]) for c in np.flatnonzero(said > 0)}
-    evidence = Evidence.unflatten(method.encoding, below(after, "evidence"))
-    if method.discount == 0:  # the server has kept none
-        evidence = evidence.extend(_batches(method, t, weights))
+    channel = cast(Patterns, method.channel)
+    evidence = Evidence.unflatten(channel.encoding, below(after, "evidence"))
+    if channel.discount == 0:  # the server has kept none
+        evidence = evidence.extend(_batches(method, channel.encoding, t, weights))
     if evidence.operator is None or not len(patterns):
         return shares
     earlier = before.get("memory/patterns", np.zeros((0, patterns.shape[1])))
-    held = Blended.of(method.memory, evidence, earlier, weights, method.alpha)
+    held = Blended.of(channel.memory, evidence, earlier, weights, channel.alpha)
     m = np.abs(patterns @ archetypes.T) / patterns.shape[1]
     rows, columns = linear_sum_assignment(-m)
     own = m[rows, columns] >= OWN
@@ -54,11 +57,13 @@ def held_mixture(
     return shares
 
 
-def _batches(method: HopfieldFederation, t: int, weights: Mapping[int, float]) -> Iterator[Batch]:
+def _batches(
+    method: HopfieldFederation, encoding: Encoding, t: int, weights: Mapping[int, float]
+) -> Iterator[Batch]:
     """What the clients of a round sent, with the weights that they gave it."""
     for c, weight in weights.items():
         rows = method.source.examples(t, c)
-        operator = method.encoding.decode(method.encoding.encode(pack(rows)))
+        operator = encoding.decode(encoding.encode(pack(rows)))
         yield c, operator, rows.sum(axis=0, dtype=np.float64), weight
 
 

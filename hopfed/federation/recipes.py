@@ -118,7 +118,7 @@ def describe(value: Any) -> tuple[str, dict[str, np.ndarray]]:
 
     Examples
     --------
-    >>> from hopfed.hopfield.plasticity.rules import Smoothing
+    >>> from hopfed.hopfield.plasticity import Smoothing
     >>> rebuild(*describe({"rule": Smoothing(ema=0.5), "sizes": (1, 2)}))
     {'rule': Smoothing(ema=0.5, limit=inf, momentum=0.0, modulated=False), 'sizes': (1, 2)}
     """
@@ -142,7 +142,7 @@ def rebuild(text: str, arrays: Mapping[str, np.ndarray], trusted: Trusted = TRUS
 
     Examples
     --------
-    >>> from hopfed.hopfield.plasticity.rules import Smoothing
+    >>> from hopfed.hopfield.plasticity import Smoothing
     >>> text, arrays = describe(Smoothing(ema=0.5))
     >>> rebuild(text, arrays)
     Smoothing(ema=0.5, limit=inf, momentum=0.0, modulated=False)

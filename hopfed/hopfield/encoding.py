@@ -11,7 +11,7 @@ Source: theory/NOTES.md, "Low-rank forms" and "Bytes on the wire".
 
 What a client claims is held to what its number of examples could give: factors as operators,
 counts entry by entry only, so that a liar's counts may take away from an archetype what
-as many honest examples would add. `hopfed.hopfield.liars.impossible_messages` asks for more, where
+as many honest examples would add. `hopfed.hopfield.possible` asks for more, where
 it may.
 """
 
@@ -216,6 +216,16 @@ def _counts(rows: PackedBits) -> np.ndarray:
 
 def _no_factors(n: int) -> Message:
     return {"values": np.zeros(0, np.float32), "vectors": np.zeros((0, n), np.float32)}
+
+
+def pack_patterns(patterns: np.ndarray) -> np.ndarray:
+    """Pack patterns of +-1, (K, N), to bytes (K, ceil(N / 8)): the form in which they travel."""
+    return np.packbits(patterns > 0, axis=1)
+
+
+def unpack_patterns(packed: np.ndarray, n_sites: int) -> np.ndarray:
+    """Undo `pack_patterns`: int8 (K, N)."""
+    return (2 * np.unpackbits(packed, axis=1, count=n_sites).astype(np.int8) - 1).astype(np.int8)
 
 
 def lower(matrix: np.ndarray) -> np.ndarray:

@@ -222,7 +222,7 @@ class _ReportingEngine:
 
         t = config.rounds - 1
         everyone = [Call({}, down, Context(0, t, 0, c)) for c in range(config.clients)]
-        self.engine.tell(config.make(), everyone, GOODBYE)
+        self.engine.tell(config.make().client, everyone, GOODBYE)
 
 
 def _keep(run: Any, told: Any, names: Sequence[str], out_file: Path) -> None:

@@ -101,7 +101,7 @@ def _first_row(text: str, separators: str) -> list[str]:
 
 def said_of(config: Any) -> Message:
     """What a server with these settings says of its columns."""
-    from hopfed.hopfield.headers import told_names
+    from hopfed.hopfield.columns import told_names
 
     if config.names:
         return told_names(config.names)
@@ -126,8 +126,8 @@ def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[st
     HopfedError : they do not.
     """
     from hopfed.federation.machines.server import GRACE
-    from hopfed.hopfield.headers import settled
-    from hopfed.hopfield.liars.claims import suspects
+    from hopfed.hopfield.columns import settled
+    from hopfed.hopfield.guard import suspects
 
     clients = config.clients
     fewest, liars = min(config.least, clients // 2 + 1), suspects(config.liars, clients)
@@ -167,7 +167,7 @@ def _introduced(engine: Any, clients: Sequence[int]) -> tuple[dict[int, bytes], 
     from hopfed.federation.contract import Context
     from hopfed.federation.engines import Call
     from hopfed.federation.faults import Fault
-    from hopfed.hopfield.headers import Headers, heard_of
+    from hopfed.hopfield.columns import Headers, heard_of
 
     calls = [Call({}, {}, Context(0, 0, 0, c)) for c in clients]
     found: dict[int, bytes] = {}
@@ -202,7 +202,7 @@ def matched(
     """
     from hopfed.federation.engines import Outcome
     from hopfed.federation.faults import Fault
-    from hopfed.hopfield.headers import BY_NAME, kind_of
+    from hopfed.hopfield.columns import BY_NAME, kind_of
 
     kind, found = kind_of(told), []
     for call, outcome in zip(calls, outcomes, strict=True):

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.memory.blending import Blended, along, with_spikes
-from hopfed.hopfield.memory.evidence import Evidence
+from hopfed.hopfield.evidence import Blended, Evidence, along, with_spikes
 from hopfed.neural.memory.store import blend
 from hopfed.spectral.operators import average
 
