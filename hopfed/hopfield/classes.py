@@ -632,29 +632,20 @@ class Clients:
 
     def _known(self, asked: int, classes: Mixture, told: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
-        memory, (K, N) = self.memory, classes.means.shape
+        memory, n = self.memory, self.memory.rows
         if asked == PRODUCTS:
-            return {"products": np.zeros((K, N))}
-        n = memory.rows
-        T = means_inside(classes.means)
-        logs = np.log1p(T), np.log1p(-T)
-        plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
-        each = plus @ logs[0].T + minus @ logs[1].T - np.log(2) * memory.seen.sum(axis=1)[:, None]
-        each = each / np.maximum(n, 1e-9)[:, None]
-        each += np.log(np.maximum(classes.shares[-1], 1e-300))
-        whole = logsumexp(each, axis=1, keepdims=True)
-        q = np.exp(each - whole)
-        self.parts = q  # of which class each that is remembered is
+            return {"products": np.zeros(classes.means.shape)}
+        q, whole = _parts(memory, classes)
         if asked == RESTING:
             return {"once": n @ q, "twice": n @ q}
         if asked == UPPER:
             means = memory.signed / np.maximum(memory.seen, 1e-9)
             W = told["directions"].astype(np.float64)
-            q = q * (means @ W.T - (T * W).sum(axis=1) > 0)
+            q = q * (means @ W.T - (classes.means * W).sum(axis=1) > 0)
         sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
         if asked != SUMS:
             return sums
-        found = {**sums, "log_likelihood": np.array(n @ whole[:, 0])}
+        found = {**sums, "log_likelihood": np.array(n @ whole)}
         return found | ({"pairs": (q.T * n) @ q} if self.cut == 0 else {})
 
     def shown(self, fit: Fit, search: Search) -> Fit:
@@ -674,9 +665,8 @@ class Clients:
 
     def parents(self, fit: Fit) -> np.ndarray:
         """Which remembered class each class (K,) is, the one most of whose rows it has."""
-        memory = self.full
-        self._known(SUMS, fit.classes, {})
-        held, parent = memory.rows[:, None] * self.parts, np.full(fit.size, NEW)
+        memory, parent = self.full, np.full(fit.size, NEW)
+        held = memory.rows[:, None] * _parts(memory, fit.classes)[0]
         for b in np.argsort(-memory.rows, kind="stable"):
             k = int(held[b].argmax())
             if memory.rows[b] > 0 and parent[k] == NEW and 2 * held[b, k] >= memory.rows[b]:
@@ -690,7 +680,9 @@ class Clients:
         memory, sums, parent = self.memory, fit.sums, self.parents(fit)
         clients = np.union1d(memory.clients, self.clients)
         counts = np.zeros((len(clients), fit.size))
-        counts[np.searchsorted(clients, memory.clients)] = memory.counts @ self.parts
+        counts[np.searchsorted(clients, memory.clients)] = (
+            memory.counts @ _parts(memory, fit.classes)[0]
+        )
         counts[np.searchsorted(clients, self.clients)] += sums.counts[:-1]
         total = _Sums(maximise(fit).means, sums.signed, sums.seen)
         if len(total.means) < fit.size:  # a class without a row is none
@@ -729,6 +721,21 @@ def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray)
         signed, seen = before.signed + fresh.signed, before.seen + fresh.seen
         values.append(prior.gain(ClassSums(fresh.counts, signed, seen)) - prior.gain(before))
     return np.asarray(WEIGHTS)[np.argmax(values, axis=0)]
+
+
+def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
+    """Of which class (B, K) each that is remembered is, and log-likelihood (B,) of a row of it."""
+    T = means_inside(classes.means)
+    plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
+    each = plus @ np.log1p(T).T + minus @ np.log1p(-T).T
+    each = (each - np.log(2) * memory.seen.sum(axis=1)[:, None]) / _rows(memory)[:, None]
+    each += np.log(np.maximum(classes.shares[-1], 1e-300))
+    whole = logsumexp(each, axis=1)
+    return np.exp(each - whole[:, None]), whole
+
+
+def _rows(memory: Memory) -> np.ndarray:
+    return np.maximum(memory.rows, 1e-9)
 
 
 def _within(whole: Sequence[Message], upper: Message) -> Message:
