@@ -495,7 +495,7 @@ class Clients:
         self.seed, self.exchanges = session.context.derive("search"), 0
         self.heard: Any = None
         self.variables = None
-        self.carried = np.ones(memory.size)
+        self.carried, self.trust = np.ones(memory.size), 1.0
         self.whole: list[Message] = []  # the last answers about classes, as they count
         self.told: Message = {}
 
@@ -588,47 +588,47 @@ class Clients:
         ]
         if self.cut == 0:
             return scaled
-        L = len(scaled)
-        if asked in (PRODUCTS, RESTING):
-            rows = np.array([a["counts"] for a in self.whole[:L]])
-            found = {}
-            for name in scaled[0]:
-                each = np.array([a[name] for a in scaled])
-                wide = rows.reshape(*rows.shape, *([1] * (each.ndim - 2)))
-                mean = trimmed(each / np.maximum(wide, 1e-9), rows, self.cut)
-                found[name] = mean * wide.sum(axis=0) / L
-            return [found] * L
+        if asked not in (PRODUCTS, RESTING):
+            return self._pooled(asked, scaled, classes)
+        L, rows, found = len(scaled), np.array([a["counts"] for a in self.whole[:-1]]), {}
+        for name in scaled[0]:
+            each = np.array([a[name] for a in scaled])
+            wide = rows.reshape(*rows.shape, *([1] * (each.ndim - 2)))
+            mean = trimmed(each / np.maximum(wide, 1e-9), capped(rows, 1.0), self.cut)
+            found[name] = mean * wide.sum(axis=0) / L
+        return [found] * L
+
+    def _pooled(self, asked: int, said: list[Message], classes: Mixture) -> list[Message]:
+        """Sums over classes, of which each client has an equal part, as most of them have it."""
+        L, cut = len(said), self.cut
         counts, signed, seen = (
-            np.array([a[n] for a in scaled]) for n in ("counts", "signed", "seen")
+            np.array([a[n] for a in said]) for n in ("counts", "signed", "seen")
         )
-        rows = capped(counts, self.guard.claim)
+        # As many rows as there are without those who claim most, of whatever classes: more would
+        # make up classes, and fewer in one fit than in another would look like a better fit.
+        claims, rows = np.sort(self.rows * self.influence), capped(counts, self.guard.claim)
+        if asked == SUMS:
+            self.trust = claims[: L - cut].sum() / max(rows.sum(), 1e-9)
+        rows = rows * self.trust
+        even = capped(counts, 1.0)  # whose rows are counted twice is not known: all weigh alike
         parts = np.clip(seen / np.maximum(counts, 1e-9)[:, :, None], 0.0, 1.0)
-        part = trimmed(parts, rows, self.cut)
-        means = trimmed(signed / np.maximum(seen, 1e-9), rows[:, :, None] * parts, self.cut)
-        entries = rows.sum(axis=0)[:, None] * np.clip(part, 0.0, 1.0)
+        means = trimmed(signed / np.maximum(seen, 1e-9), even[:, :, None] * parts, cut)
+        entries = rows.sum(axis=0)[:, None] * np.clip(trimmed(parts, even, cut), 0.0, 1.0)
         sums = {"signed": entries * np.clip(means, -1.0, 1.0) / L, "seen": entries / L}
         if asked != SUMS:
             sums = _within(self.whole, sums)
-            rows = np.minimum(rows, [a["counts"] for a in self.whole[:L]])
-        elif "log_likelihood" in scaled[0]:
-            # What the likelihood holds beyond the entries and classes: how unsure rows are.
-            total = np.array([float(a["log_likelihood"]) for a in scaled])
-            own = [
-                _spent(classes.means, classes.shares[i], counts[i], signed[i], seen[i])
-                for i in range(L)
-            ]
-            each = np.maximum(counts.sum(axis=1), 1.0)
-            unsure = trimmed((total - own) / each, rows.sum(axis=1), self.cut)
-            known = [
-                _spent(classes.means, classes.shares[i], rows[i], 0 * signed[i], 0 * seen[i])
-                for i in range(L)
-            ]
-            whole = _spent(
-                classes.means, np.ones(len(rows[0])), 0 * rows[0], L * sums["signed"], entries
-            )
-            likelihood = (whole + sum(known) + rows.sum() * unsure) / L
-            return [{**sums, "counts": n, "log_likelihood": likelihood} for n in rows]
-        return [{**sums, "counts": n} for n in rows]
+            rows = np.minimum(rows, [a["counts"] for a in self.whole[:-1]])
+            return [{**sums, "counts": n} for n in rows]
+        # What the likelihood holds beyond the entries and classes: how unsure rows are.
+        T, shares, nothing = classes.means, classes.shares, np.zeros_like(entries)
+        own = [_spent(T, *each) for each in zip(shares, counts, signed, seen, strict=False)]
+        told = np.array([float(a["log_likelihood"]) for a in said])
+        each = np.maximum(counts.sum(axis=1), 1.0)
+        unsure = trimmed((told - own) / each, even.sum(axis=1), cut)
+        named = sum(_spent(T, p, n, nothing, nothing) for p, n in zip(shares, rows, strict=False))
+        whole = _spent(T, np.ones(classes.size), 0 * rows[0], L * sums["signed"], entries)
+        likelihood = (whole + named + rows.sum() * unsure) / L
+        return [{**sums, "counts": n, "log_likelihood": likelihood} for n in rows]
 
     def _known(self, asked: int, classes: Mixture, told: Message) -> Message:
         """What is remembered answers: as many rows of each class of before, all like its means."""
