@@ -50,6 +50,8 @@ from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.rows import Bits
 from hopfed.tables.examples import as_examples
 
+__all__ = ["Classes"]
+
 QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
     sums_and_pairs, residual_products, upper_sums, well_explained_sums, agreement,
 )  # fmt: skip
@@ -405,7 +407,7 @@ class Classes:
             require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
 
     def client(self, source: Source, noise: Noise | None) -> ClassClient:
-        """What clients do."""
+        """What clients do, with the rows of a `source`."""
         return ClassClient(source, self.n_sites, noise, self.looks, self.steps)
 
     def start(self) -> State:
@@ -413,7 +415,7 @@ class Classes:
         return flatten(None, memory=Memory.start(self.n_sites))
 
     def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
-        """Play a round: one search over its clients and what is remembered."""
+        """Play a round: one search over the clients of a `session` and the memory in a `state`."""
         before = unflatten(Memory, below(state, "memory"))
         known = {"secret": state["secret"]} if "secret" in state else {}
         memory = before.weighed(self.discount)

@@ -33,6 +33,8 @@ from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOper
 from hopfed.spectral.rows import inner_products, transposed_times
 from hopfed.spectral.sketch import ROUNDING
 
+__all__ = ["Encoding"]
+
 FORMS = ("smallest", "counts", "factors")
 LOSSLESS = ("smallest", "counts")
 MOST_EXAMPLES = (
@@ -179,18 +181,6 @@ def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, n
     """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`.
 
     Those of the Gram matrix of the rows, lifted; nothing else of the spectrum is computed.
-
-    Parameters
-    ----------
-    operator : of R rows, packed bits or numbers, over N sites.
-    width : most pairs.
-
-    Examples
-    --------
-    >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> values, vectors = leading_factors(FactorOperator.from_examples(x), 1)
-    >>> values.round(2), vectors.shape
-    (array([2.67], dtype=float32), (1, 4))
     """
     R, N = operator.rows.shape
     if not R <= N or R > FULL_LIMIT:
@@ -229,28 +219,12 @@ def unpack_patterns(packed: np.ndarray, n_sites: int) -> np.ndarray:
 
 
 def lower(matrix: np.ndarray) -> np.ndarray:
-    """Strict lower triangle of (N, N), row by row: (N (N - 1) / 2,).
-
-    Parameters
-    ----------
-    matrix : (N, N), symmetric.
-
-    Examples
-    --------
-    >>> lower(np.arange(9).reshape(3, 3)).tolist()
-    [3, 6, 7]
-    """
+    """Strict lower triangle of (N, N), row by row: (N (N - 1) / 2,)."""
     return matrix[np.tri(len(matrix), k=-1, dtype=bool)]
 
 
 def symmetric(triangle: np.ndarray, n: int, diagonal: float) -> np.ndarray:
-    """Return the symmetric (n, n) float64 matrix of a strict lower triangle and a diagonal value.
-
-    Examples
-    --------
-    >>> symmetric(np.array([3, 6, 7]), 3, 9.0)[2].tolist()
-    [6.0, 7.0, 9.0]
-    """
+    """Symmetric (n, n) float64 matrix of a strict lower triangle and a diagonal value."""
     matrix, start = np.empty((n, n)), 0
     for i in range(n):
         matrix[i, :i] = matrix[:i, i] = triangle[start : start + i]

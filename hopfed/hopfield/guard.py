@@ -29,6 +29,8 @@ from hopfed.hopfield.encoding import lower, symmetric
 from hopfed.spectral.noise import noise_variance
 from hopfed.spectral.operators import DenseOperator, HebbianOperator
 
+__all__ = ["Guard", "Robust"]
+
 KINDS = ("mean", "trimmed", "median")
 MOST_LIARS = 0.4999  # share of the clients
 EVERYBODY = -1  # stands for the client of an operator that is of all clients
@@ -140,13 +142,7 @@ def _spread(entries: np.ndarray, cell: float) -> np.ndarray:
 
 
 def loss(share: float) -> float:
-    """Variance of a mean of normal values without a `share` at either end, over that of all.
-
-    Examples
-    --------
-    >>> loss(0.0), round(loss(0.1), 3), round(loss(0.5), 3)
-    (1.0, 1.06, 1.571)
-    """
+    """Variance of a mean of normal values without a `share` at either end, over that of all."""
     if share == 0:
         return 1.0
     if share >= 0.5:

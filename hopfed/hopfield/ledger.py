@@ -55,6 +55,8 @@ from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError
 from hopfed.kernels import MaskedBits, PackedBits
 
+__all__ = ["Ledger"]
+
 MARK = 16  # bytes
 
 

@@ -56,6 +56,8 @@ from hopfed.spectral.rows import (
 from hopfed.theory.discrete_gaussian import LEAST
 from hopfed.theory.discrete_gaussian import MOST as LARGEST
 
+__all__ = ["Noise"]
+
 PARTS = 64  # of a row, that classes share
 ROWS = 1 << 15  # whose memberships are held at once
 FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
@@ -96,7 +98,14 @@ class Noise:
         return f"{float(self.epsilon).hex()} {float(self.delta).hex()}"
 
     def key(self, rows: Bits, context: Context, asked: str, front: str = "") -> bytes:
-        """Key of the noise: the secret, and everything that makes an answer another one."""
+        """Key of the noise: the secret, and everything that makes an answer another one.
+
+        Parameters
+        ----------
+        rows : of the batch; their order does not matter.
+        context : names the round and, without a secret, the client.
+        asked, front : the question, and what its kind of question begins with.
+        """
         # A client that has a secret is alone with it, whatever its number in a federation.
         client = -1 if context.client is None else context.client
         source = f"secret {self.secret}" if self.secret else f"seed {context.seed} client {client}"

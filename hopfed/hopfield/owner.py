@@ -125,12 +125,7 @@ class Owner:
         return order, (*self.names, *lacking)
 
     def adapt(self, method: Any, told: Message | None = None, run: str = "") -> Any:
-        """Put the examples into what a server asks for, if their owner takes part in it.
-
-        Parameters
-        ----------
-        told : what is said of the columns; they go by place where nothing is.
-        """
+        """Put the examples into what a server asks for, if their owner takes part in it."""
         told = told or {}
         if isinstance(method, Headers):
             return Introduced(self.names, run)

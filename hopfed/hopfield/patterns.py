@@ -67,6 +67,8 @@ from hopfed.privacy.recover import PRIVATE_SEARCH
 from hopfed.spectral.operators import DenseOperator, HebbianOperator
 from hopfed.spectral.rows import times, transposed_times
 
+__all__ = ["Patterns"]
+
 WEIGHTINGS = ("examples", "clients")
 MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 MOST_NUMBERS = 2**26  # in an answer about groups
@@ -340,7 +342,7 @@ class Patterns:
         return self.encoding.n_sites
 
     def client(self, source: Source, noise: Noise | None) -> PatternClient:
-        """What clients do."""
+        """What clients do, with the rows of a `source`."""
         sent = self.encoding if noise is None else Encoding(self.n_sites)
         told = self.rule, self.smoothing, self.groups, self.votes
         return PatternClient(source, sent, *(told if noise is None else (Fixed(1.0),)), noise=noise)
@@ -350,7 +352,7 @@ class Patterns:
         return {}
 
     def play(self, state: State, session: Session, client: PatternClient, guard: Guard) -> Step:
-        """Play a round: what the server asks, and what it makes of the answers."""
+        """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
         heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
         round_ = _Round.begun(self, state, heard, session, client, guard)
         counted, metrics = round_.counted, round_.metrics()

@@ -48,6 +48,19 @@ from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOper
 from hopfed.spectral.rank import TracyWidom
 from hopfed.spectral.rows import times
 
+__all__ = [
+    "RULES",
+    "Agreement",
+    "Broadcast",
+    "Entropy",
+    "Fixed",
+    "Reading",
+    "Rule",
+    "Smoothing",
+    "Structure",
+    "rule",
+]
+
 PAIRS = 20_000  # pairs of sites looked at: a standard error of at most 0.0036 from their sampling
 REFERENCES = ("batch", "example")
 LEAST_EXCESS = 0.01  # of p0 over 1/2: what the sample of pairs resolves, about three errors
@@ -62,20 +75,6 @@ def sign_agreement(
 
     A tie on either side, ``A_ij = 0`` or ``B_ij = 0``, counts 1/2. The standard error is over
     draws of the sites, which includes the sampling of pairs: see `pair_error`.
-
-    Parameters
-    ----------
-    rows : examples, (M, N).
-    patterns : (K, N) of +-1, K at least 1.
-    pairs : number of pairs i != j drawn, with replacement; every pair once when there are fewer.
-    seed : names the sample of pairs; the same for every call of one N.
-
-    Examples
-    --------
-    >>> from hopfed.kernels import pack
-    >>> xi = np.array([[1, -1, 1, 1]])
-    >>> sign_agreement(pack(np.array([[1, -1, 1, -1]])), xi)[0]  # three of six pairs
-    0.5
     """
     n_examples, n = rows.shape
     _check_patterns(patterns, n)
@@ -106,22 +105,6 @@ def expected_agreement(
     m = -1, 0, 1 and otherwise up to the skewness. Ties at 1/2, the sum has the sign of A_ij with
     probability ``I_x(h, h)``, I the incomplete beta function, ``x = (1 + rho sign A_ij)/2``,
     ``h = floor((M + 1)/2)``. One example of one archetype gives the paper's ``(1 + r^2)/2``.
-
-    Parameters
-    ----------
-    r : quality, in [0, 1].
-    M : number of examples.
-    patterns : (K, N) of +-1; the pairs of sites are those of `sign_agreement`.
-    K : number of independent Rademacher archetypes, when there are no patterns.
-    exposures : (K,) share of the batch that came from each archetype; what is missing to a sum of
-        1 came from none of them. By default the labels are drawn from the uniform mixture.
-    pairs, seed : as in `sign_agreement`; without patterns, all 2^K products where they are no
-        more than `pairs`, else a sample of them.
-
-    Examples
-    --------
-    >>> round(expected_agreement(0.9, 1), 4), round(expected_agreement(0.9, 800, K=2), 4)
-    (0.905, 0.75)
     """
     require(0 <= r <= 1, "r", "a quality in [0, 1]", r)
     require(M >= 1, "M", "at least one example", M)
@@ -152,19 +135,7 @@ def reference_agreement(
     exposures: np.ndarray | None = None,
     seed: int = 0,
 ) -> float:
-    """Agreement p0 that a rule refers to, no closer to 1/2 than LEAST_EXCESS.
-
-    Parameters
-    ----------
-    kind : "example" is the paper's ``(1 + r^2)/2`` (48); "batch" is `expected_agreement`.
-    r, M, patterns, exposures, seed : what that takes.
-
-    Examples
-    --------
-    >>> xi = np.array([[1, -1, 1, 1]])
-    >>> [round(reference_agreement(kind, 0.4, 99, xi), 2) for kind in ("example", "batch")]
-    [0.58, 0.95]
-    """
+    """Agreement p0 that a rule refers to, no closer to 1/2 than LEAST_EXCESS."""
     require(kind in REFERENCES, "reference", "'batch' or 'example'", repr(kind))
     if kind == "example":
         p0 = (1 + r**2) / 2
@@ -189,17 +160,6 @@ def nearest_shares(rows: PackedBits, patterns: np.ndarray) -> np.ndarray:
 
     For one quality the nearest archetype is the most likely label. Equally near ones share an
     example. Pulled towards uniform where labels cannot be read, ``r sqrt N`` of about 2 and less.
-
-    Parameters
-    ----------
-    rows : (M, N), packed.
-    patterns : (K, N) of +-1.
-
-    Examples
-    --------
-    >>> xi = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> nearest_shares(kernels.pack(-xi[[0, 0, 0, 1]]), xi)
-    array([0.75, 0.25])
     """
     overlaps = np.abs(times(rows, np.ascontiguousarray(patterns.T, dtype=np.float32)))
     nearest = overlaps == overlaps.max(axis=1, keepdims=True)
@@ -207,29 +167,12 @@ def nearest_shares(rows: PackedBits, patterns: np.ndarray) -> np.ndarray:
 
 
 def binary_entropy(p: float) -> float:
-    """Entropy ``h2(p)`` of a coin, in bits (47).
-
-    Examples
-    --------
-    >>> binary_entropy(0.5), binary_entropy(1.0)
-    (1.0, 0.0)
-    """
+    """Entropy ``h2(p)`` of a coin, in bits (47)."""
     return float((entr(p) + entr(1 - p)) / np.log(2))
 
 
 def site_pairs(n: int, pairs: int = PAIRS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Draw `pairs` pairs of different sites; every pair once when there are no more than that.
-
-    Parameters
-    ----------
-    n : number of sites, at least 2.
-    pairs, seed : how many, and of their draw.
-
-    Examples
-    --------
-    >>> site_pairs(3)
-    (array([0, 0, 1]), array([1, 2, 2]))
-    """
+    """Draw `pairs` pairs of different sites; every pair once when there are no more than that."""
     require(n >= 2, "rows", "of at least two sites", n)
     require(pairs >= 1, "pairs", "at least 1", pairs)
     if n * (n - 1) // 2 <= pairs:
@@ -249,12 +192,6 @@ def pair_error(scores: np.ndarray, i: np.ndarray, j: np.ndarray) -> float:
     C. Samii, V. Assenova, Political Analysis 23 (2015) 564). A shared site never lowers the
     variance of a U-statistic: not below that of independent pairs. What the counts of the labels
     add over batches is not in it.
-
-    Examples
-    --------
-    >>> i, j = site_pairs(3)
-    >>> round(pair_error(np.array([1.0, 1.0, 0.0]), i, j), 4)
-    0.2722
     """
     d = scores - scores.mean()
     n = int(max(i.max(), j.max())) + 1

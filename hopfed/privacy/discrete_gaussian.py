@@ -232,12 +232,24 @@ class Coins:
 
 
 def concentrated_delta(epsilon: float, rho: float) -> float:
-    """Delta that rho-concentrated answers guarantee at an epsilon."""
+    """Delta that rho-concentrated answers guarantee at an epsilon.
+
+    Examples
+    --------
+    >>> f"{concentrated_delta(1.0, 0.02):.1e}"
+    '4.5e-08'
+    """
     return float(np.exp(min(_log_delta(epsilon, rho), 0.0)))
 
 
 def concentrated_rho(epsilon: float, delta: float) -> float:
-    """Largest rho of answers that are (epsilon, delta)-private together."""
+    """Largest rho of answers that are (epsilon, delta)-private together.
+
+    Examples
+    --------
+    >>> round(concentrated_rho(1.0, 1e-5), 4)
+    0.0279
+    """
     require(0 < epsilon < np.inf, "epsilon", "a finite number above 0", epsilon)
     require(0 < delta < 1, "delta", "a number in (0, 1)", delta)
     level = float(np.log(delta))

@@ -72,16 +72,7 @@ def write_found(
     names: Sequence[str] | None = None,
     coding: Coding | None = None,
 ) -> None:
-    """Write archetypes: a run file, an array, or a table with the names of its columns.
-
-    Parameters
-    ----------
-    path : of the file, with one of the endings OUT.
-    told : by the server.
-    order : of the columns in the file.
-    names : of the columns in that order; None where they have none.
-    coding : of the columns of this owner, which a run file keeps where they are those.
-    """
+    """Write archetypes: a run file, an array, or a table with the names of its columns."""
     from hopfed._lib.outputs import replacing
     from hopfed.tables.table import made_up
     from hopfed.tables.writers import write

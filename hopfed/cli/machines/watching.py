@@ -54,12 +54,7 @@ class Watching:
         self.say(f"{where}: sending {parts}")
 
     def through(self, run: Callable[[], object]) -> Any:
-        """Run the client to its end; return the last request.
-
-        Raises
-        ------
-        HopfedError : there is no result.
-        """
+        """Run the client to its end; return the last request."""
         try:
             run()
         except HopfedError as error:  # the server is gone, perhaps because it got no answer
