@@ -41,6 +41,23 @@ class HopfieldFederation:
     Raises
     ------
     ArgumentError : parts of another kind.
+
+    Examples
+    --------
+    >>> from hopfed.hopfield.channel import rademacher
+    >>> from hopfed.hopfield.stream import ArchetypeStream
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.hopfield.encoding import Encoding
+    >>> xi = rademacher(2, 100, np.random.default_rng(0))
+    >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 2000, 0.7, seed=0)
+    >>> exact = HopfieldFederation(source, Patterns(Encoding(100)))
+    >>> private = HopfieldFederation(source, Patterns(Encoding(100)), Noise(epsilon=2.0))
+    >>> for method in (exact, private):
+    ...     played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
+    ...     played.server_metrics["n_detected"], len(played.state.server["memory/patterns"])
+    (2, 2)
+    (2, 2)
     """
 
     source: Source

@@ -237,7 +237,7 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
     Examples
     --------
     >>> f"{concentrated_delta(1.0, 0.02):.1e}"
-    '4.5e-08'
+    '8.8e-08'
     """
     return float(np.exp(min(_log_delta(epsilon, rho), 0.0)))
 
@@ -248,7 +248,7 @@ def concentrated_rho(epsilon: float, delta: float) -> float:
     Examples
     --------
     >>> round(concentrated_rho(1.0, 1e-5), 4)
-    0.0279
+    0.0306
     """
     require(0 < epsilon < np.inf, "epsilon", "a finite number above 0", epsilon)
     require(0 < delta < 1, "delta", "a number in (0, 1)", delta)
