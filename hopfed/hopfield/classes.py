@@ -698,7 +698,7 @@ class Clients:
             "born": len(set(new.numbers.tolist()) - before),
             "dropped": len(before - set(new.numbers.tolist())),
             "carried": float(self.carried.mean()) if memory.rows.any() else 0.0,
-            "examples": float(sums.counts[:-1].sum()),
+            "examples": float((self.rows * self.influence).sum()),
             "log_likelihood": sums.log_likelihood / max(entries, 1.0),
         }
         return new, metrics
