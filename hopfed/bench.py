@@ -432,12 +432,13 @@ def _round(draw: Draw, L: int, M: int, N: int, K: int) -> Work:
     from hopfed.federation.rounds import play_round
     from hopfed.hopfield import HopfieldFederation
     from hopfed.hopfield.encoding import Encoding
+    from hopfed.hopfield.patterns import Patterns
     from hopfed.hopfield.stream import ArchetypeStream
 
     rounds = 1000  # of the schedule; measurements play fewer
     mixtures = np.full((rounds, L, K), 1 / K)
     source = ArchetypeStream(rademacher(K, N, draw.rng), mixtures, M, QUALITY, seed=0)
-    method = HopfieldFederation(source, Encoding(N, "factors", width=2 * K))
+    method = HopfieldFederation(source, Patterns(Encoding(N, "factors", width=2 * K)))
 
     def play(held: dict[str, Any]) -> Any:
         """Patterns that the server knows after one more round, which no call repeats."""

@@ -151,9 +151,10 @@ class Played:
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.hopfield import HopfieldFederation
     >>> from hopfed.hopfield.encoding import Encoding
+    >>> from hopfed.hopfield.patterns import Patterns
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
-    >>> method = HopfieldFederation(source, Encoding(100))
+    >>> method = HopfieldFederation(source, Patterns(Encoding(100)))
     >>> played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
     >>> played.traffic.up.tolist(), played.faults.words(), played.server_metrics["n_detected"]
     ([11188, 11188, 11188], [], 2)
@@ -207,9 +208,10 @@ def play_round(
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.hopfield import HopfieldFederation
     >>> from hopfed.hopfield.encoding import Encoding
+    >>> from hopfed.hopfield.patterns import Patterns
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((2, 4, 2), 0.5), 80, 0.8, seed=0)
-    >>> method, state = HopfieldFederation(source, Encoding(100)), None
+    >>> method, state = HopfieldFederation(source, Patterns(Encoding(100))), None
     >>> half = Participation(rate=0.5)
     >>> for t in range(2):
     ...     played = play_round(
@@ -246,6 +248,30 @@ class Session:
     seed, t : of the run, and number of the round.
     asked : clients that were asked in this round, whether they answered or not.
     ages : rounds that messages were under way, of those that came late into the first exchange.
+    method, state, clients, engine, participation, minimum : as in `play_round`.
+
+    Examples
+    --------
+    >>> class Sum:
+    ...     exchanges, fresh = 2, False
+    ...     def client_start(self, client, seed):
+    ...         return {}
+    ...     def server_start(self, seed):
+    ...         return {}
+    ...     def expects(self, down, context):
+    ...         return {"value": Field((), "f")}
+    ...     def client_step(self, state, down, context):
+    ...         return state, {"value": np.array(float(down.get("times", 1) * context.client))}, {}
+    ...     def play(self, state, session):
+    ...         one = session.ask()
+    ...         two = session.ask({EVERYONE: {"times": np.array(10)}})
+    ...         total = sum(m["value"] for said in (one, two) for m in said.values())
+    ...         return {"total": total}, {}, {}
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.messages import Field
+    >>> played = play_round(Sum(), None, 0, seed=0, clients=3, engine=LocalEngine())
+    >>> float(played.state.server["total"])
+    33.0
     """
 
     def __init__(
@@ -307,7 +333,7 @@ class Session:
         return self._log[self._at - 1]
 
     def through(self, script: Callable[..., Step], state: State) -> Step:
-        """Go through a script of the server, without those whose messages it fails with.
+        """Go through a script of the server from a `state`, without those it fails with.
 
         A script has the same messages whenever it is gone through again, so it does the same.
         """
@@ -330,7 +356,7 @@ class Session:
             self._leave_out(useful, culprits)
 
     def stepped(self, method: Method, state: State) -> Step:
-        """Go through the steps of a method's server, each of which has one exchange."""
+        """Go through the steps of a `method`'s server, from a `state`: one for each exchange."""
         down: Mapping[int, Message] = {}
         metrics: Metrics = {}
         judge = getattr(method, "complaint", None)
@@ -355,7 +381,7 @@ class Session:
         return state, down, metrics
 
     def played(self, server: State, down: Mapping[int, Message], metrics: Metrics) -> Played:
-        """Close the round."""
+        """Close the round with the state of the `server`, its last word `down`, and `metrics`."""
         self._say(down)
         after = FederationState(as_message(server), self.states, self.down, self.late, self.last)
         return Played(after, self.client_metrics, metrics, self.traffic, self.faults)

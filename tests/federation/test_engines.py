@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from federations import of_patterns
 from owners import Moody, Stepped
 
 from hopfed.errors import ArgumentError, HopfedError
@@ -17,7 +18,7 @@ from hopfed.federation.rounds import play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity.rules import Smoothing, Structure
+from hopfed.hopfield.plasticity import Smoothing, Structure
 from hopfed.hopfield.stream import ArchetypeStream
 
 
@@ -36,7 +37,7 @@ def method(mood=None, seed=0):
     source = ArchetypeStream(xi, np.full((4, 4, 3), 1 / 3), 100, 0.8, seed)
     source = source if mood is None else Moody(source, 2, mood)
     rule, smoothing = Structure(), Smoothing(ema=0.5)
-    return HopfieldFederation(source, Encoding(120), rule=rule, smoothing=smoothing)
+    return of_patterns(source, Encoding(120), rule=rule, smoothing=smoothing)
 
 
 def stepped(mood=None):

@@ -7,8 +7,8 @@ from asking import N, ask, known, method, signs, site
 from rogue import Rogue, request
 
 from hopfed.errors import DataError, LocalError
-from hopfed.federation.machines.kept_states import KEPT, RUNS, KeptStates
 from hopfed.federation.machines.keys import make_keys
+from hopfed.federation.machines.node import KEPT, RUNS, KeptStates
 from hopfed.federation.packing import unpack
 from hopfed.federation.recipes import describe
 
@@ -107,7 +107,7 @@ def test_rows_of_a_round_go_when_the_client_gives_up(tmp_path, monkeypatch, hopf
         if end == "gone"
         else [request(run="other", last=True, down=told)]
     )
-    asked = request(recipe=describe(method())[0])
+    asked = request(recipe=describe(method().client)[0])
     files = ("--data", "a.npy", "--ca", "ca.pem", "--key", "client-0.key", "--patience", "2")
     with Rogue(tmp_path, [asked, *last]) as server:
         join = ("join", *files, "--server", server.address, "--trust-server")

@@ -2,16 +2,14 @@
 
 import numpy as np
 from asking import N, ask, known, method, signs
+from federations import private_patterns
 
 from hopfed import kernels
-from hopfed.federation.machines.kept_states import KeptStates
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.messages import digest
-from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.budget import Ledger, Terms
-from hopfed.hopfield.site.owner import Owner
+from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.hopfield.owner import ALLOWED, Owner
 from hopfed.tables.examples import as_examples
 
 
@@ -40,7 +38,7 @@ def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
 
 
 def private(rounds, epsilon=1.0, delta=1e-5):
-    return PrivateFederation(Elsewhere(rounds), N, epsilon, delta)
+    return private_patterns(Elsewhere(rounds), N, epsilon, delta)
 
 
 def private_site(folder, rows):

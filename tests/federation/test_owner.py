@@ -14,9 +14,9 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity.rules import Fixed
-from hopfed.hopfield.site.budget import Ledger
-from hopfed.hopfield.site.owner import Owner
+from hopfed.hopfield.ledger import Ledger
+from hopfed.hopfield.owner import Owner
+from hopfed.hopfield.plasticity import Fixed
 from hopfed.tables.examples import as_examples
 
 

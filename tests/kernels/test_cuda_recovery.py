@@ -15,7 +15,7 @@ from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import DataError
-from hopfed.hopfield.plasticity.agreement import sign_agreement
+from hopfed.hopfield.plasticity import sign_agreement
 from hopfed.kernels.cuda import products
 from hopfed.recovery.recover import run_recovery
 from hopfed.spectral.eigenpairs import eigenpairs

@@ -21,7 +21,6 @@ from hopfed.spectral.operators import (
     DenseOperator,
     FactorOperator,
     PooledOperator,
-    average,
     pool,
 )
 from hopfed.spectral.shuffle_null import null_eigenvalues
@@ -31,11 +30,15 @@ FORMS = {
     "factor": FactorOperator.from_examples,
     "dense": DenseOperator.from_examples,
     "three owners": lambda x: pool([FactorOperator.from_examples(part) for part in thirds(x)]),
-    "equal weights": lambda x: average([FactorOperator.from_examples(part) for part in thirds(x)]),
+    "equal weights": lambda x: equal([FactorOperator.from_examples(part) for part in thirds(x)]),
     "at their owners": lambda x: PooledOperator.over(
         [2.0 * FactorOperator.from_examples(part) for part in thirds(x)]
     ),
 }
+
+
+def equal(operators):
+    return pool(operators, [1.0 / op.mass for op in operators])
 
 
 def thirds(x):

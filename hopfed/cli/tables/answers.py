@@ -351,7 +351,7 @@ def _coded(
     told = _told(run)
     if not told:
         return coded_as(found, table, str(files[0]))
-    from hopfed.hopfield.headers import places_of
+    from hopfed.hopfield.columns import places_of
 
     try:
         places = places_of(names, table.shape[1], told, str(run.config["name"]))

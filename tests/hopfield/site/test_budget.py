@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from federations import private_patterns
 
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, DataError, HopfedError
@@ -21,9 +22,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.messages import digest
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site import budget as budget
-from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.kernels import PackedBits
 from hopfed.spectral.operators import DenseOperator
 from hopfed.tables.examples import as_examples
@@ -43,7 +42,7 @@ def joined(*parts):
 def asked(ledger, rows, epsilon=1.0, delta=1e-5, rounds=1, t=0):
     """Message that leaves the machine of an owner of `rows`."""
     rows, secret = ledger.charge(rows, Terms(epsilon, delta, rounds))
-    method = PrivateFederation(Batches((rows,), rounds), N, epsilon, delta, secret=secret)
+    method = private_patterns(Batches((rows,), rounds), N, epsilon, delta, secret=secret)
     return method.client_step({}, {}, Context(seed=5, round=t, exchange=0, client=3))[1]
 
 
@@ -66,7 +65,7 @@ def test_many_budgets_a_little_below_the_first_cannot_be_averaged(ledger):
         with pytest.raises(DataError, match="not released on other terms"):
             heard.append(asked(ledger, rows, epsilon=1 - 1e-9 * k))
     average = np.mean([m["counts"] for m in heard], axis=0)
-    scale = PrivateFederation(Batches((rows,)), N, 1.0).mechanism.scale
+    scale = private_patterns(Batches((rows,)), N, 1.0).mechanism.scale
     assert np.std(average - exact_of(rows)) > 0.8 * scale
 
 
@@ -163,7 +162,7 @@ def test_a_budget_is_that_of_the_accountant():
     pytest.importorskip("dp_accounting")
     from hopfed.privacy.mechanism import accountant
 
-    mechanism = PrivateFederation(Batches((examples(),)), 100, 1.0).mechanism
+    mechanism = private_patterns(Batches((examples(),)), 100, 1.0).mechanism
     assert accountant(mechanism.scale / 100, delta=1e-5) == pytest.approx(1.0, rel=1e-3)
 
 

@@ -11,10 +11,10 @@ is sent. From then on
 - a data set that shares a row with another one is refused, too: a file to which rows were added is
   a further release of the old ones. Join with the new rows alone; they have a budget of their own.
 
-Rows are dealt out in an order that is drawn by the secret (`hopfed.hopfield.site.budget`), and
+Rows are dealt out in an order that is drawn by the secret (`hopfed.hopfield.ledger`), and
 not as they lie in the file. So all that ever leaves this machine about a row is one batch of one
 release: (epsilon, delta)-private by `hopfed.privacy.discrete_gaussian`, with no composition to add
-up, or by `hopfed.hopfield.graded.noisy`, where the questions of one batch are composed. Budgets are
+up, or by `hopfed.hopfield.noise`, where the questions of one batch are composed. Budgets are
 compared as the 64-bit floats that the noise is made from, bit by bit.
 
 Rows that are equal are taken for the same one, since nothing tells them apart. The same people with
@@ -54,6 +54,8 @@ from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError
 from hopfed.kernels import MaskedBits, PackedBits
+
+__all__ = ["Ledger"]
 
 MARK = 16  # bytes
 

@@ -1,7 +1,14 @@
-"""What a row changes in answers about classes, and the noise that hides it.
+"""Noise as the policy of a client: what a row changes in its answers, and the noise that hides it.
 
-A question names classes. A row is of class k to the part ``q_k / PARTS``, whole numbers that add up
-to PARTS; they depend on the row and the classes, and on no other row. The answers are sums of
+An operator of +-1 rows has discrete Gaussian noise on every count
+(`hopfed.privacy.discrete_gaussian`); it is all that is released of the rows of a round. The noise
+is drawn from a key made of the client's secret, the round, the budget, the question and the rows,
+whatever their order: who asks for the same again gets the same bits. That the same rows are not
+asked for on other terms is seen to by the ledger (`hopfed.hopfield.ledger`).
+
+A question about classes names classes. A row is of class k to the part ``q_k / PARTS``, whole
+numbers that add up to PARTS; they depend on the row and the classes, and on no other row. The
+answers are sums of
 
 - *sums*: ``q (x) (1, x, s)``, s the mask of what is observed of the row x;
 - *pairs*: ``q (x) (x_i x_j)``, i < j, of every class, with the sums.
@@ -17,12 +24,14 @@ One row is replaced by another; how many rows there are is public. With q of nor
   ``(<x, x'>^2 - <s, s'>) / 2``, at least ``-N / 2``: the difference is at most ``N PARTS``.
 
 A question is worth one unit of the budget for its sums and one for its pairs; all units together
-are (epsilon, delta)-private by `hopfed.privacy.concentrated`, whatever is asked in between.
+are (epsilon, delta)-private, whatever is asked in between
+(`hopfed.privacy.discrete_gaussian.concentrated_rho`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
 
@@ -31,10 +40,11 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.settings import require
 from hopfed.archetypes.session import means_inside
+from hopfed.federation.contract import Context
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES
-from hopfed.privacy.concentrated import concentrated_rho
-from hopfed.privacy.discrete_gaussian import discrete_gaussian
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian
 from hopfed.spectral.rows import (
     Bits,
     parts,
@@ -46,6 +56,8 @@ from hopfed.spectral.rows import (
 from hopfed.theory.discrete_gaussian import LEAST
 from hopfed.theory.discrete_gaussian import MOST as LARGEST
 
+__all__ = ["Noise"]
+
 PARTS = 64  # of a row, that classes share
 ROWS = 1 << 15  # whose memberships are held at once
 FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
@@ -54,6 +66,55 @@ BLOCK = 4096  # rows at a time
 NUMBERS = 1 << 24  # of an answer: more would take a minute, and a gigabyte, to hide
 UNITS = {"sums": 1, "pairs": 2}  # of the budget
 CHANCE = 1e-9  # that an honest answer is refused
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much all answers of a round may tell about one row.
+
+    Attributes
+    ----------
+    epsilon, delta : the budget; every row must be in the batch of one round only.
+    secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed,
+        which everybody knows.
+
+    Examples
+    --------
+    >>> Noise(2.0)
+    Noise(epsilon=2.0, delta=1e-05)
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    secret: int = field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        concentrated_rho(self.epsilon, self.delta)  # checks the budget
+        require(self.secret >= 0, "secret", "at least 0", "another")
+
+    @property
+    def words(self) -> str:
+        """The budget, bit by bit."""
+        return f"{float(self.epsilon).hex()} {float(self.delta).hex()}"
+
+    def key(self, rows: Bits, context: Context, asked: str, front: str = "") -> bytes:
+        """Key of the noise: the secret, and everything that makes an answer another one.
+
+        Parameters
+        ----------
+        rows : of the batch; their order does not matter.
+        context : names the round and, without a secret, the client.
+        asked, front : the question, and what its kind of question begins with.
+        """
+        # A client that has a secret is alone with it, whatever its number in a federation.
+        client = -1 if context.client is None else context.client
+        source = f"secret {self.secret}" if self.secret else f"seed {context.seed} client {client}"
+        words = rows.words if isinstance(rows, PackedBits) else rows.signs.words
+        if isinstance(rows, MaskedBits):
+            words = np.hstack([words, rows.seen.words])
+        in_order = words[np.lexsort(words.T)]
+        text = f"{front}{source} round {context.round} {asked} rows "
+        return text.encode() + hashlib.sha256(in_order.tobytes()).digest()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ groups of a client add up to its operator, and an example votes once.
 
 Some of this takes time (at N = 784 and 3 clients 20 ms of processor for all messages of a round,
 which takes 80 ms within one process and above 1 s across machines): it is asked for by
-`hopfed.hopfield.settings.HopfieldSettings.check`. The rest, without which a message could stop the
+`hopfed.hopfield.guard.Guard.check`. The rest, without which a message could stop the
 server, always is.
 """
 

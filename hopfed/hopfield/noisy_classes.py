@@ -1,18 +1,37 @@
-"""Sums over classes with noise of known size, and what can be read from them in spite of it.
+"""Classes from noisy sums: which are one, which are two, and which client says so.
 
-A look for classes among noisy sums: which are one, which are two, and who says so.
+A round looks a few times for classes. Each look asks for *pairs*, the sums and the second moments
+of each class: where the residuals of a class vary along a direction more than rows and noise let
+expect, it is two, and where those of two together do not, they are one. Then come a few *sums*,
+steps of a fit, of which all but the first are averaged: their noise is as of one answer with all
+their budget. Last come the pairs once more, only to join. Every row is in the batch of one round,
+so rounds do not add up for it; the questions of a round do, and share the budget. So few answers
+are not enough for the search of `hopfed.archetypes`, which asks hundreds of times.
+
+How large the noise is is public, so it is taken off wherever it matters: means are drawn to those
+of the columns as far as noise could have made them differ, and classes that noise alone may tell
+apart are joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hopfed.federation.contract import EVERYONE, Metrics
 from hopfed.federation.messages import Message
-from hopfed.hopfield.graded.noisy import PARTS
+from hopfed.federation.rounds import Session
+from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
+from hopfed.hopfield.noise import NUMBERS, PARTS, ClassNoise
 
+if TYPE_CHECKING:
+    from hopfed.hopfield.classes import ClassClient, Classes, Memory
+
+NEW = -1  # parent of a class that is not remembered yet
+WIDEST = 0.95  # magnitude of a mean of a class that is guessed
 NEAREST = 0.98  # to +-1 that a mean is taken for
 RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
 ABOVE = 1.1  # times the edge of noise from which a class is two
@@ -150,9 +169,9 @@ class Residuals:
         return found[:1] + [one for one in found[1:] if one.ratio > 1]
 
 
-CONFIRMED = 0.5  # of what all owners show along a direction, that the others of them show
+CONFIRMED = 0.5  # of what all clients show along a direction, that the others of them show
 DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
-MOST_ROWS = 3.0  # times the median that the rows of an owner count for
+MOST_ROWS = 3.0  # times the median that the rows of an client count for
 
 
 @dataclass(frozen=True)
@@ -161,12 +180,12 @@ class Look:
 
     Attributes
     ----------
-    sums, pairs : of all owners, (K, N (N - 1) / 2) the latter.
+    sums, pairs : of all clients, (K, N (N - 1) / 2) the latter.
     parent : (K,) which remembered class each is.
     unit : noise of `pairs` over that of the signed sums.
     groups : for each class those that were asked about and are in it.
-    said : what each owner answered about these.
-    cut : owners who may lie together.
+    said : what each client answered about these.
+    cut : clients who may lie together.
     """
 
     sums: NoisySums
@@ -214,7 +233,7 @@ class Look:
         return others >= CONFIRMED * found.top
 
     def shown(self, message: Message, found: Residuals) -> tuple[float, float]:
-        """What one owner's rows of a single class show along a direction, and their number."""
+        """What one client's rows of a single class show along a direction, and their number."""
         group, v = self.groups[0], found.along
         counts, signed, pairs = (
             message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
@@ -245,6 +264,22 @@ class Look:
                 break
         return look
 
+    def halved(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Means, shares and parents of classes once those that are two are halved; if any are."""
+        sums, parent = self.sums, self.parent
+        found = [self.one(k).residuals() for k in range(len(parent))]
+        ratios, ways = np.array([r.ratio for r in found]), np.array([r.way for r in found])
+        order = np.argsort(-ratios * sums.rows, kind="stable")
+        N = sums.signed.shape[1]
+        room = max(min(most, NUMBERS // ((N + 2) ** 2 // 2)) - len(found), 0)
+        chosen = np.array([k for k in order[:room] if ratios[k] > 1], dtype=int)
+        stay, T, p = np.setdiff1d(np.arange(len(found)), chosen), sums.means(), sums.shares()
+        halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
+        means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
+        shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
+        parents = np.concatenate([parent[stay], np.full(2 * len(chosen), NEW)])
+        return means, shares, parents, len(chosen) > 0
+
     def followed_by(self, other: Look, rest: np.ndarray) -> Look:
         """Put some classes of another look behind these."""
         return replace(
@@ -254,3 +289,116 @@ class Look:
             parent=np.concatenate([self.parent, other.parent[rest]]),
             groups=[*self.groups, *(other.groups[k] for k in rest)],
         )
+
+
+def searched(
+    channel: Classes, memory: Memory, session: Session, client: ClassClient, guard: Guard
+) -> tuple[Memory, Metrics]:
+    """The memory after a round of sums with noise."""
+    held, noise = NoisySums(memory.rows, memory.signed, memory.seen, memory.noise), client.hiding
+    parent, best, metrics = np.arange(memory.size), None, Metrics()
+    # What was said of the classes of an earlier round says nothing of those of this one.
+    said = {c: m for c, m in session.ask().items() if not session.ages.get(c)}
+    for look in range(channel.looks + 1):
+        if not said:
+            break
+        metrics["examples"] = float(sum(_bounds(guard, session, said)[1]))  # counts have noise
+        found = look_at(noise, pooled(noise, guard, session, said), said, parent, guard, session)
+        before, found = len(parent), found.joined()
+        if look == 0 or len(found.parent) < before:
+            best = found.sums, found.parent
+        if look == channel.looks:
+            break
+        means, shares, parent, halved = found.halved(channel.most)
+        if not halved and len(found.parent) == before and (look or before == 1):
+            break
+        total = None
+        for step in range(channel.steps):
+            told = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
+            said = session.ask({EVERYONE: told})
+            if not said:
+                break
+            sums = pooled(noise, guard, session, said)
+            # The first step after a search is thrown away: its classes were guesses.
+            total = sums if step < 2 or total is None else total + sums
+            fresh = total.times(1 / max(step, 1))
+            whole = fresh + before_of(held, parent)
+            if step + 1 == channel.steps:
+                kept = whole.supported(max(guard.support, 1.0))
+                whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
+                best = fresh, parent
+            means, shares = whole.means(), whole.shares()
+        if said:
+            told = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
+            said = session.ask({EVERYONE: told})
+    if best is None:
+        return memory, metrics
+    fresh, parent = best
+    whole = fresh + before_of(held, parent)
+    known = _Found(whole.means(), whole.signed, whole.seen, whole.noise)
+    counts = np.maximum(whole.counts, 0.0)[None]  # whose rows are of which class is not kept
+    return memory.joined_by(known, parent, np.array([NEW]), counts, session.t), metrics
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Classes as they are remembered."""
+
+    means: np.ndarray
+    signed: np.ndarray
+    seen: np.ndarray
+    noise: np.ndarray
+
+
+def pooled(
+    noise: ClassNoise, guard: Guard, session: Session, messages: Mapping[int, Message]
+) -> NoisySums:
+    """Sums of all clients, each within its bound."""
+    said = list(messages.values())
+    rows, weights, cut = _bounds(guard, session, messages)
+    # A client's mean has the noise of its sums over its rows.
+    variance = float(((weights / rows) ** 2).sum()) * loss(cut / len(rows))
+    each = np.full(len(said[0]["counts"]), variance * noise.scale("signed") ** 2)
+    sums = (_pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen"))
+    return NoisySums(*sums, each)
+
+
+def look_at(
+    noise: ClassNoise,
+    sums: NoisySums,
+    messages: Mapping[int, Message],
+    parent: np.ndarray,
+    guard: Guard,
+    session: Session,
+) -> Look:
+    """What a look for classes goes by, from answers with products of columns."""
+    said = list(messages.values())
+    bounds = _bounds(guard, session, messages)
+    each = [[{"pairs": m["pairs"][k]} for m in said] for k in range(len(parent))]
+    pairs = np.array([_pooled(one, "pairs", *bounds) for one in each])
+    unit = noise.scale("pairs") / noise.scale("signed")
+    groups = [np.array([k]) for k in range(len(parent))]
+    return Look(sums, pairs, parent, unit, groups, said, bounds[2])
+
+
+def _bounds(
+    guard: Guard, session: Session, messages: Mapping[int, Message]
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows that clients claim, rows that they count for, and how many are left out at an end."""
+    rows = np.array([float(m["examples"]) for m in messages.values()])
+    weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
+    return rows, weights, guard.wary(len(rows), session.asked).cut(len(rows))
+
+
+def _pooled(
+    said: Sequence[Message], name: str, rows: np.ndarray, weights: np.ndarray, cut: int
+) -> np.ndarray:
+    each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
+    return np.asarray(weights.sum() * trimmed(np.array(each), weights, cut))
+
+
+def before_of(held: NoisySums, parent: np.ndarray) -> NoisySums:
+    """What is remembered of classes with these parents (K,); nothing of those that are new."""
+    found, known = held.select(np.maximum(parent, 0)), parent != NEW
+    each = (found.counts, found.signed, found.seen, found.noise)
+    return NoisySums(*(np.where(known.reshape(-1, *[1] * (a.ndim - 1)), a, 0.0) for a in each))
