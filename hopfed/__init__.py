@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
     from hopfed.hopfield.simulation import simulate
     from hopfed.memory.associative import AssociativeMemory
     from hopfed.recovery.recover import recover
+    from hopfed.spectral.spectrum import spectrum
     from hopfed.tables.reading import read_table
 
     __version__: str
@@ -23,10 +24,11 @@ _PUBLIC = {
     "read_table": "hopfed.tables.reading",
     "recover": "hopfed.recovery.recover",
     "simulate": "hopfed.hopfield.simulation",
+    "spectrum": "hopfed.spectral.spectrum",
 }
 
 # Modules that are there after `import hopfed` alone.
-_MODULES = ("kernels", "sklearn", "theory")
+_MODULES = ("kernels", "sklearn", "testing", "theory")
 
 __all__ = [
     "Archetypes",
@@ -36,6 +38,7 @@ __all__ = [
     "read_table",
     "recover",
     "simulate",
+    "spectrum",
 ]
 
 

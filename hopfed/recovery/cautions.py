@@ -36,10 +36,11 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import assign
-from hopfed.archetypes.status import one_trait
+from hopfed.archetypes.status import NO_CLASSES, one_trait
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.equal_rows import Rows
 from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.row_order import DEPENDENT, neighbour_deviation
 from hopfed.spectral.rows import column_moments
 
 LOOKED_AT = 20_000  # first rows of an owner that are looked at
@@ -100,14 +101,20 @@ def open_error(rates: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def with_cautions(found: Archetypes, clients: Sequence[Any]) -> Archetypes:
     """Add to the advice of classes that are "ok" what the order of rows says.
 
+    Structure that is none of classes has another cause where rows follow each other: that is said.
+
     Parameters
     ----------
     clients : rows of each owner, packed; of those that are not held nothing is said.
     """
     held = [rows for rows in clients if isinstance(rows, (PackedBits, MaskedBits))]
-    if found.status != "ok" or len(found) < 2 or len(held) < len(clients):
+    told = found.status == NO_CLASSES or (found.status == "ok" and len(found) > 1)
+    if not told or len(held) < len(clients):
         return found
     few = [_on_host(rows[:LOOKED_AT]) for rows in held]
+    if found.status == NO_CLASSES:
+        z = sum(neighbour_deviation(_left(found, rows)) for rows in few) / len(few) ** 0.5
+        return replace(found, advice=DEPENDENT.format(z)) if z > DEVIATIONS else found
     line = _order(found, few)
     return replace(found, advice=f"{found.advice} {line}") if line else found
 
@@ -126,6 +133,15 @@ def _order(found: Archetypes, held: Sequence[Any]) -> str:
         f"Rows next to each other are mostly of one class ({changes:,.0f} {times} where "
         f"{expected:,.0f} are expected): the table is sorted, or a series, whose classes are times."
     )
+
+
+def _left(found: Archetypes, rows: Any) -> np.ndarray:
+    """What the class of each row leaves of it (M, N); 0 in gaps, and all of it without classes."""
+    x = to_host(kernels.unpack(rows)).astype(np.float64)
+    if not len(found):
+        return x
+    means = found.means[assign(found, rows, alpha=0).archetype]
+    return np.where(x == 0, 0.0, x - np.nan_to_num(means))
 
 
 def _on_host(rows: Any) -> Any:

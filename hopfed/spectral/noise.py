@@ -132,7 +132,7 @@ class ColumnNoise:
         for i in range(repeats):
             rng = stream(self.seed, "column noise", i)
             rng.permuted(Z, axis=0, out=Z)
-            found[i] = _largest(Z, rng)
+            found[i] = largest(Z, rng)
         return found * (1 - 1 / self.n_examples)  # as variances about a mean are estimated
 
     def _counts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +144,7 @@ class ColumnNoise:
         return up, np.where(up + full == M, np.maximum(full, 1), full)
 
 
-def _largest(Z: Array, rng: np.random.Generator) -> float:
+def largest(Z: Array, rng: np.random.Generator) -> float:
     """Largest eigenvalue of ``Z^T Z / M``."""
     M, N = Z.shape
     short = Z if N <= M else Z.T
