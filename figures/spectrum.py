@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,15 +11,12 @@ from matplotlib.figure import Figure
 from hopfed.figures.style import new_figure, styled
 from hopfed.theory import marchenko_pastur
 
-if TYPE_CHECKING:
-    from hopfed.spectral.spectrum import Spectrum
-
 WIDTH, HEIGHT = 88, 60  # mm: a column of a paper
 MOST = 8.0  # edges to the right of which outliers are drawn on a logarithmic axis
 
 
 @styled()
-def draw(found: Spectrum) -> Figure:
+def draw(found: Any) -> Figure:
     """Histogram of the eigenvalues, their law with its atom, its edge, and the components."""
     m, N = found.shape
     figure = new_figure(WIDTH, HEIGHT)
@@ -46,7 +43,7 @@ def draw(found: Spectrum) -> Figure:
     return figure
 
 
-def _law(axes: Axes, found: Spectrum, share: float) -> None:
+def _law(axes: Axes, found: Any, share: float) -> None:
     """Law of Marchenko and Pastur, moved to the edge that was found."""
     m, N = found.shape
     q = N / m
