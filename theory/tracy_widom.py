@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _check
+from ._solve import increasing_root
 
 _SWITCH = -2.0  # log F left of it, log(1 - F) right of it: neither is then close to 0
 _BLOCK = 16384  # entries worked on at a time, so that the temporaries stay in cache
@@ -243,37 +244,18 @@ def _log_tail(s: np.ndarray, beta: int) -> tuple[np.ndarray, np.ndarray]:
     return log_tail, slope
 
 
-@lru_cache
-def _guess_table(beta: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points of the line and the log tails there, dense enough for Newton to finish in two."""
-    knots = _knots(beta)
-    unit = np.arange(256) / 256
-    s = np.append((knots[:-1, None] + np.diff(knots)[:, None] * unit).ravel(), knots[-1])
-    return s, _log_tail(s, beta)[0]
-
-
 def _invert(log_target: np.ndarray, left: np.ndarray, beta: int) -> np.ndarray:
     """Solve log F(s) = target where `left`, log(1 - F(s)) = target elsewhere."""
-    grid, logs = _guess_table(beta)
-    n = int(np.searchsorted(grid, _SWITCH))
-    log_target, left = np.broadcast_arrays(log_target, left)
-    flat, is_left = log_target.ravel(), left.ravel()
-    s = np.empty(flat.shape)
-    lowest = np.nextafter(_SWITCH, -np.inf)
-    for start in range(0, flat.size, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        target, side = flat[block], is_left[block]
-        guess_left = np.interp(
-            target, np.append(logs[:n], np.log(cdf(_SWITCH, beta))), grid[: n + 1]
-        )
-        guess_right = np.interp(-target, -logs[n:], grid[n:])
-        value = np.where(side, guess_left, guess_right)
-        for _ in range(3):
-            value = np.where(side, np.minimum(value, lowest), np.maximum(value, _SWITCH))
-            log_tail, slope = _log_tail(value, beta)
-            value = value - (log_tail - target) / slope
-        s[block] = value
-    return s.reshape(log_target.shape)
+    knots = _knots(beta)
+    target, side = (a.ravel() for a in np.broadcast_arrays(log_target, left))
+    below = np.nextafter(_SWITCH, -np.inf)
+
+    def excess(s: np.ndarray) -> np.ndarray:
+        rest = _log_tail(np.where(side, np.minimum(s, below), s), beta)[0] - target
+        return np.where(side, rest, -rest)
+
+    ends = np.where(side, knots[0], _SWITCH), np.where(side, _SWITCH, knots[-1])
+    return increasing_root(excess, *ends).reshape(np.shape(log_target))
 
 
 _check.guard(__name__)
