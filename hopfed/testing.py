@@ -184,7 +184,7 @@ def check_gram(
 
     def holds(X: np.ndarray, rng: np.random.Generator) -> None:
         G, D = np.asarray(gram(X.copy())), rng.choice(np.array([-1, 1], np.int8), X.shape[1])
-        real = X.astype(np.float64)
+        real: np.ndarray = X.astype(np.float64)
         _same(G, real.T @ real, "the Gram matrix is not that of the definition", tolerance)
         mixed = gram(X[rng.permutation(len(X))])
         _same(mixed, G, "the order of rows changes the Gram matrix", tolerance)
@@ -259,11 +259,11 @@ def check_threshold(
     """
     rng = np.random.default_rng(0)
     for N, M in ((20, 60), (50, 40)):
-        found = [threshold(N, M, a) for a in (0.5, 0.1, 0.01, 0.001)]
+        found = np.array([threshold(N, M, a) for a in (0.5, 0.1, 0.01, 0.001)])
         _require(
             (np.diff(found) > 0).all(), f"the threshold does not rise as its level falls: {found}"
         )
-        found = [threshold(n, M, level) for n in (N, N + 1, 2 * N)]
+        found = np.array([threshold(n, M, level) for n in (N, N + 1, 2 * N)])
         _require((np.diff(found) > 0).all(), f"the threshold does not rise with N: {found}")
         X = rng.standard_normal((draws, M, N))
         tops = np.linalg.svd(X, compute_uv=False)[:, 0] ** 2 / M

@@ -249,7 +249,7 @@ class _Table:
         """Excess kurtosis of what K components leave."""
         if self.rows is None:
             return np.nan
-        square = self.left(K) ** 2
+        square: np.ndarray = self.left(K) ** 2
         return float((square**2).mean() / square.mean() ** 2 - 3)
 
     def excess(self, null: str, K: int, s2: float) -> float:
