@@ -12,10 +12,11 @@ _PUBLIC = {
     "read_table": "hopfed.tables.reading",
     "recover": "hopfed.recovery.recover",
     "simulate": "hopfed.hopfield.simulation",
+    "spectrum": "hopfed.spectral.spectrum",
 }
 
 # Modules that are there after `import hopfed` alone.
-_MODULES = ("kernels", "sklearn", "theory")
+_MODULES = ("kernels", "sklearn", "testing", "theory")
 
 __all__ = [
     "Archetypes",
@@ -25,6 +26,7 @@ __all__ = [
     "read_table",
     "recover",
     "simulate",
+    "spectrum",
 ]
 
 

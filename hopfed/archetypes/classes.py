@@ -127,7 +127,8 @@ class Classes:
         weights, each = owners.sizes * fit.prior.influence, fit.classes.shares[:, order]
         shares = weights @ each / weights.sum()
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
-        more = {"near": near, "order": in_order(session, channel.means, shares)}
+        changes, follow = in_order(session, channel.means, shares)
+        more = {"near": near, "order": changes, "follow": follow}
         if not self.groups:  # levels depend on each other in either model
             more["trait"] = trait_gain(owners, channel, shares, fit.prior)
         verdict = judge_classes(replace(tests, **more))

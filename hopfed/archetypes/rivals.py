@@ -38,6 +38,7 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.special import expit
 
+from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.channel import Channel
 from hopfed.archetypes.mixture import ClassSums, Prior, class_sums
@@ -53,6 +54,7 @@ from hopfed.federation.messages import Message
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.mixtures import mixed
 from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.row_order import neighbour_deviation
 from hopfed.spectral.rows import Bits, seen_times, times
 
 EXCHANGES = 6  # at most: four reach the top within a few hundredths of a nat, as a rule
@@ -399,20 +401,26 @@ def _bettered(
     return b + np.clip((aa * level - ab * slope) / whole, -1, 1), a
 
 
-def in_order(session: Session, means: np.ndarray, shares: np.ndarray) -> np.ndarray | None:
-    """Changes of class from one row to the next (3,): how many, by chance, and their variance.
+def in_order(
+    session: Session, means: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray | None, float]:
+    """Changes of class from one row to the next, and how rows follow each other within classes.
 
-    None where rows are not held as they came.
+    Of the changes (3,): how many, by chance, and their variance; of the rest standard errors
+    (`hopfed.spectral.row_order`). None and 0 where rows are not held as they came.
     """
     rows = [owner.rows for owner in session.members]
-    if len(means) < 2 or not all(isinstance(r, PackedBits | MaskedBits) for r in rows):
-        return None
-    told: Message = {"means": means, "shares": shares}
-    return total(session.ask(changes, told), "changes")
+    if not all(isinstance(r, PackedBits | MaskedBits) for r in rows):
+        return None, 0.0
+    answers = session.ask(changes, {"means": means, "shares": shares})
+    return total(answers, "changes"), float(total(answers, "follow")) / len(rows) ** 0.5
 
 
 def changes(owner: Owner, told: Message) -> Message:
-    """The same of the first rows of one owner: (3,)."""
+    """The same of the first rows of one owner."""
     few = Owner(owner.rows[:LOOKED_AT])
     few.learn(told["means"], told["shares"])
-    return {"changes": runs(to_host(few.posterior).argmax(axis=1))}
+    own = to_host(few.posterior).argmax(axis=1)
+    x = to_host(kernels.unpack(few.rows))
+    left = np.where(x == 0, 0.0, x - told["means"][own])
+    return {"changes": runs(own), "follow": np.array(neighbour_deviation(left))}

@@ -16,6 +16,7 @@ from hopfed.archetypes.subspace import ExposureFit
 from hopfed.errors import shown
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate, white_edge
+from hopfed.spectral.row_order import DEPENDENT
 from hopfed.theory.resolution import (
     RESOLVED,
     expected_overlap,
@@ -325,6 +326,7 @@ class ClassMeasures:
     trait : nats by which they explain the table better than one trait, and its columns; None of
         tables in which residuals would show it.
     order : changes of class from one row to the next, their number by chance and its variance.
+    follow : standard errors by which rows follow each other in what classes leave.
     """
 
     size: int
@@ -347,6 +349,7 @@ class ClassMeasures:
     near: Nearness | None = None
     trait: tuple[float, int] | None = None
     order: np.ndarray | None = None
+    follow: float = 0.0
 
 
 def judge_classes(m: ClassMeasures) -> Verdict:
@@ -379,6 +382,8 @@ def _against(m: ClassMeasures) -> Verdict | None:
             f"by {m.within:.1%} of what they vary in all. These are copies of rows, not kinds.",
         )
     if residual.deviation > DEVIATIONS:
+        if m.follow > DEVIATIONS:
+            return Verdict(NO_CLASSES, DEPENDENT.format(m.follow))
         classes = "one class" if K == 1 else f"each of {K} classes"
         return Verdict(
             NO_CLASSES,

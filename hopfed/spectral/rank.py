@@ -149,8 +149,8 @@ class TracyWidom:
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`."""
         start = min(START_LEVEL, self.alpha)
-        k = _robust_start(sample, lambda k, s2: _edge(sample, k, s2, start))
-        k = _climb(sample, k, lambda k, s2: _edge(sample, k, s2, self.alpha))
+        k = robust_start(sample, lambda k, s2: _edge(sample, k, s2, start))
+        k = climb(sample, k, lambda k, s2: _edge(sample, k, s2, self.alpha))
         s2 = sample.variance(k)
         rule = f"Tracy-Widom at a false-alarm rate of {self.alpha:g}"
         return _estimate(sample, k, _edge(sample, k, s2, self.alpha), s2, rule)
@@ -179,7 +179,7 @@ class MarchenkoPastur:
                 location = upper_edge(law, inverse).location / inverse
             return location * _shift(sample, k, s2)
 
-        k = _climb(sample, _robust_start(sample, edge), edge)
+        k = climb(sample, robust_start(sample, edge), edge)
         s2 = sample.variance(k)
         return _estimate(sample, k, edge(k, s2), s2, "Marchenko-Pastur edge")
 
@@ -280,7 +280,7 @@ class Fixed:
         return replace(_estimate(sample, k, tau, sample.variance(k), rule), none=none)
 
 
-def _robust_start(sample: Sample, edge: Edge) -> int:
+def robust_start(sample: Sample, edge: Edge) -> int:
     """First count, with the bulk variance read off the median of the bulk.
 
     The trace counts undetected spikes as noise: with many archetypes per site the sequential test
@@ -316,7 +316,7 @@ def _count_above(sample: Sample, s2: float, edge: Edge) -> int:
     return k
 
 
-def _climb(sample: Sample, k: int, edge: Edge) -> int:
+def climb(sample: Sample, k: int, edge: Edge) -> int:
     """Sequential test from k upward, the variance re-estimated beside k spikes each time."""
     while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1
