@@ -22,7 +22,6 @@ from hopfed.spectral.operators import (
     DenseOperator,
     FactorOperator,
     PooledOperator,
-    average,
     pool,
 )
 from hopfed.spectral.shuffle_null import null_eigenvalues
@@ -32,7 +31,10 @@ FORMS = {
     "factor": FactorOperator.from_examples,
     "dense": DenseOperator.from_examples,
     "three owners": lambda x: pool([FactorOperator.from_examples(part) for part in thirds(x)]),
-    "equal weights": lambda x: average([FactorOperator.from_examples(part) for part in thirds(x)]),
+    "equal weights": lambda x: pool(
+        [FactorOperator.from_examples(part) for part in thirds(x)],
+        [1 / len(part) for part in thirds(x)],
+    ),
     "at their owners": lambda x: PooledOperator.over(
         [2.0 * FactorOperator.from_examples(part) for part in thirds(x)]
     ),
