@@ -29,6 +29,7 @@ from hopfed._lib.memory_limits import require_memory, used_data
 SECONDS = 2  # of processor time, beside that for the bytes
 SPEED = 10_000_000  # bytes in a second, of a slow filter on a slow machine
 STILL = 60  # seconds beside these, in which it may wait for a disk
+BUSY = 20  # times as long as with a processor of its own, at most
 ROOM = 1 << 30  # bytes of memory, beside that for the bytes
 
 # Of a process that tries: limit -> what it may be raised to, and bytes that raise it by one.
@@ -106,7 +107,8 @@ def raise_limits(size: int) -> None:
     for which, (most, per) in _raisable.items():
         soft, hard = resource.getrlimit(which)
         resource.setrlimit(which, (min(soft + -(-size // per), most), hard))
-    signal.setitimer(signal.ITIMER_REAL, signal.getitimer(signal.ITIMER_REAL)[0] + size / SPEED)
+    left = signal.getitimer(signal.ITIMER_REAL)[0]
+    signal.setitimer(signal.ITIMER_REAL, left + BUSY * size / SPEED)
 
 
 def whole(dataset: Any, what: str) -> Any:

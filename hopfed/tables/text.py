@@ -37,7 +37,7 @@ CELLS = 20_000  # of them that may hold another delimiter
 WIDEST = 2_000_000  # columns
 LONGEST = 1 << 28  # bytes of a line
 CELL = 1 << 26  # characters of a cell
-BLOCK, MOST = 1 << 21, 1 << 26  # bytes of text that are read at a time, at least and at most
+BLOCK, MOST = 1 << 22, 1 << 26  # bytes of text that are read at a time, at least and at most
 ROWS = 256  # rows that they hold at least, as far as that fits
 ROOM = 1 << 26  # bytes that any packed file may hold
 UNSURE = 0.015  # of an encoding, below which it is as good as not known
@@ -370,8 +370,8 @@ class _Text(NamedTuple):
                 blank = blank or _BLANK.search(data) is not None
                 found = self._parsed(_narrow(data) if self.delimiter == " " else data, lines, rows)
                 rows, lines = rows + found.num_rows, 0
-                if found.num_rows:
-                    yield [column.combine_chunks() for column in found.columns]
+                for batch in found.to_batches():
+                    yield batch.columns
         if not rows:
             raise DataError(f"{self.path}: only a header line, no examples")
         if blank and self.width > 1 and not any("blank lines" in n for n in source.notes):

@@ -185,7 +185,7 @@ class Cells:
     @property
     def counts(self) -> np.ndarray:
         """How often each of the words occurs."""
-        return np.bincount(self.places[self.places >= 0], minlength=len(self.words))
+        return np.bincount(self.places + 1, minlength=len(self.words) + 1)[1:]
 
 
 def distinct(array: Any) -> tuple[list[str], np.ndarray]:
@@ -242,8 +242,11 @@ def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
     lengths = np.diff(at)
     if lengths.max() > 1 or text is None:
         return None
-    letters = np.full(len(array), 255, np.uint8)  # no letter, as UTF-8 knows no such byte
-    letters[lengths > 0] = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+    if len(letters) < len(array):
+        some = np.full(len(array), 255, np.uint8)  # no letter, as UTF-8 knows no such byte
+        some[lengths > 0] = letters
+        letters = some
     found = np.flatnonzero(np.bincount(letters, minlength=256))
     if ((found > 127) & (found < 255)).any():
         return None
