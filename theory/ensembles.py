@@ -150,11 +150,13 @@ class Wigner:
     def outlier(self, theta: ArrayLike) -> np.ndarray:
         """Eigenvalue of a spike; the upper edge up to the threshold of 1."""
         above = np.maximum(_check.nonnegative("theta", theta), 1.0)
-        return (above + 1 / above)[()]
+        found: np.ndarray = (above + 1 / above)[()]
+        return found
 
     def overlap(self, theta: ArrayLike) -> np.ndarray:
         """Squared cosine of its eigenvector and the spike; 0 up to the threshold."""
-        return (1 - np.maximum(_check.nonnegative("theta", theta), 1.0) ** -2)[()]
+        found: np.ndarray = (1 - np.maximum(_check.nonnegative("theta", theta), 1.0) ** -2)[()]
+        return found
 
     def tops(
         self, theta: float, size: int, rng: np.random.Generator

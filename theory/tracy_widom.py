@@ -252,7 +252,8 @@ def _invert(log_target: np.ndarray, left: np.ndarray, beta: int) -> np.ndarray:
 
     def excess(s: np.ndarray) -> np.ndarray:
         rest = _log_tail(np.where(side, np.minimum(s, below), s), beta)[0] - target
-        return np.where(side, rest, -rest)
+        found: np.ndarray = np.where(side, rest, -rest)
+        return found
 
     ends = np.where(side, knots[0], _SWITCH), np.where(side, _SWITCH, knots[-1])
     return increasing_root(excess, *ends).reshape(np.shape(log_target))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ class Spectrum:
     @property
     def n_components(self) -> int:
         """Number K of eigenvalues that are not noise."""
-        return self.vectors.shape[1]
+        return int(self.vectors.shape[1])
 
     def plot(self) -> Any:
         """Draw the eigenvalues beside the law of their noise; a Matplotlib figure."""
@@ -241,13 +242,13 @@ class _Table:
         """Eigenvectors (N, K) of the columns' side."""
         if self.rows is None or len(self.axes) == self.N:
             return self.axes[:, :K]
-        return self.rows.T @ self.axes[:, :K] / np.sqrt(self.m * self.values[:K])
+        return np.asarray(self.rows.T @ self.axes[:, :K] / np.sqrt(self.m * self.values[:K]))
 
     def left(self, K: int) -> np.ndarray:
         """Rows without K components."""
         assert self.rows is not None
         V = self.vectors(K)
-        return self.rows - (self.rows @ V) @ V.T
+        return np.asarray(self.rows - (self.rows @ V) @ V.T)
 
     def kurtosis(self, K: int) -> float:
         """Excess kurtosis of what K components leave."""
@@ -395,7 +396,7 @@ def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
             centre, scale = ratio_law(max(m - k, 1), max(N - k, 1))
             return s2 * shift * (centre + scale * tracy_widom.critical_value(alpha))
 
-        start = robust_start(sample, lambda k, s2, e=edge: e(k, s2, START_LEVEL))
+        start = robust_start(sample, partial(edge, alpha=START_LEVEL))
         K = climb(sample, start, edge)
         s2 = sample.variance(K)
         if K in counted:
@@ -434,7 +435,7 @@ def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int
 
 def _shifted(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     M, N = rows.shape
-    return rows[(np.arange(M)[:, None] + rng.integers(M, size=N)) % M, np.arange(N)]
+    return np.asarray(rows[(np.arange(M)[:, None] + rng.integers(M, size=N)) % M, np.arange(N)])
 
 
 _SCRAMBLES: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
@@ -452,7 +453,7 @@ def _overlaps(
     unit = table.values / max(s2, 1e-300)
 
     def read(values: np.ndarray) -> np.ndarray:
-        return np.nan_to_num(spikes.strength(values, q), nan=np.sqrt(q))
+        return np.asarray(np.nan_to_num(spikes.strength(values, q), nan=np.sqrt(q)))
 
     kappa = read(unit[:K])
     overlap, error = np.asarray(spikes.overlap(kappa, q)).reshape(K), np.zeros(K)

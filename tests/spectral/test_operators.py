@@ -24,7 +24,7 @@ def draw(shape):
 
 
 @pytest.mark.parametrize("form", [FactorOperator, DenseOperator])
-def test_operators_are_gram_matrices(form):
+def test_factor_and_dense_equal_the_definition(form):
     def gram(rows):
         op = form.from_examples(rows)
         assert op.trace == pytest.approx(rows.shape[1])
