@@ -57,7 +57,7 @@ def test_without_weight_it_is_fedavg_and_with_all_the_memory_alone_to_the_bit(do
         logits = fedavg(x).numpy().astype(float)
         np.testing.assert_array_equal(ends[0](x), log_softmax(logits, axis=1))
         np.testing.assert_array_equal(ends[0](x).argmax(dim=1), fedavg(x).argmax(dim=1))
-        features = ends[1].extractor(x)[0].numpy()
+        features = ends[1].network.outputs(x)[0].numpy()
     with np.errstate(divide="ignore"):
         np.testing.assert_array_equal(ends[1](x), np.log(ends[1].memory(features)))
 
