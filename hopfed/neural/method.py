@@ -111,7 +111,7 @@ class Client:
         return unpack(self.state, part)
 
     def keep(self, params: Mapping[str, Tensor], part: str = "model") -> None:
-        """Let tensors be its state."""
+        """Let the tensors `params` be its state."""
         self.state = pack(params, part)
 
     def train(
@@ -171,8 +171,10 @@ class NeuralMethod:
 
     Arguments have the same meaning in all its methods. `client` is a `Client`. `state` holds the
     arrays that the server, or a client, keeps, by name. `down` is the last message from the server,
-    empty before the first. `session` asks clients, see `hopfed.federation.rounds.Session`. `net` is
-    a network in training, `batch` the examples of a step, see `hopfed.neural.training.losses`.
+    empty before the first. `question` is one of `questions`, and `messages`, or `said`, are the
+    answers to it by client. `params` are parameters and buffers by name. `session` asks clients,
+    see `hopfed.federation.rounds.Session`. `net` is a network in training, `batch` the examples of
+    a step, see `hopfed.neural.training.losses`.
 
     Attributes
     ----------

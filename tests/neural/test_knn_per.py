@@ -57,7 +57,7 @@ def test_without_weight_it_is_fedavg_and_with_all_the_memory_alone_to_the_bit(do
         logits = fedavg(x).numpy().astype(float)
         np.testing.assert_array_equal(ends[0](x), log_softmax(logits, axis=1))
         np.testing.assert_array_equal(ends[0](x).argmax(dim=1), fedavg(x).argmax(dim=1))
-        features = ends[1].extractor(x)[0].numpy()
+        features = ends[1].network.outputs(x)[0].numpy()
     with np.errstate(divide="ignore"):
         np.testing.assert_array_equal(ends[1](x), np.log(ends[1].memory(features)))
 
@@ -108,9 +108,7 @@ def test_capacity_is_a_share_or_a_number(down, capacity, count):
     method = made(capacity=capacity)
     n = len(method.loaded.split.train[1])
     expected = n if count is None else count if count > 1 else round(count * n)
-    store = method.remember(down, 1)
-    assert len(store) == expected
-    assert store.seen == n
+    assert len(method.remember(down, 1)[0]) == expected
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallStoreWarning)
         assert method.classifier({}, down, 1).nbytes == expected * (4 * 200 + 1)
@@ -123,7 +121,7 @@ def test_weak_clients_keep_less_and_strong_ones_as_much_more(down, store):
         n = len(method.loaded.split.train[client])
         memory = method.classifier({}, down, client).memory
         assert len(memory) == round(share * n)
-    assert len(extreme.remember(down, 1)) == len(extreme.loaded.split.train[1])
+    assert len(extreme.remember(down, 1)[0]) == len(extreme.loaded.split.train[1])
     with pytest.warns(SmallStoreWarning, match="an empty store: the global model alone"):
         weak = extreme.classifier({}, down, 0)
     x = inputs(extreme, 0)[0]
@@ -212,7 +210,7 @@ def test_a_prior_is_the_frequency_of_the_clients_labels(down):
         ({"capacity": 0.0}, "capacity must be above 0"),
         ({"capacity": 0.5, "spread": 0.6}, "spread must be a share such that"),
         ({"capacity": 9.0, "spread": 0.1}, "spread must be a share such that"),
-        ({"rule": "lifo"}, "rule must be one of concatenate"),
+        ({"rule": "lifo"}, "rule must be one of fifo, fixed, concatenate"),
         ({"rule": "concatenate", "capacity": 0.5}, "capacity must be 1 with the rule conc"),
         ({"kernel": "box"}, "kernel must be one of paper, program"),
         ({"mixing": "sum"}, "mixing must be one of probabilities, logits"),

@@ -45,7 +45,7 @@ class Classwise(Standalone):
         return self.loaded.feature_dim
 
     def values(self, seen: Embedded) -> np.ndarray:
-        """What a row is the mean of: features (n, d)."""
+        """What a row is the mean of, in the examples `seen`: features (n, d)."""
         return seen.features
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
@@ -226,7 +226,7 @@ class FD(Classwise):
         return batch.cross_entropy(logits) + self.lam * taught
 
     def values(self, seen: Embedded) -> np.ndarray:
-        """What a row is the mean of: outputs (n, classes)."""
+        """What a row is the mean of, in the examples `seen`: outputs (n, classes)."""
         outputs: np.ndarray = softmax(seen.logits, axis=1)
         return outputs
 

@@ -178,7 +178,8 @@ class KNNPer(FedAvg):
     ) -> Stored:
         """Return the client's store after adding the examples `rows`, in order of arrival.
 
-        By default these are the client's training examples, in random order.
+        By default `rows` are the client's training examples, in random order; `held` is the store
+        before.
         """
         if rows is None:
             found = self.embedded(down, client, "train")

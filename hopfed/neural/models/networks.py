@@ -127,6 +127,11 @@ def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
     """Return the architecture of each of `clients`: client k has ``names[k % len(names)]``.
 
     Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
+
+    Examples
+    --------
+    >>> assign(["cnn-1", "lenet"], 3)
+    ('cnn-1', 'lenet', 'cnn-1')
     """
     names = (names,) if isinstance(names, str) else tuple(names)
     require(len(names) > 0, "names", "one or more models", "none")

@@ -21,7 +21,7 @@ from hopfed.neural.models import Model
 from hopfed.neural.training.losses import Objective, Params
 from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
 
-__all__ = ["Job", "Training"]
+__all__ = ["Training"]
 
 PRECISIONS = ("float32", "bfloat16")
 TINY = 1e-12  # learning rate where a schedule would say 0
