@@ -19,7 +19,7 @@ test-slow: .venv/dev
 
 # The numerical tests as other processors would round, each way alone as `make test-haswell`. What
 # OpenBLAS, NumPy and Numba take of the processor is said before they are loaded.
-NUMERICAL := archetypes data hopfield kernels memory privacy recovery spectral theory
+NUMERICAL := archetypes hopfield kernels memory privacy recovery spectral theory
 ROUNDINGS := prescott haswell numpy numba one-thread \
 	$(if $(shell grep -m 1 avx512 /proc/cpuinfo),skylakex) # its loops end a program elsewhere
 .PHONY: test-processors $(ROUNDINGS:%=test-%)

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 
 DEPENDENT = 1e-8  # relative residual below which a pattern lies in the span of the others
+NEARLY = 1e-3  # the same in the Gram matrix, below which its factor has lost digits
 LEAST = 1e-300  # dreaming time: one over a shorter one is no number
 DRIFT = 1e-9  # relative defect of the factor from which it is built anew
 
@@ -124,4 +125,7 @@ def _built(X: np.ndarray, ridge: float, gain: float) -> Couplings:
     except np.linalg.LinAlgError:  # the ridge is lost in the rounding of the Gram matrix
         return _built(X, 0.0, 1.0)
     rows = scipy.linalg.solve_triangular(lower, X, lower=True)
+    if ridge == 0 and values[0] <= NEARLY * values[-1]:  # a second pass makes rows orthonormal
+        again = np.linalg.cholesky(rows @ rows.T)
+        rows, lower = scipy.linalg.solve_triangular(again, rows, lower=True), lower @ again
     return Couplings(X, ridge, gain, lower, rows)

@@ -22,7 +22,7 @@ from hopfed.recovery.cautions import with_cautions, with_open_rates, with_trait
 from hopfed.recovery.columns import with_all_columns
 from hopfed.recovery.moments import Federation
 from hopfed.recovery.routes import Recovery, graded_recovery, judged, symmetric_recovery
-from hopfed.recovery.settings import Settings, named_rule, tables_of
+from hopfed.recovery.settings import Settings, named_rule, tables_of, warn_of_input
 from hopfed.spectral.determined import determined
 from hopfed.spectral.rank import RankRule
 from hopfed.spectral.reread_rows import Reread
@@ -111,6 +111,7 @@ def recover(
     >>> found.status, found.n_detected
     ('ok', 3)
     """
+    warn_of_input(examples)
     return run_recovery(
         examples,
         seed=seed,

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from hopfed._lib.settings import real, require
 from hopfed.archetypes.annealed_search import Search
@@ -139,6 +142,21 @@ def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
     return aligned_tables(found, [f"examples[{i}]" for i in range(len(found))], columns)
 
 
+def warn_of_input(examples: Any) -> None:
+    """Warn where 0 stands beside -1 in arrays, and where owners hold the same rows."""
+    several = isinstance(examples, list | tuple) and not _is_rows(examples)
+    given = examples if several else [examples]
+    arrays = [part for part in given if isinstance(part, np.ndarray) and part.dtype.kind in "if"]
+    if any(part.size and part.min() == -1 and (part == 0).any() for part in arrays):
+        warnings.warn(
+            "examples: 0 is missing, as -1 occurs; where 0 means no, give np.where(x == 0, -1, x);"
+            " where it means no and -1 no answer, give np.where(x == -1, np.nan, x)",
+            stacklevel=3,
+        )
+    if len({id(part) for part in given}) < len(given):
+        warnings.warn("examples: one is given twice, so that its rows count twice", stacklevel=3)
+
+
 def _table(given: Any) -> Table:
     if isinstance(given, Table):
         return given
@@ -158,7 +176,7 @@ def _is_frame(given: Any) -> bool:
     """Whether something has columns of its own, or is no array that is packed as it stands."""
     if isinstance(given, PackedBits | MaskedBits):
         return False
-    kinds = ("__arrow_c_stream__", "__dataframe__", "obs_names", "tocsr")
+    kinds = ("__arrow_c_stream__", "__dataframe__", "obs_names", "tocsr", "collect_schema")
     return isinstance(given, dict) or any(hasattr(given, kind) for kind in kinds)
 
 

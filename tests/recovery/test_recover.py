@@ -318,3 +318,11 @@ def test_a_small_class_is_shown(rows):
     y = np.r_[np.full(rows, 2), rng.integers(2, size=600 - rows)]
     x = np.where(rng.random((600, 100)) < (1 + T[y]) / 2, 1, -1)
     assert len(hopfed.recover(x, seed=0)) == 3
+
+
+def test_values_and_owners_that_may_be_meant_otherwise_are_warned_of():
+    x = rademacher(60, 8, np.random.default_rng(1))
+    with pytest.warns(UserWarning, match="0 is missing, as -1 occurs"):
+        hopfed.recover(np.where(np.arange(8) == 3, 0, x))
+    with pytest.warns(UserWarning, match="one is given twice"):
+        hopfed.recover([x, x])

@@ -257,6 +257,8 @@ def test_frames_that_hold_no_rows_yet_say_so():
     polars = pytest.importorskip("polars", reason="polars is not installed")
     with pytest.raises(DataError, match=r"give frame.collect\(\)"):
         hopfed.read_table(polars.LazyFrame(CELLS))
+    with pytest.raises(DataError, match="collect"):
+        hopfed.recover(polars.LazyFrame(CELLS))
 
 
 def test_backed_annotated_data_is_read(tmp_path):

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -56,6 +56,7 @@ PAIRS = 3  # of classes that may be merged, of which merges are tried
 STEP = 8  # part of the classes that are more from one such start to the next, at least one
 FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
 HOPE = 20.0  # a trial may still gain so many times what its steps promise
+NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled before it is judged
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Search:
     most : classes at most.
     influence : part of all rows that one owner may stand for.
     support : rows that a class must have; a class of fewer says more of them than of a kind.
+    hope : times what its steps promise that a trial may still gain, or it is given up.
     """
 
     starts: int = 2
@@ -80,6 +82,7 @@ class Search:
     most: int = 200
     influence: float = 1.0
     support: int = 5
+    hope: float = HOPE
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -109,16 +112,27 @@ def find_classes(
     if patterns is not None and len(patterns) > 1:
         fit = _best(fit, _of_patterns(owners, patterns, prior, search))
     fit = supported(owners, fit, search)
+    # Where an exchange takes no time, no merge is given up before it is settled.
+    patient = search
+    if _few_numbers(owners):
+        patient = replace(search, hope=1e9, long=5 * search.long, exchanges=5 * search.exchanges)
     for draw in range(search.most):
-        if owners.exchanges >= search.exchanges:
+        if owners.exchanges >= patient.exchanges:
             break
-        fit = merged(owners, fit, search)
+        fit = merged(owners, fit, patient)
         larger = split(owners, fit, search, draw)
         if larger is None:
             break
         fit = larger
-    fit = supported(owners, improve(owners, fit, search.long), search)
-    return improve(owners, fit, search.long)
+    fit = supported(owners, improve(owners, fit, patient.long), search)
+    return improve(owners, fit, patient.long)
+
+
+def _few_numbers(owners: Owners) -> bool:
+    """Whether equal rows are merged, and few are left."""
+    merged = [owner for owner in owners.members if owner.counts is not None]
+    numbers = sum(int(np.prod(owner.rows.shape)) for owner in merged)
+    return len(merged) == len(owners.members) and numbers <= NUMBERS
 
 
 def supported(owners: Owners, fit: Fit, search: Search) -> Fit:
@@ -297,7 +311,7 @@ def _persistent(owners: Owners, sums: ClassSums, goal: Fit, search: Search) -> F
 def _hopeful(owners: Owners, fit: Fit, goal: Fit, search: Search) -> Fit:
     """Improve a fit as long as it may still pass the evidence of `goal`."""
     for _ in range(search.long // search.short):
-        if fit.settled or fit.evidence + HOPE * fit.ahead < goal.evidence:
+        if fit.settled or fit.evidence + search.hope * fit.ahead < goal.evidence:
             break
         fit = improve(owners, fit, search.short)
     return fit
