@@ -151,6 +151,20 @@ class Determined:
         found[:, self.kept] = means
         return found
 
+    def filled_errors(self, own: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        """(K, N) standard errors: of a copy as of its leader, of a silent column as of all rows."""
+        errors = np.empty((len(own), len(self.leader)))
+        errors[:, self.kept] = own
+        copies, silent = self.copies, self.silent
+        errors[:, copies] = np.abs(self.slope[copies]) * errors[:, self.leader[copies]]
+        errors[:, silent] = np.sqrt((1 - self.centre[silent] ** 2) / (seen[silent] + 1))
+        return errors
+
+    @property
+    def left_single(self) -> np.ndarray:
+        """(N,) whether a column was left out that holds one value, or none."""
+        return self.single & ~self.whole
+
     def said(self, names: Sequence[str] | None, known: Sequence[Sequence[int]] = ()) -> str:
         """Sentences about the columns that were left out, and levels nobody knew of; or nothing."""
 

@@ -20,7 +20,7 @@ import hopfed
 from hopfed._lib.settings import with_settings
 from hopfed.archetypes.storage import as_run, of_run
 from hopfed.errors import ArgumentError, DataError
-from hopfed.hopfield.plasticity.rules import Fixed
+from hopfed.hopfield.plasticity import Fixed
 from hopfed.kernels import unpack
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.words import number

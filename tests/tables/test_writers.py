@@ -10,13 +10,13 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+from helpers import filled
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from hopfed import load, read_table, recover
-from hopfed.archetypes.completion import filled
-from hopfed.archetypes.rows import unknown_columns
+from hopfed.archetypes.assignment import unknown_columns
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.runs import Run
 from hopfed.tables import writers

@@ -66,7 +66,7 @@ def assign_command(
     files = _check(run_file, files, out_file)
     if not 0 <= alpha < 1:
         raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
-    from hopfed.archetypes.rows import table_of
+    from hopfed.archetypes.assignment import table_of
     from hopfed.tables.formats import source_of
     from hopfed.tables.writers import write
 
@@ -172,9 +172,8 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     Example: hopfed export run.h5 --out archetypes.csv
     """
     _check(run_file, () if like is None else (like,), out_file)
-    from hopfed.archetypes.export import only_signs, write
-    from hopfed.archetypes.storage import loaded
-    from hopfed.runs import blaming
+    from hopfed.archetypes.storage import loaded, only_signs, write
+    from hopfed.runs import Run, blaming
     from hopfed.tables import writers
 
     run, said = Run.load(run_file), ""
@@ -210,7 +209,7 @@ def _check(
 
 def _pluses(found: Any) -> str:
     """What +1 stands for in the columns of a table, where the names do not say it."""
-    from hopfed.archetypes.rows import unknown_columns
+    from hopfed.archetypes.assignment import unknown_columns
     from hopfed.tables.table import listed
 
     by_plus: dict[str, list[str]] = {}
@@ -344,7 +343,7 @@ def _coded(
     found: Archetypes, run: Run, path: Path, files: Sequence[Path], options: dict[str, Any]
 ) -> Archetypes:
     """Return archetypes with the coding of tables, all of which are coded alike."""
-    from hopfed.archetypes.rows import coded_as, in_order
+    from hopfed.archetypes.assignment import coded_as, in_order
     from hopfed.tables.table import is_made_up
 
     table = read(files, options, least=1)[0]
@@ -352,7 +351,7 @@ def _coded(
     told = _told(run)
     if not told:
         return coded_as(found, table, str(files[0]))
-    from hopfed.hopfield.headers import places_of
+    from hopfed.hopfield.columns import places_of
 
     try:
         places = places_of(names, table.shape[1], told, str(run.config["name"]))
