@@ -20,17 +20,21 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
 
+from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
-from hopfed.spectral.noise import Sample, largest
+from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
 from hopfed.spectral.rank import climb, robust_start
 from hopfed.spectral.row_order import DEPENDENT, neighbour_deviation
 from hopfed.theory import marchenko_pastur, spiked, spikes, tracy_widom
 from hopfed.theory.planning import START_LEVEL
 
+EXPLICIT = 1_500  # side of a matrix up to which its eigenvalue is computed directly
 NULLS = ("gaussian", "entries", "permutation", "flips", "shifts")
 COLUMNS = ("centred", "standardised", "raw")
 CHECK_LEVEL = 1e-3  # rate at which an assumption that holds is called broken
@@ -422,7 +426,7 @@ def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int
         scale = centre / full * rows * N / ((table.m - k) * (N - k)) * M / table.m
         above = done = 0
         while done < draws and above < EXCEED:
-            top = largest(scramble(left, rng).astype(np.float32), rng) * scale
+            top = _largest(scramble(left, rng).astype(np.float32), rng) * scale
             above, done = above + (top >= table.values[k] * (1 - 1e-6)), done + 1
         found.append(above / done if above >= EXCEED else (above + 1) / (done + 1))
         if found[-1] > level:
@@ -462,3 +466,21 @@ def _overlaps(
         overlap[k] = np.clip(overlap[k] + off.mean(), 0, 1)
         error[k] = off.std()
     return kappa, overlap, error
+
+
+def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
+    """Largest eigenvalue of ``Z^T Z / M``."""
+    M, N = Z.shape
+    short = Z if N <= M else Z.T
+    side = short.shape[1]
+    if side <= EXPLICIT:
+        with blas_threads(1):  # a second thread gains little here, and loses much on a busy machine
+            G = (short.T @ short).astype(np.float64)
+            last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
+        return float(float(last[0]) / M)
+    product = scipy.sparse.linalg.LinearOperator(
+        (side, side), lambda x: short.T @ (short @ x), dtype=np.float32
+    )
+    start = rng.standard_normal(side).astype(np.float32)
+    value = scipy.sparse.linalg.eigsh(product, k=1, v0=start, tol=1e-4, return_eigenvectors=False)
+    return float(float(value[0]) / M)

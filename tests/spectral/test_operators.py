@@ -9,7 +9,6 @@ from hopfed.spectral.operators import (
     DenseOperator,
     FactorOperator,
     PooledOperator,
-    average,
     pool,
 )
 from hopfed.spectral.sketch import SketchOperator
@@ -85,7 +84,7 @@ def test_pooling_counts_is_exact_in_any_order():
 
 def test_equal_weights_and_the_examples_they_are_worth():
     ops = [DenseOperator.from_examples(sample(2, 20, m, 0.8, m)[1]) for m in (10, 30)]
-    mean = average(ops)
+    mean = pool(ops, [1.0 / op.mass for op in ops])
     want = (ops[0].matrix / 10 + ops[1].matrix / 30) / 2
     np.testing.assert_allclose(mean.matmat(np.eye(20)), want, atol=1e-12)
     assert mean.n_examples == pytest.approx(4 / (1 / 10 + 1 / 30))  # 1 / mean of 1 / M, times L
