@@ -40,7 +40,7 @@ COLUMNS = ("centred", "standardised", "raw")
 CHECK_LEVEL = 1e-3  # rate at which an assumption that holds is called broken
 EXCEED = 10  # scrambled matrices above the eigenvalue after which no more are drawn
 OVERLAP_DRAWS = 200
-HEAVY = 0.03  # part by which a kurtosis may move the edge: of more the first order is not enough
+HEAVY = 0.75  # widths of the top's law by which a kurtosis may move it: more needs the next order
 _NEEDS = {  # what each null takes for granted
     "gaussian": ("order", "columns", "rows", "normal"),
     "entries": ("order", "columns", "rows", "tails"),
@@ -282,19 +282,20 @@ class _Table:
         if name == "rows" or (name == "columns" and self.columns != "standardised"):
             value = _equal_spread(left if name == "rows" else left.T)
             return value, value >= CHECK_LEVEL
+        size = np.sqrt(self.m * self.N)
+        centre, scale = tracy_widom.wishart_scaling(self.m, self.N)
+        width = float(scale / centre)
         if name == "normal":  # one that is seen, and moves the edge by a tenth of its width
-            size = np.sqrt(self.m * self.N)
-            centre, scale = tracy_widom.wishart_scaling(self.m, self.N)
             seen = abs(kurtosis) > 4 * np.sqrt(24) / size and self.columns != "standardised"
-            return kurtosis, not (seen and abs(kurtosis) / size > 0.1 * scale / centre)
+            return kurtosis, not (seen and abs(kurtosis) / size > 0.1 * width)
         if name == "tails":
-            V, size = self.vectors(K), np.sqrt(self.m * self.N)
+            V = self.vectors(K)
             parts = self.rows @ V
             peaks = np.abs(parts).max(axis=0) * np.abs(V).max(axis=0)  # largest entry of each
             alone = peaks[peaks**2 > (parts**2).sum(axis=0) / 4]
             largest = max(float(np.abs(left).max()), float(alone.max(initial=0)))
             value = largest / max(float(np.sqrt((left**2).mean())), 1e-300)
-            heavy = kurtosis > HEAVY * size and self.columns != "standardised"
+            heavy = kurtosis / size > HEAVY * width and self.columns != "standardised"
             return value, value**2 < size and not heavy and not len(alone)
         return 1.0, True  # standardised columns
 
