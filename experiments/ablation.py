@@ -20,13 +20,11 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.joint_diagonalization import (
-    JointDiagonalization,
     group_projections,
     joint_candidates,
 )
 from hopfed.archetypes.overlap import retrieval
-from hopfed.archetypes.selection import accepted, merge, select
-from hopfed.archetypes.subspace import Subspace
+from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.letters import LETTERS, render_letters
@@ -39,6 +37,7 @@ from hopfed.theory import planning, spikes
 
 SETTINGS = ("few", "many", "letters")
 LEVEL = 0.95  # magnetisation from which an archetype counts as retrieved
+GROUPS = 10  # random ones, for joint diagonalisation
 SERIAL = partial(LayeredMemory, order="serial")
 # Algorithm 2 as in its authors' program: synchronous updates with almost no noise, a clamped cue,
 # and the self-field kept.
@@ -179,9 +178,8 @@ def recover_by(
         search = Search(patience=patience, reluctance=patience, **variant.change)
         candidates = search_candidates(space, search, seed)
     elif variant.source == "joint":
-        joint = JointDiagonalization()
-        groups = group_projections(operator.rows, space.vectors, joint.groups, seed)
-        candidates = joint_candidates(space, *groups, variance, joint, seed)
+        groups = group_projections(operator.rows, space.vectors, GROUPS, seed)
+        candidates = joint_candidates(space, *groups, variance, seed)
     else:
         states = space.polish(np.where(space.vectors.T >= 0, 1, -1))
         candidates = merge(space, states[:0], states[accepted(space, states)])

@@ -24,7 +24,7 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity.rules import Smoothing, rule
+from hopfed.hopfield.plasticity import Smoothing, rule
 from hopfed.hopfield.stream import ArchetypeStream
 
 RULE_NAMES = ("entropy", "agreement", "structure")

@@ -31,11 +31,12 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.messages import Message
 from hopfed.figures.kinds import UNIT, Panel, against, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.client import unpack_patterns
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.memory.support import Support, random_groups
-from hopfed.hopfield.robust import Robust
+from hopfed.hopfield.encoding import Encoding, unpack_patterns
+from hopfed.hopfield.evidence import Counted, Evidence
+from hopfed.hopfield.guard import Guard, Robust
+from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.stream import ArchetypeStream
+from hopfed.hopfield.support import Support, random_groups
 from hopfed.theory import planning
 
 DEFENCES: dict[str, dict[str, Any]] = {
@@ -143,7 +144,8 @@ def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
     n, kind = config.scenarios[scenario]
     lie: dict[str, Any] = {"attackers": n, "amplitude": config.amplitude, "kind": kind}
-    return Spiked(source, Encoding(config.N), seed=seed, **lie, **settings)
+    channel, guard = Patterns(Encoding(config.N)), Guard(**settings)
+    return Spiked(source, channel, guard=guard, seed=seed, **lie)
 
 
 def _heard(method: Spiked, t: int, seed: int, clients: Iterable[int]) -> dict[int, Message]:
@@ -160,12 +162,14 @@ def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
         method = _method(config, xi, scenario, seed)
         others = range(L if scenario == "rare" else n)  # clients that differ from "clean"
         heard = honest | _heard(method, t, seed, others)
-        operators = [method.encoding.decode(heard[c]) for c in range(L)]
+        operators = [Encoding(config.N).decode(heard[c]) for c in range(L)]
         patterns = np.vstack([xi, *(method.pattern(s) for s in range(config.rounds))])
         support = Support.of(operators, patterns, [1.0] * L, [s2] * L)
-        groups = random_groups(L, method.client_groups, method.server_start(seed)["secret"], t)
+        groups = random_groups(
+            L, method.guard.client_groups, method.server_start(seed)["secret"], t
+        )
         arrays[f"{scenario}/support/level"] = support.scores()
-        arrays[f"{scenario}/support/groups"] = support.agreement(groups, method.level)
+        arrays[f"{scenario}/support/groups"] = support.agreement(groups, method.guard.level)
     return arrays
 
 
@@ -176,7 +180,12 @@ def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> np.ndarray:
 
     def counted(method: Spiked) -> int:
         heard = honest | _heard(method, t, seed, range(method.attackers))
-        return int(method.server_step({}, heard, Context(seed, t, 0))[2]["n_detected"])
+        encoding, ones = Encoding(config.N), dict.fromkeys(heard, 1.0)
+        operators = {c: encoding.decode(m) for c, m in heard.items()}
+        evidence = Evidence(encoding).extend(Robust().pooled(operators, heard, ones))
+        none = np.zeros((0, config.N), np.int8)
+        how = "separate", evidence, none, operators, ones
+        return Counted.of(*how, Patterns.alpha).rank.n_detected
 
     lies = [replace(clean, attackers=1, amplitude=a) for a in config.amplitudes]
     return np.array([counted(lie) for lie in lies]) > counted(clean)
@@ -192,7 +201,7 @@ def foresee_visible(config: Config) -> np.ndarray:
     rest = 1 - s2 * q / above
     slope = above**2 - s2**2 * q / rest**2  # of the eigenvalue, by 1 / theta; 0 at the boundary
     sd = np.sqrt(2 / N * slope * (1 - slope / above**2))
-    test = planning.noise_threshold(config.quality, N, M, Spiked.alpha)
+    test = planning.noise_threshold(config.quality, N, M, Patterns.alpha)
     return np.where(theta > boundary, ndtr((above + s2 / rest - test) / sd), 0.0)
 
 
@@ -202,7 +211,7 @@ def judged(config: Any, arrays: Arrays, kind: str, score: str) -> dict[str, np.n
     which = "level" if score == "rounds" else score
     lies, rare = (arrays[f"{name}/support/{which}"] for name in names)
     if score == "rounds":
-        lies, rare = ((v > Spiked.level).sum(axis=1, keepdims=True) for v in (lies, rare))
+        lies, rare = ((v > Guard.level).sum(axis=1, keepdims=True) for v in (lies, rare))
         injected = lies[..., K:]
     else:  # each pattern in its own round
         injected = np.diagonal(lies[..., K:], axis1=1, axis2=2)

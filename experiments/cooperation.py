@@ -26,7 +26,7 @@ from hopfed.experiments.structured import rounds_until
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity.rules import Fixed, Structure
+from hopfed.hopfield.plasticity import Fixed, Structure
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory.profile import profile_spikes
 

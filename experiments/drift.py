@@ -26,7 +26,7 @@ from hopfed.experiments.shared.tracking import held_mixture, lag
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity.rules import Entropy, Fixed, Rule, Smoothing, Structure
+from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Smoothing, Structure
 from hopfed.hopfield.schedules import Cyclic, Sequential
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.theory import planning

@@ -27,7 +27,7 @@ from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity.rules import Entropy, Smoothing, Structure
+from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
 from hopfed.hopfield.schedules import NoveltyRamp
 from hopfed.hopfield.stream import ArchetypeStream
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -30,6 +30,7 @@ from hopfed.federation.participation import Participation
 from hopfed.figures.kinds import Panel, against, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
+from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.schedules import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
 from hopfed.theory import spikes, tracy_widom
@@ -134,27 +135,27 @@ class Followed:
     def __call__(self, name: str, t: int, before: Any, played: Any) -> Arrays:
         """Measure round t of a variant; rounds come in their order."""
         method = self.methods[name]
-        source: Any = method.source
+        source, channel = cast(Any, method.source), cast(Patterns, method.channel)
         K = len(source.archetypes)
         old = self.seen.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
         new = _heard(method, before, played, t)
-        weights = np.concatenate([old.weights * method.discount, new.weights])
+        weights = np.concatenate([old.weights * channel.discount, new.weights])
         kept = weights > FADED * weights.max(initial=0.0)
         seen = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
         self.seen[name] = seen
-        foreseen = foresee(source.archetypes, seen, float(source.qualities[0]), method.alpha)
+        foreseen = foresee(source.archetypes, seen, float(source.qualities[0]), channel.alpha)
         return foreseen | {"foreseen/labels": new.counts.sum(axis=0)}
 
 
 def _heard(method: HopfieldFederation, before: Any, played: Any, t: int) -> Labelled:
     """Labels of the batches that reached the server in round t."""
-    source: Any = method.source
+    source, discount = cast(Any, method.source), cast(Patterns, method.channel).discount
     K, weight = len(source.archetypes), played.client_metrics["weight"]
     now = np.flatnonzero(played.faults.codes == Fault.NONE)
     sent = [(t, int(c), float(weight[c])) for c in now]
     for c, late in sorted(before.late.items() if before is not None else ()):
         if late.due <= t:
-            w = float(late.message["weight"]) * method.discount ** (t - late.sent)
+            w = float(late.message["weight"]) * discount ** (t - late.sent)
             sent.append((late.sent, c, w))
     counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
     return Labelled(np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent]))

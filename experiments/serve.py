@@ -36,25 +36,20 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.batches import Elsewhere
-from hopfed.hopfield.client import pack_patterns, unpack_patterns
-from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.batches import Elsewhere, Source
+from hopfed.hopfield.classes import Classes, Memory
+from hopfed.hopfield.encoding import Encoding, pack_patterns, unpack_patterns
 from hopfed.hopfield.flat import unflatten
-from hopfed.hopfield.graded import GradedFederation
-from hopfed.hopfield.graded.memory import Memory
-from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.robust import Robust
-from hopfed.hopfield.settings import Source
+from hopfed.hopfield.guard import Guard, Robust
+from hopfed.hopfield.noise import Noise
+from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.told import Told
-
-ServedMethod = HopfieldFederation | PrivateFederation | GradedFederation | PrivateClasses
 
 MOST_CLIENTS = 10_000
 MOST_ROUNDS = 1_000_000  # each of which takes rows of its own of every client
 MOST_NAMED = 10  # largest number of clients named in one line of the log
 
-FOLLOWED = ("residual", "born", "joined", "dropped", "carried", "moved")  # of graded classes
+FOLLOWED = ("born", "dropped", "carried", "moved")  # of graded classes
 
 # Settings of the method that have the same name here.
 GUARDS = (
@@ -72,14 +67,14 @@ GUARDS = (
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """Settings; those that are not said here are of `hopfed.hopfield.settings`."""
+    """Settings; those that are not said here are of `hopfed.hopfield`."""
 
     columns: Annotated[int, at_least(2), "N, of every client's file"] = 784
     names: Annotated[Words, "of these columns, which clients are told; none if not known"] = ()
     order: Annotated[
         str,
         "how columns are matched where no names are known: by place if empty, or sorted and the "
-        "digest of the names that most clients have (`hopfed.hopfield.headers`)",
+        "digest of the names that most clients have (`hopfed.hopfield.columns`)",
     ] = ""
     clients: Annotated[int, within(f"[1, {MOST_CLIENTS}]")] = 3
     rounds: Annotated[int, within(f"[1, {MOST_ROUNDS}]"), "to which clients deal their rows"] = 1
@@ -95,10 +90,8 @@ class Config(Settings):
     support: Annotated[float, "examples that a broadcast archetype has at least"] = 50.0
     check: Annotated[bool, "broadcast only what others show without strongest supporters"] = True
     graded: Annotated[bool, "sums over classes with a mean for each column, and gaps"] = False
-    steps: int = 3
-    looks: int = 2
-    products: int = 4
-    influence: float = 1.0
+    steps: Annotated[int, "of the fit after each search for classes, of sums with noise"] = 3
+    looks: Annotated[int, "searches for classes in a round, of sums with noise"] = 2
     robust: Annotated[str, "mean, trimmed or median of the operators"] = "mean"
     share: Annotated[float, "that is trimmed"] = 0.1
     quorum: float = 0.0
@@ -135,36 +128,21 @@ class Config(Settings):
         """
         return self.minimum or self.clients // 2 + 1
 
-    def make(self, source: Source | None = None) -> ServedMethod:
+    def make(self, source: Source | None = None) -> HopfieldFederation:
         """Return the method; without a source the examples are on other machines."""
         source = Elsewhere(self.rounds) if source is None else source
+        noise = Noise(self.epsilon, self.delta) if self.epsilon < math.inf else None
+        guards = {name: getattr(self, name) for name in GUARDS}
+        guard = Guard(robust=Robust(self.robust, self.share), **guards)
+        channel: Classes | Patterns
         if self.graded:
-            if self.epsilon < math.inf:
-                return self._noisy_classes(source)
-            names = ("discount", "steps", "looks", "products", "alpha", "influence", "claim")
-            own = {name: getattr(self, name) for name in (*names, "liars", "support")}
-            most = min(self.most, 50)
-            return GradedFederation(source, self.columns, most=most, **own)
-        if self.epsilon < math.inf:
-            guards = {name: getattr(self, name) for name in ("support", "claim", "liars", "level")}
-            budget = self.epsilon, self.delta
-            return PrivateFederation(source, self.columns, *budget, self.alpha, **guards)
-        return HopfieldFederation(
-            source,
-            Encoding(self.columns, self.form, min(self.width, self.columns)),
-            discount=self.discount,
-            alpha=self.alpha,
-            groups=self.groups,
-            votes=self.votes,
-            robust=Robust(self.robust, self.share),
-            **{name: getattr(self, name) for name in GUARDS},
-        )
-
-    def _noisy_classes(self, source: Source) -> PrivateClasses:
-        names = ("discount", "looks", "steps", "claim", "liars", "support")
-        own = {name: getattr(self, name) for name in names}
-        most = min(self.most, 50)
-        return PrivateClasses(source, self.columns, self.epsilon, self.delta, most=most, **own)
+            own = {name: getattr(self, name) for name in ("discount", "looks", "steps")}
+            channel = Classes(self.columns, most=min(self.most, 50), **own)
+        else:
+            encoding = Encoding(self.columns, self.form, min(self.width, self.columns))
+            own = {name: getattr(self, name) for name in ("discount", "alpha", "groups", "votes")}
+            channel = Patterns(encoding, **own)
+        return HopfieldFederation(source, channel, noise, guard)
 
 
 PRESETS: dict[str, dict[str, Any]] = {name: {} for name in ("quick", "default", "paper")}
@@ -192,7 +170,7 @@ def measure_round(
 
 def play(
     config: Config,
-    method: ServedMethod,
+    method: HopfieldFederation,
     seed: int,
     t: int,
     state: FederationState | None,

@@ -25,7 +25,7 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, over, pictures
 from hopfed.hopfield.channel import draw_examples
-from hopfed.hopfield.plasticity.rules import Fixed
+from hopfed.hopfield.plasticity import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, budget
 
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes

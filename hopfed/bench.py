@@ -432,12 +432,13 @@ def _round(draw: Draw, L: int, M: int, N: int, K: int) -> Work:
     from hopfed.federation.rounds import play_round
     from hopfed.hopfield import HopfieldFederation
     from hopfed.hopfield.encoding import Encoding
+    from hopfed.hopfield.patterns import Patterns
     from hopfed.hopfield.stream import ArchetypeStream
 
     rounds = 1000  # of the schedule; measurements play fewer
     mixtures = np.full((rounds, L, K), 1 / K)
     source = ArchetypeStream(rademacher(K, N, draw.rng), mixtures, M, QUALITY, seed=0)
-    method = HopfieldFederation(source, Encoding(N, "factors", width=2 * K))
+    method = HopfieldFederation(source, Patterns(Encoding(N, "factors", width=2 * K)))
 
     def play(held: dict[str, Any]) -> Any:
         """Patterns that the server knows after one more round, which no call repeats."""
@@ -482,7 +483,7 @@ def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
 
     from hopfed.neural.data.tensors import Tensors
     from hopfed.neural.models import build
-    from hopfed.neural.training.stacked_or_not import train
+    from hopfed.neural.training.together import train
     from hopfed.neural.training.training import Job, Training
 
     name, settings, side = MODELS[model]
@@ -496,8 +497,9 @@ def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
         return batch.cross_entropy(net(batch.x)[1])
 
     def losses(way: str, _: Any) -> np.ndarray:
-        jobs = [Job(net, dict(net.state_dict()), own, (0, 0, 0, c)) for c, own in enumerate(rows)]
-        train(jobs, data, Training(batch=batch, way=way), objective)
+        how, start = Training(batch=batch, way=way), dict(net.state_dict())
+        jobs = [Job(net, start, own, (0, 0, 0, c), objective, how) for c, own in enumerate(rows)]
+        train(jobs, data)
         return np.array([job.loss for job in jobs])
 
     labels = ("auto", "sequential", "stacked")

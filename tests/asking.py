@@ -1,6 +1,7 @@
 """A client as `hopfed join` makes it, and a server that asks it what it likes, for tests."""
 
 import numpy as np
+from federations import of_patterns
 
 from hopfed._lib.random import stream
 from hopfed.errors import DataError
@@ -10,13 +11,10 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.recipes import describe
-from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.client import pack_patterns
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.site.owner import Owner
+from hopfed.hopfield.encoding import Encoding, pack_patterns
+from hopfed.hopfield.owner import ALLOWED, Owner
 from hopfed.tables.examples import as_examples
 
 N, M = 40, 120
@@ -56,7 +54,8 @@ class Sites:
 
 def ask(node, method, t=0, exchange=0, base=b"", down=None, **where):
     """Ask a node as a server that says what it likes; `method` may be the text of a recipe."""
-    text, parts = (method, {}) if isinstance(method, str) else describe(method)
+    told = isinstance(method, str)
+    text, parts = (method, {}) if told else describe(getattr(method, "client", method))
     context = Context(where.get("seed", 0), t, exchange, where.get("client", 0))
     request = Request(where.get("run", "run"), context, base, text, parts, down or {})
     return node.answer(write_request(request))
@@ -71,7 +70,7 @@ def refused(reply, words):
 
 
 def method(rounds=1, columns=N, **settings):
-    return HopfieldFederation(Elsewhere(rounds), Encoding(columns), **settings)
+    return of_patterns(Elsewhere(rounds), Encoding(columns), **settings)
 
 
 def known(patterns, quality=0.9):

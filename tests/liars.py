@@ -1,6 +1,7 @@
 """Federations some of whose clients lie, for tests."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,16 +83,28 @@ def lying(method, change, liars=1):
     `change` takes a message, the message it answers, the exchange's name, and random numbers.
     """
 
-    class Lying(type(method)):
+    class Changed:
+        def __init__(self, client):
+            self.honest = client
+
+        def __getattr__(self, name):
+            return getattr(self.honest, name)
+
         def client_step(self, state, down, context):
-            state, message, metrics = super().client_step(state, down, context)
+            state, message, metrics = self.honest.client_step(state, down, context)
             if context.client < liars:
                 rng = np.random.default_rng([context.round, context.exchange, context.client])
-                step = self.steps[context.exchange]
+                step = self.honest.steps[context.exchange]
                 message = message | change(message, down, step, rng)
             return state, message, metrics
 
-    return Lying(**vars(method))
+    @dataclass(frozen=True)
+    class Lying(type(method)):
+        @cached_property
+        def client(self):
+            return Changed(method.client)
+
+    return Lying(**{f.name: getattr(method, f.name) for f in fields(method)})
 
 
 def claiming(times):

@@ -28,7 +28,7 @@ ROGUE = """
 import sys
 import numpy as np
 from hopfed.cli import main
-from hopfed.hopfield.site.owner import Answering
+from hopfed.hopfield.owner import Answering
 def client_step(self, state, down, context):
     return state, {"counts": np.zeros(int(sys.argv[1]), np.int16)}, {}
 Answering.client_step = client_step
@@ -42,7 +42,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed.cli import main
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.method import HopfieldFederation
+from hopfed.hopfield import HopfieldFederation
 honest = HopfieldFederation.client_step
 def alike(self, t, client):
     rows = np.sign(np.random.default_rng(5).standard_normal((1, 120))).astype(np.int8)
@@ -75,7 +75,7 @@ main(sys.argv[1:])
 CROWD = """
 import sys, threading
 import hopfed.cli.machines.join, hopfed.cli.machines.watching, hopfed.federation.machines.client
-import hopfed.hopfield.allowed, hopfed.hopfield.site.named_owner, hopfed.tables.writers
+import hopfed.hopfield.owner, hopfed.hopfield.owner, hopfed.tables.writers
 from hopfed._lib.arrays import blas_threads
 from hopfed.cli import main
 with blas_threads(1):

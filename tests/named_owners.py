@@ -16,10 +16,8 @@ from hopfed.federation.machines.wire import (
     write_request,
 )
 from hopfed.federation.recipes import describe
-from hopfed.hopfield.allowed import ALLOWED
-from hopfed.hopfield.site.budget import Ledger
-from hopfed.hopfield.site.named_owner import NamedOwner, as_recorded
-from hopfed.hopfield.site.owner import Owner
+from hopfed.hopfield.ledger import Ledger
+from hopfed.hopfield.owner import ALLOWED, Owner, as_recorded
 from hopfed.tables.examples import as_examples
 
 NAMES = tuple(f"question {j}" for j in range(N))
@@ -32,14 +30,14 @@ def node(folder, rows, names, epsilon=None):
     folder.mkdir(parents=True, exist_ok=True)
     ledger, names = Ledger(folder / "privacy"), tuple(map(str, names))
     rows, filed = as_recorded(rows, names, ledger)
-    named = NamedOwner(Owner(rows, 7, epsilon, 1e-5, ledger), names, filed)
+    named = Owner(rows, 7, epsilon, 1e-5, ledger, names, filed)
     adapt = lambda method, request: named.adapt(method, request.columns, request.run)  # noqa: E731
     return Node(KeptStates(folder / "states"), adapt, trusted=ALLOWED, private=True)
 
 
 def put(node, method, told, exchange=0, base=b"", down=None, run="run"):
     """Ask a node as a server that says this of its columns."""
-    text, parts = describe(method)
+    text, parts = describe(getattr(method, "client", method))
     where = Context(0, 0, exchange, 0)
     request = Request(run, where, base, text, parts, down or {}, columns=told)
     return node.answer(write_request(request))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hopfed.federation.engines import Outcome
-from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.patterns import PatternClient
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Moody:
         return self.stream.examples(t, client)
 
 
-class Stepped(HopfieldFederation):
+class Stepped(PatternClient):
     """Steps clients together; whatever one of them raises, all are lost."""
 
     def client_steps(self, calls):

@@ -12,27 +12,26 @@ import re
 
 PUBLIC = """
 hopfed hopfed.recovery.recover hopfed.sklearn hopfed.archetypes.archetypes
-hopfed.archetypes.assignment
-hopfed.archetypes.display hopfed.hopfield.simulation
+hopfed.hopfield.simulation
 hopfed.archetypes.factorize hopfed.spectral.operators
 hopfed.spectral.sketch hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
 hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_search
 hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian hopfed.privacy.recover
-hopfed.hopfield.plasticity.rules hopfed.hopfield.plasticity.agreement hopfed.federation.aggregate
+hopfed.hopfield.plasticity hopfed.federation.aggregate
 hopfed.neural.memory.store hopfed.archetypes.overlap hopfed._lib.random hopfed.runs
 hopfed.tables.reading hopfed.tables.table hopfed.tables.coding hopfed.tables.options
 hopfed.report.page hopfed._lib.settings hopfed.errors hopfed.hopfield.channel hopfed.hopfield.stream
 hopfed.hopfield.schedules hopfed.hopfield.batches hopfed.tables.examples hopfed.theory
 hopfed.theory.* hopfed.kernels hopfed.federation hopfed.federation.contract
 hopfed.federation.messages hopfed.federation.participation hopfed.federation.faults
-hopfed.federation.rounds hopfed.federation.recipes hopfed.federation.engines
+hopfed.federation.rounds hopfed.federation.engines
 hopfed.federation.engines.local hopfed.federation.engines.pool hopfed.federation.engines.dask
 hopfed.hopfield
-hopfed.hopfield.settings hopfed.hopfield.encoding hopfed.hopfield.robust hopfed.hopfield.noisy
+hopfed.hopfield.encoding hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.hopfield.noise
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
 hopfed.neural.training.training hopfed.neural.training.losses hopfed.neural.data
 hopfed.neural.models hopfed.memory.associative
-hopfed.memory.rules hopfed.memory.storage hopfed.neural.memory.dense
+hopfed.memory.rules hopfed.memory.storage
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from hopfed.federation.engines import Engine
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.guard import Guard
+from hopfed.hopfield.patterns import Patterns
 
 SERVER = ("n_detected", "eigenvalues")  # metrics that a run file keeps if they exist
 
@@ -21,8 +24,9 @@ More = Callable[[str, int, FederationState | None, Played], Arrays]
 
 
 def hopfield(source: Any, n_sites: int, **how: Any) -> HopfieldFederation:
-    """A federation of patterns on examples of `n_sites` columns."""
-    return HopfieldFederation(source, Encoding(n_sites), **how)
+    """A federation of patterns on examples of `n_sites` columns; settings of both its parts."""
+    guard = {f.name: how.pop(f.name) for f in fields(Guard) if f.name in how}
+    return HopfieldFederation(source, Patterns(Encoding(n_sites), **how), guard=Guard(**guard))
 
 
 def play(

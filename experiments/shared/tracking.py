@@ -7,14 +7,16 @@ its picture of the mixture. What it still holds of earlier rounds makes the pict
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
 from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Played
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.memory.blending import Blended
-from hopfed.hopfield.memory.evidence import Evidence
+from hopfed.hopfield.evidence import Blended, Evidence
+from hopfed.hopfield.patterns import Patterns
 from hopfed.kernels import pack
 from hopfed.spectral.operators import HebbianOperator
 
@@ -34,9 +36,10 @@ def held_mixture(
     patterns = after["memory/patterns"].astype(np.float64)
     said = played.client_metrics["weight"]
     weights = {int(c): float(said[c]) for c in np.flatnonzero(said > 0)}
-    evidence = Evidence.unflatten(method.encoding, below(after, "evidence"))
-    if method.discount == 0:  # the server has kept none of what the clients of the round sent
-        code, sent = method.encoding, []
+    channel = cast(Patterns, method.channel)
+    evidence = Evidence.unflatten(channel.encoding, below(after, "evidence"))
+    if channel.discount == 0:  # the server has kept none of what the clients of the round sent
+        code, sent = channel.encoding, []
         for c, weight in weights.items():
             rows = method.source.examples(t, c)
             sums = rows.sum(axis=0, dtype=np.float64)
@@ -45,7 +48,7 @@ def held_mixture(
     if evidence.operator is None or not len(patterns):
         return shares
     earlier = before.get("memory/patterns", np.zeros((0, patterns.shape[1])))
-    held = Blended.of(method.memory, evidence, earlier, weights, method.alpha)
+    held = Blended.of(channel.memory, evidence, earlier, weights, channel.alpha)
     m = np.abs(patterns @ archetypes.T) / patterns.shape[1]
     rows, columns = linear_sum_assignment(-m)
     own = m[rows, columns] >= OWN

@@ -26,6 +26,10 @@ _COMMANDS = {
     "export": ("tables.answers", "Write the archetypes of RUN as a table for other programs."),
     "store": ("memories", "Store the patterns of FILE in an associative memory."),
     "recall": ("memories", "Recall patterns from the rows of CUES, with a stored MEMORY."),
+    "spectrum": (
+        "spectrum",
+        "Count the components of a table of numbers that noise does not explain.",
+    ),
     "demo": ("demo", "Hide 26 letters in noise at five clients, and recover them."),
     "doctor": ("doctor", "Show versions, threads, the GPU, and what runs where."),
     "bench": ("bench", "Time hopfed against the plain way on this machine."),

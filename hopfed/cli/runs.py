@@ -539,7 +539,7 @@ def _answers(
 ) -> Any:
     """What the archetypes of one run say of the rows of files; None where there are none."""
     from hopfed.archetypes.storage import has_archetypes
-    from hopfed.cli.tables.found_file import found_for
+    from hopfed.cli.tables.answers import found_for
     from hopfed.report.rows import answers_of
 
     given = [f"--{name}" for name in NAMES if options[name] not in (None, ())]

@@ -110,43 +110,13 @@ Trusted = tuple[str, ...] | Allowed | None
 
 
 def describe(value: Any) -> tuple[str, dict[str, np.ndarray]]:
-    """Return the recipe of `value`: text, and the arrays that the text refers to by name.
-
-    Raises
-    ------
-    DataError : something in `value` is not plain: a function, an open file, a class of a script.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.plasticity.rules import Smoothing
-    >>> rebuild(*describe({"rule": Smoothing(ema=0.5), "sizes": (1, 2)}))
-    {'rule': Smoothing(ema=0.5, limit=inf, momentum=0.0, modulated=False), 'sizes': (1, 2)}
-    """
+    """Return the recipe of `value`: text, and the arrays that the text refers to by name."""
     arrays: dict[str, np.ndarray] = {}
     return json.dumps(_described(value, "method", arrays)), arrays
 
 
 def rebuild(text: str, arrays: Mapping[str, np.ndarray], trusted: Trusted = TRUSTED) -> Any:
-    """Make what a recipe describes.
-
-    Parameters
-    ----------
-    trusted : what may be made: the classes and values of an `Allowed`, for recipes from somebody
-        who is not trusted, which then hold no arrays either; the dataclasses of packages and
-        modules, by name; or, with None, any that can be imported, for recipes of one's own only.
-    text, arrays : the recipe, as `describe` made it.
-
-    Raises
-    ------
-    DataError : not a recipe, or one that names something else.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.plasticity.rules import Smoothing
-    >>> text, arrays = describe(Smoothing(ema=0.5))
-    >>> rebuild(text, arrays)
-    Smoothing(ema=0.5, limit=inf, momentum=0.0, modulated=False)
-    """
+    """Make what a recipe describes."""
     if isinstance(trusted, Allowed) and (len(text) > LONGEST or arrays):
         raise DataError(f"a recipe of more than {LONGEST:,} characters, or with arrays")
     try:

@@ -151,9 +151,10 @@ class Played:
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.hopfield import HopfieldFederation
     >>> from hopfed.hopfield.encoding import Encoding
+    >>> from hopfed.hopfield.patterns import Patterns
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
-    >>> method = HopfieldFederation(source, Encoding(100))
+    >>> method = HopfieldFederation(source, Patterns(Encoding(100)))
     >>> played = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine())
     >>> played.traffic.up.tolist(), played.faults.words(), played.server_metrics["n_detected"]
     ([11188, 11188, 11188], [], 2)
@@ -207,9 +208,10 @@ def play_round(
     >>> from hopfed.federation.engines.local import LocalEngine
     >>> from hopfed.hopfield import HopfieldFederation
     >>> from hopfed.hopfield.encoding import Encoding
+    >>> from hopfed.hopfield.patterns import Patterns
     >>> xi = rademacher(2, 100, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((2, 4, 2), 0.5), 80, 0.8, seed=0)
-    >>> method, state = HopfieldFederation(source, Encoding(100)), None
+    >>> method, state = HopfieldFederation(source, Patterns(Encoding(100))), None
     >>> half = Participation(rate=0.5)
     >>> for t in range(2):
     ...     played = play_round(
@@ -224,41 +226,179 @@ def play_round(
     require(holds, "minimum", f"between 1 and the {clients} clients", repr(minimum))
     if state is None:
         state = FederationState(server=method.server_start(seed))
-    round_ = _Round(method, state, t, seed, clients, participation or Participation())
-    cohort = round_.cohort()
-    for exchange in range(method.exchanges):
-        messages, ages = round_.collect(engine, cohort, exchange)
-        round_.require(minimum * (exchange == 0), messages)
-        messages = round_.serve(messages, exchange, ages)
-        round_.require(minimum * (exchange == 0), messages)
-        cohort = [c for c in cohort if c in messages and c not in ages]
-    return round_.played()
+    session = Session(method, state, t, seed, clients, engine, participation, minimum)
+    if hasattr(method, "play"):
+        return session.played(*session.through(method.play, state.server))
+    return session.played(*session.stepped(method, state.server))
 
 
-class _Round:
-    """A round under way: the next state, and what is counted on the way to it."""
+Step = tuple[State, Mapping[int, Message], Metrics]
+Check = Callable[[int, Message], str | None]  # what is wrong with the message of a client
+
+
+class _NextError(Exception):
+    """A script that is tried asks further than was asked."""
+
+
+class Session:
+    """The clients of one round: asked by the server's script, one exchange after the other.
+
+    Attributes
+    ----------
+    seed, t : of the run, and number of the round.
+    asked : clients that were asked in this round, whether they answered or not.
+    ages : rounds that messages were under way, of those that came late into the first exchange.
+    method, state, clients, engine, participation, minimum : as in `play_round`.
+
+    Examples
+    --------
+    >>> class Sum:
+    ...     exchanges, fresh = 2, False
+    ...     def client_start(self, client, seed):
+    ...         return {}
+    ...     def server_start(self, seed):
+    ...         return {}
+    ...     def expects(self, down, context):
+    ...         return {"value": Field((), "f")}
+    ...     def client_step(self, state, down, context):
+    ...         return state, {"value": np.array(float(down.get("times", 1) * context.client))}, {}
+    ...     def play(self, state, session):
+    ...         one = session.ask()
+    ...         two = session.ask({EVERYONE: {"times": np.array(10)}})
+    ...         total = sum(m["value"] for said in (one, two) for m in said.values())
+    ...         return {"total": total}, {}, {}
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.messages import Field
+    >>> played = play_round(Sum(), None, 0, seed=0, clients=3, engine=LocalEngine())
+    >>> float(played.state.server["total"])
+    33.0
+    """
 
     def __init__(
         self,
-        method: Method,
+        method: Any,
         state: FederationState,
         t: int,
         seed: int,
         clients: int,
-        participation: Participation,
+        engine: Engine,
+        participation: Participation | None = None,
+        minimum: int = 1,
     ):
-        self.method, self.t, self.seed, self.clients = method, t, seed, clients
-        self.participation = participation
-        self.server = state.server
+        self.method = getattr(method, "client", method)  # what the clients do
+        self.t, self.seed, self.clients = t, seed, clients
+        self.engine, self.minimum = engine, minimum
+        self.participation = participation or Participation()
         self.before = self.states = state.clients
-        self.down, self.everyone = state.down, Message()
+        self.down = state.down
         self.late, self.last = dict(state.late), dict(state.last)
         self.traffic, self.faults = Traffic(clients), FaultLog(clients)
         self.client_metrics: dict[str, np.ndarray] = {}
-        self.server_metrics: Metrics = {}
-        self.asked = 0
+        self.ages: dict[int, int] = {}
+        self.cohort = self._cohort()
+        self.asked = len(self.cohort)
+        self._log: list[dict[int, Message]] = []  # messages of each exchange so far
+        self._at = 0  # exchanges that the script has gone through
+        self._tried = False
 
-    def cohort(self) -> list[int]:
+    @property
+    def exchange(self) -> int:
+        """Number of the exchange whose messages the script has."""
+        return self._at - 1
+
+    @property
+    def context(self) -> Context:
+        """Where in the federation the server is."""
+        return Context(self.seed, self.t, self.exchange, None, self.ages, self.asked)
+
+    def ask(
+        self, down: Mapping[int, Message] | None = None, check: Check | None = None
+    ) -> dict[int, Message]:
+        """Messages up, by client, of those that answered every exchange of the round so far.
+
+        Parameters
+        ----------
+        down : what is asked, by client or for `EVERYONE`; the last word of before when left out.
+        check : says what is wrong with a client's message of the right form.
+        """
+        sent = _checked(down or {})
+        if self._at == len(self._log):
+            if self._tried:
+                raise _NextError
+            self._say(sent)
+            with np.errstate(over="warn", invalid="warn", divide="warn"):
+                self._log.append(self._collect(check))
+            self._require(self._log[-1])
+        self._at += 1
+        return self._log[self._at - 1]
+
+    def through(self, script: Callable[..., Step], state: State) -> Step:
+        """Go through a script of the server from a `state`, without those it fails with.
+
+        A script has the same messages whenever it is gone through again, so it does the same.
+        """
+        while True:
+            first = self._attempt(script, state)
+            if not isinstance(first, Exception):
+                return first
+            if self._at < len(self._log) or not self._log or isinstance(first, TooFewClientsError):
+                raise first
+            whole, self._tried = self._log[-1], True
+
+            def answer(heard: Mapping[int, Message]) -> Step | Exception:
+                self._log[-1] = dict(heard)
+                return self._attempt(script, state)
+
+            try:
+                useful, _, culprits = _usable(answer, whole, first)
+            finally:
+                self._log[-1], self._tried = whole, False
+            self._leave_out(useful, culprits)
+
+    def stepped(self, method: Method, state: State) -> Step:
+        """Go through the steps of a `method`'s server, from a `state`: one for each exchange."""
+        down: Mapping[int, Message] = {}
+        metrics: Metrics = {}
+        judge = getattr(method, "complaint", None)
+        for exchange in range(method.exchanges):
+            before = state
+
+            def check(c: int, m: Message, state: State = before, e: int = exchange) -> str | None:
+                return judge(state, m, Context(self.seed, self.t, e, c)) if judge else None
+
+            messages = self.ask(down, check)
+
+            def answer(heard: Mapping[int, Message], state: State = before) -> Step | Exception:
+                def step(*_: Any) -> Step:
+                    return method.server_step(state, heard, self.context)
+
+                return self._attempt(step, state, self._at)
+
+            useful, (state, down, more), culprits = _usable(answer, messages)
+            self._leave_out(useful, culprits)
+            self._log[-1] = dict.fromkeys(useful, Message())  # who answered; models are large
+            metrics |= more
+        return state, down, metrics
+
+    def played(self, server: State, down: Mapping[int, Message], metrics: Metrics) -> Played:
+        """Close the round with the state of the `server`, its last word `down`, and `metrics`."""
+        self._say(down)
+        after = FederationState(as_message(server), self.states, self.down, self.late, self.last)
+        return Played(after, self.client_metrics, metrics, self.traffic, self.faults)
+
+    def _attempt(self, script: Callable[..., Step], state: State, at: int = 0) -> Any:
+        """What a script gives; an error where it fails, which may be the work of one client."""
+        self._at = at
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                after, down, metrics = script(state, self)
+                return after, _checked(down), metrics
+        except _NextError:
+            return state, {}, {}
+        except Exception as error:
+            return error
+
+    def _cohort(self) -> list[int]:
         """Those asked this round: drawn, and not still at work on an earlier message."""
         asked = set(self.participation.cohort(self.seed, self.t, self.clients)) - set(self.late)
         for c in range(self.clients):
@@ -266,91 +406,84 @@ class _Round:
                 self.faults.add(c, Fault.LATE, f"message of round {self.late[c].sent} under way")
             elif c not in asked:
                 self.faults.add(c, Fault.ABSENT)
-        self.asked = len(asked)
         return sorted(asked)
 
-    def collect(
-        self, engine: Engine, cohort: list[int], exchange: int
-    ) -> tuple[dict[int, Message], dict[int, int]]:
-        """Messages up of one exchange, and the ages of those that arrive late."""
-        self.everyone = self.down.get(EVERYONE, Message())  # one object, which a pool sends once
+    def _say(self, down: Mapping[int, Message]) -> None:
+        """Keep a word until the clients fetch it; one to everyone replaces what was still there."""
+        kept = StateMap(store=self.down.store) if EVERYONE in down else self.down
+        self.down = kept.replaced(down)
+
+    def _collect(self, check: Check | None) -> dict[int, Message]:
+        """Messages up of one exchange, with those that arrive late in the first."""
+        exchange = len(self._log)
+        if exchange:
+            heard = self._log[-1]
+            self.cohort = [c for c in self.cohort if c in heard and c not in self.ages]
+        everyone = self.down.get(EVERYONE, Message())  # one object, which a pool sends once
         delays = self.participation.delays(self.seed, self.t, self.clients)
         messages: dict[int, Message] = {}
-        for start in range(0, len(cohort), BLOCK):
-            answered = self._ask(engine, cohort[start : start + BLOCK], exchange)
-            for c, message in answered.items():
+        for start in range(0, len(self.cohort), BLOCK):
+            block = self.cohort[start : start + BLOCK]
+            for c, message in self._answers(block, exchange, everyone, check).items():
                 if exchange == 0 and delays[c]:
                     due = self.t + int(delays[c])
                     self.late[c] = Late(c, self.t, due, message)
                     self.faults.add(c, Fault.LATE, f"arrives in round {due}")
                 else:
                     messages[c] = message
-        ages = self._arrivals(messages) if exchange == 0 else {}
-        return dict(sorted(messages.items())), ages
+        if exchange == 0:
+            for c, late in [(c, m) for c, m in self.late.items() if m.due <= self.t]:
+                messages[c], self.ages[c] = late.message, self.t - late.sent
+                del self.late[c]
+        return dict(sorted(messages.items()))
 
-    def require(self, minimum: int, messages: Mapping[int, Message]) -> None:
-        """Raise an error unless `minimum` clients were heard."""
-        if len(messages) < minimum:
-            words = "; ".join(self.faults.words()) or "the others were absent or late"
-            error = TooFewClientsError(
-                f"round {self.t}: {len(messages)} of {self.clients} clients were heard, the "
-                f"minimum is {minimum}: {words}"
-            )
-            error.refused = set(self.faults.codes.tolist()) <= {Fault.NONE, Fault.RAISED}
-            raise error
+    def _require(self, messages: Mapping[int, Message]) -> None:
+        """Raise an error unless enough clients were heard in the first exchange."""
+        if len(self._log) > 1 or len(messages) >= self.minimum:
+            return
+        words = "; ".join(self.faults.words()) or "the others were absent or late"
+        error = TooFewClientsError(
+            f"round {self.t}: {len(messages)} of {self.clients} clients were heard, the "
+            f"minimum is {self.minimum}: {words}"
+        )
+        error.refused = set(self.faults.codes.tolist()) <= {Fault.NONE, Fault.RAISED}
+        raise error
 
-    def serve(
-        self, messages: dict[int, Message], exchange: int, ages: dict[int, int]
-    ) -> dict[int, Message]:
-        """Let the server answer the messages that are of use, and return these.
-
-        What it says is kept until the clients fetch it; the senders of the others are at fault.
-        """
-        context = Context(self.seed, self.t, exchange, None, ages, self.asked)
-        answer = _guarded(self.method, self.server, context)
-        useful, (state, down, metrics), culprits = _usable(answer, messages)
+    def _leave_out(self, useful: dict[int, Message], culprits: Mapping[int, Exception]) -> None:
+        """Go on with the messages that are of use; the senders of the others are at fault."""
         for c, error in culprits.items():
             self.faults.add(c, Fault.UNUSABLE, f"{type(error).__name__}: {error}")
             self.states = self.states.with_those_of(self.before, c)
-        # A word to everyone replaces whatever was still to be fetched.
-        kept = StateMap(store=self.down.store) if EVERYONE in down else self.down
-        self.server, self.down = state, kept.replaced(down)
-        self.server_metrics |= metrics
-        return useful
+        self._log[-1] = useful
+        self._require(useful)
 
-    def played(self) -> Played:
-        """Close the round."""
-        server = as_message(self.server)
-        state = FederationState(server, self.states, self.down, self.late, self.last)
-        return Played(state, self.client_metrics, self.server_metrics, self.traffic, self.faults)
-
-    def _ask(self, engine: Engine, cohort: list[int], exchange: int) -> dict[int, Message]:
+    def _answers(
+        self, cohort: list[int], exchange: int, everyone: Message, check: Check | None
+    ) -> dict[int, Message]:
         """Messages of the clients that answered as they should, whose states are replaced."""
-        calls = [self._call(c, exchange) for c in cohort]
-        outcomes = engine.step(self.method, calls)
+        calls = []
+        for c in cohort:
+            down, state = self.down.get(c, everyone), self.states.get(c)
+            self.traffic.received(c, down)
+            if state is None:
+                state = self.method.client_start(c, self.seed)
+            calls.append(Call(state, down, Context(self.seed, self.t, exchange, c)))
         messages: dict[int, Message] = {}
         states: dict[int, State] = {}
+        outcomes = self.engine.step(self.method, calls)
         for c, call, outcome in zip(cohort, calls, outcomes, strict=True):
-            message = self._accept(c, call, outcome)
+            message = self._accept(c, call, outcome, check)
             if message is not None:
                 messages[c], states[c] = message, as_message(outcome.state)
         self.states = self.states.replaced(states)
         return messages
 
-    def _call(self, c: int, exchange: int) -> Call:
-        down = self.down.get(c, self.everyone)
-        self.traffic.received(c, down)
-        state = self.states.get(c)
-        if state is None:
-            state = self.method.client_start(c, self.seed)
-        return Call(state, down, Context(self.seed, self.t, exchange, c))
-
-    def _accept(self, c: int, call: Call, outcome: Outcome) -> Message | None:
+    def _accept(self, c: int, call: Call, outcome: Outcome, check: Check | None) -> Message | None:
         """Check an answer; a client whose answer is refused keeps the state it had."""
         fault, reason = outcome.fault, outcome.reason
         value = b""
         if fault == Fault.NONE:
-            fault, reason = self._check(call, outcome.message)
+            fault, reason = self._fault(c, call, outcome.message, check)
         if fault == Fault.NONE and isinstance(outcome.message, dict):
             if self.method.fresh and call.context.exchange == 0:
                 value = digest(outcome.message)
@@ -367,75 +500,54 @@ class _Round:
             column[c] = number
         return as_message(outcome.message)
 
-    def _check(self, call: Call, message: object) -> tuple[Fault, str]:
+    def _fault(self, c: int, call: Call, message: object, check: Check | None) -> tuple[Fault, str]:
         complaint = malformed(message, self.method.expects(call.down, call.context))
         if complaint or not isinstance(message, dict):
             return Fault.MALFORMED, complaint or "not a message"
-        complaint = not_finite(message)
-        if complaint:
+        if complaint := not_finite(message):
             return Fault.NOT_FINITE, complaint
-        judge = getattr(self.method, "complaint", None)
-        complaint = judge(self.server, message, call.context) if judge is not None else None
+        complaint = check(c, message) if check is not None else None
         return (Fault.MALFORMED, complaint) if complaint else (Fault.NONE, "")
-
-    def _arrivals(self, messages: dict[int, Message]) -> dict[int, int]:
-        ages = {}
-        for c, late in list(self.late.items()):
-            if late.due <= self.t:
-                messages[c] = late.message
-                ages[c] = self.t - late.sent
-                del self.late[c]
-        return ages
 
 
 def _named(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix}/{name}": value for name, value in arrays.items()}
 
 
-Step = tuple[State, Mapping[int, Message], Metrics]
-Answer = Callable[[Mapping[int, Message]], Step]
+def _checked(answers: Mapping[int, Message]) -> dict[int, Message]:
+    """Messages down; an error where one is not finite: numbers that overflow are none elsewhere."""
+    down = {c: as_message(message) for c, message in answers.items()}
+    for message in down.values():
+        if complaint := not_finite(message):
+            raise FloatingPointError(f"in the server's answer {complaint}")
+    return down
 
 
-def _guarded(method: Method, state: State, context: Context) -> Answer:
-    """Return the step of the server, which fails if what it answers is not finite.
-
-    Numbers that overflow on the way are no error by themselves.
-    """
-
-    def step(heard: Mapping[int, Message]) -> Step:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            after, answers, metrics = method.server_step(state, heard, context)
-        down = {c: as_message(message) for c, message in answers.items()}
-        for message in down.values():
-            if complaint := not_finite(message):
-                raise FloatingPointError(f"in the server's answer {complaint}")
-        return after, down, metrics
-
-    return step
+Answer = Callable[[Mapping[int, Message]], Step | Exception]
 
 
 def _usable(
-    answer: Answer, messages: Mapping[int, Message]
+    answer: Answer, messages: Mapping[int, Message], first: Step | Exception | None = None
 ) -> tuple[dict[int, Message], Step, dict[int, Exception]]:
-    """Answer as many of the `messages` as can be answered.
+    """Answer as many of the `messages` as can be answered; `first` is the answer to all of them.
 
     First those messages are left out that fail alone, which halving finds, unless all do. If the
     others still fail together, one is left out without which they succeed. Where there is none,
     the error is our own.
     """
-    first = _attempt(answer, messages)
+    first = answer(messages) if first is None else first
     if not isinstance(first, Exception):
         return dict(messages), first, {}
     culprits = _alone(answer, messages, first)
     if len(culprits) == len(messages) > 1:
         culprits = {}
     useful = {c: m for c, m in messages.items() if c not in culprits}
-    found = _attempt(answer, useful)
+    found = answer(useful)
     if not isinstance(found, Exception):
         return useful, found, culprits
     for c in useful:
         others = {other: m for other, m in useful.items() if other != c}
-        without = _attempt(answer, others)
+        without = answer(others)
         if not isinstance(without, Exception):
             return others, without, culprits | {c: found}
     raise first
@@ -450,14 +562,7 @@ def _alone(
     clients, culprits = list(messages), dict[int, Exception]()
     for half in (clients[: len(clients) // 2], clients[len(clients) // 2 :]):
         group = {c: messages[c] for c in half}
-        found = _attempt(answer, group)
+        found = answer(group)
         if isinstance(found, Exception):
             culprits |= _alone(answer, group, found)
     return culprits
-
-
-def _attempt(answer: Answer, messages: Mapping[int, Message]) -> Step | Exception:
-    try:
-        return answer(messages)
-    except Exception as error:  # whatever it is, it may be the work of one client
-        return error

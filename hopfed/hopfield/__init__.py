@@ -1,24 +1,20 @@
-"""The Hopfield federation: operators up, archetypes down, round after round.
+"""The Hopfield federation: sums up, archetypes down, round after round.
 
-In come the examples of clients; out go archetypes, which all clients are told after each round.
+In come the rows of clients; out go archetypes, which all clients are told after each round.
 
-settings : how a federation works.
-client, server : the two sides of an exchange.
-method : both as a method of `hopfed.federation`.
-simulation : rounds in one call, all clients in one process.
-encoding : operators as messages: counts or factors.
-robust : means of operators that a few lying clients cannot move far.
-noisy : the federation of clients that send one operator with noise, and nothing else.
-graded : rounds of latent classes with a mean for each column, of rows that may have gaps.
-memory : what the server keeps from round to round.
+federation : the federation: a channel, a policy of noise, and what the server believes.
+patterns, classes : the two channels, each with both sides of an exchange.
+noise, noisy_classes : the noise that hides a row, and classes in spite of it.
+guard, possible, support : what the server believes of clients that may lie.
+evidence, remembered : what is kept from round to round.
 plasticity : how much weight a client gives to its new examples.
-liars : what the server believes, refuses and leaves out.
-site : what an owner answers, and the privacy budget of its rows.
-headers : which column of an owner is which of the federation.
-allowed : what a server may send to a client as its method.
+encoding : operators as messages: counts or factors.
+simulation : rounds in one call, all clients in one process.
+owner, ledger : what the owner of a file answers, and the privacy budget of its rows.
+columns : which column of an owner is which of the federation.
 told : the last message of a federation: archetypes for all clients.
 """
 
-from hopfed.hopfield.method import HopfieldFederation
+from hopfed.hopfield.federation import HopfieldFederation
 
 __all__ = ["HopfieldFederation"]

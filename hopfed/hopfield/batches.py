@@ -1,8 +1,9 @@
-"""Examples that owners have, dealt out over the rounds of a federation."""
+"""Where clients' examples come from: a source, or tables dealt out over the rounds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -10,6 +11,24 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
+
+
+class Source(Protocol):
+    """Where clients' examples come from; it is sent to worker processes with the method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Always:
+    ...     def examples(self, t: int, client: int) -> np.ndarray:
+    ...         return np.ones((3, 5))
+    >>> Always().examples(0, client=2).shape
+    (3, 5)
+    """
+
+    def examples(self, t: int, client: int) -> Any:
+        """Examples (M, N) of a client in round t: +-1, 0/1, booleans, or packed bits."""
+        ...
 
 
 @dataclass(frozen=True)

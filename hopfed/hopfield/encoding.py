@@ -11,7 +11,7 @@ Source: theory/NOTES.md, "Low-rank forms" and "Bytes on the wire".
 
 What a client claims is held to what its number of examples could give: factors as operators,
 counts entry by entry only, so that a liar's counts may take away from an archetype what
-as many honest examples would add. `hopfed.hopfield.liars.impossible_messages` asks for more, where
+as many honest examples would add. `hopfed.hopfield.possible` asks for more, where
 it may.
 """
 
@@ -32,6 +32,8 @@ from hopfed.spectral.eigenpairs import FULL_LIMIT, SMALL, eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
 from hopfed.spectral.rows import inner_products, transposed_times
 from hopfed.spectral.sketch import ROUNDING
+
+__all__ = ["Encoding"]
 
 FORMS = ("smallest", "counts", "factors")
 LOSSLESS = ("smallest", "counts")
@@ -179,18 +181,6 @@ def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, n
     """Leading eigenvalues (k,) of C and eigenvectors (k, N), float32, k at most `width`.
 
     Those of the Gram matrix of the rows, lifted; nothing else of the spectrum is computed.
-
-    Parameters
-    ----------
-    operator : of R rows, packed bits or numbers, over N sites.
-    width : most pairs.
-
-    Examples
-    --------
-    >>> x = np.array([[1, 1, 1, 1], [1, 1, 1, 1], [1, -1, 1, -1]])
-    >>> values, vectors = leading_factors(FactorOperator.from_examples(x), 1)
-    >>> values.round(2), vectors.shape
-    (array([2.67], dtype=float32), (1, 4))
     """
     R, N = operator.rows.shape
     if not R <= N or R > FULL_LIMIT:
@@ -218,29 +208,23 @@ def _no_factors(n: int) -> Message:
     return {"values": np.zeros(0, np.float32), "vectors": np.zeros((0, n), np.float32)}
 
 
+def pack_patterns(patterns: np.ndarray) -> np.ndarray:
+    """Pack patterns of +-1, (K, N), to bytes (K, ceil(N / 8)): the form in which they travel."""
+    return np.packbits(patterns > 0, axis=1)
+
+
+def unpack_patterns(packed: np.ndarray, n_sites: int) -> np.ndarray:
+    """Undo `pack_patterns`: int8 (K, N)."""
+    return (2 * np.unpackbits(packed, axis=1, count=n_sites).astype(np.int8) - 1).astype(np.int8)
+
+
 def lower(matrix: np.ndarray) -> np.ndarray:
-    """Strict lower triangle of (N, N), row by row: (N (N - 1) / 2,).
-
-    Parameters
-    ----------
-    matrix : (N, N), symmetric.
-
-    Examples
-    --------
-    >>> lower(np.arange(9).reshape(3, 3)).tolist()
-    [3, 6, 7]
-    """
+    """Strict lower triangle of (N, N), row by row: (N (N - 1) / 2,)."""
     return matrix[np.tri(len(matrix), k=-1, dtype=bool)]
 
 
 def symmetric(triangle: np.ndarray, n: int, diagonal: float) -> np.ndarray:
-    """Return the symmetric (n, n) float64 matrix of a strict lower triangle and a diagonal value.
-
-    Examples
-    --------
-    >>> symmetric(np.array([3, 6, 7]), 3, 9.0)[2].tolist()
-    [6.0, 7.0, 9.0]
-    """
+    """Symmetric (n, n) float64 matrix of a strict lower triangle and a diagonal value."""
     matrix, start = np.empty((n, n)), 0
     for i in range(n):
         matrix[i, :i] = matrix[:i, i] = triangle[start : start + i]

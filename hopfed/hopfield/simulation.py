@@ -18,24 +18,24 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import Traffic, below
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, Played, play_round
-from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.batches import Batches, Source
+from hopfed.hopfield.classes import Classes, Memory
 from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.federation import HopfieldFederation
 from hopfed.hopfield.flat import unflatten
-from hopfed.hopfield.graded import GradedFederation
-from hopfed.hopfield.graded.memory import Memory
-from hopfed.hopfield.graded.settings import GradedSettings
-from hopfed.hopfield.method import HopfieldFederation
-from hopfed.hopfield.settings import HopfieldSettings, Source
-from hopfed.hopfield.site.own_verdict import own_verdict
-from hopfed.hopfield.told import FEWER, GOOD, STATUS, Told
+from hopfed.hopfield.guard import Guard
+from hopfed.hopfield.noise import Noise
+from hopfed.hopfield.patterns import Patterns
+from hopfed.hopfield.told import FEWER, GOOD, STATUS, Told, own_verdict
 from hopfed.kernels import MaskedBits, PackedBits, concatenate
-from hopfed.kernels.masked import with_gaps
+from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
 COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors
-GIVEN = ("source", "encoding", "n_sites")  # settings that follow from the examples
+GIVEN = ("encoding", "n_sites")  # settings that follow from the examples
 PLURAL = {"archetype": "archetypes", "class": "classes"}
-CHANNELS = {"symmetric": HopfieldSettings, "graded": GradedSettings}
+CHANNELS: dict[str, type[Patterns | Classes]] = {"symmetric": Patterns, "graded": Classes}
+BUDGET = ("epsilon", "delta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +137,9 @@ def simulate(
         fewest bytes, else as 64 leading factors.
     channel : "symmetric", every column flipped equally often; or "graded", classes with a mean for
         each column, of examples that may have gaps (NaN, None, masked, or 0 among -1 and 1).
-    settings : of the federation, by name: the fields of
-        `hopfed.hopfield.settings.HopfieldSettings`, or of
-        `hopfed.hopfield.graded.settings.GradedSettings`.
+    settings : of the federation, by name: the fields of `hopfed.hopfield.patterns.Patterns` or
+        `hopfed.hopfield.classes.Classes`, and of `hopfed.hopfield.guard.Guard`; `epsilon` and
+        `delta` of the noise on all sums, which are exact without.
 
     Raises
     ------
@@ -163,15 +163,16 @@ def simulate(
     (3, 200)
     """
     check_seed(seed)
-    _check_settings(channel, encoding, settings)
+    parts = _parts(channel, encoding, settings)
     _check_parts(engine, participation)
     graded = channel == "graded"
     source, members, rounds, columns = _source(clients, rounds, gaps=graded)
     sent = encoding or _encoding(columns)
     rule = f"of the {columns} columns of the examples"
     require(sent.n_sites == columns, "encoding", rule, f"{sent.n_sites} columns")
-    made = GradedFederation(source, columns, **settings) if graded else None
-    method = made or HopfieldFederation(source, sent, **settings)
+    own, guard, noise = parts
+    made = Classes(columns, **own) if graded else Patterns(sent, **own)
+    method = HopfieldFederation(source, made, noise, guard)
     play = partial(
         play_round,
         method,
@@ -201,16 +202,23 @@ def _played(play: Callable[..., Played], rounds: int, traffic: Traffic, graded: 
     return Simulation(patterns, tuple(metrics), traffic, tuple(faults), played.state, classes)
 
 
-def _check_settings(channel: str, encoding: Encoding | None, settings: dict[str, Any]) -> None:
+def _parts(
+    channel: str, encoding: Encoding | None, settings: dict[str, Any]
+) -> tuple[dict[str, Any], Guard, Noise | None]:
+    """Settings of the channel, what is believed of clients, and the noise."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
     holds = isinstance(encoding, Encoding | None)
     require(holds, "encoding", "an Encoding, or None", repr(encoding))
     none = channel == "symmetric" or encoding is None
     require(none, "encoding", "left out where classes are graded: sums travel", encoding)
-    known = [f.name for f in fields(CHANNELS[channel]) if f.name not in GIVEN]
-    unknown = sorted(settings.keys() - set(known))
+    own = [f.name for f in fields(CHANNELS[channel]) if f.name not in GIVEN]
+    guards = [f.name for f in fields(Guard)]
+    unknown = sorted(settings.keys() - {*own, *guards, *BUDGET})
     if unknown:
-        raise ArgumentError("settings", f"some of {', '.join(known)}", ", ".join(unknown))
+        rule = f"some of {', '.join((*own, *guards, *BUDGET))}"
+        raise ArgumentError("settings", rule, ", ".join(unknown))
+    each = [{n: settings[n] for n in names if n in settings} for names in (own, guards, BUDGET)]
+    return each[0], Guard(**each[1]), Noise(**each[2]) if each[2] else None
 
 
 def _check_parts(engine: object, participation: object) -> None:

@@ -19,7 +19,7 @@ later exchange about the same examples (group projections, means, a refit) is a 
 The generator must be secret: a seed that others know gives the noise away. Noise is drawn in
 floating point by a generator that is no cipher, for experiments and for parties that trust each
 other; attacks on its last bits are not defended against. What leaves the machine of an owner has
-the integer noise of `hopfed.privacy.discrete_gaussian` instead (`hopfed.hopfield.noisy`).
+the integer noise of `hopfed.privacy.discrete_gaussian` instead (`hopfed.hopfield.noise`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from hopfed.experiments.runner import execute
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.headers import digest_of
+from hopfed.hopfield.columns import digest_of
 from hopfed.runs import Run, plain
 from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table

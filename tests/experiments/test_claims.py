@@ -24,7 +24,7 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.figures import save
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.client import pack_patterns
+from hopfed.hopfield.encoding import pack_patterns
 from hopfed.spectral.operators import DenseOperator
 
 NEURAL = {"sohip", "fedssa", "fedh2l", "knnper", "oneshot"}

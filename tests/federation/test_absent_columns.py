@@ -16,20 +16,17 @@ classes are told in 3 of 12 and 4 in 3 of 12; with all columns 3 in 12 of 12.
 import numpy as np
 import pytest
 from asking import refused, signs
+from federations import of_classes, of_patterns, private_patterns
 from graded_tables import classes, error
 from named_owners import Together, node, put
 
 from hopfed import kernels
 from hopfed.errors import OtherColumnsError
 from hopfed.experiments import serve
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.batches import Elsewhere
+from hopfed.hopfield.columns import places_of, told_names
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.graded import GradedFederation
-from hopfed.hopfield.headers import places_of, told_names
-from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.named_owner import NamedOwner, laid_out, pairs_laid_out
-from hopfed.hopfield.site.owner import Owner
+from hopfed.hopfield.owner import Owner, laid_out, pairs_laid_out
 from hopfed.recovery.recover import run_recovery
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.examples import as_examples
@@ -71,7 +68,7 @@ def pooled(pieces):
         tables.append(Table(kernels.pack_masked(rows, rows == 0), called, None, coding))
     recovery = run_recovery(tables, seed=0, columns="union")
     order = np.argsort([int(name[1:]) for name in recovery.archetypes.columns])
-    return recovery.graded.means[:, order]
+    return recovery.archetypes.means[:, order]
 
 
 def test_classes_are_found_as_well_as_in_one_pooled_table(tmp_path):
@@ -85,7 +82,7 @@ def test_classes_are_found_as_well_as_in_one_pooled_table(tmp_path):
 
 
 def test_fewer_than_two_thirds_are_refused_and_others_have_to_be_among_them(tmp_path):
-    told, graded = told_names(names(40)), GradedFederation(Elsewhere(), 40, looks=1, products=2)
+    told, graded = told_names(names(40)), of_classes(Elsewhere(), 40)
     few = node(tmp_path / "few", signs()[:, :26], names(26))
     refused(put(few, graded, told), "not those of the federation")
     with pytest.raises(OtherColumnsError, match="two thirds of them are needed"):
@@ -102,18 +99,18 @@ def test_fewer_than_two_thirds_are_refused_and_others_have_to_be_among_them(tmp_
 def test_operators_need_all_columns(tmp_path):
     told = told_names(names(40))
     site = node(tmp_path / "exact", signs()[:, :39], names(39))
-    refused(put(site, HopfieldFederation(Elsewhere(), Encoding(40)), told), "not those of the")
+    refused(put(site, of_patterns(Elsewhere(), Encoding(40)), told), "not those of the")
     site = node(tmp_path / "noise", signs(400)[:, :39], names(39), 4.0)
-    refused(put(site, PrivateFederation(Elsewhere(), 40, 4.0), told), "not those of the")
+    refused(put(site, private_patterns(Elsewhere(), 40, 4.0), told), "not those of the")
     assert not list((tmp_path / "noise" / "privacy").glob("ledger"))
 
 
 def test_columns_come_in_the_order_of_the_file_and_those_it_lacks_last(tmp_path):
     rows = as_examples(np.array([[0, 1, 1], [1, 1, 0], [1, 0, 0]]))
-    named = NamedOwner(Owner(rows, secret=7), ("d", "a", "c"))
+    named = Owner(rows, 7, names=("d", "a", "c"))
     order, called = named.order(told_names("abcd"), "run")
     assert (order.tolist(), called) == ([3, 0, 2, 1], ("d", "a", "c", "b"))
-    places = named.places(told_names("abcd"), "run", gaps=True)
+    places = places_of(named.names, 3, told_names("abcd"), "run", gaps=True)
     x = kernels.unpack(laid_out(rows, places))
     np.testing.assert_array_equal(x, [[1, 0, 1, -1], [1, 0, -1, 1], [-1, 0, -1, 1]])
 

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 from asking import N, ask, site, slices
+from federations import of_classes
 from graded_tables import classes, error
 
 from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.graded import GradedFederation
 from hopfed.tables.examples import as_examples
 
 E, M = 19, 400  # exchanges of a round, rows
 
 
 def asked():
-    return GradedFederation(Elsewhere(1), N, looks=2, products=4)
+    return of_classes(Elsewhere(1), N)
 
 
 def table(gaps=0.0):

@@ -8,20 +8,19 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from asking import N, ask, refused, site, slices
+from federations import private_classes, private_patterns
 from graded_tables import classes
 
 from hopfed.cli import main
 from hopfed.hopfield.batches import Elsewhere
-from hopfed.hopfield.graded.noisy import PARTS, ClassNoise
-from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.budget import Ledger
+from hopfed.hopfield.ledger import Ledger
+from hopfed.hopfield.noise import PARTS, ClassNoise
 
 E, M = 9, 400  # exchanges of a round, rows
 
 
 def asked(rounds=1, epsilon=1.0, **settings):
-    return PrivateClasses(Elsewhere(rounds), N, epsilon, **settings)
+    return private_classes(Elsewhere(rounds), N, epsilon, **settings)
 
 
 def table(gaps=0.2, seed=0):
@@ -68,7 +67,7 @@ def test_no_way_around_the_ledger_gives_fresh_noise(tmp_path, change):
         return
     other = {
         "terms": asked(epsilon=1 - 1e-9),
-        "operator": PrivateFederation(Elsewhere(1), N, 1.0),
+        "operator": private_patterns(Elsewhere(1), N, 1.0),
     }
     if change == "row":
         rows = np.concatenate([rows, table(seed=1)[:1]])
@@ -196,6 +195,6 @@ def test_operators_and_classes_share_one_budget(tmp_path):
     whole = np.where(table() == 0, 1, table())
     ask(client(tmp_path, whole), asked())
     reply = ask(
-        client(tmp_path / "b", whole, home=tmp_path), PrivateFederation(Elsewhere(1), N, 1.0)
+        client(tmp_path / "b", whole, home=tmp_path), private_patterns(Elsewhere(1), N, 1.0)
     )
     refused(reply, "are not released on other terms")

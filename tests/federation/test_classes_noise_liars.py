@@ -8,7 +8,7 @@ from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.graded.noisy import PARTS
+from hopfed.hopfield.noise import PARTS
 from hopfed.tables.examples import as_examples
 
 N, OWNERS, ROWS = 24, 10, 1500

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from asking import N, method, refused, signs
+from federations import of_classes, private_classes, private_patterns
 from named_owners import NAMES, ORDER, Together, node, put
 
 from hopfed.cli.machines import serve_columns
@@ -16,11 +17,8 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.recipes import Allowed
-from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.graded import GradedFederation
-from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.headers import (
+from hopfed.hopfield.columns import (
     Headers,
     Introduced,
     digest_of,
@@ -28,8 +26,7 @@ from hopfed.hopfield.headers import (
     settled,
     told_names,
 )
-from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.owner import Owner
+from hopfed.hopfield.owner import ALLOWED, Owner
 from hopfed.tables.examples import as_examples
 
 
@@ -45,7 +42,7 @@ def told_of(kind, names=NAMES, run="run"):
     return {kind: digest_of(sorted(names), run)}
 
 
-GRADED = GradedFederation(Elsewhere(), N, looks=1, products=2)
+GRADED = of_classes(Elsewhere(), N)
 
 
 @pytest.mark.parametrize("kind", ["names", "sorted"])
@@ -66,7 +63,7 @@ def test_the_order_of_a_file_changes_no_bit_of_an_answer(tmp_path, kind, asked):
 def test_noise_is_the_same_in_whatever_order_a_server_asks(tmp_path):
     rows = signs(400)
     site = node(tmp_path, rows, NAMES, epsilon=4.0)
-    asked, mixed = PrivateFederation(Elsewhere(), N, 4.0), np.array(NAMES)[ORDER]
+    asked, mixed = private_patterns(Elsewhere(), N, 4.0), np.array(NAMES)[ORDER]
     plain, other = put(site, asked, {}), put(site, asked, told_names(mixed))
     assert not plain.fault
     assert not other.fault, other.reason
@@ -82,7 +79,7 @@ def test_noise_is_the_same_in_whatever_order_a_server_asks(tmp_path):
 
 def test_noise_about_classes_is_the_same_in_whatever_order_a_server_asks(tmp_path):
     site = node(tmp_path, signs(400), NAMES, epsilon=4.0)
-    asked, mixed = PrivateClasses(Elsewhere(), N, 4.0), np.array(NAMES)[ORDER]
+    asked, mixed = private_classes(Elsewhere(), N, 4.0), np.array(NAMES)[ORDER]
     means = np.random.default_rng(1).uniform(-0.9, 0.9, (2, N)).astype(np.float32)
     down = {"means": means, "shares": np.full(2, 0.5, np.float32)}
     turned = {**down, "means": means[:, ORDER]}
@@ -108,7 +105,7 @@ def test_noise_about_classes_is_the_same_in_whatever_order_a_server_asks(tmp_pat
 def test_rows_that_left_with_noise_do_not_leave_without_it_in_another_order(tmp_path):
     rows = signs(400)
     private = node(tmp_path, rows, NAMES, epsilon=4.0)
-    assert not put(private, PrivateFederation(Elsewhere(), N, 4.0), told_of("sorted")).fault
+    assert not put(private, private_patterns(Elsewhere(), N, 4.0), told_of("sorted")).fault
     plain = node(tmp_path, rows, NAMES)
     for told in ({}, told_of("sorted"), told_names(np.array(NAMES)[ORDER])):
         refused(put(plain, method(), told), "have a privacy budget")

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from federations import of_patterns
 from owners import Moody, Stepped
 
 from hopfed.errors import ArgumentError, HopfedError
@@ -14,10 +15,9 @@ from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import play_round
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity.rules import Smoothing, Structure
+from hopfed.hopfield.plasticity import Smoothing, Structure
 from hopfed.hopfield.stream import ArchetypeStream
 
 
@@ -36,11 +36,14 @@ def method(mood=None, seed=0):
     source = ArchetypeStream(xi, np.full((4, 4, 3), 1 / 3), 100, 0.8, seed)
     source = source if mood is None else Moody(source, 2, mood)
     rule, smoothing = Structure(), Smoothing(ema=0.5)
-    return HopfieldFederation(source, Encoding(120), rule=rule, smoothing=smoothing)
+    return of_patterns(source, Encoding(120), rule=rule, smoothing=smoothing)
 
 
 def stepped(mood=None):
-    return Stepped(**{f.name: getattr(method(mood), f.name) for f in fields(HopfieldFederation)})
+    made = method(mood)
+    told = {f.name: getattr(made.client, f.name) for f in fields(made.client)}
+    vars(made)["client"] = Stepped(**told)
+    return made
 
 
 def play(engine, what, rounds=3):
@@ -77,7 +80,7 @@ def test_methods_take_turns_in_the_same_workers(pool):
 
 
 def test_a_method_that_no_worker_can_load_is_told_in_words(pool):
-    broken = replace(method(), rule=Unloadable())
+    broken = replace(method(), channel=replace(method().channel, rule=Unloadable()))
     with pytest.raises(HopfedError, match="must be importable from a module"):
         play(pool, broken, rounds=1)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from federations import of_patterns
 from owners import Moody
 
 from hopfed.federation.contract import Context
@@ -14,10 +15,9 @@ from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import play_round
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity.rules import Smoothing, Structure
+from hopfed.hopfield.plasticity import Smoothing, Structure
 from hopfed.hopfield.stream import ArchetypeStream
 
 
@@ -26,7 +26,7 @@ def hopfield(mood=None):
     source = ArchetypeStream(xi, np.full((4, 4, 3), 1 / 3), 100, 0.8, 0)
     source = source if mood is None else Moody(source, 2, mood)
     rule, smoothing = Structure(), Smoothing(ema=0.5)
-    return HopfieldFederation(source, Encoding(120), rule=rule, smoothing=smoothing)
+    return of_patterns(source, Encoding(120), rule=rule, smoothing=smoothing)
 
 
 def play(engine, what, rounds=3):

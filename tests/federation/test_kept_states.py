@@ -1,16 +1,12 @@
 """States kept for a server: it cannot name a way out of their folder, nor fill the disk."""
 
-import grpc
 import numpy as np
 import pytest
-from asking import N, ask, known, method, signs, site
-from rogue import Rogue, request
+from asking import N, ask, method, site
 
 from hopfed.errors import DataError, LocalError
-from hopfed.federation.machines.kept_states import KEPT, RUNS, KeptStates
-from hopfed.federation.machines.keys import make_keys
+from hopfed.federation.machines.node import KEPT, RUNS, KeptStates
 from hopfed.federation.packing import unpack
-from hopfed.federation.recipes import describe
 
 STATE = {"rows": np.arange(50)}
 AWAY = [
@@ -76,45 +72,13 @@ def test_a_server_that_invents_runs_and_clients_does_not_fill_the_disk(tmp_path)
         kept.get("run-0", 0, names[27, 0])
 
 
-def test_rows_of_a_round_go_when_the_next_begins(tmp_path):
+def test_no_state_holds_rows(tmp_path):
     node = site(tmp_path)
     first = ask(node, method(2), base=b"")
     basis = {"basis": np.eye(N, 2, dtype="f4")}
-    second = ask(node, method(2), 0, 1, first.state, basis)
-    assert not second.fault
-    assert len(held(tmp_path)) == 2
-    assert not ask(site(tmp_path), method(2), 0, 1, first.state, basis).fault, "asked again"
-    third = ask(node, method(2), 0, 2, second.state, known(signs()[:2]))
-    assert not ask(node, method(2), 1, 0, third.state).fault
-    assert len(held(tmp_path)) == 1, "of the round that has begun"
-
-
-def held(folder):
-    """States with rows in them."""
-    found = [path.read_bytes() for path in folder.rglob("*.state")]
-    return [state for state in found if "rows" in unpack(np.frombuffer(state, np.uint8))]
-
-
-@pytest.mark.parametrize("end", ["gone", "stopped"])
-def test_rows_of_a_round_go_when_the_client_gives_up(tmp_path, monkeypatch, hopfed, end):
-    monkeypatch.setenv("HOPFED_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    make_keys(tmp_path, 1, ["127.0.0.1"])
-    np.save("a.npy", signs(900))
-    told = {"stopped": np.ones(())}
-    last = (
-        [grpc.StatusCode.UNAVAILABLE] * 100
-        if end == "gone"
-        else [request(run="other", last=True, down=told)]
-    )
-    asked = request(recipe=describe(method())[0])
-    files = ("--data", "a.npy", "--ca", "ca.pem", "--key", "client-0.key", "--patience", "2")
-    with Rogue(tmp_path, [asked, *last]) as server:
-        join = ("join", *files, "--server", server.address, "--trust-server")
-        status, _, said = hopfed(*join)
-    assert status == 2
-    assert "sending" in said
-    assert not held(tmp_path)
+    assert not ask(site(tmp_path), method(2), 0, 1, first.state, basis).fault, "started anew"
+    for path in tmp_path.rglob("*.state"):
+        assert set(unpack(np.fromfile(path, np.uint8))) == {"plasticity", "salt"}
 
 
 @pytest.mark.parametrize("place", ["states", "states/run", "states/run/0"])

@@ -8,9 +8,10 @@ import pytest
 from hopfed.cli import main
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.machines.client import client_folder
-from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.private import (
+from hopfed.federation.machines.keys import (
     check_private,
+    client_key,
+    make_keys,
     private_folder,
     replacing_private,
 )

@@ -10,7 +10,7 @@ from hopfed.errors import DataError
 from hopfed.experiments.serve import Config, play
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState
-from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.encoding import unpack_patterns
 
 
 def product(xi, rng):

@@ -12,7 +12,7 @@ from hopfed.experiments.serve import Config, play
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.encoding import unpack_patterns
 
 
 def of_each(patterns, M=300):

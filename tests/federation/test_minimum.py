@@ -12,7 +12,7 @@ from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.machines.keys import make_keys
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.encoding import unpack_patterns
 
 
 class OnlyThese(LocalEngine):

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 from asking import N, method, refused, signs
 from click.testing import CliRunner
+from federations import private_patterns
 from named_owners import NAMES, ORDER, node, put
 
 from hopfed.cli.machines import join
 from hopfed.hopfield.batches import Elsewhere
-from hopfed.hopfield.headers import digest_of, told_names
-from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.budget import Ledger, Terms
-from hopfed.hopfield.site.named_owner import as_recorded
+from hopfed.hopfield.columns import digest_of, told_names
+from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.hopfield.owner import as_recorded
 from hopfed.tables.examples import as_examples
 from hopfed.tables.table import made_up
 from hopfed.tables.writers import write
 
-NOISY = PrivateFederation(Elsewhere(), N, 4.0)
+NOISY = private_patterns(Elsewhere(), N, 4.0)
 
 
 SORTED = {"sorted": digest_of(sorted(NAMES), "run")}

@@ -6,8 +6,7 @@ import numpy as np
 
 from hopfed.federation.contract import Context
 from hopfed.federation.faults import Fault
-from hopfed.federation.machines.kept_states import KeptStates
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.machines.wire import Request, read_reply, write_request
 from hopfed.federation.recipes import describe
 

@@ -2,16 +2,14 @@
 
 import numpy as np
 from asking import N, ask, known, method, signs
+from federations import private_patterns
 
 from hopfed import kernels
-from hopfed.federation.machines.kept_states import KeptStates
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.messages import digest
-from hopfed.hopfield.allowed import ALLOWED
 from hopfed.hopfield.batches import Batches, Elsewhere
-from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site.budget import Ledger, Terms
-from hopfed.hopfield.site.owner import Owner
+from hopfed.hopfield.ledger import Ledger, Terms
+from hopfed.hopfield.owner import ALLOWED, Owner
 from hopfed.tables.examples import as_examples
 
 
@@ -35,12 +33,12 @@ def test_with_epsilon_one_noisy_table_leaves_and_nothing_else(tmp_path):
     order = Ledger(tmp_path / "privacy").charge(as_examples(rows), Terms(1.0, 1e-5, 2))[0]
     x = kernels.unpack(Batches((order,), 2).examples(0, 0)).astype(int)
     noise = sent[0]["counts"] - (x.T @ x)[np.tri(N, k=-1, dtype=bool)]
-    scale = private(2).mechanism.scale
+    scale = private(2).client.mechanism.scale
     assert 0.8 * scale < noise.std() < 1.2 * scale
 
 
 def private(rounds, epsilon=1.0, delta=1e-5):
-    return PrivateFederation(Elsewhere(rounds), N, epsilon, delta)
+    return private_patterns(Elsewhere(rounds), N, epsilon, delta)
 
 
 def private_site(folder, rows):

@@ -14,9 +14,9 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.plasticity.rules import Fixed
-from hopfed.hopfield.site.budget import Ledger
-from hopfed.hopfield.site.owner import Owner
+from hopfed.hopfield.ledger import Ledger
+from hopfed.hopfield.owner import Owner
+from hopfed.hopfield.plasticity import Fixed
 from hopfed.tables.examples import as_examples
 
 
@@ -26,18 +26,18 @@ def examples():
 
 def test_an_owner_takes_part_in_what_was_agreed_and_in_no_more():
     rows = examples()
-    plain = serve.Config(columns=30, rounds=2).make()
-    private = serve.Config(columns=30, rounds=2, epsilon=1.0).make()
+    plain = serve.Config(columns=30, rounds=2).make().client
+    private = serve.Config(columns=30, rounds=2, epsilon=1.0).make().client
     trusting, careful = Owner(rows, 7), Owner(rows, 7, epsilon=1.0)
     assert trusting.adapt(plain).batches.examples(0, 2).shape == (20, 30)
-    assert careful.adapt(private).method.secret == 7
+    assert careful.adapt(private).client.noise.secret == 7
     for owner, asked, words in (
         (careful, plain, "with noise only"),
         (Owner(rows, 7, epsilon=0.5), private, "more than this client's epsilon"),
         (Owner(rows, 7, epsilon=1.0, delta=1e-7), private, "more than this client's epsilon"),
         (trusting, private, "agreed to no epsilon"),
-        (trusting, serve.Config(columns=31).make(), "31 columns"),
-        (trusting, trusting.adapt(plain).method, "does not leave the examples where they are"),
+        (trusting, serve.Config(columns=31).make().client, "31 columns"),
+        (trusting, trusting.adapt(plain).client, "does not leave the examples where they are"),
         (trusting, LocalEngine(), "does not take part in LocalEngine"),
     ):
         with pytest.raises(DataError, match=words):
@@ -48,18 +48,18 @@ def test_the_same_examples_are_not_released_on_other_terms(tmp_path):
     """Nor by a new process; on the same terms there is nothing against it."""
     owner = Owner(examples(), 7, epsilon=2.0, ledger=Ledger(tmp_path))
     first = serve.Config(columns=30, epsilon=1.0)
-    again = [owner.adapt(first.make()).method.secret for _ in range(2)]
+    again = [owner.adapt(first.make().client).client.noise.secret for _ in range(2)]
     assert again[0] == again[1] != 7, "the noise is of the home's secret"
     for change in ({"epsilon": 0.5}, {"rounds": 2}, {"delta": 1e-6}, {"epsilon": 1 - 1e-9}):
         with pytest.raises(DataError):
-            owner.adapt(replace(first, **change).make())
+            owner.adapt(replace(first, **change).make().client)
     with pytest.raises(DataError, match="have a privacy budget"):
-        replace(owner, epsilon=None).adapt(serve.Config(columns=30).make())
+        replace(owner, epsilon=None).adapt(serve.Config(columns=30).make().client)
 
 
 def test_a_release_that_is_repeated_has_the_same_noise_and_another_owner_has_other():
     rows = examples()
-    asked = serve.Config(columns=30, epsilon=1.0).make()
+    asked = serve.Config(columns=30, epsilon=1.0).make().client
 
     def released(secret):
         agreed = Owner(rows, secret, epsilon=1.0).adapt(asked)

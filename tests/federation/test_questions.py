@@ -9,7 +9,7 @@ from asking import N, ask, method, refused, site
 from hopfed.federation.contract import Context
 from hopfed.federation.machines.wire import Request, write_request
 from hopfed.federation.recipes import describe
-from hopfed.hopfield.allowed import ALLOWED
+from hopfed.hopfield.owner import ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"discount": 0.5', '"discount": NaN', "discount"),
-        ('"discount": 0.5', '"discount": -0.1', "discount"),
-        ('"alpha": 0.001', '"alpha": "x"', "alpha"),
+        ('"weight": 1.0', '"weight": NaN', "weight"),
+        ('"weight": 1.0', '"weight": -0.1', "weight"),
+        ('"momentum": 0.0', '"momentum": "x"', "momentum"),
         ('"votes": true', '"votes": 1', "votes"),
         ('"votes": true', '"votes": true, "secret": 1', "secret"),
-        ('"search": null', '"search": ["list", []]', "search"),
+        ('"noise": null', '"noise": ["list", []]', "noise"),
         ('"n_sites": 40', '"n_sites": 40.0', "n_sites"),
         ('"form": "counts"', '"form": "rows"', "form"),
         ('"width": 64', '"width": true', "width"),
@@ -59,13 +59,13 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
     ],
 )
 def test_every_field_has_a_type_and_a_range(tmp_path, old, new, words):
-    text, _ = describe(method())
+    text, _ = describe(method().client)
     assert old in text
     refused(ask(site(tmp_path), text.replace(old, new)), words)
 
 
 def test_arrays_in_a_recipe_are_refused(tmp_path):
-    text, _ = describe(method())
+    text, _ = describe(method().client)
     request = Request("run", Context(0, 0, 0, 0), b"", text, {"x": np.zeros(3)}, {})
     node = site(tmp_path)
     refused(node.answer(write_request(request)), "or with arrays")

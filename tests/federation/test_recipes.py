@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
+from federations import of_patterns
 from hypothesis import given
 from hypothesis import strategies as st
 from owners import Moody
 
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.recipes import describe, rebuild
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.batches import Elsewhere
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.plasticity.rules import Structure
+from hopfed.hopfield.plasticity import Structure
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -26,9 +26,7 @@ def test_plain_values_come_back_as_they_were(value):
 
 
 def test_a_method_comes_back_equal_arrays_and_all():
-    method = HopfieldFederation(
-        Elsewhere(3), Encoding(50, "factors", 7), rule=Structure(), groups=0
-    )
+    method = of_patterns(Elsewhere(3), Encoding(50, "factors", 7), rule=Structure(), groups=0)
     assert rebuild(*describe(method)) == method
     array = np.arange(6, dtype=np.int8).reshape(2, 3)
     held = rebuild(*describe({"xi": array, "r": np.float32(0.5)}))
@@ -50,7 +48,7 @@ def test_only_trusted_classes_are_made_and_they_check_their_settings():
     assert rebuild(text, arrays, None) == Moody(None, 0, "raise")
     text, arrays = describe(Encoding(50))
     with pytest.raises(DataError, match=r"not of hopfed"):
-        rebuild(text, arrays, ("hopfed.hopfield.plasticity.rules",))
+        rebuild(text, arrays, ("hopfed.hopfield.plasticity",))
     with pytest.raises((ArgumentError, DataError), match="between 1 and"):
         rebuild(text.replace('"counts"', '"factors"').replace("64", "99"), arrays)
 

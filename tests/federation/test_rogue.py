@@ -9,12 +9,11 @@ from rogue import Raw, Rogue, packed, request
 
 from hopfed.errors import HopfedError
 from hopfed.federation.machines.client import ClientProcess
-from hopfed.federation.machines.kept_states import KeptStates
 from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.machines.wire import LIMIT
-from hopfed.hopfield.allowed import ALLOWED
-from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.encoding import unpack_patterns
+from hopfed.hopfield.owner import ALLOWED
 
 ESC = "\x1b]0;owned\x07\x1b[2J"
 RUNS = ["..", ".", "a/../..", "../../../etc/cron.d/x", "/tmp/x", "x" * 5000, "a\0b", ESC, "\u202e"]

@@ -16,9 +16,8 @@ from hopfed.federation.engines import Call
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines import server as server_module
 from hopfed.federation.machines.client import ClientProcess
-from hopfed.federation.machines.kept_states import KeptStates
 from hopfed.federation.machines.keys import client_key, make_keys
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.machines.server import CALL, NUMBER, OPTIONS, Listening, Server
 from hopfed.federation.machines.wire import Reply, parts, write_reply
 from hopfed.federation.messages import Field

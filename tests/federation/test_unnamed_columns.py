@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from asking import N, method, refused, signs
+from federations import of_classes, private_classes
 from machines import COLUMNS, Machines
 from named_owners import NAMES, node, put
 
@@ -18,10 +19,8 @@ from hopfed.federation.engines import Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.machines.server import GRACE
 from hopfed.hopfield.batches import Elsewhere
-from hopfed.hopfield.graded import GradedFederation
-from hopfed.hopfield.graded.private import PrivateClasses
-from hopfed.hopfield.headers import Introduced, digest_of, read_names, settled, told_names
-from hopfed.hopfield.liars.claims import suspects
+from hopfed.hopfield.columns import Introduced, digest_of, read_names, settled, told_names
+from hopfed.hopfield.guard import suspects
 
 
 def said(names):
@@ -181,11 +180,11 @@ SUPERSETS = {"all": (*NAMES, *MORE), "not all": (*NAMES[1:], *MORE), "half": NAM
 
 
 def graded(names, **settings):
-    return GradedFederation(Elsewhere(), len(names), looks=1, products=2, **settings)
+    return of_classes(Elsewhere(), len(names), **settings)
 
 
 def private(names, epsilon=4.0, **settings):
-    return PrivateClasses(Elsewhere(), len(names), epsilon, **settings)
+    return private_classes(Elsewhere(), len(names), epsilon, **settings)
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_what_a_client_says_cannot_steer_a_terminal():
         ("round", "1"),
         ("round", 2**62),
         ("exchange", 1e3),
-        ("exchange", 1000),
+        ("exchange", 10**6),
         ("base", "00" * 17),
         ("run", "x" * 81),
         ("recipe", "x" * (2**20 + 1)),

@@ -9,7 +9,7 @@ from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.memory.channel_fit import misfit, typical
+from hopfed.hopfield.support import misfit, typical
 from hopfed.hopfield.told import Told, read
 from hopfed.spectral.operators import DenseOperator
 

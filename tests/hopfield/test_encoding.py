@@ -9,8 +9,14 @@ from hopfed import kernels
 from hopfed.errors import ArgumentError
 from hopfed.federation.messages import malformed, nbytes
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.client import pack_patterns, unpack_patterns
-from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
+from hopfed.hopfield.encoding import (
+    FORMS,
+    Encoding,
+    lower,
+    pack_patterns,
+    symmetric,
+    unpack_patterns,
+)
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import FactorOperator, pool
 

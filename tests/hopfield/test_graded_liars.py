@@ -9,8 +9,8 @@ from hopfed.experiments import serve
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.graded.noisy import PARTS
-from hopfed.hopfield.graded.robust import capped, trimmed
+from hopfed.hopfield.guard import capped, trimmed
+from hopfed.hopfield.noise import PARTS
 from hopfed.tables.examples import as_examples
 
 N = 40

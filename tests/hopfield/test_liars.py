@@ -17,8 +17,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.client import unpack_patterns
-from hopfed.hopfield.encoding import FORMS
+from hopfed.hopfield.encoding import FORMS, unpack_patterns
 
 ASKING = {"groups": 4, "votes": True}
 BELIEVING = {"liars": 0.0, "claim": 10.0, "support": 0.0, "check": False} | ASKING

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from federations import of_patterns
+from liars import lying
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
@@ -11,12 +13,11 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault, TooFewClientsError
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
-from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.flat import flatten, unflatten
-from hopfed.hopfield.memory.remembered import Remembered
-from hopfed.hopfield.plasticity.rules import Fixed, Smoothing, Structure
+from hopfed.hopfield.plasticity import Fixed, Smoothing, Structure
+from hopfed.hopfield.remembered import Remembered
 from hopfed.hopfield.schedules import NoveltyRamp, Sequential
 from hopfed.hopfield.stream import ArchetypeStream
 
@@ -48,7 +49,7 @@ def patterns(played):
 @pytest.mark.parametrize("groups", [0, 4])
 def test_it_finds_the_archetypes_in_every_form_with_and_without_projections(form, groups):
     source = stream()
-    method = HopfieldFederation(source, Encoding(N, form, width=40), groups=groups)
+    method = of_patterns(source, Encoding(N, form, width=40), groups=groups)
     last = play(method, 2)[-1]
     found = retrieval(patterns(last), source.archetypes)
     assert found.magnetisation.min() == 1
@@ -60,8 +61,8 @@ def test_it_finds_the_archetypes_in_every_form_with_and_without_projections(form
 def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
     source = stream(r=0.3, M=40, rounds=8)
     rounds = 8
-    with_votes = play(HopfieldFederation(source, Encoding(N), discount=1.0), rounds)[-1]
-    without = play(HopfieldFederation(source, Encoding(N), discount=0.0, votes=False), rounds)[-1]
+    with_votes = play(of_patterns(source, Encoding(N), discount=1.0), rounds)[-1]
+    without = play(of_patterns(source, Encoding(N), discount=0.0, votes=False), rounds)[-1]
     sharp = retrieval(patterns(with_votes), source.archetypes).magnetisation.mean()
     blurred = retrieval(patterns(without), source.archetypes).magnetisation.mean()
     assert sharp > 0.995
@@ -70,16 +71,14 @@ def test_votes_make_patterns_exact_that_the_operator_leaves_blurred():
 
 def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
     source = stream(schedule=Sequential(overlap=0.0), rounds=6)
-    apart = play(HopfieldFederation(source, Encoding(N), discount=0.0), 6)[-1]
+    apart = play(of_patterns(source, Encoding(N), discount=0.0), 6)[-1]
     assert retrieval(patterns(apart), source.archetypes).magnetisation.min() > 0.99
-    blended = HopfieldFederation(
-        source, Encoding(N), memory="common", discount=0.0, rule=Fixed(1.0)
-    )
+    blended = of_patterns(source, Encoding(N), memory="common", discount=0.0, rule=Fixed(1.0))
     last = play(blended, 6)[-1]
     m = retrieval(patterns(last), source.archetypes).magnetisation
     assert m[2] > 0.99
     assert m[:2].max() < 0.5
-    frozen = HopfieldFederation(source, Encoding(N), memory="common", discount=0.0, rule=Fixed(0.0))
+    frozen = of_patterns(source, Encoding(N), memory="common", discount=0.0, rule=Fixed(0.0))
     m = retrieval(patterns(play(frozen, 6)[-1]), source.archetypes).magnetisation
     assert m[0] > 0.99
     assert m[1:].max() < 0.5
@@ -87,7 +86,7 @@ def test_what_is_kept_apart_is_not_forgotten_and_what_is_blended_with_w_1_is():
 
 def test_novelty_is_found_when_it_comes_and_nothing_false_before():
     source = stream(K=4, schedule=NoveltyRamp(old=2, at=4, ramp=2), rounds=8)
-    method = HopfieldFederation(
+    method = of_patterns(
         source, Encoding(N), rule=Structure(), smoothing=Smoothing(ema=0.5), discount=0.0
     )
     played = play(method, 8)
@@ -98,8 +97,8 @@ def test_novelty_is_found_when_it_comes_and_nothing_false_before():
 
 def test_evidence_carried_over_rounds_shows_what_no_round_shows():
     source = stream(K=1, r=0.07, M=60, rounds=16)
-    fresh = play(HopfieldFederation(source, Encoding(N), discount=0.0, votes=False), 16)
-    pooled = play(HopfieldFederation(source, Encoding(N), discount=1.0, votes=False), 16)
+    fresh = play(of_patterns(source, Encoding(N), discount=0.0, votes=False), 16)
+    pooled = play(of_patterns(source, Encoding(N), discount=1.0, votes=False), 16)
     seen = [max(p.server_metrics["n_detected"] for p in run) for run in (fresh, pooled)]
     assert pooled[-1].server_metrics["n_detected"] == 1
     assert retrieval(patterns(pooled[-1]), source.archetypes).magnetisation[0] > 0.7
@@ -116,14 +115,14 @@ def test_flipping_sites_everywhere_flips_the_patterns_and_nothing_else():
         def examples(self, t, client):
             return source.examples(t, client) * gauge
 
-    a = play(HopfieldFederation(source, Encoding(N)), 2)[-1]
-    b = play(HopfieldFederation(Flipped(), Encoding(N)), 2)[-1]
+    a = play(of_patterns(source, Encoding(N)), 2)[-1]
+    b = play(of_patterns(Flipped(), Encoding(N)), 2)[-1]
     assert {(p * gauge).tobytes() for p in patterns(a)} == {p.tobytes() for p in patterns(b)}
 
 
 def test_absent_and_late_clients_change_the_evidence_and_not_the_result():
     source = stream(clients=6, rounds=5)
-    method = HopfieldFederation(source, Encoding(N))
+    method = of_patterns(source, Encoding(N))
     who = Participation(rate=0.7, late=0.3, delay=2)
     played = play(method, 5, clients=6, participation=who)
     assert retrieval(patterns(played[-1]), source.archetypes).magnetisation.min() == 1
@@ -138,7 +137,7 @@ def test_a_client_of_other_sites_is_a_fault_and_not_a_crash():
             x = source.examples(t, client)
             return x[:, :-1] if client == 1 else x
 
-    played = play(HopfieldFederation(Wrong(), Encoding(N)), 1)[0]
+    played = play(of_patterns(Wrong(), Encoding(N)), 1)[0]
     assert played.faults.codes.tolist() == [0, Fault.RAISED, 0]
     assert b"examples must be over the 150 sites" in played.faults.reasons[1]
     assert len(patterns(played)) == 3
@@ -151,7 +150,7 @@ def test_examples_that_do_not_change_are_refused_the_second_time():
         def examples(self, t, client):
             return source.examples(0, client)
 
-    method = HopfieldFederation(Same(), Encoding(N))
+    method = of_patterns(Same(), Encoding(N))
     first = play(method, 1)[0]
     with pytest.raises(TooFewClientsError, match="client 0 repeated: the same message"):
         play(method, 1, state=first.state, start=1)
@@ -159,7 +158,7 @@ def test_examples_that_do_not_change_are_refused_the_second_time():
 
 def test_a_pattern_that_no_example_resembles_is_dropped():
     source = stream()
-    method = HopfieldFederation(source, Encoding(N))
+    method = of_patterns(source, Encoding(N))
     first = play(method, 1)[0]
     server = dict(first.state.server)
     memory = unflatten(
@@ -178,7 +177,7 @@ def test_a_pattern_that_no_example_resembles_is_dropped():
 def test_what_was_found_in_thin_evidence_is_renewed_when_there_is_more():
     """Examples too noisy to vote: the evidence alone makes the patterns better."""
     source = stream(K=2, r=0.12, M=150, rounds=16)
-    played = play(HopfieldFederation(source, Encoding(N), discount=1.0), 16)
+    played = play(of_patterns(source, Encoding(N), discount=1.0), 16)
     m = [retrieval(patterns(p), source.archetypes).magnetisation.mean() for p in played]
     full = next(t for t, p in enumerate(played) if len(patterns(p)) == 2)
     assert m[full] < 0.9
@@ -192,32 +191,19 @@ def test_what_was_found_in_thin_evidence_is_renewed_when_there_is_more():
     np.testing.assert_allclose(m[-1], expected, atol=0.03)
 
 
-class Loud:
-    """A federation whose client 0 says one thing more loudly than its examples allow."""
-
-    def __new__(cls, method, field, factor):
-        class Method(type(method)):
-            def client_step(self, state, down, context):
-                state, message, metrics = super().client_step(state, down, context)
-                if context.client == 0 and field in message:
-                    message = message | {field: (message[field] * factor).astype(np.int64)}
-                return state, message, metrics
-
-        return Method(**vars(method))
-
-
 def test_a_client_counts_for_no_more_than_a_multiple_of_the_others():
     """Whatever number of examples it claims, its weight in the evidence is bounded."""
     source = stream()
     for claim, share in ((2.0, 0.5), (10.0, 10 / 12)):
-        loud = Loud(HopfieldFederation(source, Encoding(N), claim=claim), "examples", 10**6)
+        claims = lambda m, *_: {k: v * 10**6 for k, v in m.items() if k == "examples"}  # noqa: E731
+        loud = lying(of_patterns(source, Encoding(N), claim=claim), claims)
         state = play(loud, 1)[0].state.server
         counts, _, owners = state["evidence/atoms"]
         np.testing.assert_allclose(counts[owners == 0].sum() / counts.sum(), share)
 
 
 def test_the_server_keeps_a_secret_and_tells_nobody():
-    method = HopfieldFederation(stream(), Encoding(N), quorum=0.5)
+    method = of_patterns(stream(), Encoding(N), quorum=0.5)
     a, b = (play(method, 1, seed=seed)[0].state for seed in (0, 1))
     assert a.server["secret"] != b.server["secret"]
     for down in a.down.values():
@@ -226,7 +212,7 @@ def test_the_server_keeps_a_secret_and_tells_nobody():
 
 def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     source = stream(schedule=Sequential(), rounds=6)
-    method = HopfieldFederation(source, Encoding(N), rule=Structure(), discount=0.7)
+    method = of_patterns(source, Encoding(N), rule=Structure(), discount=0.7)
     whole = play(method, 6)[-1].state.flatten()
     half = FederationState.unflatten(play(method, 3)[-1].state.flatten())
     rest = play(method, 3, state=half, start=3)[-1].state.flatten()
@@ -251,7 +237,7 @@ def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
 )
 def test_bad_settings(settings, message):
     with pytest.raises(ArgumentError, match=message):
-        replace(HopfieldFederation(stream(), Encoding(N)), **settings)
+        of_patterns(stream(), Encoding(N), **settings)
 
 
 N, L = 150, 3
@@ -262,9 +248,9 @@ N, L = 150, 3
 
 def test_bytes_up_and_down_are_those_of_the_messages():
     source = stream()
-    method = HopfieldFederation(source, Encoding(N))
+    method = of_patterns(source, Encoding(N))
     first, second = play(method, 2)
-    K, groups = 3, method.groups
+    K, groups = 3, 4
     counts = 2 * N * (N - 1) // 2 + 8 + 4 * N + 8
     projections = groups * (4 * K * (K + 1) // 2 + 4)
     votes = 4 * K * N + 4 * K

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from federations import private_patterns
+from liars import lying
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import ArgumentError
@@ -10,9 +12,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.messages import digest, malformed
 from hopfed.federation.rounds import play_round
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.client import unpack_patterns
-from hopfed.hopfield.encoding import lower
-from hopfed.hopfield.noisy import PrivateFederation
+from hopfed.hopfield.encoding import lower, unpack_patterns
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.spectral.operators import DenseOperator
 from hopfed.tables.examples import as_examples
@@ -23,7 +23,7 @@ XI = rademacher(3, 100, np.random.default_rng(0))
 
 def method(epsilon=3.0, rounds=2, **options):
     source = ArchetypeStream(XI, np.full((rounds, 3, 3), 1 / 3), 2000, 0.7, seed=0)
-    return PrivateFederation(source, 100, epsilon, **options)
+    return private_patterns(source, 100, epsilon, **options)
 
 
 def play(made, rounds=2):
@@ -74,7 +74,7 @@ def test_shuffled_rows_are_released_with_the_same_noise():
             return np.random.default_rng(3).permutation(super().examples(t, client))
 
     one, two = (
-        PrivateFederation(source(), 100, 3.0, secret=7).client_step({}, {}, Context(1, 0, 0, 0))[1]
+        private_patterns(source(), 100, 3.0, secret=7).client_step({}, {}, Context(1, 0, 0, 0))[1]
         for source in (Same, Shuffled)
     )
     assert digest(one) == digest(two)
@@ -82,7 +82,7 @@ def test_shuffled_rows_are_released_with_the_same_noise():
 
 def test_whatever_is_asked_has_noise_of_its_own():
     told = [
-        PrivateFederation(Same(), 100, secret=secret, epsilon=epsilon, delta=delta).client_step(
+        private_patterns(Same(), 100, secret=secret, epsilon=epsilon, delta=delta).client_step(
             {}, {}, Context(1, 0, 0, 0)
         )[1]["counts"]
         - exact(method(), 0, 0)
@@ -108,12 +108,13 @@ def test_absurd_claims_are_not_believed_and_cannot_stop_the_server():
     assert malformed(bad, spec) == "examples is 1000000000000000, above 1.09951e+12"
     bad = good | {"examples": np.array(10**12)}
     assert malformed(bad, spec) is None, "so it reaches the server"
-    state, _, metrics = made.server_step({}, {0: good, 1: bad, 2: good}, context)
-    each = float(good["examples"])
-    assert metrics["examples"] == 12 * each
-    assert 2 <= float(state["releases"]) < 2 + 1e-9, "scaled, and its noise with it"
-    assert metrics["claims"].tolist()[1] == [1, 1e12, 10 * each]
-    assert made.server_step({}, {}, context)[2]["archetypes"] == 0
+    loud = lying(made, lambda *_: {"examples": np.array(10**12)})
+    played = play_round(loud, None, 0, seed=1, clients=3, engine=LocalEngine())
+    each, state = float(good["examples"]), played.state.server
+    assert played.server_metrics["examples"] == 12 * each
+    noise = made.client.mechanism.variance
+    assert 2 <= state["evidence/mass"][2] / noise < 2 + 1e-9, "scaled, and its noise with it"
+    assert played.server_metrics["claims"].tolist()[0] == [0, 1e12, 10 * each]
 
 
 @pytest.mark.parametrize("least", [False, True])
@@ -124,7 +125,7 @@ def test_counts_beyond_what_examples_and_noise_give_are_malformed(least):
     for client in range(3):
         assert malformed(made.client_step({}, {}, Context(1, 0, 0, client))[1], spec) is None
     _, good, _ = made.client_step({}, {}, Context(1, 0, 0, 0))
-    limit = int(good["examples"]) + int(made.mechanism.reach())
+    limit = int(good["examples"]) + int(made.client.mechanism.reach())
     counts = good["counts"].astype(np.int64)
     counts[17] = -(limit - 1) if least else limit - 1
     assert malformed(good | {"counts": counts}, spec) is None
@@ -140,11 +141,10 @@ def test_a_pattern_of_few_examples_is_not_broadcast():
     source = ArchetypeStream(XI[:2], shares, 3000, 0.95, seed=0)
     heard = {}
     for support in (1.0, 50.0):
-        made = PrivateFederation(source, 100, epsilon=100.0, support=support)
-        message = made.client_step({}, {}, Context(1, 0, 0, 0))[1]
-        state, down, metrics = made.server_step({}, {0: message}, Context(1, 0, 0))
-        told = unpack_patterns(down[EVERYONE]["patterns"], 100)
-        assert (told == state["memory/patterns"]).all()
+        made = private_patterns(source, 100, epsilon=100.0, support=support)
+        played = play_round(made, None, 0, seed=1, clients=1, engine=LocalEngine())
+        metrics = played.server_metrics
+        told = unpack_patterns(played.state.down[EVERYONE]["patterns"], 100)
         heard[support] = retrieval(told, XI[:2]).magnetisation > 0.9, metrics["unsupported"]
     assert heard[1.0][0].tolist() == [True, True]
     assert heard[1.0][1] == 0

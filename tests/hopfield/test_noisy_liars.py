@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers import rest_slow
-from liars import own, owners
+from liars import lying, own, owners
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments.serve import Config, play, remarks
@@ -14,7 +14,8 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.faults import Fault
 from hopfed.federation.rounds import FederationState
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.client import unpack_patterns
+from hopfed.hopfield.encoding import unpack_patterns
+from hopfed.hopfield.patterns import _operator_complaint
 
 N, M = 100, 3000
 U = rademacher(1, N, np.random.default_rng(99))[0]
@@ -27,27 +28,13 @@ def served(made_up, honest, change=None, rounds=1, **settings):
     config = Config(columns=N, clients=len(source.rows), rounds=rounds, epsilon=4.0, **settings)
     made = config.make(source)
     if change is not None:
-        made = _Lying.of(made, change)
+        made = lying(made, lambda m, *_: change(made.client, m))
     state = FederationState({})
     for t in range(rounds):
         arrays, after = play(config, made, 0, t, state, LocalEngine())
         state = after or state
     number = int(arrays["archetypes/number"])
     return xi, unpack_patterns(arrays["archetypes/packed"][:number], N), arrays
-
-
-class _Lying:
-    @staticmethod
-    def of(made, change):
-        class Lying(type(made)):
-            def client_step(self, state, down, context):
-                state, message, metrics = super().client_step(state, down, context)
-                if context.client == 0:
-                    message = message | change(self, message)
-                return state, message, metrics
-
-        fields = {k: v for k, v in vars(made).items() if k != "mechanism"}
-        return Lying(**fields)
 
 
 def overlap(patterns, x):
@@ -101,9 +88,9 @@ def test_honest_releases_are_not_refused(epsilon, quality):
 
         made = Config(columns=N, epsilon=epsilon).make(Rows())
         for secret in range(1, 6):
-            mine = replace(made, secret=secret)
+            mine = replace(made, noise=replace(made.noise, secret=secret)).client
             _, message, _ = mine.client_step({}, {}, Context(0, 0, 0, 0))
-            assert mine.complaint({}, message, Context(0, 0, 0, 0)) is None
+            assert _operator_complaint(mine, made.guard, message) is None
 
 
 def test_a_claim_counts_for_three_medians_and_its_noise_with_it():

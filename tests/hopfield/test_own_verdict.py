@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from hopfed.archetypes.loading import load
+from hopfed.archetypes.storage import load
 from hopfed.cli.machines.join import _finish
-from hopfed.hopfield.site.own_verdict import own_verdict
-from hopfed.hopfield.told import ALONE, FEWER, Told
+from hopfed.hopfield.told import ALONE, FEWER, Told, own_verdict
 from hopfed.kernels import pack_masked
 from hopfed.tables.examples import as_examples
 

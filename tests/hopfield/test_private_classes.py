@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from federations import private_classes
 from graded_tables import classes, error
 from helpers import rest_slow
 
@@ -13,14 +14,17 @@ from hopfed.federation.contract import Context
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.rounds import FederationState, play_round
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.graded.noisy import PARTS, ClassNoise, exact_sums, memberships
-from hopfed.hopfield.graded.noisy_sums import NoisySums, Residuals
-from hopfed.hopfield.graded.private import PrivateClasses, first_question
-from hopfed.privacy.concentrated import concentrated_delta, concentrated_rho
+from hopfed.hopfield.noise import PARTS, ClassNoise, exact_sums, memberships
+from hopfed.hopfield.noisy_classes import NoisySums, Residuals
+from hopfed.privacy.discrete_gaussian import concentrated_delta, concentrated_rho
 from hopfed.tables.examples import as_examples
 from hopfed.theory import private
 
 SUMS = ("counts", "signed", "seen")
+
+
+def first_question(N):
+    return {"means": np.zeros((1, N), np.float32), "shares": np.ones(1, np.float32)}
 
 
 def asked(K, N, seed=0, sure=1.0):
@@ -116,7 +120,7 @@ def test_the_noise_is_as_large_as_it_says_and_another_one_for_every_question():
 
 def method(rows, N, rounds=1, **settings):
     given = {"epsilon": 4.0, "liars": 0.1, **settings}
-    return PrivateClasses(Batches(tuple(rows), rounds), N, **given)
+    return private_classes(Batches(tuple(rows), rounds), N, **given)
 
 
 def owners(K, N, rows, seed, clients=5, missing=0.2):

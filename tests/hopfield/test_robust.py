@@ -9,8 +9,8 @@ from hopfed import kernels
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.memory.evidence import Evidence
-from hopfed.hopfield.robust import EVERYBODY, Robust, _spread, loss
+from hopfed.hopfield.evidence import Evidence
+from hopfed.hopfield.guard import EVERYBODY, Robust, _spread, loss
 from hopfed.spectral.rank import TracyWidom
 
 N = 24

@@ -13,15 +13,7 @@ TRUST = "whoever runs the server can learn single rows of yours: it subtracts an
 
 
 def show(held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any) -> None:
-    """Print how a table is read, what would leave, who could learn what, and what left before.
-
-    Parameters
-    ----------
-    held : the table.
-    rows : as the ledger knows them.
-    epsilon, delta : of the noise; None trusts the server.
-    ledger : of the owner, which only looks.
-    """
+    """Print how a table is read, what would leave, who could learn what, and what left before."""
     M, N = rows.shape
     names, codes = held.coding.names, map(str, held.coding.codes)
     out.print(f"{M:,} rows of {N:,} columns, read so, as all owners must read theirs:")

@@ -67,8 +67,8 @@ def join_command(data: Path, dry_run: bool, **options: Any) -> None:
     client-0.key
     """
     from hopfed._lib.home_folder import home
-    from hopfed.hopfield.site.budget import Ledger
-    from hopfed.hopfield.site.named_owner import as_recorded
+    from hopfed.hopfield.ledger import Ledger
+    from hopfed.hopfield.owner import as_recorded
     from hopfed.tables.examples import as_examples
     from hopfed.tables.table import is_made_up
     from hopfed.tables.writers import check_ending
@@ -131,12 +131,9 @@ def _join(
     from hopfed._lib.home_folder import home
     from hopfed.cli.machines.watching import Watching
     from hopfed.federation.machines.client import ClientProcess, client_folder
-    from hopfed.federation.machines.kept_states import KeptStates
     from hopfed.federation.machines.keys import client_key, read
-    from hopfed.federation.machines.node import Node, Sparing
-    from hopfed.hopfield.allowed import ALLOWED
-    from hopfed.hopfield.site.named_owner import NamedOwner, laid_out
-    from hopfed.hopfield.site.owner import Owner
+    from hopfed.federation.machines.node import KeptStates, Node, Sparing
+    from hopfed.hopfield.owner import ALLOWED, Owner, laid_out
 
     address(server, "--server")
     own = client_key(key)
@@ -145,8 +142,8 @@ def _join(
         say(TRUST)
     else:
         ledger.check(rows)  # before the server is asked anything
-    owner = Owner(rows, _secret(folder), epsilon, delta, ledger)
-    joined = Joined(NamedOwner(owner, names, filed), say)
+    owner = Owner(rows, _secret(folder), epsilon, delta, ledger, names, filed)
+    joined = Joined(owner, say)
     node = Node(KeptStates(folder / "states"), joined.adapt, trusted=ALLOWED, private=True)
     process = ClientProcess(server, read(ca, "--ca"), own, node, folder, patience, say)
     node.say = Sparing(say)
@@ -195,7 +192,7 @@ def _judged(told: Any, order: Any, rows: Any, names: Any, coding: Any) -> Any:
     """Told classes, with what the rows of this owner say of them."""
     from dataclasses import replace
 
-    from hopfed.hopfield.site.own_verdict import own_verdict
+    from hopfed.hopfield.told import own_verdict
 
     n = rows.shape[1]  # of the federation's columns an owner may lack the last
     groups = () if coding is None else coding.groups
@@ -205,7 +202,7 @@ def _judged(told: Any, order: Any, rows: Any, names: Any, coding: Any) -> Any:
 
 def _secret(folder: Path) -> int:
     """Secret of this client, made once."""
-    from hopfed.federation.machines.private import replacing_private
+    from hopfed.federation.machines.keys import replacing_private
 
     path = folder / "secret"
     try:

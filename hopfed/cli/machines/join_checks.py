@@ -15,16 +15,6 @@ def check_fit(table: Any, choices: Choices, noisy: bool) -> None:
 
     Other owners' rows decide otherwise, so that +1 means something else there. With noise one row
     changes others, which the noise does not hide.
-
-    Parameters
-    ----------
-    table : of the owner.
-    choices : what the reader of the table was told.
-    noisy : whether the rows leave with noise.
-
-    Raises
-    ------
-    DataError : one line, with options to copy.
     """
     from hopfed.cli.machines.settling import settling
     from hopfed.tables.choosing import unsettled

@@ -14,7 +14,7 @@ from hopfed.errors import OtherColumnsError
 
 if TYPE_CHECKING:
     from hopfed.federation.messages import Message
-    from hopfed.hopfield.site.named_owner import NamedOwner
+    from hopfed.hopfield.owner import Owner
     from hopfed.hopfield.told import Told
     from hopfed.tables.coding import Coding
 
@@ -32,13 +32,13 @@ class Joined:
     refused : why the columns are others.
     """
 
-    named: NamedOwner
+    named: Owner
     say: Callable[[str], object]
     refused: OtherColumnsError | None = None
     _said: bool = False
 
     def adapt(self, method: Any, request: Any) -> Any:
-        """As `NamedOwner.adapt`; remembers a refusal."""
+        """As `Owner.adapt`; remembers a refusal."""
         try:
             adapted = self.named.adapt(method, request.columns, request.run)
         except OtherColumnsError as error:
@@ -53,7 +53,7 @@ class Joined:
 
     def _say_place(self, method: Any, told: Message) -> None:
         """Say once that columns go by place where names might tell otherwise."""
-        from hopfed.hopfield.headers import Headers, kind_of
+        from hopfed.hopfield.columns import Headers, kind_of
 
         if self._said or isinstance(method, Headers):
             return
@@ -72,16 +72,7 @@ def write_found(
     names: Sequence[str] | None = None,
     coding: Coding | None = None,
 ) -> None:
-    """Write archetypes: a run file, an array, or a table with the names of its columns.
-
-    Parameters
-    ----------
-    path : of the file, with one of the endings OUT.
-    told : by the server.
-    order : of the columns in the file.
-    names : of the columns in that order; None where they have none.
-    coding : of the columns of this owner, which a run file keeps where they are those.
-    """
+    """Write archetypes: a run file, an array, or a table with the names of its columns."""
     from hopfed._lib.outputs import replacing
     from hopfed.tables.table import made_up
     from hopfed.tables.writers import write

@@ -22,6 +22,7 @@ from hopfed.errors import ArgumentError, HopfedError, OtherColumnsError, shown
 from hopfed.federation.faults import Fault
 
 LONGEST = 2_000  # characters of a line of the log
+SAID = 10  # exchanges of a round that are reported where all answer
 GOODBYE = 5.0  # seconds that the last word to the clients may take
 LATE = 30.0  # seconds to wait for clients of a run that is complete: they may have to start
 
@@ -191,7 +192,8 @@ class _ReportingEngine:
         context, seconds = calls[0].context, time.monotonic() - began
         heard = sum(not outcome.fault for outcome in outcomes)
         where = f"round {context.round} exchange {context.exchange}"
-        say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
+        if context.exchange < SAID or heard < len(calls):  # searches ask hundreds of times
+            say(f"{where}: {heard} of {len(calls)} answered in {seconds:.1f} s")
         for call, outcome in zip(calls, outcomes, strict=True):
             if outcome.fault:
                 after = "; its operators count" if context.exchange else ""
@@ -222,7 +224,7 @@ class _ReportingEngine:
 
         t = config.rounds - 1
         everyone = [Call({}, down, Context(0, t, 0, c)) for c in range(config.clients)]
-        self.engine.tell(config.make(), everyone, GOODBYE)
+        self.engine.tell(config.make().client, everyone, GOODBYE)
 
 
 def _keep(run: Any, told: Any, names: Sequence[str], out_file: Path) -> None:

@@ -25,22 +25,7 @@ NAMED = 10  # clients that a line names
 
 
 def given(text: str) -> tuple[int, tuple[str, ...]]:
-    """Number of columns, and their names where a file with them is given.
-
-    Parameters
-    ----------
-    text : a number, or the path of a file: one name a line; a .csv or .tsv has them in its first.
-        A column that names the rows below is left out, as clients leave out theirs.
-
-    Raises
-    ------
-    ArgumentError, DataError : neither, or fewer than two names.
-
-    Examples
-    --------
-    >>> given("120")
-    (120, ())
-    """
+    """Number of columns, and their names where a file with them is given."""
     if re.fullmatch("[+-]?[0-9]{1,9}", text):
         return int(text), ()
     from hopfed.tables.source import named
@@ -101,7 +86,7 @@ def _first_row(text: str, separators: str) -> list[str]:
 
 def said_of(config: Any) -> Message:
     """What a server with these settings says of its columns."""
-    from hopfed.hopfield.headers import told_names
+    from hopfed.hopfield.columns import told_names
 
     if config.names:
         return told_names(config.names)
@@ -110,24 +95,10 @@ def said_of(config: Any) -> Message:
 
 
 def settle(server: Any, engine: Any, config: Any, wait: float, say: Callable[[str], None]) -> str:
-    """Ask the clients that are there how their columns are called: `Config.order`.
-
-    Parameters
-    ----------
-    server : knows who is there.
-    engine : asks them.
-    config : of the federation: its clients, how many a round needs, and how many may lie.
-    wait : seconds until which more than half of all clients must agree, or as many as a round
-        needs where that is less.
-    say : is told in words what was found.
-
-    Raises
-    ------
-    HopfedError : they do not.
-    """
+    """Ask the clients that are there how their columns are called: `Config.order`."""
     from hopfed.federation.machines.server import GRACE
-    from hopfed.hopfield.headers import settled
-    from hopfed.hopfield.liars.claims import suspects
+    from hopfed.hopfield.columns import settled
+    from hopfed.hopfield.guard import suspects
 
     clients = config.clients
     fewest, liars = min(config.least, clients // 2 + 1), suspects(config.liars, clients)
@@ -167,7 +138,7 @@ def _introduced(engine: Any, clients: Sequence[int]) -> tuple[dict[int, bytes], 
     from hopfed.federation.contract import Context
     from hopfed.federation.engines import Call
     from hopfed.federation.faults import Fault
-    from hopfed.hopfield.headers import Headers, heard_of
+    from hopfed.hopfield.columns import Headers, heard_of
 
     calls = [Call({}, {}, Context(0, 0, 0, c)) for c in clients]
     found: dict[int, bytes] = {}
@@ -192,17 +163,10 @@ def matched(
     """Refuse answers of clients that go by place where columns are in the order of their names.
 
     Where names are told the place may be right, and it is said once for each such client.
-
-    Parameters
-    ----------
-    calls, outcomes : of an exchange.
-    told : what was said of the columns.
-    by_place : clients of which that was said; grows.
-    say : is told in words.
     """
     from hopfed.federation.engines import Outcome
     from hopfed.federation.faults import Fault
-    from hopfed.hopfield.headers import BY_NAME, kind_of
+    from hopfed.hopfield.columns import BY_NAME, kind_of
 
     kind, found = kind_of(told), []
     for call, outcome in zip(calls, outcomes, strict=True):

@@ -18,22 +18,6 @@ def settling(found: Mapping[str, str], coding: Coding, choices: Choices) -> str:
     """What to say so that no row decides how columns are coded, in options to copy.
 
     Numbers and signs are for the owner to choose: one that the rows suggest would tell of them.
-
-    Parameters
-    ----------
-    found : columns and reasons, of `hopfed.tables.choosing.unsettled`.
-    coding : of the table.
-    choices : what its reader was told.
-
-    Examples
-    --------
-    >>> from hopfed import read_table
-    >>> from hopfed.tables.choosing import unsettled
-    >>> cells = {"tree": ["ash", "yew", "ash"], "wet": [0, 1, 1], "size": [1.5, 30, 7]}
-    >>> choices = Choices(binarize={"": "20"}, options=True)
-    >>> coding = read_table(cells, binarize=20).coding
-    >>> print(settling(unsettled(coding, choices), coding, choices))
-    --words ash=-1,yew=+1 (or other signs); --binarize size=20 instead of --binarize 20
     """
     by_reason: dict[str, list[str]] = {}
     for name, reason in found.items():

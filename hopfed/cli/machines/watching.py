@@ -51,15 +51,11 @@ class Watching:
         if told.keys() == {"sorted"}:  # a digest of names, before the rounds begin
             where = "names of columns"
         parts = ", ".join(f"{name} {human_bytes(array.nbytes)}" for name, array in told.items())
-        self.say(f"{where}: sending {parts}")
+        # Searches for classes ask hundreds of times: what is new in kind is said.
+        self.say(f"{where}: sending {parts}", f"{request.context.round} {sorted(told)}")
 
     def through(self, run: Callable[[], object]) -> Any:
-        """Run the client to its end; return the last request.
-
-        Raises
-        ------
-        HopfedError : there is no result.
-        """
+        """Run the client to its end; return the last request."""
         try:
             run()
         except HopfedError as error:  # the server is gone, perhaps because it got no answer

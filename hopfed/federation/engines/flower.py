@@ -19,8 +19,7 @@ from hopfed.errors import BackendError, DataError
 from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
-from hopfed.federation.machines.kept_states import KeptStates
-from hopfed.federation.machines.node import Node
+from hopfed.federation.machines.node import KeptStates, Node
 from hopfed.federation.machines.wire import (
     Reply,
     Request,

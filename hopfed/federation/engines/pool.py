@@ -51,9 +51,10 @@ class PoolEngine:
     >>> from hopfed.federation.rounds import play_round
     >>> from hopfed.hopfield import HopfieldFederation
     >>> from hopfed.hopfield.encoding import Encoding
+    >>> from hopfed.hopfield.patterns import Patterns
     >>> xi = rademacher(2, 50, np.random.default_rng(0))
     >>> source = ArchetypeStream(xi, np.full((1, 3, 2), 0.5), 80, 0.8, seed=0)
-    >>> method = HopfieldFederation(source, Encoding(50))
+    >>> method = HopfieldFederation(source, Patterns(Encoding(50)))
     >>> with PoolEngine(workers=1) as engine:
     ...     played = play_round(method, None, 0, seed=0, clients=3, engine=engine)
     >>> played.server_metrics["n_detected"]

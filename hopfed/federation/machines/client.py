@@ -24,8 +24,8 @@ from cryptography import x509
 from hopfed._lib.home_folder import HOME
 from hopfed._lib.other_accounts import own_folder
 from hopfed.errors import ArgumentError, DataError, HopfedError, shown
+from hopfed.federation.machines.keys import private_folder
 from hopfed.federation.machines.node import Node
-from hopfed.federation.machines.private import private_folder
 from hopfed.federation.machines.server import CALL, NUMBER, OPTIONS, WELCOME, grpc
 from hopfed.federation.machines.wire import LIMIT, Gathered, parts
 
@@ -76,13 +76,8 @@ class ClientProcess:
         credentials = self._credentials()
         with _alone(self.folder):
             self._heard = time.monotonic()
-            try:
-                while not self.finished.is_set():
-                    self._come_in(credentials)
-            except HopfedError:  # and not where it is stopped, to go on when it is started again
-                self.node.kept.close()
-                raise
-            self.node.kept.close()
+            while not self.finished.is_set():
+                self._come_in(credentials)
 
     def leave(self) -> None:
         """End, whatever is under way; may be called from another thread."""

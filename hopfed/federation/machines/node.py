@@ -1,18 +1,25 @@
 """A node: what a client does with a request.
 
-A request names the state to step from, which stays with the node
-(`hopfed.federation.machines.kept_states`), so that a request that is repeated, or made again
-by a server that was resumed, is answered from the same state with the same answer: steps draw from
-(seed, round, client) alone. Whatever a request holds, the answer to it is an answer.
+A request names the state to step from, which stays with the node, so that a request that is
+repeated, or made again by a server that was resumed, is answered from the same state with the same
+answer: steps draw from (seed, round, client) alone. Whatever a request holds, the answer to it is
+an answer. The server knows a state by its name, a digest of its arrays, and chooses the names of
+runs and the numbers of clients. What it chooses cannot lead out of the folder, and cannot fill the
+disk: the last states of a client and the last few clients and runs are kept.
 
 A log about a server that is not trusted, which that server cannot fill.
 """
 
 from __future__ import annotations
 
+import os
+import re
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
+from shutil import rmtree
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,12 +28,17 @@ from hopfed._lib.arrays import blas_threads
 from hopfed.errors import DataError, HopfedError, LocalError, RunFileError, shown
 from hopfed.federation.contract import Context, Method, Metrics, State
 from hopfed.federation.faults import Fault
-from hopfed.federation.machines.kept_states import KeptStates
+from hopfed.federation.machines.keys import private_folder, replacing_private
 from hopfed.federation.machines.wire import Reply, Request, read_request, write_reply
 from hopfed.federation.messages import Message, as_message, digest
+from hopfed.federation.packing import chunks, unpack
 from hopfed.federation.recipes import Trusted, rebuild
 
 MOST = 5_000  # lines
+KEPT = 8  # states of a client that are kept: those of two rounds and more
+RUNS = 4  # runs of which states are kept, and clients of each
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")  # not hidden, and no way up
 
 
 @dataclass
@@ -150,10 +162,7 @@ class Node:
             state = method.client_start(client, c.seed)
         with blas_threads(1):  # the order of summation depends on the number of threads
             after, up, metrics = method.client_step(state, request.down, c)
-        over = c.exchange + 1 >= getattr(method, "exchanges", 1)
-        name = self.kept.put(
-            request.run, client, c.round, c.exchange, after, over=over, base=request.base
-        )
+        name = self.kept.put(request.run, client, c.round, c.exchange, after, request.base)
         reply = Reply(name, as_message(up), metrics)
         if self.kept.folder is not None:  # in one process no request is ever repeated
             self._answered = {key: reply}
@@ -186,3 +195,94 @@ class _Parts(dict[str, np.ndarray]):
 def _made(recipe: str, parts: _Parts, trusted: Trusted) -> Method:
     method: Method = rebuild(recipe, parts, trusted)
     return method
+
+
+@dataclass
+class KeptStates:
+    """States of the clients at this node.
+
+    Attributes
+    ----------
+    folder : where they are kept in files, None for memory only.
+    """
+
+    folder: Path | None = None
+    _held: OrderedDict[tuple[str, int, bytes], State] = field(default_factory=OrderedDict)
+
+    def put(
+        self,
+        run: str,
+        client: int,
+        t: int,
+        exchange: int,
+        state: State,
+        base: bytes = b"",
+    ) -> bytes:
+        """Keep a state, and return its name."""
+        state = as_message(state)
+        name = digest(state)
+        if self.folder is None:
+            self._held[run, client, name] = state
+            return name
+        folder = self._made(run, client)
+        path = folder / f"{t:08d}-{exchange:06d}-{name.hex()}.state"
+        with replacing_private(path) as temporary, open(temporary, "wb") as file:
+            file.writelines(chunks(state))
+        for each in sorted(folder.glob("*.state"))[:-KEPT]:
+            if not base or base.hex() not in each.name:
+                each.unlink(missing_ok=True)
+        self._held[run, client, name] = state
+        for key in [key for key in self._held if key[:2] != (run, client)]:
+            del self._held[key]  # it is in its file
+        while len(self._held) > KEPT:
+            self._held.popitem(last=False)
+        return name
+
+    def get(self, run: str, client: int, name: bytes) -> State:
+        """Return the state called `name`."""
+        found = self._held.get((run, client, name))
+        if found is not None:
+            return found
+        for path in self._folder(run, client).glob(f"*-{name.hex()}.state") if self.folder else ():
+            try:
+                found = unpack(np.fromfile(path, dtype=np.uint8))
+            except (OSError, DataError):  # somebody was at the file
+                continue
+            if digest(found) == name:
+                return found
+        raise DataError(f"client {client} no longer has the state that round starts from")
+
+    def clear(self) -> None:
+        """Forget what is in memory."""
+        self._held.clear()
+
+    def drop(self, run: str, client: int) -> None:
+        """Remove the states of a run that is over."""
+        self.clear()
+        if self.folder is not None:
+            rmtree(self._folder(run, client), ignore_errors=True)
+
+    def _made(self, run: str, client: int) -> Path:
+        """Folder of a client, made for its owner alone; those used longest ago make room."""
+        folder = self._folder(run, client)
+        try:
+            for made in (folder.parent.parent, folder.parent, folder):
+                private_folder(made)
+            for kept in (folder.parent, folder):
+                os.utime(kept)
+                others = [path for path in kept.parent.iterdir() if path != kept]
+                for old in sorted(others, key=_touched)[: -(RUNS - 1)]:
+                    rmtree(old, ignore_errors=True)
+        except OSError as error:
+            rule = f"HOPFED_HOME must be writable ({error.strerror}), got {folder}"
+            raise LocalError(rule) from None
+        return folder
+
+    def _folder(self, run: str, client: int) -> Path:
+        if self.folder is None or not _PLAIN_NAME.fullmatch(run) or client < -1:
+            raise DataError(f"{run[:80]!r} cannot be the name of a run")
+        return self.folder / run / str(client)
+
+
+def _touched(path: Path) -> float:
+    return path.lstat().st_mtime

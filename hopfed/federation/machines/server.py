@@ -23,8 +23,7 @@ from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError, s
 from hopfed.federation.contract import Method
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import REASON, Fault
-from hopfed.federation.machines.keys import CLIENT
-from hopfed.federation.machines.private import check_private
+from hopfed.federation.machines.keys import CLIENT, check_private
 from hopfed.federation.machines.wire import (
     LIMIT,
     PART,

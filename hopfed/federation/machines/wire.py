@@ -34,7 +34,7 @@ _NAME = 80  # characters of the name of a run or a metric
 _DIGEST = 16  # bytes of the name of a state
 _METRICS = 64
 _SEED = 80  # digits: 256 bits
-_WHOLE = {"round": 10**8, "exchange": 100, "client": 10**9}  # and what they are below
+_WHOLE = {"round": 10**8, "exchange": 10**6, "client": 10**9}  # and what they are below
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Request:
     recipe, parts : the method, see `hopfed.federation.recipes`.
     down : the message.
     last : nothing is to be answered: the federation is over, and `down` its last word.
-    columns : what is said of the names of columns, see `hopfed.hopfield.headers`; nothing where
+    columns : what is said of the names of columns, see `hopfed.hopfield.columns`; nothing where
         they go by their place, as with servers and clients that know of no names.
     """
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hopfed import kernels
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import FORMS, Encoding
-from hopfed.hopfield.liars.claims import bounded
+from hopfed.hopfield.guard import bounded
 
 
 def messages(sizes, form="counts", N=24):

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from federations import of_patterns
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,16 +12,20 @@ from hopfed import kernels
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import malformed
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.client import project, vote
 from hopfed.hopfield.encoding import FORMS, Encoding, lower, symmetric
-from hopfed.hopfield.liars.impossible_messages import (
+from hopfed.hopfield.patterns import PatternClient, vote
+from hopfed.hopfield.plasticity import Broadcast
+from hopfed.hopfield.possible import (
     operator_complaint,
     projections_complaint,
     unfolded,
     votes_complaint,
 )
-from hopfed.hopfield.method import HopfieldFederation
-from hopfed.hopfield.plasticity.rules import Broadcast
+
+
+def project(x, V, seed):
+    client = PatternClient(None, Encoding(x.shape[1]), groups=4)
+    return client._projected(kernels.pack(x), V, seed, 0)
 
 
 def rows(M, N, seed, kind="channel"):
@@ -49,12 +54,12 @@ def test_what_rows_give_is_never_refused(form, kind, M, N, seed):
     x = rows(M, N, seed, kind)
     encoding = Encoding(N, form, width=min(8, N))
     sent = told(encoding, x)
-    spec = HopfieldFederation(None, encoding).expects({}, Context(0, 0, 0, 0))
+    spec = of_patterns(None, encoding).expects({}, Context(0, 0, 0, 0))
     assert malformed(sent, spec) is None
     assert operator_complaint(encoding, sent, check=False) is None
     assert operator_complaint(encoding, sent, check=True) is None
     V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, min(3, N))))[0]
-    projected = project(kernels.pack(x), V, 4, seed, 0)
+    projected = project(x, V, seed)
     exact = V.T @ (x.T.astype(float) @ x) @ V
     assert projections_complaint(projected, M, N, exact, check=True) is None
     votes = vote(kernels.pack(x), Broadcast(rows(2, N, seed, "noise"), 0.5), np.ones(2))
@@ -154,7 +159,7 @@ def test_no_number_is_beyond_what_rows_can_give(name, value):
 def groups(seed=0, M=60, N=40, K=3):
     x = rows(M, N, seed)
     V = np.linalg.qr(np.random.default_rng(seed).standard_normal((N, K)))[0]
-    return project(kernels.pack(x), V, 4, seed, 0), V.T @ (x.T.astype(float) @ x) @ V
+    return project(x, V, seed), V.T @ (x.T.astype(float) @ x) @ V
 
 
 @pytest.mark.parametrize(

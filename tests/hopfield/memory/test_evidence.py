@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hopfed import kernels
 from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.memory.evidence import Evidence
+from hopfed.hopfield.evidence import Evidence
 from hopfed.spectral.rank import TracyWidom
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.flat import flatten
-from hopfed.hopfield.memory.remembered import WORTH, Remembered, Votes
+from hopfed.hopfield.remembered import WORTH, Remembered, Votes
 from hopfed.theory.resolution import expected_overlap
 
 N = 64

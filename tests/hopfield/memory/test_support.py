@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.memory.support import Support, dual_directions
+from hopfed.hopfield.support import Support, dual_directions
 from hopfed.spectral.operators import DenseOperator
 
 N = 100

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from hopfed import kernels
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.client import vote
-from hopfed.hopfield.memory.remembered import ASTRAY, Votes, told_apart
-from hopfed.hopfield.plasticity.rules import Broadcast
+from hopfed.hopfield.patterns import vote
+from hopfed.hopfield.plasticity import Broadcast
+from hopfed.hopfield.remembered import ASTRAY, Votes, told_apart
 
 N = 30
 

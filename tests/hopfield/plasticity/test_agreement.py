@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.plasticity.agreement import (
+from hopfed.hopfield.plasticity import (
     binary_entropy,
     expected_agreement,
     nearest_shares,

@@ -4,10 +4,10 @@ from helpers import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hopfed.hopfield.plasticity as plasticity
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.plasticity import novelty
-from hopfed.hopfield.plasticity.rules import (
+from hopfed.hopfield.plasticity import (
     RULES,
     Agreement,
     Broadcast,
@@ -168,8 +168,8 @@ def test_novel_archetypes_inside_the_memory_by_chance_are_not_remembered():
 def test_every_route_to_the_spectrum_reads_the_same(monkeypatch, old, dense, full):
     rows, xi = batch(300, 500, 0.5, 4, old=old)
     exact = Structure()(rows, Broadcast(xi, 0.5), seed=0)
-    monkeypatch.setattr(novelty, "DENSE_SITES", dense)
-    monkeypatch.setattr(novelty, "FULL_LIMIT", full)
+    monkeypatch.setattr(plasticity, "DENSE_SITES", dense)
+    monkeypatch.setattr(plasticity, "FULL_LIMIT", full)
     other = Structure()(rows, Broadcast(xi, 0.5), seed=0)
     for name in ("weight", "memory", "novelty"):
         assert getattr(other, name) == pytest.approx(getattr(exact, name), abs=2e-4)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from federations import private_patterns
 
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, DataError, HopfedError
@@ -21,10 +22,9 @@ from hopfed.federation.contract import Context
 from hopfed.federation.messages import digest
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.hopfield.noisy import PrivateFederation
-from hopfed.hopfield.site import budget as budget
-from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.kernels import PackedBits
+from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.spectral.operators import DenseOperator
 from hopfed.tables.examples import as_examples
 
@@ -43,7 +43,7 @@ def joined(*parts):
 def asked(ledger, rows, epsilon=1.0, delta=1e-5, rounds=1, t=0):
     """Message that leaves the machine of an owner of `rows`."""
     rows, secret = ledger.charge(rows, Terms(epsilon, delta, rounds))
-    method = PrivateFederation(Batches((rows,), rounds), N, epsilon, delta, secret=secret)
+    method = private_patterns(Batches((rows,), rounds), N, epsilon, delta, secret=secret)
     return method.client_step({}, {}, Context(seed=5, round=t, exchange=0, client=3))[1]
 
 
@@ -66,7 +66,7 @@ def test_many_budgets_a_little_below_the_first_cannot_be_averaged(ledger):
         with pytest.raises(DataError, match="not released on other terms"):
             heard.append(asked(ledger, rows, epsilon=1 - 1e-9 * k))
     average = np.mean([m["counts"] for m in heard], axis=0)
-    scale = PrivateFederation(Batches((rows,)), N, 1.0).mechanism.scale
+    scale = DiscreteGaussian(N, 1.0, 1e-5).scale
     assert np.std(average - exact_of(rows)) > 0.8 * scale
 
 
@@ -163,7 +163,7 @@ def test_a_budget_is_that_of_the_accountant():
     pytest.importorskip("dp_accounting")
     from hopfed.privacy.mechanism import accountant
 
-    mechanism = PrivateFederation(Batches((examples(),)), 100, 1.0).mechanism
+    mechanism = DiscreteGaussian(100, 1.0, 1e-5)
     assert accountant(mechanism.scale / 100, delta=1e-5) == pytest.approx(1.0, rel=1e-3)
 
 
@@ -277,7 +277,7 @@ def test_where_the_ledger_cannot_be_written_nothing_is_answered(ledger, monkeypa
 
 CHARGE = """
 import os, sys
-sys.path.insert(0, {here!r})
+sys.path[:0] = [{here!r}, {tests!r}]
 from test_budget import *
 try:
     Ledger(Path({folder!r})).charge(examples(), Terms(float(sys.argv[1]), 1e-5))
@@ -289,7 +289,9 @@ os._exit(9)
 
 def charging(folder, epsilon):
     """A process that charges, and is killed before it sends; its status is 3 if it was refused."""
-    code = CHARGE.format(here=str(Path(__file__).parent), folder=str(folder))
+    here = Path(__file__).parent
+    tests = str(here.parents[1])
+    code = CHARGE.format(here=str(here), tests=tests, folder=str(folder))
     return subprocess.Popen([sys.executable, "-c", code, str(epsilon)])
 
 

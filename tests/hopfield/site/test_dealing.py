@@ -5,7 +5,7 @@ import pytest
 
 from hopfed import kernels
 from hopfed.hopfield.batches import Batches
-from hopfed.hopfield.site.budget import Ledger, Terms
+from hopfed.hopfield.ledger import Ledger, Terms
 
 
 def batch_of(folder, x, secret):

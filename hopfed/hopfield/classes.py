@@ -1,0 +1,770 @@
+"""The channel of classes: latent classes of rows with gaps that come, go and drift.
+
+A round is one search for classes, that of `hopfed.archetypes`, over the clients of the round and
+what is remembered. Classes go down; of each the count, the sums and the numbers of its observed
+entries come up, and one log-likelihood: a step of expectation maximisation. Directions go down,
+their products with the residual moment of each class come up; a class whose rows vary along one is
+halved, and stays so where the evidence is for it.
+
+What is remembered stands beside the clients as blocks of rows, one for each class of before: so
+many rows, whose entries have the means of that class. Of earlier rounds as much counts as makes the
+rows of this one likeliest, class by class: a power prior (J. G. Ibrahim, M.-H. Chen, Statist. Sci.
+15 (2000) 46). Who falls silent in a round is taken out of it, as if it had not been there.
+
+Source: theory/NOTES.md, "Latent class channel".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp, xlogy
+
+from hopfed._lib.arrays import to_host
+from hopfed._lib.cache import Recent
+from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.mixture import (
+    ClassSums,
+    Fit,
+    Mixture,
+    Prior,
+    improve,
+    maximise,
+    sums_and_pairs,
+)
+from hopfed.archetypes.search import (
+    Search,
+    agreement,
+    merged,
+    residual_products,
+    split,
+    supported,
+    upper_sums,
+    well_explained_sums,
+)
+from hopfed.archetypes.session import Owner, means_inside
+from hopfed.errors import DataError
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.messages import Field, Message, Spec, below, digest, malformed, not_finite
+from hopfed.federation.rounds import Session, Step
+from hopfed.hopfield import noisy_classes
+from hopfed.hopfield.batches import Source
+from hopfed.hopfield.encoding import MOST_EXAMPLES
+from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
+from hopfed.hopfield.noise import NUMBERS, UNITS, ClassNoise, Noise
+from hopfed.spectral.equal_rows import Rows
+from hopfed.spectral.rows import Bits
+from hopfed.tables.examples import as_examples
+
+__all__ = ["Classes"]
+
+QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
+    sums_and_pairs, residual_products, upper_sums, well_explained_sums, agreement,
+)  # fmt: skip
+SUMS, PRODUCTS, UPPER, WELL, RESTING = range(len(QUESTIONS))
+LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
+CLASSES = 200  # classes that a server may name at once
+SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
+LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
+WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
+NEW = -1  # parent of a class that is not remembered yet
+OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
+
+
+@dataclass(frozen=True)
+class ClassClient:
+    """What a client of a federation of classes does; all that it is told of the settings.
+
+    Attributes
+    ----------
+    source : its rows of each round; entries may be missing.
+    n_sites : columns N.
+    noise : on its sums; None for exact ones.
+    looks, steps : of a round of sums with noise, see `hopfed.hopfield.noisy_classes`: they are
+        what the budget is divided into.
+    """
+
+    source: Source
+    n_sites: int
+    noise: Noise | None = None
+    looks: int = 2
+    steps: int = 3
+
+    fresh = True  # sums that are repeated would count their rows twice
+
+    def __post_init__(self) -> None:
+        if self.noise is not None:
+            _ = self.hiding  # checks the budget
+
+    @property
+    def round_steps(self) -> tuple[str, ...]:
+        """Names of the exchanges of a round of sums with noise."""
+        return ("pairs", *(("sums",) * self.steps)) * self.looks + ("pairs",)
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of a round, at most."""
+        return 100_000 if self.noise is None else len(self.round_steps)
+
+    @property
+    def units(self) -> int:
+        """Units of the budget that a round may spend."""
+        return sum(UNITS[step] for step in self.round_steps)
+
+    @property
+    def hiding(self) -> ClassNoise:
+        """What adds the noise."""
+        if self.noise is None:
+            raise ValueError("answers without noise")
+        return ClassNoise(self.n_sites, self.noise.epsilon, self.noise.delta, self.units)
+
+    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
+        """State of a client before its first round."""
+        return {}
+
+    def expects(self, down: Message, context: Context) -> Spec:
+        """Form of the answer to a question, and the most that rows of +-1 can give."""
+        if context.exchange and not down:
+            return {}
+        N, K = self.n_sites, len(down["means"]) if down else 1
+        if self.noise is not None:
+            return self.hiding.spec(self.round_steps[context.exchange], K)
+        numbers, asked = {"examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}, _asked(down)
+        if asked == PRODUCTS:  # two entries of a row differ from their means by 2 at most
+            most = 4.1 * float(np.abs(down["directions"]).sum(axis=1).max(initial=0.0))
+            return {"products": Field((K, N), "f", within="examples", times=most), **numbers}
+        if asked == RESTING:
+            most = (LEAST_LIKELY * N) ** 3
+            each = {"once": most, "twice": most**2}
+            return numbers | {
+                n: Field((K,), "f", within="examples", times=x) for n, x in each.items()
+            }
+        sums = {
+            "counts": Field((K,), "f", least=0.0, within="examples"),
+            "signed": Field((K, N), "f", within="examples"),
+            "seen": Field((K, N), "f", least=-SLACK, within="examples"),
+            **numbers,
+        }
+        if asked != SUMS:
+            return sums
+        times = LEAST_LIKELY * (N + 1)
+        likelihood = Field((), "f", most=1.0, within="examples", times=times)
+        pairs = Field((K, K), "f", least=-SLACK, within="examples")
+        return {**sums, "log_likelihood": likelihood, "pairs": pairs}
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server from the rows of this round."""
+        require(0 <= context.exchange < self.exchanges, "exchange", "one of the round", context)
+        if context.exchange and not down:  # nothing is left to ask in this round
+            return state, {}, {}
+        down = self.question(down)
+        client = 0 if context.client is None else context.client
+        given = self.source.examples(context.round, client)
+        rows = as_examples(given, gaps=True, least=1)
+        if rows.shape[1] != self.n_sites:
+            raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
+        if self.noise is not None:
+            step = self.round_steps[context.exchange]
+            asked = f"budget {self.noise.words} {self.units} question {question_name(step, down)}"
+            key = self.noise.key(rows, context, asked, "classes ")
+            return state, self.hiding.answer(step, rows, down, key), {}
+        return state, answer(rows, down, client), {}
+
+    def question(self, down: Message) -> Message:
+        """Return what is asked; fail unless a message from the server is a question."""
+        N = self.n_sites
+        if not down:  # nothing is known: of a single class
+            return {"means": np.zeros((1, N), np.float32), "shares": np.ones(1, np.float32)}
+        spec: dict[str, Field] = {
+            "means": Field(("classes", N), "f", least=-1.0, most=1.0),
+            "shares": Field(("classes",), "f", least=0.0, most=1.0 + 1e-6),
+        }
+        if "question" in down and self.noise is None:
+            spec["question"] = Field((), "iu", least=0, most=len(QUESTIONS) - 1)
+            wrong = malformed({"question": down["question"]}, {"question": spec["question"]})
+            asked = SUMS if wrong else int(down["question"])
+            if asked in (PRODUCTS, UPPER):
+                spec["directions"] = Field(("classes", N), "f", least=-LONGEST, most=LONGEST)
+            elif asked == WELL:
+                spec["above"] = Field((), "f", least=-LONGEST, most=LONGEST)
+        wrong = malformed(down, spec) or not_finite(down)
+        if wrong is None and not 1 <= len(down["means"]) <= CLASSES:
+            wrong = f"{len(down['means']):,} classes, of {CLASSES} at most"
+        if wrong is None and not abs(float(down["shares"].sum(dtype=np.float64)) - 1) < 1e-3:
+            wrong = "shares that do not add up to one"
+        if wrong is not None:
+            raise DataError(f"a malformed message from the server: {wrong}")
+        return down
+
+    def cost(self, down: Message, exchange: int) -> tuple[str, int]:
+        """Name of a question with noise, and the units of the budget that it costs."""
+        step, (K, N) = self.round_steps[exchange], down["means"].shape
+        numbers = 1 + K * (2 * N + 1) + (K * (N * (N - 1) // 2) if step == "pairs" else 0)
+        if numbers > NUMBERS:
+            raise DataError(f"{K:,} classes of {N:,} columns, which are too many for one answer")
+        return question_name(step, down), UNITS[step]
+
+
+def question_name(step: str, down: Message) -> str:
+    """Name a question by all that an answer depends on, beside the rows."""
+    found = hashlib.sha256(f"{step} {down['means'].shape}".encode())
+    for name in ("means", "shares"):
+        numbers = np.ascontiguousarray(down[name], dtype="<f8") + 0.0  # -0.0 is no other number
+        found.update(numbers.tobytes())
+    return found.hexdigest()
+
+
+def _asked(down: Message) -> int:
+    return int(down.get("question", SUMS))
+
+
+def answer(rows: Bits, down: Message, client: int = 0) -> Message:
+    """Answer a question exactly: sums over rows, never rows."""
+
+    def made() -> Owner:
+        merged = Rows.of(rows)
+        return Owner(merged.entries, client, counts=merged.counts)
+
+    words = {"signs": rows.words} if hasattr(rows, "words") else {
+        "signs": rows.signs.words, "seen": rows.seen.words,
+    }  # fmt: skip
+    owner: Owner = OWNERS.get((client, rows.shape, digest(words)), made)
+    asked, told = _asked(down), digest({n: down[n] for n in ("means", "shares")})
+    if asked != SUMS and getattr(owner, "told", None) != told:
+        owner.learn(down["means"], down["shares"])
+    owner.told = told  # type: ignore[attr-defined]
+    found = {n: np.asarray(to_host(a)) for n, a in QUESTIONS[asked](owner, down).items()}
+    return {**found, "examples": np.asarray(rows.shape[0])}
+
+
+def complaint(message: Message) -> str | None:
+    """Say why no rows give these sums; None if some may."""
+    if "counts" not in message:
+        return None
+    counts, seen = (message[name].astype(np.float64) for name in ("counts", "seen"))
+    slack = SLACK + 1e-5 * float(message["examples"])
+    if counts.sum() > float(message["examples"]) + slack:
+        return f"counts of {counts.sum():g} rows, of {int(message['examples'])}"
+    if (seen > counts[:, None] + slack).any():
+        return "more entries of a class than it has rows"
+    if (np.abs(message["signed"]) > seen + slack).any():
+        return "sums of entries beyond their number"
+    return None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The classes that the server remembers.
+
+    Attributes
+    ----------
+    means : (K, N) of each column in each class, in (-1, 1).
+    signed, seen : (K, N) observed entries added up, and their number, faded over rounds.
+    clients : (C,) who was ever heard.
+    counts : (C, K) rows of each class at each client, faded alike.
+    numbers : (K,) a number for each class, in the order of their births, by which it is known.
+    born : (K,) rounds in which they were born.
+    used : numbers that were given so far.
+    noise : (K,) variance of the noise on the sums, 0 without.
+    """
+
+    means: np.ndarray
+    signed: np.ndarray
+    seen: np.ndarray
+    clients: np.ndarray
+    counts: np.ndarray
+    numbers: np.ndarray
+    born: np.ndarray
+    used: np.ndarray
+    noise: np.ndarray
+
+    @classmethod
+    def start(cls, n_sites: int) -> Memory:
+        """Return the memory before the first round: a single class of which nothing is known."""
+        table, row, nobody = np.zeros((1, n_sites)), np.zeros(1, np.int64), np.zeros(0, np.int64)
+        counts, one = np.zeros((0, 1)), np.array(1)
+        return cls(table, table, table, nobody, counts, row, row, one, np.zeros(1))
+
+    @property
+    def size(self) -> int:
+        """K."""
+        return len(self.means)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(K,) rows of each class, as they count now."""
+        return np.asarray(self.counts.sum(axis=0))
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(K,) part of all rows, as they count now, in each class."""
+        rows = self.rows
+        return np.asarray(rows / rows.sum()) if rows.any() else np.full(self.size, 1 / self.size)
+
+    @property
+    def patterns(self) -> np.ndarray:
+        """(K, N) int8 signs of the means."""
+        return np.where(self.means < 0, -1, 1).astype(np.int8)
+
+    def shares_of(self, client: int) -> np.ndarray:
+        """(K,) shares at a client, drawn to those of all; these, where it was never heard."""
+        at = np.flatnonzero(self.clients == client)
+        if len(at) == 0:
+            return self.shares
+        own = self.counts[at[0]]
+        return np.asarray((own + self.shares) / (own.sum() + 1))
+
+    def weighed(self, weights: float | np.ndarray) -> Memory:
+        """Return the memory with so much of each class left."""
+        w = np.broadcast_to(weights, self.size)
+        each = {n: getattr(self, n) * w[:, None] for n in ("signed", "seen")}
+        return replace(self, **each, counts=self.counts * w, noise=self.noise * w**2)
+
+    def select(self, kept: np.ndarray) -> Memory:
+        """Keep some classes, by a mask or by indices (K',)."""
+        by_class = ("means", "signed", "seen", "numbers", "born", "noise")
+        chosen = {name: getattr(self, name)[kept] for name in by_class}
+        return replace(self, counts=self.counts[:, kept], **chosen)
+
+    def moved(self, before: Memory) -> float:
+        """Root mean square by which the means of classes moved that were remembered before."""
+        _, now, then = np.intersect1d(self.numbers, before.numbers, return_indices=True)
+        if len(now) == 0:
+            return 0.0
+        return float(np.sqrt(((self.means[now] - before.means[then]) ** 2).mean()))
+
+    def message(self, client: int | None = None) -> Message:
+        """What is told of the classes: to everybody, or to a client with its own shares."""
+        shares = self.shares if client is None else self.shares_of(client)
+        return {"means": self.means.astype(np.float32), "shares": shares.astype(np.float32)}
+
+    def joined_by(
+        self, total: Any, parent: np.ndarray, clients: np.ndarray, counts: np.ndarray, t: int
+    ) -> Memory:
+        """The memory after round t: sums of classes whose numbers are those of their parents."""
+        known = parent != NEW
+        numbers, born = np.zeros(len(parent), np.int64), np.full(len(parent), t)
+        numbers[known], born[known] = self.numbers[parent[known]], self.born[parent[known]]
+        numbers[~known] = self.used + np.arange((~known).sum())
+        noise = getattr(total, "noise", np.zeros(len(parent)))
+        used = self.used + (~known).sum()
+        sums = total.signed, total.seen, clients, counts, numbers, born, used, noise
+        new = Memory(total.means, *sums)
+        return new.select(np.argsort(new.numbers, kind="stable"))
+
+
+def rows_without(counts: np.ndarray, cut: int) -> np.ndarray:
+    """Rows (K,) of each class without those of the `cut` clients that have most of it."""
+    found: np.ndarray = np.sort(counts, axis=0)[: max(len(counts) - cut, 0)].sum(axis=0)
+    return found
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Latent classes with a mean for each column, found and followed over rounds.
+
+    Attributes
+    ----------
+    n_sites : columns N.
+    discount : share of the sums of earlier rounds that is left after a round, in [0, 1]. Of a class
+        that moved less is left, whatever its rows of this round say.
+    most : classes at most.
+    search : settings of the search for them (`hopfed.archetypes`); exact sums only.
+    looks, steps : with noise, searches for new classes in a round, each of which can at most double
+        their number, and steps of the fit after each, of which all but the first are averaged.
+
+    Raises
+    ------
+    ArgumentError : a setting outside of its range.
+
+    Examples
+    --------
+    >>> from hopfed.hopfield.batches import Batches
+    >>> from hopfed.federation.engines.local import LocalEngine
+    >>> from hopfed.federation.rounds import play_round
+    >>> from hopfed.hopfield import HopfieldFederation
+    >>> rng = np.random.default_rng(0)
+    >>> T = rng.uniform(-1, 1, (3, 60))
+    >>> x = np.where(rng.random((9000, 60)) < (1 + T[rng.integers(3, size=9000)]) / 2, 1, -1)
+    >>> x[rng.random(x.shape) < 0.2] = 0
+    >>> owners = Batches(tuple(as_examples(part, gaps=True) for part in (x[:5000], x[5000:])))
+    >>> for noise in (None, Noise(epsilon=4.0)):
+    ...     method = HopfieldFederation(owners, Classes(60), noise)
+    ...     played = play_round(method, None, 0, seed=0, clients=2, engine=LocalEngine())
+    ...     played.server_metrics["classes"], played.state.server["memory/means"].shape
+    (3, (3, 60))
+    (3, (3, 60))
+    """
+
+    n_sites: int
+    discount: float = 0.7
+    most: int = 50
+    search: Search = field(default_factory=lambda: Search(long=60, exchanges=400))
+    looks: int = 2
+    steps: int = 3
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
+        require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
+        for name in ("most", "looks", "steps"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+
+    def client(self, source: Source, noise: Noise | None) -> ClassClient:
+        """What clients do, with the rows of a `source`."""
+        return ClassClient(source, self.n_sites, noise, self.looks, self.steps)
+
+    def start(self) -> State:
+        """State of the server before the first round."""
+        return flatten(None, memory=Memory.start(self.n_sites))
+
+    def play(self, state: State, session: Session, client: ClassClient, guard: Guard) -> Step:
+        """Play a round: one search over the clients of a `session` and the memory in a `state`."""
+        before = unflatten(Memory, below(state, "memory"))
+        known = {"secret": state["secret"]} if "secret" in state else {}
+        memory = before.weighed(self.discount)
+        script = self._searched if client.noise is None else noisy_classes.searched
+        memory, metrics = script(self, memory, session, client, guard)
+        if "born" in metrics:
+            metrics["moved"] = memory.moved(before)
+        down = {EVERYONE: memory.message()}
+        down |= {int(c): memory.message(int(c)) for c in memory.clients if c >= 0}
+        metrics["classes"] = memory.size
+        return {**known, **flatten(None, memory=memory)}, down, metrics
+
+    def _searched(
+        self, _: Classes, memory: Memory, session: Session, __: ClassClient, guard: Guard
+    ) -> tuple[Memory, Metrics]:
+        """The memory after a round of exact sums."""
+        first = session.ask(check=lambda _, m: complaint(m))
+        # Sums over the classes of an earlier round say nothing of those of this one.
+        first = {c: m for c, m in first.items() if not session.ages.get(c)}
+        if not first:
+            return memory, {}
+        search = replace(self.search, most=self.most, support=max(int(np.ceil(guard.support)), 5))
+        owners = Clients(session, guard.wary(len(first), session.asked), memory, first)
+        start, fit = owners.begun(), None
+        for draw in range(search.exchanges):
+            try:
+                fit = owners.fit(start) if fit is None else fit
+                smaller = merged(owners, fit, search)
+                larger = split(owners, smaller, search, draw)
+                fit = smaller if larger is None else larger
+                if larger is None or owners.exchanges >= search.exchanges:
+                    fit = improve(owners, supported(owners, fit, search), search.long)
+                    fit = improve(owners, owners.recalled(owners.shown(fit, search)), search.long)
+                    break
+            except FewerError as error:
+                if not error.left:  # what was heard before is all there is
+                    break
+                start = start if fit is None else fit.classes
+                owners, fit = owners.only(error.left), None
+        if fit is None:
+            return memory, {}
+        return owners.remembered(fit, session.t)
+
+
+class FewerError(Exception):
+    """Some clients fell silent; these are left."""
+
+    def __init__(self, left: Sequence[int]):
+        super().__init__()
+        self.left = list(left)
+
+
+class Clients:
+    """Clients of a session as owners of rows, with what is remembered as one more.
+
+    Sums are those of all, whatever a few of them say: of every class and column the share of the
+    rows that have it, and the mean of the entries, are trimmed over clients, and multiplied by the
+    rows of the class, of each client what it says up to its claim. Where nobody may lie the answers
+    are added up as they are.
+
+    Parameters
+    ----------
+    session : asks the clients.
+    guard : what is believed of them.
+    memory : of the server, a round later.
+    first : answers about the classes that are remembered.
+    """
+
+    def __init__(
+        self, session: Session, guard: Guard, memory: Memory, first: Mapping[int, Message]
+    ):
+        self.session, self.guard, self.memory = session, guard, memory
+        self.full = memory  # before it is weighed, class by class
+        self.first, self.clients = first, list(first)
+        self.rows = np.array([float(m["examples"]) for m in first.values()])
+        heard = np.minimum(self.rows, median_bound(self.rows.tolist(), guard.claim))
+        self.influence = heard / self.rows
+        self.cut = guard.cut(len(self.clients))
+        self.seed, self.exchanges = session.context.derive("search"), 0
+        self.heard: Any = None
+        self.variables = None
+        self.carried, self.trust = np.ones(memory.size), 1.0
+        self.whole: list[Message] = []  # the last answers about classes, as they count
+        self.told: Message = {}
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(L + 1,) rows of each client, as they count, and of what is remembered."""
+        return np.append(self.rows * self.influence, self.memory.rows.sum())
+
+    def begun(self) -> Mixture:
+        """Classes to start from, and how much of what is remembered counts beside them."""
+        memory = self.memory
+        each = [memory.shares_of(c) for c in self.clients]
+        classes = Mixture(memory.means, np.array([*each, memory.shares]))
+        answers = self._together(SUMS, [self.first[c] for c in self.clients], classes)
+        fresh = ClassSums(
+            np.array([a["counts"] for a in answers]),
+            np.sum([a["signed"] for a in answers], axis=0, dtype=np.float64),
+            np.sum([a["seen"] for a in answers], axis=0, dtype=np.float64),
+        )
+        signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
+        seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
+        rates = np.clip(((seen + signed) / 2 + 0.5) / (seen + 1), 1e-6, 1 - 1e-6)
+        rows = max(float(fresh.counts.sum() + memory.rows.sum()), 1e-9)
+        observed = np.clip(seen / rows, 0.0, 1.0)
+        self.prior = Prior(rates, observed, np.ones(len(self.clients) + 1))
+        self.carried = _carried(memory, fresh, self.prior.fitted(fresh), np.arange(memory.size))
+        self.memory = memory.weighed(self.carried)
+        return classes
+
+    def recalled(self, fit: Fit) -> Fit:
+        """Weigh what is remembered once more, beside the classes that the round has."""
+        if not self.full.rows.any():
+            return fit
+        fit = self.fit(fit.classes, steps=0)
+        parent, said = self.parents(fit), self.whole[:-1]
+        sums = (np.sum([a[n] for a in said], axis=0, dtype=np.float64) for n in ("signed", "seen"))
+        fresh = ClassSums(fit.sums.counts[:-1], *sums)
+        known = parent != NEW
+        self.carried[parent[known]] = _carried(self.full, fresh, fit.prior, parent)[known]
+        self.memory = self.full.weighed(self.carried)
+        return self.fit(fit.classes, steps=0)
+
+    def only(self, left: Sequence[int]) -> Clients:
+        """Take out who fell silent."""
+        fewer = Clients(self.session, self.guard, self.memory, {c: self.first[c] for c in left})
+        fewer.exchanges, fewer.prior = self.exchanges, self.prior
+        fewer.prior = replace(self.prior, influence=np.ones(len(left) + 1))
+        fewer.carried, fewer.full = self.carried, self.full
+        return fewer
+
+    def fit(self, classes: Mixture, steps: int = 10) -> Fit:
+        """Fit of classes to the clients that are left, improved by so many steps."""
+        from hopfed.archetypes.mixture import expect
+
+        if len(classes.shares) != len(self.clients) + 1:
+            common = np.tile(classes.shares.mean(axis=0), (len(self.clients) + 1, 1))
+            classes = Mixture(classes.means, common)
+        return improve(self, expect(self, classes, self.prior), steps)  # type: ignore[arg-type]
+
+    def ask(self, question: Any, shared: Message, own: Message | None = None) -> list[Message]:
+        """Put one question to every client: one exchange; the last answer is of what is known."""
+        asked = QUESTIONS.index(question)
+        if "means" in shared:
+            self.told = {"means": shared["means"]} | (own or {})
+        classes = Mixture(self.told["means"].astype(np.float64), self.told["shares"])
+        common = {**shared, "means": self.told["means"], "question": np.array(asked, np.int32)}
+        shares = self.told["shares"].astype(np.float32)
+        down = {c: {**common, "shares": shares[i]} for i, c in enumerate(self.clients)}
+        said = self.session.ask(down, self._complaint)
+        self.exchanges += 1
+        if len(left := [c for c in self.clients if c in said]) < len(self.clients):
+            raise FewerError(left)
+        answers = self._together(asked, [said[c] for c in self.clients], classes)
+        answers.append(self._known(asked, classes, common))
+        if asked == SUMS:
+            self.whole = answers
+        return answers
+
+    def _complaint(self, client: int, message: Message) -> str | None:
+        claim = self.first[client]["examples"] if client in self.first else message["examples"]
+        if message["examples"] != claim:
+            return f"{int(message['examples'])} examples, and {int(claim)} before"
+        return complaint(message)
+
+    def _together(self, asked: int, said: list[Message], classes: Mixture) -> list[Message]:
+        """Answers as they count: each within its claim, and all of them what most of them say."""
+        scaled = [
+            {n: np.asarray(a, np.float64) * w for n, a in m.items() if n != "examples"}
+            for m, w in zip(said, self.influence, strict=True)
+        ]
+        if self.cut == 0:
+            return scaled
+        if asked not in (PRODUCTS, RESTING):
+            return self._pooled(asked, scaled, classes)
+        L, rows, found = len(scaled), np.array([a["counts"] for a in self.whole[:-1]]), {}
+        for name in scaled[0]:
+            each = np.array([a[name] for a in scaled])
+            wide = rows.reshape(*rows.shape, *([1] * (each.ndim - 2)))
+            mean = trimmed(each / np.maximum(wide, 1e-9), capped(rows, 1.0), self.cut)
+            found[name] = mean * wide.sum(axis=0) / L
+        return [found] * L
+
+    def _pooled(self, asked: int, said: list[Message], classes: Mixture) -> list[Message]:
+        """Sums over classes, of which each client has an equal part, as most of them have it."""
+        L, cut = len(said), self.cut
+        counts, signed, seen = (
+            np.array([a[n] for a in said]) for n in ("counts", "signed", "seen")
+        )
+        # As many rows as there are without those who claim most, of whatever classes: more would
+        # make up classes, and fewer in one fit than in another would look like a better fit.
+        claims, rows = np.sort(self.rows * self.influence), capped(counts, self.guard.claim)
+        if asked == SUMS:
+            self.trust = claims[: L - cut].sum() / max(rows.sum(), 1e-9)
+        rows = rows * self.trust
+        even = capped(counts, 1.0)  # whose rows are counted twice is not known: all weigh alike
+        parts = np.clip(seen / np.maximum(counts, 1e-9)[:, :, None], 0.0, 1.0)
+        means = trimmed(signed / np.maximum(seen, 1e-9), even[:, :, None] * parts, cut)
+        entries = rows.sum(axis=0)[:, None] * np.clip(trimmed(parts, even, cut), 0.0, 1.0)
+        sums = {"signed": entries * np.clip(means, -1.0, 1.0) / L, "seen": entries / L}
+        if asked != SUMS:
+            sums = _within(self.whole, sums)
+            rows = np.minimum(rows, [a["counts"] for a in self.whole[:-1]])
+            return [{**sums, "counts": n} for n in rows]
+        # What the likelihood holds beyond the entries and classes: how unsure rows are.
+        T, shares, nothing = classes.means, classes.shares, np.zeros_like(entries)
+        own = [_spent(T, *each) for each in zip(shares, counts, signed, seen, strict=False)]
+        told = np.array([float(a["log_likelihood"]) for a in said])
+        each = np.maximum(counts.sum(axis=1), 1.0)
+        unsure = trimmed((told - own) / each, even.sum(axis=1), cut)
+        named = sum(_spent(T, p, n, nothing, nothing) for p, n in zip(shares, rows, strict=False))
+        whole = _spent(T, np.ones(classes.size), 0 * rows[0], L * sums["signed"], entries)
+        likelihood = (whole + named + rows.sum() * unsure) / L
+        return [{**sums, "counts": n, "log_likelihood": likelihood} for n in rows]
+
+    def _known(self, asked: int, classes: Mixture, told: Message) -> Message:
+        """What is remembered answers: as many rows of each class of before, all like its means."""
+        memory, n = self.memory, self.memory.rows
+        if asked == PRODUCTS:
+            return {"products": np.zeros(classes.means.shape)}
+        q, whole = _parts(memory, classes)
+        if asked == RESTING:
+            return {"once": n @ q, "twice": n @ q}
+        if asked == UPPER:
+            means = memory.signed / np.maximum(memory.seen, 1e-9)
+            W = told["directions"].astype(np.float64)
+            q = q * (means @ W.T - (classes.means * W).sum(axis=1) > 0)
+        sums = {"counts": n @ q, "signed": q.T @ memory.signed, "seen": q.T @ memory.seen}
+        if asked != SUMS:
+            return sums
+        found = {**sums, "log_likelihood": np.array(n @ whole)}
+        return found | ({"pairs": (q.T * n) @ q} if self.cut == 0 else {})
+
+    def shown(self, fit: Fit, search: Search) -> Fit:
+        """Leave out classes that only the clients show who have most of them."""
+        while self.cut and fit.size > 1:
+            clients = fit.sums.counts[:-1]
+            rows = rows_without(clients, self.cut) + fit.sums.counts[-1]
+            few = rows < search.support
+            if not few.any():
+                break
+            kept = np.arange(fit.size) != np.where(few, rows, np.inf).argmin()
+            classes = maximise(fit)
+            shares = classes.shares[:, kept]
+            shares = shares / shares.sum(axis=1, keepdims=True)
+            fit = self.fit(Mixture(classes.means[kept], shares))
+        return fit
+
+    def parents(self, fit: Fit) -> np.ndarray:
+        """Which remembered class each class (K,) is, the one most of whose rows it has."""
+        memory, parent = self.full, np.full(fit.size, NEW)
+        held = memory.rows[:, None] * _parts(memory, fit.classes)[0]
+        for b in np.argsort(-memory.rows, kind="stable"):
+            k = int(held[b].argmax())
+            if memory.rows[b] > 0 and parent[k] == NEW and 2 * held[b, k] >= memory.rows[b]:
+                parent[k] = b
+        if not memory.rows.any():  # before anything was known there was one class
+            parent[int(fit.sums.counts.sum(axis=0).argmax())] = 0
+        return parent
+
+    def remembered(self, fit: Fit, t: int) -> tuple[Memory, Metrics]:
+        """The memory after a round, and what became of its classes."""
+        memory, sums, parent = self.memory, fit.sums, self.parents(fit)
+        clients = np.union1d(memory.clients, self.clients)
+        counts = np.zeros((len(clients), fit.size))
+        counts[np.searchsorted(clients, memory.clients)] = (
+            memory.counts @ _parts(memory, fit.classes)[0]
+        )
+        counts[np.searchsorted(clients, self.clients)] += sums.counts[:-1]
+        total = _Sums(maximise(fit).means, sums.signed, sums.seen)
+        if len(total.means) < fit.size:  # a class without a row is none
+            kept = sums.counts.sum(axis=0) >= 0.5
+            total = _Sums(total.means, sums.signed[kept], sums.seen[kept])
+            counts, parent = counts[:, kept], parent[kept]
+        new = memory.joined_by(total, parent, clients, counts, t)
+        entries = float(sums.seen.sum())
+        before = set(memory.numbers.tolist()) if self.full.rows.any() else set[int]()
+        metrics: Metrics = {
+            "born": len(set(new.numbers.tolist()) - before),
+            "dropped": len(before - set(new.numbers.tolist())),
+            "carried": float(self.carried.mean()) if memory.rows.any() else 0.0,
+            "examples": float((self.rows * self.influence).sum()),
+            "log_likelihood": sums.log_likelihood / max(entries, 1.0),
+        }
+        return new, metrics
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Classes as they are remembered."""
+
+    means: np.ndarray
+    signed: np.ndarray
+    seen: np.ndarray
+
+
+def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray) -> np.ndarray:
+    """Weight (K,) of what is remembered of the parent of each class, beside rows of this round."""
+    if np.isinf(prior.concentration):  # a single class, whose rates are those of the columns
+        prior = replace(prior, rates=np.full(len(prior.rates), 0.5), concentration=2.0)
+    values, old = [], (memory.signed[parent], memory.seen[parent])
+    for w in WEIGHTS:
+        before = ClassSums(fresh.counts, w * old[0], w * old[1])
+        signed, seen = before.signed + fresh.signed, before.seen + fresh.seen
+        values.append(prior.gain(ClassSums(fresh.counts, signed, seen)) - prior.gain(before))
+    return np.asarray(WEIGHTS)[np.argmax(values, axis=0)]
+
+
+def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:
+    """Of which class (B, K) each that is remembered is, and log-likelihood (B,) of a row of it."""
+    T = means_inside(classes.means)
+    plus, minus = (memory.seen + memory.signed) / 2, (memory.seen - memory.signed) / 2
+    each = plus @ np.log1p(T).T + minus @ np.log1p(-T).T
+    each = (each - np.log(2) * memory.seen.sum(axis=1)[:, None]) / _rows(memory)[:, None]
+    each += np.log(np.maximum(classes.shares[-1], 1e-300))
+    whole = logsumexp(each, axis=1)
+    return np.exp(each - whole[:, None]), whole
+
+
+def _rows(memory: Memory) -> np.ndarray:
+    return np.maximum(memory.rows, 1e-9)
+
+
+def _within(whole: Sequence[Message], upper: Message) -> Message:
+    """Sums over the upper sides of classes that leave sums for the lower ones."""
+    signed, seen = whole[0]["signed"], whole[0]["seen"]  # the same part of all for each client
+    up = np.clip(upper["seen"], 0.0, seen)
+    rest = seen - up
+    low, high = np.maximum(-up, signed - rest), np.minimum(up, signed + rest)
+    return {"signed": np.clip(upper["signed"], low, high), "seen": up}
+
+
+def _spent(
+    means: np.ndarray, shares: np.ndarray, counts: np.ndarray, signed: np.ndarray, seen: np.ndarray
+) -> float:
+    """Log-likelihood of the entries of classes, and of so many rows being of each."""
+    p = np.clip((1 + means) / 2, 5e-7, 1 - 5e-7)
+    plus, minus = np.maximum(seen + signed, 0.0) / 2, np.maximum(seen - signed, 0.0) / 2
+    entries = (xlogy(plus, p) + xlogy(minus, 1 - p)).sum()
+    return float(entries + xlogy(counts, np.maximum(shares, 1e-300)).sum())

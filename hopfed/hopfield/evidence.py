@@ -1,0 +1,342 @@
+"""What the rounds have shown so far: one weighted operator, its law of noise, and its count.
+
+Operators of clients and rounds are added with weights; older ones fade by `discount` each round.
+The sum is a second-moment matrix of weighted examples, so the thresholds of random-matrix theory
+hold for it, with the law of the weights on the side of the examples. Where clients add noise of
+known variance to their operators, the sum has the sum of the variances.
+
+Evidence is counted alone, or blended with what is remembered:
+
+- "separate" (proposed here): the operator is the evidence; archetypes are remembered beside it.
+- "common": ``w C_loc / theta + (1 - w) sum_k xihat_k xihat_k^T / N``, both sides with a mean signal
+  eigenvalue of one; theta is the mean spike strength that the evidence shows.
+- "literal": ``w J_loc + (1 - w) Jhat`` as the paper prints it, whose two sides live on scales that
+  differ by the number of archetypes over the quality squared.
+
+A blend is not a sample covariance. Divided by the evidence's own factor it is the evidence plus
+known spikes of rank K, whose noise obeys the law of the evidence: that is where it is counted.
+
+Source: arXiv:2603.19902, eqs. (30), (44); theory/NOTES.md, "Evidence over rounds", "Broadcast and
+blend".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hopfed.federation.messages import Message
+from hopfed.hopfield.encoding import Encoding, leading_factors, lower, symmetric
+from hopfed.privacy.mechanism import PrivateOperator
+from hopfed.privacy.recover import private_spectrum
+from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
+from hopfed.spectral.noise import NoiseProfile, Sample
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, pool
+from hopfed.spectral.rank import RankEstimate, TracyWidom
+from hopfed.spectral.rows import concatenate
+
+Batch = tuple[int, HebbianOperator, np.ndarray, float]  # client, operator, column sums, weight
+
+MEMORIES = ("separate", "common", "literal")
+PILED, KEPT = 8, 4  # times the width: rows from which factors are compressed, and to how many
+FORGOTTEN = 1e-4  # weight, relative to the largest, from which a batch no longer counts in the law
+FROZEN = 1e-3  # mean weight below which the blend is the memory alone
+FEW = 32  # eigenvectors of a first count
+UNEQUAL = 1.05  # ratio of two clients' noise variances from which they are not the same
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Weighted operators of batches.
+
+    Attributes
+    ----------
+    encoding : their form.
+    operator : the weighted sum; None before the first batch.
+    columns : (N,) weighted sum of the examples themselves, which orients patterns.
+    counts, weights, clients : (A,) examples, weight and client of each batch.
+    """
+
+    encoding: Encoding
+    operator: HebbianOperator | None = None
+    columns: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    clients: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @property
+    def mass(self) -> float:
+        """Sum of the weights of all examples."""
+        return 0.0 if self.operator is None else self.operator.mass
+
+    @property
+    def n_examples(self) -> float:
+        """Examples of equal weight whose noise has the same second moment."""
+        return 0.0 if self.operator is None else self.operator.n_examples
+
+    def faded(self, discount: float) -> Evidence:
+        """Return the evidence with every weight multiplied by `discount`."""
+        if discount == 0 or self.operator is None:
+            return Evidence(self.encoding)
+        if discount == 1:
+            return self
+        faded = {name: getattr(self, name) * discount for name in ("columns", "weights")}
+        return replace(self, operator=self.operator * discount, **faded)
+
+    def extend(self, batches: Iterable[Batch]) -> Evidence:
+        """Return the evidence with more batches: (client, operator, column sums, weight) each."""
+        operators = [] if self.operator is None else [self.operator]
+        weights = [1.0] * len(operators)
+        sums = self.columns if self.operator is not None else np.zeros(self.encoding.n_sites)
+        atoms = self.counts, self.weights, self.clients
+        for client, operator, columns, weight in batches:
+            operators.append(operator)
+            weights.append(weight)
+            sums = sums + columns * weight
+            atoms = _with(*atoms, (operator.mass, weight, client))
+        if not operators:
+            return self
+        pooled = _bounded(pool(operators, weights), self.encoding)
+        return Evidence(self.encoding, pooled, sums, *atoms)
+
+    def profile(self, captured: Mapping[int, np.ndarray] | None = None) -> NoiseProfile:
+        """Law of the noise, from what each client's trace holds along the leading eigenvectors."""
+        total = self.counts.sum()
+        gains = self.weights * total / float(self.counts @ self.weights)
+        known = None
+        if captured:
+            mean = np.mean(list(captured.values()), axis=0)
+            known = np.array([captured.get(int(c), mean) for c in self.clients])
+        return NoiseProfile(known, self.counts / total, self.encoding.n_sites, gains, float(total))
+
+    def sample(
+        self,
+        values: np.ndarray,
+        complete: bool,
+        quality: float | None = None,
+        captured: Mapping[int, np.ndarray] | None = None,
+    ) -> Sample:
+        """Describe the evidence to a rank rule; equal weights need no law of their own."""
+        equal = captured is None and np.ptp(self.weights) <= 1e-9 * self.weights.max()
+        profile = None if equal else self.profile(captured)
+        whole = complete and self.encoding.exact
+        N = self.encoding.n_sites
+        return Sample(values, N, self.n_examples, whole, quality, profile=profile)
+
+    def flatten(self) -> Message:
+        """Return the evidence as named arrays."""
+        op = self.operator
+        if op is None:
+            return {}
+        arrays: Message = {
+            "mass": np.array([op.mass, op.sum_sq_weights, getattr(op, "noise", np.nan)]),
+            "columns": self.columns,
+            "atoms": np.array([self.counts, self.weights, self.clients]),
+        }
+        if isinstance(op, DenseOperator):
+            return arrays | {"triangle": lower(op.matrix)}
+        if isinstance(op, FactorOperator):
+            return arrays | {"rows": np.asarray(op.rows), "weights": op.weights}
+        raise TypeError(type(op))
+
+    @classmethod
+    def unflatten(cls, encoding: Encoding, arrays: Message) -> Evidence:
+        """Rebuild the evidence from its named arrays."""
+        if not arrays:
+            return cls(encoding)
+        N, (mass, squares, noise) = encoding.n_sites, arrays["mass"].tolist()
+        operator: HebbianOperator
+        if "rows" in arrays:
+            operator = FactorOperator(N, mass, squares, arrays["rows"], arrays["weights"])
+        else:
+            matrix = symmetric(arrays["triangle"], N, mass)
+            operator = DenseOperator(N, mass, squares, matrix)
+            if not np.isnan(noise):
+                operator = PrivateOperator(N, mass, squares, matrix, noise=noise)
+        counts, weights, clients = arrays["atoms"]
+        return cls(encoding, operator, arrays["columns"], counts, weights, clients.astype(np.int64))
+
+
+def _with(
+    counts: np.ndarray, weights: np.ndarray, clients: np.ndarray, new: tuple[float, float, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Add a batch to the law; batches of one client with one weight are one."""
+    count, weight, client = new
+    same = (clients == client) & (np.abs(weights - weight) <= 1e-9 * weight)
+    keep = ~same & (weights > FORGOTTEN * max(weights.max(initial=0.0), weight))
+    count += float(counts[same].sum())
+    new_atoms = (counts, count), (weights, weight), (clients, client)
+    return tuple(np.append(old[keep], last) for old, last in new_atoms)  # type: ignore[return-value]
+
+
+def _bounded(operator: HebbianOperator, encoding: Encoding) -> HebbianOperator:
+    """Compress factors that have piled up over rounds to their leading part."""
+    if not isinstance(operator, FactorOperator):
+        return operator
+    if len(operator.weights) <= PILED * encoding.width:
+        return operator
+    values, rows = leading_factors(operator, KEPT * encoding.width)
+    return replace(operator, rows=rows, weights=values.astype(np.float64) * operator.mass)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the spectrum of a round shows.
+
+    Attributes
+    ----------
+    spectrum : its eigenpairs, cut to those that are real.
+    rank : their number, and what theory reads off them.
+    variances : noise variance of each client.
+    """
+
+    spectrum: Spectrum
+    rank: RankEstimate
+    variances: dict[int, float]
+
+    @classmethod
+    def of(
+        cls,
+        memory: str,
+        evidence: Evidence,
+        patterns: np.ndarray,
+        operators: Mapping[int, HebbianOperator],
+        weights: Mapping[int, float],
+        alpha: float,
+    ) -> Counted:
+        """Count the spectrum of evidence, or of its blend with remembered `patterns` (K, N)."""
+        if evidence.operator is None:
+            none, N = np.zeros(0), evidence.encoding.n_sites
+            spectrum = Spectrum(none, np.zeros((N, 0)), none, N, 1.0, False, "none", 0, "converged")
+            return cls(spectrum, RankEstimate(0, np.nan, 1.0, none, none, "no evidence"), {})
+        if isinstance(evidence.operator, PrivateOperator):
+            spectrum, rank = private_spectrum(evidence.operator, alpha)
+            return cls(_cut(spectrum, rank.n_detected), rank, {})
+        blended = Blended.of(memory, evidence, patterns, weights, alpha)
+        return blended.count(operators, max(FEW, 2 * len(patterns)))
+
+
+@dataclass(frozen=True)
+class Blended:
+    """The operator that is factored, and the law its spectrum is counted by.
+
+    Attributes
+    ----------
+    operator : evidence, with the memory's spikes on it where they are blended.
+    evidence : what carries the noise.
+    alpha : false-alarm rate of the count.
+    quality : of the evidence, where the blend's own spectrum does not tell it.
+    """
+
+    operator: HebbianOperator
+    evidence: Evidence
+    alpha: float
+    quality: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        memory: str,
+        evidence: Evidence,
+        patterns: np.ndarray,
+        weights: Mapping[int, float],
+        alpha: float,
+    ) -> Blended:
+        """Blend `evidence` with `patterns` as `memory` says; see the module's text."""
+        if evidence.operator is None:
+            raise ValueError("no evidence to blend")
+        alone = cls(evidence.operator, evidence, alpha)
+        if memory == "separate" or len(patterns) == 0:
+            return alone
+        own, theta = alone._signal()
+        w = max(float(np.mean(list(weights.values()))), FROZEN)
+        ratio = (1 - w) / w
+        spike = ratio if memory == "literal" else ratio * theta / evidence.encoding.n_sites
+        if spike <= 0:
+            return alone
+        blend = with_spikes(evidence.operator, patterns, spike)
+        return cls(blend, evidence, alpha, own.quality or None)
+
+    def count(self, clients: Mapping[int, HebbianOperator], most: int = FEW) -> Counted:
+        """Eigenpairs that noise does not explain.
+
+        The clients' own operators tell how noisy each of them is. Where that is unequal the count
+        is made again under its law, of the vectors at hand: one common variance lets a noisy
+        client's examples pass for archetypes.
+        """
+        found: list[RankEstimate] = []
+
+        def wanted(values: np.ndarray, complete: bool) -> int:
+            found.append(self.rank(values, complete, most))
+            return min(found[-1].n_detected, most)
+
+        spectrum, rank = eigenpairs(self.operator, wanted), found[-1]
+        k = spectrum.vectors.shape[1]
+        captured = {c: along(op, spectrum.vectors) for c, op in clients.items()}
+        noise = self.evidence.profile(captured)
+        own = noise.own_variances(k, rank.variance)
+        if k and clients and own.max() > UNEQUAL * own.min():
+            values = spectrum.values[:k]
+            rank = TracyWidom(self.alpha)(self.evidence.sample(values, False, None, captured))
+            own = noise.own_variances(rank.n_detected, rank.variance)
+        if rank.n_detected >= most:
+            return self.count(clients, 8 * most)
+        variances = {int(c): float(v) for c, v in zip(self.evidence.clients, own, strict=True)}
+        return Counted(_cut(spectrum, rank.n_detected), rank, variances)
+
+    def rank(self, values: np.ndarray, complete: bool, most: int | None = None) -> RankEstimate:
+        """Count eigenvalues with one noise variance for all clients, `most` of them at most."""
+        sample = self.evidence.sample(values, complete, self.quality)
+        if most is not None and sample.profile is not None:
+            sample = replace(sample, values=values[:most], complete=False)
+        return TracyWidom(self.alpha)(sample)
+
+    def _signal(self) -> tuple[RankEstimate, float]:
+        """Count of the evidence, and the mean strength of its spikes (its edge if there are none).
+
+        Computed on eigenvalues alone: no vector is needed for the scale.
+        """
+        found: list[RankEstimate] = []
+
+        def none_wanted(values: np.ndarray, complete: bool) -> int:
+            found.append(self.rank(values, complete))
+            return 0
+
+        eigenpairs(self.operator, none_wanted)
+        rank = found[-1]
+        if rank.n_detected == 0:
+            aspect = self.evidence.encoding.n_sites / self.evidence.n_examples
+            return rank, rank.variance * float(np.sqrt(aspect))
+        return rank, rank.variance * float(rank.strengths.mean())
+
+
+def along(operator: HebbianOperator, vectors: np.ndarray) -> np.ndarray:
+    """``v_k^T C v_k`` for the columns of `vectors`, (K,).
+
+    Factors leave out noise; what their trace lacks is spread over all directions.
+    """
+    missing = max(1.0 - operator.trace / operator.n_sites, 0.0)
+    return (vectors * operator.matmat(vectors)).sum(axis=0) + missing
+
+
+def _cut(spectrum: Spectrum, k: int) -> Spectrum:
+    vectors = spectrum.vectors[:, :k]
+    return replace(spectrum, vectors=vectors, residuals=spectrum.residuals[:k])
+
+
+def with_spikes(
+    operator: HebbianOperator, patterns: np.ndarray, strength: float
+) -> HebbianOperator:
+    """Return the operator whose ``C`` is larger by ``strength * sum_k xi_k xi_k^T``."""
+    mass = operator.mass * strength
+    xi = patterns.astype(np.float64)
+    if isinstance(operator, DenseOperator):
+        return replace(operator, matrix=operator.matrix + mass * (xi.T @ xi))
+    if isinstance(operator, FactorOperator):
+        rows: Any = concatenate([operator.rows, xi])
+        weights = np.concatenate([operator.weights, np.full(len(xi), mass)])
+        return replace(operator, rows=rows, weights=weights)
+    return with_spikes(operator.factors(), patterns, strength)  # type: ignore[attr-defined]

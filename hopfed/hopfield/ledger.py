@@ -1,0 +1,391 @@
+"""The privacy budget of the examples on this machine: a ledger of what was released of them.
+
+A row is released once. What a data set is first asked for is its budget: epsilon, delta and the
+number of rounds over which its rows are dealt out. That first request spends it, before anything
+is sent. From then on
+
+- the same data set on the same terms is answered with the same bits, which tell nothing new: after
+  a crash, to another server, under another key, with its rows in another order;
+- the same data set on other terms is refused, smaller ones too: two answers with independent noise
+  say more than either, and any number of budgets a little below the first would average it away;
+- a data set that shares a row with another one is refused, too: a file to which rows were added is
+  a further release of the old ones. Join with the new rows alone; they have a budget of their own.
+
+Rows are dealt out in an order that is drawn by the secret (`hopfed.hopfield.ledger`), and
+not as they lie in the file. So all that ever leaves this machine about a row is one batch of one
+release: (epsilon, delta)-private by `hopfed.privacy.discrete_gaussian`, with no composition to add
+up, or by `hopfed.hopfield.noise`, where the questions of one batch are composed. Budgets are
+compared as the 64-bit floats that the noise is made from, bit by bit.
+
+Rows that are equal are taken for the same one, since nothing tells them apart. The same people with
+a column added, left out or coded the other way are other rows to the ledger; so are copies on
+another machine, or under another home; and what is released without noise is not written down. The
+owner has to count those.
+
+In the folder, mode 0600: `secret`, 256 bits from which the noise and the marks below are made, one
+for all keys and data sets of this home; `ledger`, JSON with the terms of each data set and a mark
+of 16 bytes (22 in base64) for each row, in the order in which the rows were dealt out. A mark is
+keyed by the secret. Whoever has the secret can take the noise off; whoever removes the ledger
+releases the rows anew: keep both as long as the rows.
+
+Marks of rows, keyed by a secret, and the order in which a secret deals rows out.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.home_folder import parse_record, require_no_lost_link
+from hopfed._lib.other_accounts import locked
+from hopfed._lib.outputs import replacing
+from hopfed._lib.settings import require
+from hopfed.errors import DataError, LocalError
+from hopfed.kernels import MaskedBits, PackedBits
+
+__all__ = ["Ledger"]
+
+MARK = 16  # bytes
+
+
+def keyed(secret: bytes, data: bytes, size: int = MARK) -> bytes:
+    """Digest of data that nobody can make without the secret."""
+    return hashlib.blake2b(data, digest_size=size, key=secret).digest()
+
+
+def fingerprint(secret: bytes) -> str:
+    """Tell a secret from others without showing it."""
+    return keyed(secret, b"fingerprint").hex()
+
+
+def marks_of(rows: PackedBits | MaskedBits, secret: bytes) -> np.ndarray:
+    """Marks (M,) of rows: equal for equal rows, and for nothing else.
+
+    A complete row has the same mark whether or not another row of its file has a gap.
+    """
+    front = f"row of {rows.shape[1]} ".encode()
+    if isinstance(rows, PackedBits):
+        said = [front + row.tobytes() for row in rows.words]
+    else:
+        whole = kernels.pack(np.ones((1, rows.shape[1]), np.int8)).words[0]
+        gaps = (rows.seen.words != whole).any(axis=1)
+        said = [front + row.tobytes() for row in rows.signs.words]
+        for m in np.flatnonzero(gaps):
+            said[m] = b"with gaps, " + said[m] + rows.seen.words[m].tobytes()
+    return np.frombuffer(b"".join(keyed(secret, each) for each in said), dtype=f"S{MARK}")
+
+
+def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
+    """Order (M,) of rows that neither their file nor their values decide.
+
+    In a sorted file one row decides the places of all those after it, and would by these decide
+    which of them are in which batch: then every batch of a release would tell of that row, and not
+    its own alone. By a key, with the number of each copy of a row, all orders are as likely,
+    whatever the rows are, and another row in the place of one is another row in one batch.
+    """
+    copies: Counter[bytes] = Counter()
+    dealt = []
+    for mark in marks.tolist():
+        dealt.append(keyed(secret, b"dealt out " + mark + b" copy %d" % copies[mark]))
+        copies[mark] += 1
+    return np.argsort(np.array(dealt, dtype=f"S{MARK}"), kind="stable")
+
+
+Rows = PackedBits | MaskedBits
+R = TypeVar("R", PackedBits, MaskedBits, Rows)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a data set is released with.
+
+    Attributes
+    ----------
+    epsilon, delta : the budget of every row.
+    rounds : number of parts that the rows are dealt out over.
+    units : of the budget, which questions about classes may spend one after the other; 0 spends all
+        of it on one operator.
+    """
+
+    epsilon: float
+    delta: float
+    rounds: int = 1
+    units: int = 0
+
+    def __post_init__(self) -> None:
+        kinds = (("epsilon", float), ("delta", float), ("rounds", int), ("units", int))
+        for name, kind in kinds:
+            object.__setattr__(self, name, kind(getattr(self, name)))
+        require(0 < self.epsilon < np.inf, "epsilon", "a finite number above 0", self.epsilon)
+        require(0 < self.delta < 1, "delta", "a number in (0, 1)", self.delta)
+        require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
+        require(self.units >= 0, "units", "at least 0", self.units)
+
+    def __str__(self) -> str:
+        classes = f", questions about classes of {self.units} units" if self.units else ""
+        return f"epsilon {self.epsilon!r}, delta {self.delta!r}, {self.rounds} round(s){classes}"
+
+
+@dataclass(frozen=True)
+class Released:
+    """A data set that was released.
+
+    Attributes
+    ----------
+    terms : of the release.
+    marks : (M,) of the rows, in the order in which they were dealt out, bytes of length 16.
+    spent : for each batch, the questions about classes that were answered, by name, and the units
+        that each of them cost.
+    """
+
+    terms: Terms
+    marks: np.ndarray = field(repr=False)
+    spent: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def same_rows(self, marks: np.ndarray) -> bool:
+        """Whether these are marks of the same rows, in any order."""
+        return len(marks) == len(self.marks) and bool((np.sort(marks) == np.sort(self.marks)).all())
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The ledger of a home.
+
+    Attributes
+    ----------
+    folder : of the ledger and its secret; made when something is charged.
+    look : only look: write nothing, and keep nobody out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hopfed.tables.examples import as_examples
+    >>> rows = as_examples(np.array([[0, 1, 1], [1, 1, 0], [1, 0, 1], [0, 0, 1]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger(Path(folder, "privacy"))
+    ...     first, key = ledger.charge(rows, Terms(1.0, 1e-5))
+    ...     again, same = ledger.charge(rows[::-1], Terms(1.0, 1e-5))
+    ...     try:
+    ...         ledger.charge(rows, Terms(0.5, 1e-5))
+    ...     except DataError as error:
+    ...         print(str(error).partition(",")[0])
+    ...     print(key == same, (again.words == first.words).all())
+    these examples were released with epsilon 1.0
+    True True
+    """
+
+    folder: Path
+    look: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a folder that is not there any more."""
+        require_no_lost_link(self.folder)
+
+    def terms(self, rows: Rows) -> Terms | None:
+        """Terms on which these rows (M, N) were released as one data set; None if not."""
+        if not self._ledger.exists():
+            return None
+        secret, held = self._read()
+        marks = marks_of(rows, secret)
+        return next((r.terms for r in held if r.same_rows(marks)), None)
+
+    def check(self, rows: Rows) -> None:
+        """Fail, before a server is asked anything, where these rows cannot be released."""
+        shared = self._released(rows, elsewhere=True)
+        if shared.any():
+            number, first = int(shared.sum()), int(np.argmax(shared)) + 1
+            raise DataError(
+                f"{number} of these {len(shared)} rows, row {first} first, equal rows that were "
+                "released before, in another file: if they are the same people's, leave them out, "
+                "as a row is released once; if not, or to try several owners on one machine, join "
+                "with a HOPFED_HOME of their own"
+            )
+
+    def released(self, rows: Rows) -> int:
+        """How many of these rows (M, N) were released with noise, and so are not without it."""
+        return int(self._released(rows, elsewhere=False).sum())
+
+    def charge(self, rows: R, terms: Terms) -> tuple[R, int]:
+        """Spend the budget of a data set, or find that the same was asked before.
+
+        What it answers may be sent: the ledger is on the disk by then.
+        """
+        held: list[Released]
+        with self._locked():
+            secret, held = self._read()
+            marks = marks_of(rows, secret)
+            known = next((r for r in held if r.same_rows(marks)), None)
+            if known is None:
+                if _shared(
+                    held, marks
+                ).any():  # in words without numbers: a server may be told this
+                    raise DataError("a part of these examples was released before, in another file")
+                known = Released(terms, marks[by_chance(marks, secret)])
+                self._write(secret, [*held, known])
+        if known.terms != terms:
+            raise DataError(
+                f"these examples were released with {known.terms}, and are not released on other "
+                f"terms: {terms}"
+            )
+        order = np.empty(len(marks), dtype=np.intp)
+        order[np.argsort(known.marks, kind="stable")] = np.argsort(marks, kind="stable")
+        asked = f"noise of {terms.epsilon.hex()} {terms.delta.hex()} {terms.rounds} "
+        asked += f"{terms.units} units " if terms.units else ""
+        noise = keyed(secret, asked.encode() + np.sort(marks).tobytes(), 32)
+        return rows[order], 1 + int.from_bytes(noise, "big")
+
+    def spend(self, rows: Rows, terms: Terms, batch: int, question: str, units: int) -> None:
+        """Take what a question about classes costs off the budget of a batch.
+
+        It is on the disk when this returns. The same question costs nothing again: its answer is
+        the same, bit by bit.
+        """
+        with self._locked():
+            secret, held = self._read()
+            marks = marks_of(rows, secret)
+            at = next((i for i, r in enumerate(held) if r.same_rows(marks)), None)
+            if at is None and self.look:  # nothing was charged, nor is it now
+                return
+            if at is None or held[at].terms != terms:
+                raise DataError(f"these examples are not released with {terms}")
+            spent = held[at].spent.get(batch, {})
+            if question in spent:
+                return
+            left = terms.units - sum(spent.values())
+            if units < 1 or units > left:
+                raise DataError(
+                    f"a question of {units} unit(s) of the privacy budget, of which {left} of "
+                    f"{terms.units} are left for this batch"
+                )
+            whole = {**held[at].spent, batch: {**spent, question: units}}
+            held[at] = replace(held[at], spent=whole)
+            self._write(secret, held)
+
+    def key(self, purpose: bytes) -> bytes:
+        """Return 32 bytes for a purpose, the same each time, which only the secret gives."""
+        with self._locked():
+            return keyed(self._read()[0], b"key for " + purpose, 32)
+
+    def _released(self, rows: Rows, elsewhere: bool) -> np.ndarray:
+        """Which rows (M,) were released; with `elsewhere`, as part of another data set."""
+        if not self._ledger.exists():
+            return np.zeros(len(rows), dtype=bool)
+        secret, held = self._read()  # whole without a lock: files are replaced, never changed
+        marks = marks_of(rows, secret)
+        return _shared([r for r in held if not (elsewhere and r.same_rows(marks))], marks)
+
+    @property
+    def _ledger(self) -> Path:
+        return self.folder / "ledger"
+
+    @property
+    def _secret(self) -> Path:
+        return self.folder / "secret"
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep a second process out, and the folder in being."""
+        with nullcontext() if self.look else locked(self.folder / "lock"):
+            yield
+
+    def _read(self) -> tuple[bytes, list[Released]]:
+        """Return the secret and what was released under it; a secret is made where there is none.
+
+        A new secret under an old ledger would be fresh noise for rows that have been released, so
+        that a lost or broken secret is replaced only where nothing was.
+        """
+        secret = self._read_secret()
+        held: list[Released] = []
+        if self._ledger.exists():
+            made_under, held = self._read_ledger()
+            if held and (secret is None or fingerprint(secret) != made_under):
+                raise LocalError(
+                    f"{self._secret}: not the secret that {self._ledger} was written under: put "
+                    "that back; with a new one, rows that were released would get fresh noise"
+                )
+        if secret is None:
+            secret = secrets.token_bytes(32)
+            self._replace(self._secret, secret.hex() + "\n")
+        return secret, held
+
+    def _read_secret(self) -> bytes | None:
+        """Return the secret, None where there is no whole one."""
+        try:
+            if not self._secret.exists():
+                return None
+            if not self.look:
+                self._secret.chmod(0o600)
+            text = self._secret.read_bytes().decode("ascii", "replace").strip()
+        except OSError as error:
+            raise LocalError(f"{self._secret}: cannot be read: {error.strerror}") from None
+        return bytes.fromhex(text) if re.fullmatch("[0-9a-f]{64}", text) else None
+
+    def _read_ledger(self) -> tuple[str, list[Released]]:
+        try:
+            found = parse_record(self._ledger.read_bytes())
+            return str(found["secret"]), [_from_plain(entry) for entry in found["released"]]
+        except OSError as error:
+            raise LocalError(f"{self._ledger}: cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+            raise LocalError(
+                f"{self._ledger}: damaged, so nobody knows what was released: put back the copy "
+                "that was made after the last release; an older one forgets what left since"
+            ) from None
+
+    def _write(self, secret: bytes, held: list[Released]) -> None:
+        plain = {"secret": fingerprint(secret), "released": [_to_plain(entry) for entry in held]}
+        self._replace(self._ledger, json.dumps(plain))
+
+    def _replace(self, path: Path, text: str) -> None:
+        """Write a file of mode 0600 whole, and wait until it is on the disk."""
+        if self.look:
+            return
+        with replacing(path, private=True, durable=True) as temporary:
+            temporary.write_text(text)
+
+
+def _shared(held: list[Released], marks: np.ndarray) -> np.ndarray:
+    """Which rows (M,) were released in one of these data sets."""
+    shared = np.zeros(len(marks), dtype=bool)
+    for released in held:
+        shared |= np.isin(marks, released.marks)
+    return shared
+
+
+def _to_plain(released: Released) -> dict[str, Any]:
+    terms = released.terms
+    plain = {
+        "epsilon": terms.epsilon.hex(),
+        "delta": terms.delta.hex(),
+        "rounds": terms.rounds,
+        "rows": base64.b64encode(released.marks.tobytes()).decode(),
+    }
+    if terms.units:
+        plain |= {"units": terms.units, "spent": {str(t): q for t, q in released.spent.items()}}
+    return plain
+
+
+def _from_plain(entry: dict[str, Any]) -> Released:
+    """Rebuild an entry; an error that `_read_ledger` knows where it is not one."""
+    marks = base64.b64decode(entry["rows"], validate=True)
+    epsilon, delta = float.fromhex(entry["epsilon"]), float.fromhex(entry["delta"])
+    terms = Terms(epsilon, delta, entry["rounds"], entry.get("units", 0))
+    spent = {
+        int(batch): {str(name): int(cost) for name, cost in questions.items()}
+        for batch, questions in (entry["spent"] if terms.units else {}).items()
+    }
+    if any(cost < 1 for questions in spent.values() for cost in questions.values()):
+        raise ValueError
+    return Released(terms, np.frombuffer(marks, f"S{MARK}"), spent)

@@ -1,0 +1,237 @@
+"""Noise as the policy of a client: what a row changes in its answers, and the noise that hides it.
+
+An operator of +-1 rows has discrete Gaussian noise on every count
+(`hopfed.privacy.discrete_gaussian`); it is all that is released of the rows of a round. The noise
+is drawn from a key made of the client's secret, the round, the budget, the question and the rows,
+whatever their order: who asks for the same again gets the same bits. That the same rows are not
+asked for on other terms is seen to by the ledger (`hopfed.hopfield.ledger`).
+
+A question about classes names classes. A row is of class k to the part ``q_k / PARTS``, whole
+numbers that add up to PARTS; they depend on the row and the classes, and on no other row. The
+answers are sums of
+
+- *sums*: ``q (x) (1, x, s)``, s the mask of what is observed of the row x;
+- *pairs*: ``q (x) (x_i x_j)``, i < j, of every class, with the sums.
+
+Both are whole numbers, computed without rounding, with discrete Gaussian noise on every entry.
+One row is replaced by another; how many rows there are is public. With q of norm PARTS at most:
+
+- Scale the sums to ``u = (sqrt(N / 2), x, s / sqrt 2)``. ``|u|^2 <= 2 N``, and the product of two
+  such vectors, ``<x, x'> + <s, s'> / 2 + N / 2``, is at least 0, since ``<x, x'> >= -<s, s'>``. So
+  ``|q (x) u - q' (x) u'|^2 <= 4 N PARTS^2``: twice the squares of one contribution. Counts cost
+  nothing: rows of the same class and of opposite signs change the signed sums by as much.
+- Pairs of one row have a square norm of ``N (N - 1) / 2`` at most, and the product of two is
+  ``(<x, x'>^2 - <s, s'>) / 2``, at least ``-N / 2``: the difference is at most ``N PARTS``.
+
+A question is worth one unit of the budget for its sums and one for its pairs; all units together
+are (epsilon, delta)-private, whatever is asked in between
+(`hopfed.privacy.discrete_gaussian.concentrated_rho`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import ceil
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.settings import require
+from hopfed.archetypes.session import means_inside
+from hopfed.federation.contract import Context
+from hopfed.federation.messages import Field, Message, Spec
+from hopfed.hopfield.encoding import MOST_EXAMPLES
+from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian
+from hopfed.spectral.rows import (
+    Bits,
+    parts,
+    seen_times,
+    seen_transposed_times,
+    times,
+    transposed_times,
+)
+from hopfed.theory.discrete_gaussian import LEAST
+from hopfed.theory.discrete_gaussian import MOST as LARGEST
+
+__all__ = ["Noise"]
+
+PARTS = 64  # of a row, that classes share
+ROWS = 1 << 15  # whose memberships are held at once
+FINE = 2.0**20  # by which log-odds are multiplied before they are rounded
+WEIGHT = 2.0**30  # of the likeliest class of a row
+BLOCK = 4096  # rows at a time
+NUMBERS = 1 << 24  # of an answer: more would take a minute, and a gigabyte, to hide
+UNITS = {"sums": 1, "pairs": 2}  # of the budget
+CHANCE = 1e-9  # that an honest answer is refused
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much all answers of a round may tell about one row.
+
+    Attributes
+    ----------
+    epsilon, delta : the budget; every row must be in the batch of one round only.
+    secret : of the noise, known to the client alone; 0, in simulations, draws from the run's seed,
+        which everybody knows.
+
+    Examples
+    --------
+    >>> Noise(2.0)
+    Noise(epsilon=2.0, delta=1e-05)
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    secret: int = field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        concentrated_rho(self.epsilon, self.delta)  # checks the budget
+        require(self.secret >= 0, "secret", "at least 0", "another")
+
+    @property
+    def words(self) -> str:
+        """The budget, bit by bit."""
+        return f"{float(self.epsilon).hex()} {float(self.delta).hex()}"
+
+    def key(self, rows: Bits, context: Context, asked: str, front: str = "") -> bytes:
+        """Key of the noise: the secret, and everything that makes an answer another one.
+
+        Parameters
+        ----------
+        rows : of the batch; their order does not matter.
+        context : names the round and, without a secret, the client.
+        asked, front : the question, and what its kind of question begins with.
+        """
+        # A client that has a secret is alone with it, whatever its number in a federation.
+        client = -1 if context.client is None else context.client
+        source = f"secret {self.secret}" if self.secret else f"seed {context.seed} client {client}"
+        words = rows.words if isinstance(rows, PackedBits) else rows.signs.words
+        if isinstance(rows, MaskedBits):
+            words = np.hstack([words, rows.seen.words])
+        in_order = words[np.lexsort(words.T)]
+        text = f"{front}{source} round {context.round} {asked} rows "
+        return text.encode() + hashlib.sha256(in_order.tobytes()).digest()
+
+
+@dataclass(frozen=True)
+class ClassNoise:
+    """Noise on answers about classes.
+
+    Attributes
+    ----------
+    n_sites : N.
+    epsilon, delta : of all units together, for each row.
+    units : that the budget is divided into.
+
+    Raises
+    ------
+    ArgumentError : a budget that is none, or that asks for noise beyond 2^24.
+    """
+
+    n_sites: int
+    epsilon: float
+    delta: float
+    units: int
+
+    def __post_init__(self) -> None:
+        require(self.n_sites >= 2, "n_sites", "at least 2", self.n_sites)
+        require(self.units >= 1, "units", "at least 1", self.units)
+        small = max(self.variances.values()) <= LARGEST
+        rule = f"larger: it asks for noise beyond 2^24 on {self.n_sites} columns"
+        require(small, "epsilon", rule, self.epsilon)
+
+    @cached_property
+    def variances(self) -> dict[str, int]:
+        """Parameter of the noise on each array, in units of 1 / PARTS squared."""
+        rho, N = concentrated_rho(self.epsilon, self.delta) / self.units, self.n_sites
+        signed = 2 * N * PARTS**2 / rho
+        found = {"counts": 2 * signed / N, "signed": signed, "seen": 2 * signed}
+        found["pairs"] = N**2 * PARTS**2 / (2 * rho)
+        return {name: max(ceil(variance), LEAST) for name, variance in found.items()}
+
+    def scale(self, name: str) -> float:
+        """Standard deviation of the noise of an array, in rows."""
+        return float(np.sqrt(self.variances[name])) / PARTS
+
+    def spec(self, step: str, K: int) -> Spec:
+        """Form of the answer to a question about K classes, and how far noise may take it."""
+        N = self.n_sites
+        shapes = {"counts": (K,), "signed": (K, N), "seen": (K, N)}
+        if step == "pairs":
+            shapes["pairs"] = (K, N * (N - 1) // 2)
+        fields = {
+            name: Field(shape, "i", within="examples", times=PARTS, beyond=self._reach(name, shape))
+            for name, shape in shapes.items()
+        }
+        return {**fields, "examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
+
+    def _reach(self, name: str, shape: tuple[int, ...]) -> float:
+        size = float(np.prod(shape, dtype=float))
+        return float(np.sqrt(2 * self.variances[name] * np.log(2 * size / CHANCE)))
+
+    def answer(self, step: str, rows: Bits, down: Message, key: bytes) -> Message:
+        """Answer a question about classes."""
+        told: Message = {"examples": np.asarray(rows.shape[0])}
+        for name, exact in exact_sums(step, rows, down).items():
+            noise = discrete_gaussian(self.variances[name], exact.size, key + name.encode())
+            found = exact + noise.reshape(exact.shape)
+            # By what is public: the noise is never beyond 102 standard deviations.
+            most = PARTS * (rows.shape[0] + 102 * self.scale(name))
+            told[name] = found.astype(np.int32) if most < 2**31 else found
+        return told
+
+
+def exact_sums(step: str, rows: Bits, down: Message) -> Message:
+    """Sums that an answer has before there is noise on it: int64, in units of 1 / PARTS."""
+    found: Message = {}
+    for first in range(0, max(rows.shape[0], 1), ROWS):  # memberships of all would fill the memory
+        part = rows[first : first + ROWS]
+        q = memberships(part, down["means"], down["shares"])
+        sums = {
+            "counts": q.sum(axis=0),
+            "signed": transposed_times(part, q).T,
+            "seen": seen_transposed_times(part, q).T,
+        }
+        if step == "pairs":
+            sums["pairs"] = _pairs(part, q)
+        for name, array in sums.items():
+            found[name] = found.get(name, np.int64(0)) + np.rint(array).astype(np.int64)
+    return found
+
+
+def memberships(rows: Bits, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """How many of the PARTS of each row (M,) belong to each class: whole numbers (M, K), float64.
+
+    Log-odds are rounded first, and weights before they are divided, so that all sums and quotients
+    are of whole numbers: a row gets the same numbers whatever rows there are beside it, and on any
+    machine. Were they others when a question is asked again, the same noise would cancel.
+    """
+    T = means_inside(means)
+    odds, even = np.arctanh(T), np.log1p(-(T**2)) / 2 - np.log(2)
+    odds, even = (np.rint(FINE * x.T) for x in (odds, even))
+    logs = times(rows, odds) + seen_times(rows, even)
+    logs = logs + np.rint(FINE * np.log(np.maximum(np.asarray(shares, np.float64), 1e-12)))
+    best = logs.argmax(axis=1)
+    likely = np.exp((logs - logs.max(axis=1, keepdims=True)) / FINE)
+    weights = np.rint(WEIGHT * likely).astype(np.int64)
+    q = PARTS * weights // weights.sum(axis=1, keepdims=True)
+    q[np.arange(len(q)), best] += PARTS - q.sum(axis=1)
+    return q.astype(np.float64)
+
+
+def _pairs(rows: Bits, q: np.ndarray) -> np.ndarray:
+    """Products of two columns, i < j, added up over each class: (K, N (N - 1) / 2)."""
+    N, K = rows.shape[1], q.shape[1]
+    upper = np.triu_indices(N, 1)
+    found, at = np.zeros((K, len(upper[0]))), 0
+    for part in parts(rows, BLOCK):
+        x = kernels.unpack(part, np.float64)
+        for k in range(K):
+            weighted = x * q[at : at + len(x), k, None]
+            found[k] += (weighted.T @ x)[upper]
+        at += len(x)
+    return found

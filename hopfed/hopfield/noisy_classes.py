@@ -1,0 +1,404 @@
+"""Classes from noisy sums: which are one, which are two, and which client says so.
+
+A round looks a few times for classes. Each look asks for *pairs*, the sums and the second moments
+of each class: where the residuals of a class vary along a direction more than rows and noise let
+expect, it is two, and where those of two together do not, they are one. Then come a few *sums*,
+steps of a fit, of which all but the first are averaged: their noise is as of one answer with all
+their budget. Last come the pairs once more, only to join. Every row is in the batch of one round,
+so rounds do not add up for it; the questions of a round do, and share the budget. So few answers
+are not enough for the search of `hopfed.archetypes`, which asks hundreds of times.
+
+How large the noise is is public, so it is taken off wherever it matters: means are drawn to those
+of the columns as far as noise could have made them differ, and classes that noise alone may tell
+apart are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hopfed.federation.contract import EVERYONE, Metrics
+from hopfed.federation.messages import Message
+from hopfed.federation.rounds import Session
+from hopfed.hopfield.guard import Guard, loss, median_bound, trimmed
+from hopfed.hopfield.noise import NUMBERS, PARTS, ClassNoise
+
+if TYPE_CHECKING:
+    from hopfed.hopfield.classes import ClassClient, Classes, Memory
+
+NEW = -1  # parent of a class that is not remembered yet
+WIDEST = 0.95  # magnitude of a mean of a class that is guessed
+NEAREST = 0.98  # to +-1 that a mean is taken for
+RAREST = 0.02  # part of the rows of a class that is taken to have a column, at least
+ABOVE = 1.1  # times the edge of noise from which a class is two
+TOLD = 3.0  # standard deviations from which the rows of a class are no noise
+
+
+@dataclass(frozen=True)
+class NoisySums:
+    """Sums over rows and classes, with noise.
+
+    Attributes
+    ----------
+    counts, signed, seen : (K,), (K, N), (K, N).
+    noise : (K,) variance of the noise on `signed`; twice that on `seen`, 2 / N times on `counts`.
+    """
+
+    counts: np.ndarray
+    signed: np.ndarray
+    seen: np.ndarray
+    noise: np.ndarray
+
+    def __add__(self, other: NoisySums) -> NoisySums:
+        """Add the sums of other rows, class by class."""
+        return NoisySums(
+            *(getattr(self, n) + getattr(other, n) for n in ("counts", "signed", "seen", "noise"))
+        )
+
+    def times(self, factor: float) -> NoisySums:
+        """Scale it, noise and all."""
+        c, x, s = factor * self.counts, factor * self.signed, factor * self.seen
+        return NoisySums(c, x, s, factor**2 * self.noise)
+
+    def select(self, kept: np.ndarray) -> NoisySums:
+        """Keep some classes."""
+        return NoisySums(self.counts[kept], self.signed[kept], self.seen[kept], self.noise[kept])
+
+    @property
+    def rows(self) -> np.ndarray:
+        """(K,) rows of each class, 1 at least."""
+        return np.maximum(self.counts, 1.0)
+
+    def parts_seen(self) -> np.ndarray:
+        """(K, N) part of the rows of a class that has each column."""
+        n = self.rows[:, None]
+        common = self.seen.sum(axis=0) / n.sum()
+        common = np.clip(
+            _drawn(common, common.mean(), 2 * self.noise.sum() / n.sum() ** 2), 0.0, 1.0
+        )
+        raw = self.seen / n
+        return np.clip(_drawn(raw, common, 2 * self.noise[:, None] / n**2), RAREST, 1.0)
+
+    def raw_means(self) -> tuple[np.ndarray, np.ndarray]:
+        """(K, N) means of the entries, and the variance that rows and noise give them."""
+        n = np.maximum(self.rows[:, None] * self.parts_seen(), 1.0)
+        means = np.clip(self.signed / n, -1.0, 1.0)
+        return means, self.noise[:, None] / n**2 + (1 - means**2 + 1 / n) / n
+
+    def means(self) -> np.ndarray:
+        """(K, N) means, drawn to those of the columns."""
+        raw, variances = self.raw_means()
+        rows = self.rows[:, None]
+        common = (rows * raw).sum(axis=0) / rows.sum()
+        common = _drawn(common, 0.0, (rows**2 * variances).sum(axis=0) / rows.sum() ** 2)
+        drawn = _drawn(raw, common, variances) if len(raw) > 1 else common[None]
+        return np.clip(drawn, -NEAREST, NEAREST)
+
+    def shares(self) -> np.ndarray:
+        """(K,) parts of all rows."""
+        return np.asarray(self.rows / self.rows.sum())
+
+    def nearest(self) -> list[tuple[int, int]]:
+        """Pairs of a class and the one that differs least from it, those most alike first."""
+        means, variances = self.raw_means()
+        gap = ((means[:, None] - means[None]) ** 2 / (variances[:, None] + variances[None])).sum(2)
+        np.fill_diagonal(gap, np.inf)
+        pairs = {(min(k, int(j)), max(k, int(j))) for k, j in enumerate(gap.argmin(axis=1))}
+        return sorted(pairs, key=lambda pair: (gap[pair], pair))
+
+    def followed_by(self, other: NoisySums) -> NoisySums:
+        """Put the classes of another one behind these."""
+        names = ("counts", "signed", "seen", "noise")
+        return NoisySums(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in names))
+
+    def supported(self, least: float) -> np.ndarray:
+        """Which classes are of so many rows, and of more than noise gives; the largest is."""
+        N = self.signed.shape[1]
+        enough = np.maximum(least, TOLD * np.sqrt(2 * self.noise / N))
+        return np.asarray((self.counts >= enough) | (self.counts == self.counts.max()))
+
+
+def _drawn(
+    raw: np.ndarray, centre: np.ndarray | float, variances: np.ndarray | float
+) -> np.ndarray:
+    """Draw values to a centre, as much as their variances say that they scatter by."""
+    between = max(float(((raw - centre) ** 2 - variances).mean()), 1e-4)
+    found: np.ndarray = centre + between / (between + variances) * (raw - centre)
+    return found
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How the columns of a class vary together beyond what rows and noise let expect.
+
+    Attributes
+    ----------
+    ratio : largest eigenvalue of the covariance beside its diagonal, over the edge; above 1 the
+        class is two.
+    way : (N,) half the difference of the two.
+    top, along : that eigenvalue, and its unit vector (N,).
+    """
+
+    ratio: float
+    way: np.ndarray
+    top: float
+    along: np.ndarray
+
+    @classmethod
+    def of(cls, one: NoisySums, pairs: np.ndarray, noise: float, most: int = 1) -> list[Residuals]:
+        """Look at one class: the direction in which it varies most, then others above the edge."""
+        N, n = one.signed.shape[1], float(one.rows[0])
+        i, j = np.triu_indices(N, 1)
+        mean = one.signed[0] / n  # over all rows: to divide by those that have it adds noise
+        C = np.zeros((N, N))
+        C[i, j] = pairs / n - mean[i] * mean[j]
+        C += C.T
+        values, vectors = np.linalg.eigh(C)
+        part = float(np.clip(one.seen[0].mean() / n, RAREST, 1.0))
+        of_means = 2 * float(np.linalg.norm(mean) * np.sqrt(N * one.noise[0])) / n
+        edge = part * 2 * np.sqrt(N / n) + N / n + np.hypot(2 * np.sqrt(N) * noise / n, of_means)
+        tops = np.maximum(values[::-1][:most], 0.0)
+        found = [
+            cls(top / (ABOVE * edge), np.sqrt(top) / part * along, top, along)
+            for top, along in zip(tops.tolist(), vectors.T[::-1], strict=False)
+        ]
+        return found[:1] + [one for one in found[1:] if one.ratio > 1]
+
+
+CONFIRMED = 0.5  # of what all clients show along a direction, that the others of them show
+DIRECTIONS = 4  # of a class that are looked at: a liar's may be before those of all others
+MOST_ROWS = 3.0  # times the median that the rows of an client count for
+
+
+@dataclass(frozen=True)
+class Look:
+    """Classes, with the products of their columns.
+
+    Attributes
+    ----------
+    sums, pairs : of all clients, (K, N (N - 1) / 2) the latter.
+    parent : (K,) which remembered class each is.
+    unit : noise of `pairs` over that of the signed sums.
+    groups : for each class those that were asked about and are in it.
+    said : what each client answered about these.
+    cut : clients who may lie together.
+    """
+
+    sums: NoisySums
+    pairs: np.ndarray
+    parent: np.ndarray
+    unit: float
+    groups: Sequence[np.ndarray]
+    said: Sequence[Message]
+    cut: int
+
+    def one(self, *classes: int) -> Look:
+        """Some classes, taken for one; of the largest of them in what is remembered."""
+        k = list(classes)
+        sums = self.sums.select(np.array(k[:1]))
+        for other in k[1:]:
+            sums = sums + self.sums.select(np.array([other]))
+        return replace(
+            self,
+            sums=sums,
+            pairs=self.pairs[k].sum(axis=0)[None],
+            parent=self.parent[[max(k, key=lambda c: float(self.sums.counts[c]))]],
+            groups=[np.concatenate([self.groups[c] for c in k])],
+        )
+
+    def residuals(self) -> Residuals:
+        """How a single class varies; it is one where only its strongest supporters show two.
+
+        Entries that are trimmed leave a liar a little of each. Along one direction that adds up
+        over all pairs of columns, and there it is seen; what all others show comes behind it.
+        """
+        noise = self.unit * float(np.sqrt(self.sums.noise[0]))
+        found = Residuals.of(self.sums, self.pairs[0], noise, DIRECTIONS)
+        if found[0].ratio <= 1 or self.cut == 0:
+            return found[0]
+        confirmed = (one for one in found if self.confirmed(one))
+        return next(confirmed, replace(found[0], ratio=0.0))
+
+    def confirmed(self, found: Residuals) -> bool:
+        """Whether others than its strongest supporters show a direction of a single class."""
+        shown, rows = np.array([self.shown(message, found) for message in self.said]).T
+        rows = np.minimum(rows, MOST_ROWS * np.median(rows))
+        # As many of the weakest as of the strongest: neither a claim nor a denial of one decides.
+        kept = np.argsort(shown, kind="stable")[self.cut : len(shown) - self.cut]
+        others = float((shown[kept] * rows[kept]).sum() / rows[kept].sum())
+        return others >= CONFIRMED * found.top
+
+    def shown(self, message: Message, found: Residuals) -> tuple[float, float]:
+        """What one client's rows of a single class show along a direction, and their number."""
+        group, v = self.groups[0], found.along
+        counts, signed, pairs = (
+            message[name][group].sum(axis=0) / PARTS for name in ("counts", "signed", "pairs")
+        )
+        i, j = np.triu_indices(len(v), 1)
+        n = max(float(counts), 1.0)
+        mean = np.clip(signed / n, -1.0, 1.0)
+        centre = (v @ mean) ** 2 - (v**2) @ mean**2
+        return float(2 * (v[i] * v[j]) @ pairs / n - centre), n
+
+    def joined(self) -> Look:
+        """Join each class with the one most alike where both together are no two.
+
+        Of two fits of one class to halves of its rows, each may differ from the other by more than
+        noise; together they vary by no more than a class does.
+        """
+        look, tried = self, set[tuple[int, ...]]()
+        while len(look.parent) > 1:
+            for a, b in look.sums.nearest():
+                both = look.one(a, b)
+                name = tuple(sorted(both.groups[0].tolist()))
+                if name in tried or both.residuals().ratio > 1:
+                    tried.add(name)
+                    continue
+                look = both.followed_by(look, np.delete(np.arange(len(look.parent)), [a, b]))
+                break
+            else:
+                break
+        return look
+
+    def halved(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Means, shares and parents of classes once those that are two are halved; if any are."""
+        sums, parent = self.sums, self.parent
+        found = [self.one(k).residuals() for k in range(len(parent))]
+        ratios, ways = np.array([r.ratio for r in found]), np.array([r.way for r in found])
+        order = np.argsort(-ratios * sums.rows, kind="stable")
+        N = sums.signed.shape[1]
+        room = max(min(most, NUMBERS // ((N + 2) ** 2 // 2)) - len(found), 0)
+        chosen = np.array([k for k in order[:room] if ratios[k] > 1], dtype=int)
+        stay, T, p = np.setdiff1d(np.arange(len(found)), chosen), sums.means(), sums.shares()
+        halves = np.concatenate([T[chosen] + ways[chosen], T[chosen] - ways[chosen]])
+        means = np.concatenate([T[stay], np.clip(halves, -WIDEST, WIDEST)])
+        shares = np.concatenate([p[stay], p[chosen] / 2, p[chosen] / 2])
+        parents = np.concatenate([parent[stay], np.full(2 * len(chosen), NEW)])
+        return means, shares, parents, len(chosen) > 0
+
+    def followed_by(self, other: Look, rest: np.ndarray) -> Look:
+        """Put some classes of another look behind these."""
+        return replace(
+            self,
+            sums=self.sums.followed_by(other.sums.select(rest)),
+            pairs=np.concatenate([self.pairs, other.pairs[rest]]),
+            parent=np.concatenate([self.parent, other.parent[rest]]),
+            groups=[*self.groups, *(other.groups[k] for k in rest)],
+        )
+
+
+def searched(
+    channel: Classes, memory: Memory, session: Session, client: ClassClient, guard: Guard
+) -> tuple[Memory, Metrics]:
+    """The memory after a round of sums with noise."""
+    held, noise = NoisySums(memory.rows, memory.signed, memory.seen, memory.noise), client.hiding
+    parent, best, metrics = np.arange(memory.size), None, Metrics()
+    # What was said of the classes of an earlier round says nothing of those of this one.
+    said = {c: m for c, m in session.ask().items() if not session.ages.get(c)}
+    for look in range(channel.looks + 1):
+        if not said:
+            break
+        metrics["examples"] = float(sum(_bounds(guard, session, said)[1]))  # counts have noise
+        found = look_at(noise, pooled(noise, guard, session, said), said, parent, guard, session)
+        before, found = len(parent), found.joined()
+        if look == 0 or len(found.parent) < before:
+            best = found.sums, found.parent
+        if look == channel.looks:
+            break
+        means, shares, parent, halved = found.halved(channel.most)
+        if not halved and len(found.parent) == before and (look or before == 1):
+            break
+        total = None
+        for step in range(channel.steps):
+            told = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
+            said = session.ask({EVERYONE: told})
+            if not said:
+                break
+            sums = pooled(noise, guard, session, said)
+            # The first step after a search is thrown away: its classes were guesses.
+            total = sums if step < 2 or total is None else total + sums
+            fresh = total.times(1 / max(step, 1))
+            whole = fresh + before_of(held, parent)
+            if step + 1 == channel.steps:
+                kept = whole.supported(max(guard.support, 1.0))
+                whole, fresh, parent = whole.select(kept), fresh.select(kept), parent[kept]
+                best = fresh, parent
+            means, shares = whole.means(), whole.shares()
+        if said:
+            told = {"means": means.astype(np.float32), "shares": shares.astype(np.float32)}
+            said = session.ask({EVERYONE: told})
+    if best is None:
+        return memory, metrics
+    fresh, parent = best
+    whole = fresh + before_of(held, parent)
+    known = _Found(whole.means(), whole.signed, whole.seen, whole.noise)
+    counts = np.maximum(whole.counts, 0.0)[None]  # whose rows are of which class is not kept
+    return memory.joined_by(known, parent, np.array([NEW]), counts, session.t), metrics
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Classes as they are remembered."""
+
+    means: np.ndarray
+    signed: np.ndarray
+    seen: np.ndarray
+    noise: np.ndarray
+
+
+def pooled(
+    noise: ClassNoise, guard: Guard, session: Session, messages: Mapping[int, Message]
+) -> NoisySums:
+    """Sums of all clients, each within its bound."""
+    said = list(messages.values())
+    rows, weights, cut = _bounds(guard, session, messages)
+    # A client's mean has the noise of its sums over its rows.
+    variance = float(((weights / rows) ** 2).sum()) * loss(cut / len(rows))
+    each = np.full(len(said[0]["counts"]), variance * noise.scale("signed") ** 2)
+    sums = (_pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen"))
+    return NoisySums(*sums, each)
+
+
+def look_at(
+    noise: ClassNoise,
+    sums: NoisySums,
+    messages: Mapping[int, Message],
+    parent: np.ndarray,
+    guard: Guard,
+    session: Session,
+) -> Look:
+    """What a look for classes goes by, from answers with products of columns."""
+    said = list(messages.values())
+    bounds = _bounds(guard, session, messages)
+    each = [[{"pairs": m["pairs"][k]} for m in said] for k in range(len(parent))]
+    pairs = np.array([_pooled(one, "pairs", *bounds) for one in each])
+    unit = noise.scale("pairs") / noise.scale("signed")
+    groups = [np.array([k]) for k in range(len(parent))]
+    return Look(sums, pairs, parent, unit, groups, said, bounds[2])
+
+
+def _bounds(
+    guard: Guard, session: Session, messages: Mapping[int, Message]
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows that clients claim, rows that they count for, and how many are left out at an end."""
+    rows = np.array([float(m["examples"]) for m in messages.values()])
+    weights = np.minimum(rows, median_bound(rows.tolist(), guard.claim))
+    return rows, weights, guard.wary(len(rows), session.asked).cut(len(rows))
+
+
+def _pooled(
+    said: Sequence[Message], name: str, rows: np.ndarray, weights: np.ndarray, cut: int
+) -> np.ndarray:
+    each = [m[name].astype(np.float64) / (PARTS * r) for m, r in zip(said, rows, strict=True)]
+    return np.asarray(weights.sum() * trimmed(np.array(each), weights, cut))
+
+
+def before_of(held: NoisySums, parent: np.ndarray) -> NoisySums:
+    """What is remembered of classes with these parents (K,); nothing of those that are new."""
+    found, known = held.select(np.maximum(parent, 0)), parent != NEW
+    each = (found.counts, found.signed, found.seen, found.noise)
+    return NoisySums(*(np.where(known.reshape(-1, *[1] * (a.ndim - 1)), a, 0.0) for a in each))

@@ -1,0 +1,306 @@
+"""What the owner of a file of examples answers: exact sums to a server that is trusted, or noise.
+
+With `epsilon` every sum has discrete Gaussian noise, and the ledger is charged before it is sent.
+Without, whoever runs the server may learn single rows: it names the classes, and subtracts answers.
+
+Whatever order a server asks for columns in, and whatever order a file has them in, the owner's
+records are those of its rows with the columns sorted by name, and so is its noise: it is made for
+the columns in that order, and put in the server's afterwards, so that a server that asks in another
+order gets the same bits in another order. Answers without noise are computed from rows whose
+columns are in the server's order.
+
+A server says what its clients do as a recipe (`hopfed.federation.recipes`). ALLOWED is what it may
+say, and nothing beside it: it learns nothing by settings that its own half of a method has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.settings import require
+from hopfed.errors import DataError
+from hopfed.federation.contract import Context, Metrics, State
+from hopfed.federation.messages import Message, digest
+from hopfed.federation.recipes import Allowed, made, one_of, real, whole
+from hopfed.hopfield.batches import Batches, Elsewhere
+from hopfed.hopfield.classes import ClassClient
+from hopfed.hopfield.columns import BY_NAME, Headers, Introduced, kind_of, places_of, read_names
+from hopfed.hopfield.encoding import FORMS, Encoding
+from hopfed.hopfield.ledger import Ledger, Rows, Terms
+from hopfed.hopfield.noise import Noise
+from hopfed.hopfield.patterns import PatternClient
+from hopfed.hopfield.plasticity import (
+    REFERENCES,
+    Agreement,
+    Entropy,
+    Fixed,
+    Smoothing,
+    Structure,
+)
+from hopfed.kernels import MaskedBits
+from hopfed.kernels.bits import with_gaps
+
+TRUTH, SHARE = one_of(True, False), real(0, 1)
+NOISE = made(Noise, type(None))
+
+ALLOWED = Allowed(
+    {
+        PatternClient: {
+            "source": made(Elsewhere),
+            "encoding": made(Encoding),
+            "rule": made(Fixed, Entropy, Agreement, Structure),
+            "smoothing": made(Smoothing),
+            "groups": whole(0, 2**20),
+            "votes": TRUTH,
+            "noise": NOISE,
+        },
+        ClassClient: {
+            "source": made(Elsewhere),
+            "n_sites": whole(2, 2**24),
+            "noise": NOISE,
+            "looks": whole(1, 100),
+            "steps": whole(1, 100),
+        },
+        Noise: {"epsilon": real(0, 1e9), "delta": SHARE, "secret": whole(0, 0)},
+        Headers: {},
+        Elsewhere: {"rounds": whole(1)},
+        Encoding: {"n_sites": whole(2, 2**24), "form": one_of(*FORMS), "width": whole(1, 2**24)},
+        Smoothing: {"ema": SHARE, "limit": real(0, inf), "momentum": SHARE, "modulated": TRUTH},
+        Fixed: {"weight": SHARE},
+        Entropy: {"floor": one_of(*REFERENCES)},
+        Agreement: {"reference": one_of(*REFERENCES)},
+        Structure: {"rest": SHARE, "alpha": SHARE},
+    }
+)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The owner of a file of examples.
+
+    Attributes
+    ----------
+    rows : the examples, as its records know them (`as_recorded`).
+    secret : of what only the owner knows: the names of states, and noise without a ledger.
+    epsilon, delta : the most that all answers may tell about one example; None trusts the server
+        with exact sums.
+    ledger : the privacy budget, charged before anything noisy is sent.
+    names : of the columns of the file; none where they have none.
+    filed : (n,) where each column of the file is among those of the rows; None where both are in
+        one order.
+    """
+
+    rows: Rows
+    secret: int = field(repr=False)
+    epsilon: float | None = None
+    delta: float = 1e-5
+    ledger: Ledger | None = None
+    names: tuple[str, ...] = ()
+    filed: np.ndarray | None = None
+    _held: dict[bytes, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        bounded = self.epsilon is None or self.epsilon > 0
+        require(bounded, "epsilon", "above 0", self.epsilon)
+        require(self.secret > 0, "secret", "a number above 0", "0")
+
+    def order(self, told: Message, run: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
+        """Columns of a federation in the order of the file, (N,), and what they are called.
+
+        Those that the file lacks come last.
+        """
+        places = places_of(self.names, self.rows.shape[1], told, run, gaps=True)
+        known = read_names(told) if kind_of(told) == "names" else None
+        n = self.rows.shape[1]
+        if places is None:
+            return np.arange(n), self.names or known
+        order = np.argsort(np.where(places < 0, n, places), kind="stable")
+        lacking = () if known is None else tuple(known[j] for j in order[n:])
+        return order, (*self.names, *lacking)
+
+    def adapt(self, method: Any, told: Message | None = None, run: str = "") -> Any:
+        """Put the examples into what a server asks for, if their owner takes part in it."""
+        told = told or {}
+        if isinstance(method, Headers):
+            return Introduced(self.names, run)
+        if not isinstance(method, PatternClient | ClassClient):
+            raise DataError(f"this client does not take part in {type(method).__name__}")
+        if not isinstance(method.source, Elsewhere):
+            raise DataError("the federation does not leave the examples where they are")
+        # About exact classes columns may be absent. Who is asked what its options rule out would
+        # else tell by the reason of its refusal whether all of its names are among others.
+        gaps = isinstance(method, ClassClient) and method.noise is None and self.epsilon is None
+        places = places_of(self.names, self.rows.shape[1], told, run, gaps)
+        if self.filed is not None:
+            filed = self.filed
+            places = filed if places is None else np.where(places < 0, -1, filed[places])
+        columns = self.rows.shape[1] if places is None else len(places)
+        if method.n_sites != columns:
+            raise DataError(f"the federation has {method.n_sites} columns, my file another number")
+        if isinstance(method, PatternClient) and isinstance(self.rows, MaskedBits):
+            raise DataError(
+                "these rows have gaps, of which operators take no account: serve --graded"
+            )
+        by_name = kind_of(told) in ("names", "sorted")
+        if method.noise is not None:
+            return self._with_noise(method, method.noise, places, by_name)
+        if self.epsilon is not None:
+            raise DataError("this client answers with noise only: serve --epsilon")
+        if self.ledger is not None and self.ledger.released(self.rows):
+            raise DataError("these examples have a privacy budget: join --epsilon")
+        rows = self.rows if places is None else self._laid_out(places)
+        batches = Batches((rows,), method.source.rounds)
+        return Answering(replace(method, source=batches), batches, self.secret, by_name)
+
+    def _laid_out(self, places: np.ndarray) -> Rows:
+        """Rows with their columns at these places; kept, for each question is about the same."""
+        key = digest({"places": places})
+        if key not in self._held:
+            self._held.clear()
+            self._held[key] = laid_out(self.rows, places)
+        rows: Rows = self._held[key]
+        return rows
+
+    def _with_noise(
+        self,
+        method: PatternClient | ClassClient,
+        noise: Noise,
+        places: np.ndarray | None,
+        by_name: bool,
+    ) -> Answering:
+        """Charge the budget; rows come in the order in which they were released first."""
+        if self.epsilon is None:  # its terms are not for a server to set
+            raise DataError("this client agreed to no epsilon: join --epsilon, or serve without")
+        if noise.epsilon > self.epsilon or noise.delta > self.delta:
+            raise DataError("the federation asks for more than this client's epsilon and delta")
+        units = method.units if isinstance(method, ClassClient) else 0
+        if units and self.ledger is None:
+            raise DataError("this client keeps no ledger, without which no question is counted")
+        rounds = Batches(
+            (self.rows,), method.source.rounds
+        ).rounds  # which its rows may be too few for
+        terms = Terms(noise.epsilon, noise.delta, rounds, units)
+        rows, secret = self.rows, self.secret
+        if self.ledger is not None:
+            rows, secret = self.ledger.charge(rows, terms)
+        batches = Batches((rows,), rounds)
+        mine: Any = replace(method, source=batches, noise=replace(noise, secret=secret))
+        return Answering(mine, batches, self.secret, by_name, terms, self.ledger, places)
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A client that holds the rows of an owner, and answers what a server may ask.
+
+    Attributes
+    ----------
+    client : holds the rows.
+    batches : the rows, as they are dealt out over the rounds.
+    secret : of the owner.
+    by_name : whether its columns were found by name, which it says.
+    terms, ledger : of answers with noise.
+    places : (N,) where the server's columns are, where answers are made in another order; None
+        where they are made in this one.
+    """
+
+    client: PatternClient | ClassClient
+    batches: Batches
+    secret: int = field(repr=False)
+    by_name: bool = False
+    terms: Terms | None = None
+    ledger: Ledger | None = None
+    places: np.ndarray | None = field(default=None, repr=False)
+
+    def client_start(self, client: int, seed: int) -> State:
+        """State of a client before its first round.
+
+        The server knows a state by a digest of it. With a number in it that only the owner knows,
+        nobody can find out by the digest whether a guess of the rows is right.
+        """
+        salt = blake2b(f"state {self.secret}".encode(), digest_size=16).digest()
+        return {**self.client.client_start(client, seed), "salt": np.frombuffer(salt, np.uint8)}
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server; metrics stay here."""
+        client, t = self.client, context.round
+        require(0 <= context.exchange < client.exchanges, "exchange", "one of the round", context)
+        self.batches.examples(t, 0)  # fails where there is no such round
+        down = self._asked(down)
+        counted = isinstance(client, ClassClient) and (down or not context.exchange)
+        if counted and self.ledger is not None and self.terms is not None:
+            assert isinstance(client, ClassClient)
+            name, units = client.cost(client.question(down), context.exchange)
+            self.ledger.spend(self.batches.owners[0], self.terms, t, name, units)
+        state, up, _ = client.client_step(state, down, context)
+        said: Metrics = {BY_NAME: 1.0} if self.by_name else {}
+        return state, {name: self._in_order(name, array) for name, array in up.items()}, said
+
+    def _asked(self, down: Message) -> Message:
+        """Return what the server said, of the columns as the rows have them."""
+        if self.places is None or not isinstance(self.client, ClassClient) or "means" not in down:
+            return down
+        means = down["means"]
+        if means.shape[1:] != (len(self.places),):
+            raise DataError("a malformed message from the server: means of other columns")
+        return {**down, "means": means[:, np.argsort(self.places)]}
+
+    def _in_order(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Return an array of the answer, of the columns as the server knows them."""
+        if self.places is None or array.ndim == 0:
+            return array
+        if isinstance(self.client, PatternClient):  # its one array is the lower triangle
+            return pairs_laid_out(array, self.places, upper=False)
+        if name == "pairs":
+            return pairs_laid_out(array, self.places, upper=True)
+        return array[:, self.places] if name in ("signed", "seen") else array
+
+
+def as_recorded(
+    rows: Rows, names: tuple[str, ...], ledger: Ledger
+) -> tuple[Rows, np.ndarray | None]:
+    """Rows with their columns as the ledger knows them, sorted by name, also by one made up.
+
+    And where each column of the file is among theirs, None where all stay: as they do where more of
+    the rows had noise so, before columns were sorted.
+    """
+    order = np.array(sorted(range(len(names)), key=lambda j: names[j]), dtype=np.intp)
+    if (order == np.arange(len(order))).all():
+        return rows, None
+    by_name, look = laid_out(rows, order), replace(ledger, look=True)
+    if look.released(rows) > look.released(by_name):
+        return rows, None
+    return by_name, np.argsort(order)
+
+
+def laid_out(rows: Rows, places: np.ndarray) -> Rows:
+    """Rows (M, n) with their columns at these places (N,): column j is ``places[j]`` of the rows.
+
+    Where a place is -1 the column is missing in all rows.
+    """
+    lines = kernels.transpose(rows)
+    if (places < 0).any():
+        gaps = with_gaps(lines)
+        empty = replace(gaps.seen, words=0 * gaps.seen.words[:1])
+        lines = kernels.concatenate([gaps, MaskedBits(empty, empty)])  # the last is empty
+    found: Rows = kernels.transpose(lines[places])
+    return found
+
+
+def pairs_laid_out(pairs: np.ndarray, places: np.ndarray, upper: bool) -> np.ndarray:
+    """Numbers of pairs of columns, (..., N (N - 1) / 2), with the columns at these places (N,).
+
+    They lie in an upper or a lower triangle, row by row.
+    """
+    N = len(places)
+    i, j = np.triu_indices(N, 1) if upper else np.tril_indices(N, -1)
+    square = np.zeros((*pairs.shape[:-1], N, N), pairs.dtype)
+    square[..., i, j] = square[..., j, i] = pairs
+    return square[..., places[i], places[j]]

@@ -1,0 +1,707 @@
+"""The channel of patterns: archetypes of +-1, of which rows are noisy copies.
+
+1. Operators up. Weighted by the clients' plasticity they join the evidence (or are blended with
+   what is remembered, as the paper has it), and its spectrum is counted. Basis down.
+2. Projections up: joint diagonalisation, search and exposure fit find the archetypes; what is new
+   is remembered, and what is remembered less surely than it now shows is renewed. Archetypes down.
+3. Votes up: sums of the examples nearest to each archetype, which make the patterns exact.
+
+With noise, operators are all that is asked for: column sums, projections and votes would be further
+releases of the same rows. Then the counts ``sum_m eta_mi eta_mj``, i < j, have independent discrete
+Gaussian noise, as integers; how many rows these are counts as public; and a release is held to what
+rows with that noise can give: a matrix of eigenvalues from 0 to M N, and noise of known norm.
+
+Source: arXiv:2603.19902, Sections 2.2 and 3; theory/NOTES.md, "Hebbian operators", "Counting",
+"Factorisation", "Plasticity", "Privacy noise".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from hopfed import kernels
+from hopfed._lib.settings import require
+from hopfed.archetypes.annealed_search import Search
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.factorize import METHODS, Groups, factorize
+from hopfed.archetypes.joint_diagonalization import group_projections
+from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.aggregate import trimmed_mean
+from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.messages import Field, Message, Spec, below, malformed, not_finite
+from hopfed.federation.rounds import Session, Step
+from hopfed.hopfield import possible
+from hopfed.hopfield.batches import Source
+from hopfed.hopfield.encoding import (
+    MOST_EXAMPLES,
+    Encoding,
+    lower,
+    pack_patterns,
+    symmetric,
+    unpack_patterns,
+)
+from hopfed.hopfield.evidence import MEMORIES, Counted, Evidence
+from hopfed.hopfield.flat import flatten, unflatten
+from hopfed.hopfield.guard import Guard, bounded
+from hopfed.hopfield.noise import CHANCE, Noise
+from hopfed.hopfield.plasticity import Broadcast, Fixed, Rule, Smoothing
+from hopfed.hopfield.remembered import Remembered, Votes, told_apart
+from hopfed.hopfield.support import (
+    Support,
+    agreed,
+    corrected,
+    misfit,
+    random_groups,
+    shares,
+    typical,
+)
+from hopfed.kernels import PackedBits
+from hopfed.privacy.discrete_gaussian import DiscreteGaussian, discrete_gaussian
+from hopfed.privacy.mechanism import PrivateOperator
+from hopfed.privacy.recover import PRIVATE_SEARCH
+from hopfed.spectral.operators import DenseOperator, HebbianOperator
+from hopfed.spectral.rows import times, transposed_times
+
+__all__ = ["Patterns"]
+
+WEIGHTINGS = ("examples", "clients")
+MOST_PATTERNS = 10  # for each column that a server may name; more are refused
+MOST_NUMBERS = 2**26  # in an answer about groups
+SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
+FEWEST = 5  # examples of a pattern that clients must hold to support it against others' word
+LIGHTEST = 1e-9  # weight below which a client says nothing
+EFFORT = 5e6  # steps of a search that is bounded, for each direction that it may search
+TOP = 16  # leading eigenvalues that the metrics of a round keep
+
+
+def broadcast_of(down: Message, n_sites: int) -> Broadcast:
+    """Read what the server says it remembers; nothing before the first broadcast."""
+    if "patterns" not in down:
+        return Broadcast(np.zeros((0, n_sites), np.int8), 1.0)
+    patterns = unpack_patterns(down["patterns"], n_sites)
+    return Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
+
+
+def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray) -> Message:
+    """Sums of the examples nearest to each remembered pattern.
+
+    An example counts only where its overlap is what the quality lets expect: those of archetypes
+    not yet known, and of noise, stay out. Source: theory/NOTES.md, "Refit by one more exchange".
+    """
+    K, N = memory.patterns.shape
+    if K == 0:
+        return {"votes": np.zeros((0, N), np.int32), "voters": np.zeros(0, np.int32)}
+    overlap = times(rows, memory.patterns.T.astype(np.float32)) / N
+    r = np.clip(memory.quality * sure, 0.0, 1.0)
+    floor = np.maximum(r - SPREADS * np.sqrt((1 - r * r) / N), r / 2)
+    nearest = np.abs(overlap).argmax(axis=1)
+    at = np.arange(len(nearest)), nearest
+    chosen = np.zeros_like(overlap)
+    chosen[at] = np.where(np.abs(overlap[at]) >= floor[nearest], np.sign(overlap[at]), 0.0)
+    votes = np.rint(transposed_times(rows, chosen)).T
+    return {"votes": votes.astype(np.int32), "voters": np.abs(chosen).sum(axis=0).astype(np.int32)}
+
+
+@dataclass(frozen=True)
+class PatternClient:
+    """What a client of a federation of patterns does; all that it is told of the settings.
+
+    Attributes
+    ----------
+    source : its examples.
+    encoding : how operators travel.
+    rule, smoothing : plasticity of a client, its weight w on fresh examples.
+    groups : random groups of its rows, whose projections it tells; 0 for none.
+    votes : whether it votes.
+    noise : on its operators, and nothing else is told then; None for exact ones.
+    """
+
+    source: Source
+    encoding: Encoding
+    rule: Rule = field(default_factory=lambda: Fixed(1.0))
+    smoothing: Smoothing = field(default_factory=Smoothing)
+    groups: int = 4
+    votes: bool = True
+    noise: Noise | None = None
+
+    fresh = True  # sums that are repeated would count their rows twice
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.encoding, Encoding), "encoding", "an Encoding", repr(self.encoding))
+        if self.noise is not None:
+            _ = self.mechanism  # checks the budget
+
+    @property
+    def n_sites(self) -> int:
+        """N."""
+        return self.encoding.n_sites
+
+    @property
+    def mechanism(self) -> DiscreteGaussian:
+        """What adds the noise."""
+        if self.noise is None:
+            raise ValueError("answers without noise")
+        return DiscreteGaussian(self.n_sites, self.noise.epsilon, self.noise.delta)
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """Names of a round's exchanges."""
+        if self.noise is not None:
+            return ("operators",)
+        return ("operators", *(("projections",) * (self.groups > 0)), *(("votes",) * self.votes))
+
+    @property
+    def exchanges(self) -> int:
+        """Exchanges of a round."""
+        return len(self.steps)
+
+    def client_start(self, client: int, seed: int) -> State:  # noqa: ARG002
+        """State of a client before its first round."""
+        return {}
+
+    def expects(self, down: Message, context: Context) -> Spec:
+        """Form of a client's answer; an honest one with noise is refused once in 10^9."""
+        N, step = self.n_sites, self.steps[context.exchange]
+        if self.noise is not None:
+            reach = self.mechanism.reach(CHANCE)
+            counts = Field((N * (N - 1) // 2,), "i", within="examples", beyond=reach)
+            return {"counts": counts, "examples": Field((), "iu", least=2, most=MOST_EXAMPLES)}
+        if step == "operators":
+            columns = Field((N,), "iu", within="examples")
+            weight = Field((), "f", least=0.0, most=1 + 1e-9)
+            return {**self.encoding.spec, "columns": columns, "weight": weight}
+        if step == "projections":
+            K = down["basis"].shape[1]
+            triangles = Field((self.groups, K * (K + 1) // 2), "f")
+            return {"groups": triangles, "sizes": Field((self.groups,), "iu")}
+        K = len(down["patterns"])
+        return {"votes": Field((K, N), "iu"), "voters": Field((K,), "iu")}
+
+    def client_step(
+        self, state: State, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """Answer the server from the examples of this round."""
+        require(0 <= context.exchange < self.exchanges, "exchange", "one of the round", context)
+        step, client = self.steps[context.exchange], context.client
+        self._check_question(step, down)
+        rows = self.source.examples(context.round, 0 if client is None else client)
+        rows = rows if isinstance(rows, PackedBits) else kernels.pack(np.asarray(rows))
+        if rows.shape[1] != self.n_sites:
+            rule = f"over the {self.n_sites} sites of the federation"
+            raise ArgumentError("examples", rule, rows.shape)
+        if self.noise is not None:
+            return state, self._released(self.noise, rows, context), {}
+        if step == "operators":
+            return self._operator(state, rows, down, context)
+        if step == "projections":
+            seed = context.derive("projections")
+            return state, self._projected(rows, down["basis"], seed, client or 0), {}
+        return state, vote(rows, broadcast_of(down, self.n_sites), down["sure"]), {}
+
+    def _operator(
+        self, state: State, rows: PackedBits, down: Message, context: Context
+    ) -> tuple[State, Message, Metrics]:
+        """The operator of a batch, with the weight that its plasticity gives it."""
+        known = broadcast_of(down, self.n_sites)
+        reading = self.rule(rows, known, seed=context.derive("plasticity"))
+        smooth = self.smoothing.step(state.get("plasticity"), reading)
+        columns = kernels.column_sums(rows).astype(np.int32)
+        message = self.encoding.encode(rows) | {"columns": columns, "weight": smooth[0]}
+        metrics = {
+            "weight": float(smooth[0]),
+            "reading": reading.weight,
+            "agreement": reading.agreement,
+            "novelty": reading.novelty,
+        }
+        return {**state, "plasticity": smooth}, message, metrics
+
+    def _projected(self, rows: PackedBits, basis: np.ndarray, seed: int, client: int) -> Message:
+        """``V^T eta^T eta V`` of random groups for a basis V (N, K): their lower triangles."""
+        K, filled = basis.shape[1], min(self.groups, max(1, rows.shape[0]))
+        sums = np.zeros((self.groups, K * (K + 1) // 2), np.float32)
+        counts = np.zeros(self.groups, np.int32)
+        basis = basis.astype(np.float64)
+        full, sizes = group_projections(rows, basis, filled, seed, client, np.float32)
+        sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
+        return {"groups": sums, "sizes": counts}
+
+    def _released(self, noise: Noise, rows: PackedBits, context: Context) -> Message:
+        """The operator of a batch with noise."""
+        exact = lower(np.asarray(DenseOperator.from_examples(rows).matrix))
+        asked = f"sites {self.n_sites} budget {noise.words}"
+        key = noise.key(rows, context, asked)
+        drawn = discrete_gaussian(self.mechanism.variance, len(exact), key)
+        counts = np.rint(exact).astype(np.int64) + drawn
+        # By what is public: the noise is never beyond 102 standard deviations.
+        narrow = rows.shape[0] + 102 * self.mechanism.scale < 2**31
+        released = counts.astype(np.int32) if narrow else counts
+        return {"counts": released, "examples": np.array(rows.shape[0])}
+
+    def _check_question(self, step: str, down: Message) -> None:
+        """Fail unless a message from the server is of the form that the step reads."""
+        if self.noise is not None:
+            return
+        N = self.n_sites
+        spec: dict[str, Field] = {"basis": Field((N, None), "f")}
+        if step != "projections":
+            packed = Field((None, -(-N // 8)), "u")
+            spec = {"patterns": packed, "sure": Field((None,), "f"), "quality": Field((), "f")}
+        if step == "operators" and not down:
+            return
+        wrong = malformed(down, spec) or not_finite(down)
+        if wrong is None and "patterns" in down:
+            K, kind = len(down["patterns"]), down["patterns"].dtype
+            if kind != np.uint8 or down["sure"].shape != (K,):
+                wrong = f"patterns are of dtype {kind}, and sure is of shape {down['sure'].shape}"
+            elif MOST_PATTERNS * N < K:  # unpacked they would fill the memory
+                wrong = f"{K:,} patterns of {N:,} columns, which are too many"
+        if wrong is None and "basis" in down:
+            K = down["basis"].shape[1]
+            if N < K or self.groups * K * (K + 1) // 2 > MOST_NUMBERS:
+                wrong = f"{K:,} directions of {self.groups:,} groups, which are too many"
+        if wrong is not None:
+            raise DataError(f"a malformed message from the server: {wrong}")
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Archetypes of +-1, found and remembered over rounds.
+
+    Attributes
+    ----------
+    encoding : how operators travel; as counts where they have noise.
+    rule, smoothing : plasticity of a client, its weight w on fresh examples.
+    memory : "separate", "common" or "literal", see `hopfed.hopfield.evidence`.
+    discount : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples
+        only.
+    weighting : "examples" pools all examples alike; "clients" counts clients equally (28).
+    alpha : false-alarm rate of each round's count.
+    groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
+        as secure aggregation must, and the search works alone.
+    votes : whether clients vote on the patterns, one more exchange; a pattern without a single
+        vote is dropped. Votes count where examples can be told apart
+        (`hopfed.hopfield.remembered`).
+    search : settings of the search.
+    factoriser : how patterns are found, one of `hopfed.archetypes.factorize.METHODS`; "paper",
+        with memory="literal", votes=False and groups=0, is the paper's own federation.
+
+    Raises
+    ------
+    ArgumentError : a setting outside of its range.
+
+    Examples
+    --------
+    >>> Patterns(Encoding(100), groups=0).n_sites
+    100
+    """
+
+    encoding: Encoding
+    rule: Rule = field(default_factory=lambda: Fixed(1.0))
+    smoothing: Smoothing = field(default_factory=Smoothing)
+    memory: str = "separate"
+    discount: float = 0.5
+    weighting: str = "examples"
+    alpha: float = 1e-3
+    groups: int = 4
+    votes: bool = True
+    search: Search | None = None
+    factoriser: str = "auto"
+
+    def __post_init__(self) -> None:
+        rules: tuple[tuple[str, Any, str], ...] = (
+            ("encoding", Encoding, "an Encoding"),
+            ("smoothing", Smoothing, "a Smoothing"),
+            ("search", Search | None, "a Search, or None"),
+            ("discount", Real, "a number"),
+            ("alpha", Real, "a number"),
+            ("groups", Integral, "a whole number"),
+            ("votes", bool, "true or false"),
+        )
+        for name, kind, rule in rules:
+            value = getattr(self, name)
+            holds = isinstance(value, kind) and value == value  # NaN is no number
+            require(holds, name, rule, repr(value))
+        require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
+        require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
+        known = ", ".join(WEIGHTINGS)
+        require(self.weighting in WEIGHTINGS, "weighting", f"one of {known}", self.weighting)
+        known = ", ".join(METHODS)
+        require(self.factoriser in METHODS, "factoriser", f"one of {known}", self.factoriser)
+        require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
+        require(0 < self.alpha < 1, "alpha", "in (0, 1)", self.alpha)
+        require(self.groups >= 0, "groups", "at least 0", self.groups)
+
+    @property
+    def n_sites(self) -> int:
+        """N."""
+        return self.encoding.n_sites
+
+    def client(self, source: Source, noise: Noise | None) -> PatternClient:
+        """What clients do, with the rows of a `source`."""
+        sent = self.encoding if noise is None else Encoding(self.n_sites)
+        told = self.rule, self.smoothing, self.groups, self.votes
+        return PatternClient(source, sent, *(told if noise is None else (Fixed(1.0),)), noise=noise)
+
+    def start(self) -> State:
+        """Nothing, before the first round."""
+        return {}
+
+    def play(self, state: State, session: Session, client: PatternClient, guard: Guard) -> Step:
+        """Play a round from a `state`: what the server asks a `session`, as its `guard` bids."""
+        heard = session.ask(check=lambda _, m: _operator_complaint(client, guard, m))
+        round_ = _Round.begun(self, state, heard, session, client, guard)
+        counted, metrics = round_.counted, round_.metrics()
+        groups = None
+        if guard.liars > 0:
+            groups = round_.clients_as_groups(list(round_.operators))
+        if "projections" in client.steps:
+            basis = counted.spectrum.vectors.astype(np.float32)
+            said = session.ask({EVERYONE: {"basis": basis}}, round_.projections_complaint(basis))
+            groups = round_.projected(said, careful=guard.liars > 0)
+        memory, found = round_.remembered(groups, session)
+        metrics |= found
+        silent = False
+        if "votes" in client.steps:
+            down = {EVERYONE: round_.broadcast(memory)}
+            said = session.ask(
+                down, lambda c, m: possible.votes_complaint(m, round_.claims.get(c, 0))
+            )
+            memory, silent = round_.voted(memory, said)
+            metrics |= round_.withheld(memory, silent) | {"archetypes": len(memory)}
+        return round_.closed(memory), {EVERYONE: round_.broadcast(memory, silent)}, metrics
+
+
+def _operator_complaint(client: PatternClient, guard: Guard, message: Message) -> str | None:
+    """Say why no rows, with the noise of the mechanism, have an operator; None if some may."""
+    if client.noise is None:
+        return possible.operator_complaint(client.encoding, message, guard.check)
+    N, M, room = client.n_sites, float(message["examples"]), client.mechanism.norm(CHANCE)
+    released = symmetric(message["counts"], N, M)
+    if not possible.semidefinite(released, room, M + room):
+        return "counts have an eigenvalue below those of examples and noise"
+    if not possible.semidefinite(-released, N * M + room, N * M + room):
+        return "counts have an eigenvalue above those of examples and noise"
+    return None
+
+
+@dataclass
+class _Round:
+    """What the server knows in a round, once operators were heard."""
+
+    channel: Patterns
+    guard: Guard
+    t: int
+    state: State
+    heard: dict[int, Message]  # within their claims
+    claims: dict[int, int]
+    weights: dict[int, float]
+    operators: dict[int, HebbianOperator]
+    evidence: Evidence
+    before: Remembered
+    counted: Counted
+    quality: float
+
+    @classmethod
+    def begun(
+        cls,
+        channel: Patterns,
+        state: State,
+        heard: Mapping[int, Message],
+        session: Session,
+        client: PatternClient,
+        guard: Guard,
+    ) -> _Round:
+        """Add the operators of a round to the evidence, and count its spectrum."""
+        guard = guard.wary(len(heard), session.asked)
+        claims = {c: int(m["examples"]) for c, m in heard.items()}
+        believed = bounded({c: client.encoding.whole(m) for c, m in heard.items()}, guard.claim)
+        operators: dict[int, HebbianOperator] = {}
+        for c, m in believed.items():
+            operators[c] = client.encoding.decode(m)
+            if client.noise is not None:
+                own, scale = operators[c], float(m["examples"]) / claims[c]
+                noise = scale**2 * client.mechanism.variance
+                operators[c] = PrivateOperator(
+                    own.n_sites,
+                    own.mass,
+                    own.sum_sq_weights,
+                    own.matrix,
+                    noise=noise,  # type: ignore[attr-defined]
+                )
+        weights = {}
+        for c, m in believed.items():
+            told = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
+            told *= told >= LIGHTEST  # of less, the share of the examples is no number any more
+            weights[c] = told * channel.discount ** session.ages.get(c, 0)
+            if channel.weighting == "clients":
+                weights[c] /= max(float(m["examples"]), 1.0)
+        held = Evidence.unflatten(client.encoding, below(state, "evidence"))
+        evidence = held.faded(channel.discount)
+        evidence = evidence.extend(guard.robust.pooled(operators, believed, weights))
+        arrays = below(state, "memory")
+        before = Remembered.nothing(channel.n_sites)
+        before = unflatten(Remembered, arrays) if arrays else before
+        counted = Counted.of(
+            channel.memory, evidence, before.patterns, operators, weights, channel.alpha
+        )
+        made = cls(
+            channel, guard, session.t, state, believed, claims, weights, operators, evidence,
+            before, counted, float(state.get("quality", 0.0)),
+        )  # fmt: skip
+        if counted.rank.n_detected:
+            made.quality = made._quality()
+        return made
+
+    def _quality(self) -> float:
+        """Quality of the pooled examples; where some may lie, that of the median client.
+
+        Of examples without any noise one client can make as many as it likes, and with their
+        quality honest ones would look like strangers to every archetype. Of two in the middle the
+        lower counts.
+        """
+        known = sorted(v for c, v in self.counted.variances.items() if c in self.weights)
+        if self.guard.liars == 0 or not known:
+            return self.counted.rank.quality
+        return float(np.sqrt(max(1.0 - known[len(known) // 2], 0.0)))
+
+    def metrics(self) -> Metrics:
+        """What is known of the count and of the claims."""
+        values, rank = np.full(TOP, np.nan), self.counted.rank
+        values[: len(self.counted.spectrum.values)] = self.counted.spectrum.values[:TOP]
+        claims = [[c, self.claims[c], float(m["examples"])] for c, m in self.heard.items()]
+        return {
+            "n_detected": rank.n_detected,
+            "threshold": rank.threshold,
+            "quality": rank.quality,
+            "eigenvalues": values,
+            "examples": self.evidence.n_examples,
+            "claims": np.array(claims),
+        }
+
+    def clients_as_groups(
+        self, clients: Sequence[int], counted: Counted | None = None
+    ) -> Groups | None:
+        """Take the operators of clients, along counted eigenvectors, for groups of their own.
+
+        The sum alone does not always say which patterns it is made of. Where a client that lies
+        adds the product of three archetypes, as often as each of them occurs, it is also the sum of
+        four other patterns, each of which agrees by half with each of these four. The operators of
+        the other clients are not made of those.
+        """
+        counted = counted or self.counted
+        V = counted.spectrum.vectors[:, : counted.rank.n_detected]
+        if not clients or V.shape[1] == 0:
+            return None
+        common, eye = counted.rank.variance, np.eye(V.shape[1])
+        sums, counts = [], []
+        for c in clients:
+            operator, excess = self.operators[c], counted.variances.get(c, common) - common
+            mass = self.weights[c] * operator.n_examples
+            sums.append(mass * (V.T @ operator.matmat(V) - excess * eye))
+            counts.append(mass)
+        return Groups(np.stack(sums), np.array(counts))
+
+    def projections_complaint(self, basis: np.ndarray) -> Any:
+        """Say of a client's projections why no groups of its rows have them."""
+        exact, check = self.channel.encoding.exact, self.guard.check
+
+        def complaint(c: int, message: Message) -> str | None:
+            claim, expected = self.claims.get(c, 0), None
+            if check and exact and c in self.operators:
+                expected = claim * (basis.T @ self.operators[c].matmat(basis))
+            N = self.channel.n_sites
+            return possible.projections_complaint(message, claim, N, expected, check)
+
+        return complaint
+
+    def projected(self, said: Mapping[int, Message], careful: bool) -> Groups | None:
+        """Group projections, each brought to the common noise variance.
+
+        Where one is `careful`, the operators of clients who tell none stand for them.
+        """
+        K, common = self.counted.rank.n_detected, self.counted.rank.variance
+        sums, counts = [], []
+        for c, message in said.items() if K else ():
+            weight = self.weights[c] * float(self.heard[c]["examples"]) / self.claims[c]
+            sizes = message["sizes"].astype(np.float64)
+            excess = self.counted.variances.get(c, common) - common
+            full = possible.unfolded(message["groups"])
+            sums.append((full - sizes[:, None, None] * excess * np.eye(K)) * weight)
+            counts.append(sizes * weight)
+        silent = [c for c in self.operators if c not in said] if careful else []
+        others = self.clients_as_groups(silent)
+        if others is not None:
+            sums.append(others.sums)
+            counts.append(others.counts)
+        return Groups(np.concatenate(sums), np.concatenate(counts)) if sums else None
+
+    def remembered(self, groups: Groups | None, session: Session) -> tuple[Remembered, Metrics]:
+        """Factor the spectrum, and bring the remembered archetypes up to date."""
+        memory, rank, seed = self.before, self.counted.rank, session.context.derive("factorize")
+        found = self._factored(self.counted, groups, seed)
+        liars = self.guard.suspects(len(self.operators))
+        if liars and self.guard.robust.kind == "mean":
+
+            def alone(clients: Sequence[int]) -> Archetypes:
+                """Archetypes in the fresh operators of some clients."""
+                part = {c: self.operators[c] for c in clients}
+                told = {c: self.weights[c] for c in clients}
+                fresh = self.guard.robust.pooled(part, self.heard, told)
+                evidence = Evidence(self.channel.encoding).extend(fresh)
+                how = self.channel.memory, evidence, memory.patterns, part, told
+                counted = Counted.of(*how, self.channel.alpha)
+                groups = self.clients_as_groups(clients, counted)
+                return self._factored(counted, groups, seed)
+
+            level = self.guard.level
+            found = agreed(found, self.counted, self.operators, liars, level, alone)
+        matches, sure = found.matches, found.expected_overlaps
+        if self.channel.memory == "separate":
+            memory = memory.renew(found.patterns, sure, matches)
+        elif rank.n_detected:
+            # The paper's memory is the operator: what it no longer shows is gone, and what it shows
+            # of a pattern is the pattern itself, which makes it no surer.
+            memory = memory.select(matches >= 0)
+        new = np.setdiff1d(np.arange(len(found)), matches)
+        memory = memory.learn(found.patterns[new], sure[new], self.t)
+        if self.evidence.columns.any():
+            memory = memory.oriented(self._mean_example())
+        fits = []
+        for c, op in self.operators.items() if self.channel.encoding.exact else ():
+            m = self.heard[c]
+            mean = m["columns"] / float(m["examples"]) if "columns" in m else None
+            fits.append(misfit(op, memory.patterns, mean))
+        memory, spoken = self._confirmed(memory)
+        metrics = {
+            "archetypes": len(memory),
+            "explained": found.explained,
+            "misfit": typical(fits),
+        }
+        return memory, metrics | self.withheld(memory) | spoken
+
+    def _factored(self, counted: Counted, groups: Groups | None, seed: int) -> Archetypes:
+        private = isinstance(self.evidence.operator, PrivateOperator)
+        search = PRIVATE_SEARCH if private else self.channel.search
+        if self.guard.liars > 0:  # one that lies can bring many directions
+            most = EFFORT * max(counted.rank.n_detected, 1)
+            search = replace(search or Search(), most=most)
+        return factorize(
+            counted.spectrum,
+            counted.rank,
+            groups=groups,
+            method=self.channel.factoriser,
+            search=search,
+            known=self.before.patterns,
+            sure=self.before.sure,
+            seed=seed,
+        )
+
+    def _mean_example(self) -> np.ndarray:
+        """Mean (N,) of all examples; where some may lie, of this round without the extremes."""
+        cut = self.guard.cut(len(self.heard))
+        if cut <= 0:
+            return np.asarray(self.evidence.columns / self.evidence.mass)
+        means = [m["columns"] / float(m["examples"]) for m in self.heard.values()]
+        return np.asarray(trimmed_mean(means, (cut + 0.5) / len(self.heard)))
+
+    def _confirmed(self, memory: Remembered) -> tuple[Remembered, Metrics]:
+        """Note which patterns the operators of this round support; drop what they never did."""
+        guard, rank = self.guard, self.counted.rank
+        if len(memory) == 0 or not self.heard:
+            return memory, {}
+        operators, each = list(self.operators.values()), list(self.weights.values())
+        liars, careful = guard.suspects(len(operators)), guard.liars > 0
+        private = isinstance(self.evidence.operator, PrivateOperator)
+
+        def righted(memory: Remembered, rows: np.ndarray) -> Remembered:
+            fixed = memory.patterns.copy()
+            fixed[rows] = corrected(fixed[rows], operators, each, liars, guard.level)
+            unasked = (memory.voters == 0)[:, None]
+            return replace(memory, patterns=np.where(unasked, fixed, memory.patterns))
+
+        own = np.ones(len(memory), dtype=bool)
+        memory = righted(memory, own)
+        if liars and not private:
+            each_held = [op.n_examples * shares(op, memory.patterns) for op in operators]
+            own = np.sort(each_held, axis=0)[:-liars].sum(axis=0) >= FEWEST * self.quality**2
+        # Beside what nobody needs, an archetype may have no direction of its own.
+        noise = [self.counted.variances.get(c, rank.variance) for c in self.operators]
+        support = Support.of(operators, memory.patterns[own], each, noise, careful)
+        shown, held = own.copy(), np.zeros(len(memory))
+        shown[own] = support.scores() > guard.level
+        held[own] = support.behind(self.quality)
+        if liars:
+            others = support.behind(self.quality, liars) >= FEWEST
+            shown[own] &= others & (support.doubted(liars) > guard.level)
+        if guard.quorum > 0:
+            groups = random_groups(
+                len(operators), guard.client_groups, int(self.state["secret"]), self.t
+            )
+            shown[own] &= support.agreement(groups, guard.level) >= guard.quorum
+        memory = memory.confirm(shown, self.t)
+        memory = righted(memory, memory.rounds >= guard.persistence)  # beside no lies any more
+        memory = replace(memory, held=memory.held * self.channel.discount + held)
+        waiting = self.t - memory.seen < guard.patience
+        kept = (memory.rounds >= guard.persistence) | waiting
+        everything = Support.of(operators, memory.patterns, each, noise, careful)
+        said = (everything.alone() > guard.level)[:, kept].sum(axis=1)
+        spoken = {"supports": np.array([[c, n] for c, n in zip(self.heard, said, strict=True)])}
+        return memory.select(kept), spoken
+
+    def voted(self, memory: Remembered, said: Mapping[int, Message]) -> tuple[Remembered, bool]:
+        """Add the votes of a round to the archetypes it broadcast; whether some did not vote."""
+        told = np.flatnonzero(self.told(memory, silent=True))
+        examples = {c: float(m["examples"]) for c, m in self.heard.items()}
+        shape, liars = (len(told), self.channel.n_sites), self.guard.suspects(len(said))
+        votes = Votes.gather(said, self.weights, examples, shape, liars)
+        clear = told_apart(memory.sure[told], self.quality, self.channel.n_sites)
+        memory = memory.vote(votes.among(len(memory), told, clear), self.quality)
+        asked = np.isin(np.arange(len(memory)), told[clear])
+        # Clients that told of examples, and do not vote: their rows are like no pattern.
+        silent = bool(set(self.heard) - {c for c, m in said.items() if np.any(m["voters"])})
+        if not silent:
+            # A pattern that no example resembles is an eigenvalue that noise put above the edge.
+            memory = memory.select((memory.voters > 0) | ~asked)
+        return memory.merged(), silent
+
+    def told(self, memory: Remembered, silent: bool = False) -> np.ndarray:
+        """Which patterns are broadcast, bool (K,): confirmed often enough, by enough examples.
+
+        Where some are `silent`, votes are not all there is.
+        """
+        behind = np.maximum(memory.voters, memory.held) if silent else memory.supporters
+        return (memory.rounds >= self.guard.persistence) & (behind >= self.guard.support)
+
+    def withheld(self, memory: Remembered, silent: bool = False) -> Metrics:
+        """Numbers of patterns that are broadcast, lack confirmation, or lack examples."""
+        confirmed = memory.rounds >= self.guard.persistence
+        told = self.told(memory, silent)
+        return {
+            "told": int(told.sum()),
+            "unconfirmed": int((~confirmed).sum()),
+            "unsupported": int((confirmed & ~told).sum()),
+        }
+
+    def broadcast(self, memory: Remembered, silent: bool = False) -> Message:
+        """What the server says it remembers, as bits: archetypes confirmed by enough examples."""
+        told = self.told(memory, silent)
+        quality = np.asarray(self.quality if "quality" in self._known() else 1.0, dtype=np.float32)
+        sure = memory.sure[told].astype(np.float32)
+        return {"patterns": pack_patterns(memory.patterns[told]), "sure": sure, "quality": quality}
+
+    def _known(self) -> State:
+        """What of the state is neither evidence nor memory."""
+        kept = {k: v for k, v in self.state.items() if k.partition("/")[0] == "secret"}
+        known = self.counted.rank.n_detected > 0 or "quality" in self.state
+        return kept | ({"quality": np.array(self.quality)} if known else {})
+
+    def closed(self, memory: Remembered) -> State:
+        """State after the round; of evidence of which nothing is carried nothing is kept."""
+        carried = self.evidence.flatten() if self.channel.discount > 0 else {}
+        evidence = {f"evidence/{k}": v for k, v in carried.items()}
+        return self._known() | evidence | flatten(None, memory=memory)

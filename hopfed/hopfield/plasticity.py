@@ -1,0 +1,625 @@
+"""Plasticity: the weight w of a client's fresh data in the blend with the memory.
+
+Source: arXiv:2603.19902, eqs. (44) to (52); theory/NOTES.md, "Plasticity".
+
+A rule reads a batch beside the broadcast memory and answers with w: 1 follows the data, 0 keeps
+the memory. The paper's two rules contradict each other. A pure-noise batch disagrees with memory
+as much as a novel one does: the entropy rule opens to both, the agreement rule shuts both out.
+`Structure` tells them apart: novelty leaves outliers in the spectrum of what the memory does not
+explain, noise does not.
+
+With an empty memory every rule answers 1: there is nothing to keep.
+
+Sign agreement: how often a batch of examples has the signs of the memory.
+
+Source: arXiv:2603.19902, eqs. (46) to (49); theory/NOTES.md, "Sign agreement".
+
+The memory says ``A_ij = sum_k xi_ki xi_kj`` of a pair of sites, the batch says
+``B_ij = sum_m eta_mi eta_mj``; p is the share of pairs on which their signs agree. It is read off
+a sample of pairs from transposed bits, so that no N x N array is made, and compared with the
+agreement that M examples of the remembered archetypes would show.
+
+What a batch holds: the shares of its variance that memory explains, and that novelty does.
+
+A remembered archetype is a known spike. The rest of the spectrum, with memory projected out, shows
+what is new by its outliers; pure noise has none (theory/NOTES.md, "Structure rule").
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from math import inf, isnan, nan
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.linalg import orth
+from scipy.special import betainc, entr, ndtri
+
+from hopfed import kernels
+from hopfed._lib.arrays import to_host
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.kernels import PackedBits
+from hopfed.spectral.eigenpairs import FULL_LIMIT, eigenpairs
+from hopfed.spectral.noise import Sample, noise_variance
+from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
+from hopfed.spectral.rank import TracyWidom
+from hopfed.spectral.rows import times
+
+__all__ = [
+    "RULES",
+    "Agreement",
+    "Broadcast",
+    "Entropy",
+    "Fixed",
+    "Reading",
+    "Rule",
+    "Smoothing",
+    "Structure",
+    "rule",
+]
+
+PAIRS = 20_000  # pairs of sites looked at: a standard error of at most 0.0036 from their sampling
+REFERENCES = ("batch", "example")
+LEAST_EXCESS = 0.01  # of p0 over 1/2: what the sample of pairs resolves, about three errors
+
+_WORDS = 1 << 20  # words of bits compared at a time
+
+
+def sign_agreement(
+    rows: PackedBits, patterns: np.ndarray, *, pairs: int = PAIRS, seed: int = 0
+) -> tuple[float, float]:
+    """Share p of site pairs on which memory and batch have the same sign, and its error (46).
+
+    A tie on either side, ``A_ij = 0`` or ``B_ij = 0``, counts 1/2. The standard error is over
+    draws of the sites, which includes the sampling of pairs: see `pair_error`.
+    """
+    n_examples, n = rows.shape
+    _check_patterns(patterns, n)
+    require(n_examples >= 1, "rows", "at least one example", n_examples)
+    i, j = site_pairs(n, pairs, seed)
+    memory = _pair_sums(kernels.pack(patterns), i, j)
+    batch = _pair_sums(rows, i, j)
+    scores = (1 + np.sign(memory) * np.sign(batch)) / 2
+    return float(scores.mean()), pair_error(scores, i, j)
+
+
+def expected_agreement(
+    r: float,
+    M: int,
+    patterns: np.ndarray | None = None,
+    *,
+    K: int = 1,
+    exposures: np.ndarray | None = None,
+    pairs: int = PAIRS,
+    seed: int = 0,
+) -> float:
+    """Agreement p0 to expect of M examples of the remembered archetypes (48, for a batch).
+
+    With ``m_ij = sum_mu e_mu xi_mu_i xi_mu_j`` the mean of B_ij is ``M r^2 m_ij``. Labels drawn
+    from the mixture e make it exactly the sum of M independent signs of mean ``rho = r^2 m_ij``.
+    Labels whose counts are known spread less, by ``1 - r^4`` an example: the mean is the same in
+    units of the spread for signs of mean ``rho = r^2 m / sqrt(1 - r^4 (1 - m^2))``, exactly so at
+    m = -1, 0, 1 and otherwise up to the skewness. Ties at 1/2, the sum has the sign of A_ij with
+    probability ``I_x(h, h)``, I the incomplete beta function, ``x = (1 + rho sign A_ij)/2``,
+    ``h = floor((M + 1)/2)``. One example of one archetype gives the paper's ``(1 + r^2)/2``.
+    """
+    require(0 <= r <= 1, "r", "a quality in [0, 1]", r)
+    require(M >= 1, "M", "at least one example", M)
+    if patterns is None:
+        products = _sign_products(K, pairs, seed)
+    else:
+        patterns = np.asarray(patterns)
+        _check_patterns(patterns, patterns.shape[-1])
+        i, j = site_pairs(patterns.shape[1], pairs, seed)
+        products = patterns[:, i] * patterns[:, j]
+    agreed = np.sign(products.sum(axis=0, dtype=np.int64))
+    if exposures is None:
+        rho = r**2 * products.mean(axis=0) * agreed
+    else:
+        rho = _known_counts(r, np.asarray(exposures, dtype=np.float64), products) * agreed
+    half = (M + 1) // 2
+    # A few patterns have few different means of their pairs.
+    distinct, times_seen = np.unique(rho, return_counts=True)
+    return float(times_seen @ betainc(half, half, (1 + distinct) / 2) / len(rho))
+
+
+def reference_agreement(
+    kind: str,
+    r: float,
+    M: int,
+    patterns: np.ndarray,
+    *,
+    exposures: np.ndarray | None = None,
+    seed: int = 0,
+) -> float:
+    """Agreement p0 that a rule refers to, no closer to 1/2 than LEAST_EXCESS."""
+    require(kind in REFERENCES, "reference", "'batch' or 'example'", repr(kind))
+    if kind == "example":
+        p0 = (1 + r**2) / 2
+    else:
+        p0 = expected_agreement(r, M, patterns, exposures=exposures, seed=seed)
+    return max(p0, 0.5 + LEAST_EXCESS)
+
+
+def _known_counts(r: float, shares: np.ndarray, products: np.ndarray) -> np.ndarray:
+    """``rho`` of `expected_agreement` for a batch whose exposures are `shares`."""
+    K = len(products)
+    good = shares.shape == (K,) and (shares >= 0).all() and shares.sum() <= 1 + 1e-9
+    require(bool(good), "exposures", f"{K} shares that sum to at most 1", shares)
+    mean = r**2 * (shares @ products)
+    second = np.maximum(1 - r**4 * shares.sum(), 0.0) + mean**2
+    rho = np.divide(mean, np.sqrt(second), out=np.zeros_like(mean), where=second > 0)
+    return np.clip(rho, -1.0, 1.0)
+
+
+def nearest_shares(rows: PackedBits, patterns: np.ndarray) -> np.ndarray:
+    """(K,) share of the examples nearest to each pattern, up to sign: the batch's exposures.
+
+    For one quality the nearest archetype is the most likely label. Equally near ones share an
+    example. Pulled towards uniform where labels cannot be read, ``r sqrt N`` of about 2 and less.
+    """
+    overlaps = np.abs(times(rows, np.ascontiguousarray(patterns.T, dtype=np.float32)))
+    nearest = overlaps == overlaps.max(axis=1, keepdims=True)
+    return (nearest / nearest.sum(axis=1, keepdims=True)).mean(axis=0)
+
+
+def binary_entropy(p: float) -> float:
+    """Entropy ``h2(p)`` of a coin, in bits (47)."""
+    return float((entr(p) + entr(1 - p)) / np.log(2))
+
+
+def site_pairs(n: int, pairs: int = PAIRS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw `pairs` pairs of different sites; every pair once when there are no more than that."""
+    require(n >= 2, "rows", "of at least two sites", n)
+    require(pairs >= 1, "pairs", "at least 1", pairs)
+    if n * (n - 1) // 2 <= pairs:
+        return np.triu_indices(n, 1)
+    rng = stream(seed, "agreement", "pairs", n)
+    i = rng.integers(n, size=pairs)
+    return i, (i + rng.integers(1, n, size=pairs)) % n
+
+
+def pair_error(scores: np.ndarray, i: np.ndarray, j: np.ndarray) -> float:
+    """Standard error of the mean of pair scores, for sites that are independent of each other.
+
+    Given the labels of the examples, sites are independent: their archetypes' signs and flips.
+    Pairs correlate when they share a site, so the variance is the sum of the covariances of such
+    pairs: with ``D_s`` the sum of the deviations of the pairs at site s, that is
+    ``sum_s D_s^2 - sum d^2`` (M. Fafchamps, F. Gubert, J. Dev. Econ. 83 (2007) 326; P. Aronow,
+    C. Samii, V. Assenova, Political Analysis 23 (2015) 564). A shared site never lowers the
+    variance of a U-statistic: not below that of independent pairs. What the counts of the labels
+    add over batches is not in it.
+    """
+    d = scores - scores.mean()
+    n = int(max(i.max(), j.max())) + 1
+    D = np.bincount(i, d, n) + np.bincount(j, d, n)
+    independent = d @ d
+    return float(np.sqrt(max(D @ D - independent, independent)) / len(d))
+
+
+def _pair_sums(rows: PackedBits, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    """``sum_m eta_mi eta_mj`` of each pair, int64: a product of signs is an exclusive or."""
+    columns = kernels.transpose(rows)
+    words = to_host(columns.words)
+    sums = np.empty(len(i), dtype=np.int64)
+    step = max(1, _WORDS // words.shape[1])
+    for a in range(0, len(i), step):
+        part = slice(a, a + step)
+        unequal = np.bitwise_count(words[i[part]] ^ words[j[part]])
+        sums[part] = columns.n - 2 * unequal.sum(axis=1, dtype=np.int64)
+    return sums
+
+
+def _sign_products(K: int, pairs: int, seed: int) -> np.ndarray:
+    """Products of K independent archetypes at a pair of sites, int8 (K, S): K fair signs."""
+    require(K >= 1, "K", "at least one archetype", K)
+    if pairs >= 2**K:
+        codes = np.arange(2**K)
+        bits = codes >> np.arange(K)[:, None] & 1
+    else:
+        bits = stream(seed, "agreement", "products", K).integers(2, size=(K, pairs))
+    return (2 * bits - 1).astype(np.int8)
+
+
+def _check_patterns(patterns: np.ndarray, n: int) -> None:
+    good = np.ndim(patterns) == 2 and len(patterns) > 0 and patterns.shape[1] == n
+    require(good, "patterns", f"of shape (K, {n}), at least one", f"shape {np.shape(patterns)}")
+
+
+DENSE_SITES = 1_024  # sites up to which an N x N matrix is made
+
+
+def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha: float) -> float:
+    """Share of the batch's variance that the memory explains, ``r_mem^2``.
+
+    An example that has nothing to do with the memory has on average K' of its squared length N
+    inside the K' dimensions of Q, an archetype all of it: with the coordinates ``inside = eta Q``,
+    ``tr Q^T C Q = K' + (N - K') r_mem^2`` on average, whatever the noise. A random sign vector has
+    the variance ``2 (K' - sum_i H_ii^2)``, ``H = Q Q^T``, of its squared length inside; M examples
+    of noise, and novel archetypes that hold shares n_k of the variance, leave that times
+    ``1/M + sum n_k^2``. This is the standard error squared with nothing remembered; an excess of
+    up to its root times the normal quantile at 1 - alpha counts as 0.
+    """
+    M, rank = inside.shape
+    excess = float((inside**2).sum()) / M - rank
+    length = 2 * max(rank - float(((basis**2).sum(axis=1) ** 2).sum()), 0.0)
+    if excess <= ndtri(1 - alpha) * np.sqrt(length * (1 / M + novel @ novel)):
+        return 0.0
+    return min(excess / max(len(basis) - rank, 1), 1.0)
+
+
+def novel_shares(
+    rows: PackedBits, inside: np.ndarray, basis: np.ndarray, alpha: float, seed: int
+) -> np.ndarray:
+    """Shares of the batch's variance in the structures outside of the memory.
+
+    Source: theory/NOTES.md, "Structure rule".
+
+    The remembered archetypes are known spikes: with them projected out, what is left of the +-1
+    channel is noise on N - K' sites, and novelty. Outliers of ``P C P`` above the Tracy-Widom
+    quantile, moved by the channel's kurtosis as in `hopfed.spectral.rank`, are turned into spikes
+    theta by (60); the shares ``theta / (N - K')`` sum to ``r_new^2``. Errors of the patterns look
+    novel.
+
+    Above DENSE_SITES sites and FULL_LIMIT examples the leading eigenvalues alone are iterated on,
+    and a spike within a few per cent of the edge may be missed.
+    """
+    M, N = rows.shape
+    free = N - basis.shape[1]
+    outside = N - float((inside**2).sum()) / M  # trace of P C P
+    if outside <= 1e-9 * N:
+        return np.zeros(0)
+    left = outside / free
+    operator = _outside(rows, inside, basis)
+
+    def residual(values: np.ndarray, complete: bool) -> _Residual:
+        return _Residual(values, free, M, complete, left=left)
+
+    def wanted(values: np.ndarray, complete: bool) -> int:
+        # No vectors are needed: the iteration alone wants to know how many pairs must converge.
+        return 0 if complete else TracyWidom(alpha)(residual(values, False)).n_detected
+
+    route = "krylov" if isinstance(operator, FactorOperator) else "dense"
+    spectrum = eigenpairs(operator, wanted, route=route, seed=seed)
+    found = TracyWidom(alpha)(residual(spectrum.values, spectrum.complete))
+    shares = found.variance * found.strengths / free
+    return shares / max(1.0, shares.sum() / min(left, 1.0))
+
+
+@dataclass(frozen=True)
+class _Residual(Sample):
+    """Spectrum of ``P C P``, of which memory leaves the trace `left` to a site."""
+
+    left: float = 1.0
+
+    def variance(self, k: int) -> float:
+        """Bulk variance ``s2 = 1 - r_mem^2 - r_new^2`` beside k novel spikes."""
+        return self.left * noise_variance(self.values[:k] / self.left, self.n_sites, self.aspect)
+
+
+@dataclass(frozen=True)
+class _Projected(FactorOperator):
+    """``P C P`` of too many examples over too many sites: it is only applied."""
+
+    basis: np.ndarray
+
+    def matmat(self, X: np.ndarray) -> np.ndarray:
+        return self._project(super().matmat(self._project(X)))
+
+    def _project(self, X: np.ndarray) -> np.ndarray:
+        return X - self.basis @ (self.basis.T @ X)
+
+
+def _outside(rows: PackedBits, inside: np.ndarray, basis: np.ndarray) -> HebbianOperator:
+    """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is.
+
+    In single precision: what is read off are eigenvalues beside a threshold.
+    """
+    M, N = rows.shape
+    mass, inside, basis = float(M), inside.astype(np.float32), basis.astype(np.float32)
+    if N < M and N <= DENSE_SITES:
+        S = kernels.second_moment(rows).astype(np.float32)
+        half = S - (S @ basis) @ basis.T
+        return DenseOperator(N, mass, mass, half - basis @ (basis.T @ half))
+    if M <= FULL_LIMIT:
+        G = kernels.gram(rows).astype(np.float32)
+        return DenseOperator(M, mass, mass, G - inside @ inside.T)
+    return _Projected(N, mass, mass, rows, np.ones(M), basis)
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What a client knows of the server's memory.
+
+    Attributes
+    ----------
+    patterns : int8 (K, N) of +-1; K may be 0.
+    quality : quality r of the federation as the server estimated it; above 0 where K is.
+
+    Raises
+    ------
+    ArgumentError : patterns or a quality that are not so.
+
+    Examples
+    --------
+    >>> Broadcast(np.zeros((0, 4), np.int8), quality=0.0).patterns.shape
+    (0, 4)
+    """
+
+    patterns: np.ndarray = field(repr=False)
+    quality: float
+
+    def __post_init__(self) -> None:
+        x = self.patterns
+        good = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype == np.int8
+        require(good, "patterns", "int8 (K, N)", f"{getattr(x, 'dtype', '')} {np.shape(x)}")
+        require(bool((np.abs(x) == 1).all()), "patterns", "-1 or +1 in every entry", "another")
+        good = 0 < self.quality <= 1 or (self.quality == 0 and len(x) == 0)
+        require(good, "quality", "in (0, 1], or 0 beside no patterns", self.quality)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a rule read off a batch; NaN for what it did not compute.
+
+    Attributes
+    ----------
+    weight : w in [0, 1], the share of the fresh data in the blend (44).
+    agreement : sign agreement p with the memory (arXiv:2603.19902, eq. (46)).
+    error : standard error of p.
+    memory : share r_mem^2 of the batch's variance that remembered archetypes explain.
+    novelty : share r_new^2 that structure outside of them explains.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> known = Broadcast(np.ones((1, 6), np.int8), quality=0.8)
+    >>> reading = Agreement()(pack(np.array([[1, 1, 1, 1, 1, -1]])), known, seed=0)
+    >>> round(reading.weight, 2), round(reading.agreement, 2), reading.memory
+    (0.52, 0.67, nan)
+    """
+
+    weight: float
+    agreement: float = nan
+    error: float = nan
+    memory: float = nan
+    novelty: float = nan
+
+
+class Rule(Protocol):
+    """A rule from a batch and the broadcast memory to a weight.
+
+    Examples
+    --------
+    >>> def opens_to_few(rows: PackedBits, broadcast: Broadcast, *, seed: int) -> Reading:
+    ...     return Reading(1.0 / (1 + len(rows)))
+    >>> from hopfed.kernels import pack
+    >>> opens_to_few(pack(np.ones((3, 2))), Broadcast(np.ones((1, 2), np.int8), 1.0), seed=0).weight
+    0.25
+    """
+
+    def __call__(self, rows: PackedBits, broadcast: Broadcast, *, seed: int) -> Reading:
+        """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
+        ...
+
+
+class _Rule(ABC):
+    """What the rules share: the checks, and the answer to an empty memory."""
+
+    def __call__(self, rows: PackedBits, broadcast: Broadcast, *, seed: int) -> Reading:
+        """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
+        K, N = broadcast.patterns.shape
+        require(isinstance(rows, PackedBits), "rows", "PackedBits", type(rows).__name__)
+        good = len(rows) >= 1 and rows.n == N >= 2
+        require(good, "rows", f"one example or more of the {N} sites of the memory", rows.shape)
+        return self._read(rows, broadcast, seed) if K else Reading(1.0)
+
+    @abstractmethod
+    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading: ...
+
+
+@dataclass(frozen=True)
+class Fixed(_Rule):
+    """The same weight whatever the data say.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> memory = Broadcast(np.ones((1, 4), np.int8), quality=0.9)
+    >>> Fixed(0.25)(pack(np.ones((3, 4))), memory, seed=0).weight
+    0.25
+    """
+
+    weight: float = 0.6
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(0 <= self.weight <= 1, "weight", "in [0, 1]", self.weight)
+
+    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002
+        return Reading(self.weight)
+
+
+@dataclass(frozen=True)
+class Entropy(_Rule):
+    """``w = max(0, (h2(p) - h2(p0)) / (1 - h2(p0)))``: opens to whatever disagrees (49, 51).
+
+    Drift and novelty open it, and so does noise. `floor` says what p0 is: "example" is the
+    paper's ``(1 + r^2)/2``, the agreement of a single example of a single archetype. A batch of
+    low quality exceeds it by far, and w is 0 even where half of it is noise; at a high quality
+    the ties of an even K keep a familiar batch below it, and w is not 0. "batch" is what M
+    examples of all the remembered archetypes, equally often, would show. A batch of some of them
+    falls short of that: drift of the exposures is what this rule is to notice.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> xi = np.array([[1, 1, -1, 1]], np.int8)
+    >>> Entropy()(pack(xi[[0, 0, 0]]), Broadcast(xi, quality=0.9), seed=0).weight
+    0.0
+    """
+
+    floor: str = "batch"
+
+    def __post_init__(self) -> None:
+        require(self.floor in REFERENCES, "floor", "'batch' or 'example'", repr(self.floor))
+
+    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading:
+        r, M, xi = broadcast.quality, len(rows), broadcast.patterns
+        p, error = sign_agreement(rows, xi, seed=seed)
+        floor = binary_entropy(reference_agreement(self.floor, r, M, xi, seed=seed))
+        weight = (binary_entropy(p) - floor) / (1 - floor)
+        return Reading(min(max(weight, 0.0), 1.0), p, error)
+
+
+@dataclass(frozen=True)
+class Agreement(_Rule):
+    """``w = clip((p - 1/2) / (p0 - 1/2), 0, 1)``: shuts out whatever disagrees.
+
+    Source: theory/NOTES.md, "Agreement rule".
+
+    Noise is shut out, and so is novelty. `reference` says what p0 is: "example" as in `Entropy`,
+    "batch" for M examples with the exposures that the batch itself shows (each example counted
+    for its nearest pattern), so that a client which holds some of the archetypes is not taken for
+    a noisy one.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> xi = np.array([[1, 1, -1, 1]], np.int8)
+    >>> Agreement()(pack(xi[[0, 0, 0]]), Broadcast(xi, quality=0.9), seed=0).weight
+    1.0
+    """
+
+    reference: str = "batch"
+
+    def __post_init__(self) -> None:
+        known = self.reference in REFERENCES
+        require(known, "reference", "'batch' or 'example'", repr(self.reference))
+
+    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading:
+        r, M, xi = broadcast.quality, len(rows), broadcast.patterns
+        p, error = sign_agreement(rows, xi, seed=seed)
+        shares = nearest_shares(rows, xi)
+        p0 = reference_agreement(self.reference, r, M, xi, exposures=shares, seed=seed)
+        return Reading(min(max((p - 0.5) / (p0 - 0.5), 0.0), 1.0), p, error)
+
+
+@dataclass(frozen=True)
+class Structure(_Rule):
+    """Opens to novelty and shuts out noise: ``w = g (rest + (1 - rest) nu)``.
+
+    Source: theory/NOTES.md, "Structure rule".
+
+    ``r_mem^2`` and ``r_new^2`` are the shares of the batch's variance explained by remembered
+    archetypes and by structure outside of them; the rest is noise. Their sum, relative to the
+    ``r^2`` of the federation, is the quality factor ``g``, at most 1; ``nu`` is the novel part of
+    it. Noise gets about 0, clean familiar data `rest`, clean novel data 1. What this batch alone
+    cannot show, archetypes below its detection threshold, counts as noise.
+
+    Parameters
+    ----------
+    rest : weight of clean data in which nothing is new.
+    alpha : false-alarm rate of the test of each share on noise; a share that fails it is 0.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> rng = np.random.default_rng(0)
+    >>> xi = rng.choice(np.array([-1, 1], np.int8), size=(2, 400))
+    >>> known = Broadcast(xi[:1], quality=1.0)
+    >>> [round(Structure()(pack(xi[[mu] * 50]), known, seed=0).weight, 2) for mu in (0, 1)]
+    [0.5, 1.0]
+    """
+
+    rest: float = 0.5
+    alpha: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(0 <= self.rest <= 1, "rest", "in [0, 1]", self.rest)
+        require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
+
+    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading:
+        basis = orth(broadcast.patterns.T.astype(np.float64))
+        inside = times(rows, basis)
+        novel = novel_shares(rows, inside, basis, self.alpha, seed)
+        memory, novelty = memory_share(inside, basis, novel, self.alpha), float(novel.sum())
+        signal = memory + novelty
+        quality = min(1.0, signal / broadcast.quality**2)
+        new = novelty / signal if signal > 0 else 0.0
+        weight = quality * (self.rest + (1 - self.rest) * new)
+        return Reading(weight, memory=memory, novelty=novelty)
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """How the weight follows its rule over the rounds.
+
+    Source: arXiv:2603.19902, eq. (52); theory/NOTES.md, "Smoothing of the weight".
+
+    ``dw = a (w_new - w) + momentum dw_before``, then ``|dw| <= limit`` and w within [0, 1].
+
+    Parameters
+    ----------
+    ema : a of the exponential average, in (0, 1]; 1 follows the rule at once.
+    limit : largest change in a round, above 0.
+    momentum : share of the last change that is made again, in [0, 1).
+    modulated : multiply a by the entropy ``h2(p)`` of the agreement, so that a batch that agrees
+        with memory leaves the weight alone; a rule without agreement counts as entropy 1.
+
+    Examples
+    --------
+    >>> slow = Smoothing(ema=0.5)
+    >>> state = slow.step(None, Reading(1.0))
+    >>> slow.step(state, Reading(0.0))[0]
+    np.float64(0.5)
+    """
+
+    ema: float = 1.0
+    limit: float = inf
+    momentum: float = 0.0
+    modulated: bool = False
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(0 < self.ema <= 1, "ema", "in (0, 1]", self.ema)
+        require(self.limit > 0, "limit", "above 0", self.limit)
+        require(0 <= self.momentum < 1, "momentum", "in [0, 1)", self.momentum)
+
+    def step(self, previous: np.ndarray | None, reading: Reading) -> np.ndarray:
+        """Return (w, its last change) after `reading`; `previous` is that of before, or None."""
+        if previous is None:
+            return np.array([reading.weight, 0.0])
+        w, velocity = previous
+        opened = self.modulated and not isnan(reading.agreement)
+        a = self.ema * (binary_entropy(reading.agreement) if opened else 1.0)
+        change = a * (reading.weight - w) + self.momentum * velocity
+        new = np.clip(w + np.clip(change, -self.limit, self.limit), 0.0, 1.0)
+        return np.array([new, new - w])
+
+
+RULES: dict[str, Callable[..., Rule]] = {
+    "fixed": Fixed,
+    "entropy": Entropy,
+    "agreement": Agreement,
+    "structure": Structure,
+}
+
+
+def rule(name: str, **settings: Any) -> Rule:
+    """Return the rule `name` with `settings`.
+
+    Examples
+    --------
+    >>> rule("structure", rest=0.4)
+    Structure(rest=0.4, alpha=0.001)
+    """
+    require(name in RULES, "rule", f"one of {', '.join(RULES)}", repr(name))
+    known = [f.name for f in fields(RULES[name])]  # type: ignore[arg-type]
+    for setting in settings:
+        require(setting in known, f"setting of {name}", f"one of {', '.join(known)}", setting)
+    return RULES[name](**settings)

@@ -1,0 +1,280 @@
+"""Archetypes kept from round to round, renewed where something surer is known.
+
+Source: theory/NOTES.md, "Renewing what is remembered".
+
+Remembered archetypes stand apart from the evidence: what is no longer exposed fades from the
+operator and not from here, so nothing is forgotten. Each was read off something, the evidence or
+the sum of the examples that voted for it, of which theory says how much it overlaps with the
+archetype; when the other one promises more, the pattern is read off that. So what was found in thin
+evidence is not blurred for good, and thin evidence does not blur what is known.
+
+Votes of a round: sums of clients' own examples, as far as they can be told apart and believed.
+
+An example votes with the sign of its overlap with the nearest pattern. Its overlap with its own
+archetype is about ``r m``, m the overlap of the pattern with that archetype, and with any other
+noise of size ``1 / sqrt(N)``: where that is not little beside ``r m``, examples take their side by
+chance and their sums confirm whatever the pattern was before. Such votes do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import erf, erfc, erfinv
+
+from hopfed.archetypes.subspace import SAME
+from hopfed.federation.aggregate import trimmed_mean
+from hopfed.federation.messages import Message
+from hopfed.hopfield.flat import flatten
+from hopfed.theory.resolution import expected_overlap
+
+ASTRAY = 0.1  # share of an archetype's examples that may be nearer to another pattern
+
+
+@dataclass(frozen=True)
+class Votes:
+    """Weighted votes of examples for K patterns.
+
+    Attributes
+    ----------
+    sums : (K, N) weighted sum of the examples for each.
+    voters, squares : (K,) sum of their weights, and of the squares of these.
+    """
+
+    sums: np.ndarray
+    voters: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def none(cls, K: int, n_sites: int) -> Votes:
+        """No vote for any of K patterns."""
+        return cls(np.zeros((K, n_sites)), np.zeros(K), np.zeros(K))
+
+    @classmethod
+    def gather(
+        cls,
+        messages: Mapping[int, Message],
+        weights: Mapping[int, float],
+        examples: Mapping[int, float],
+        shape: tuple[int, int],
+        liars: int = 0,
+    ) -> Votes:
+        """Add up what clients say, each example having one vote."""
+        total, spoken = cls.none(*shape), []
+        for c, message in messages.items():
+            voters = message["voters"].astype(np.float64)
+            if voters.min(initial=0) < 0:
+                continue
+            share = min(1.0, examples[c] / max(voters.sum(), 1.0))
+            sums = np.clip(message["votes"], -voters[:, None], voters[:, None]) * share
+            voters = voters * share
+            spoken.append((weights[c] * sums, weights[c] * voters, weights[c] ** 2 * voters))
+        cut = min(liars, (len(spoken) - 1) // 2)
+        if cut > 0:
+            return cls(*_trimmed(spoken, cut))
+        for sums, voters, squares in spoken:
+            total.sums[:] += sums
+            total.voters[:] += voters
+            total.squares[:] += squares
+        return total
+
+    def among(self, K: int, rows: np.ndarray, counted: np.ndarray) -> Votes:
+        """Votes for K patterns of which these are the `rows`, those for `counted` ones kept."""
+        wide = Votes.none(K, self.sums.shape[1])
+        wide.sums[rows[counted]] = self.sums[counted]
+        wide.voters[rows[counted]] = self.voters[counted]
+        wide.squares[rows[counted]] = self.squares[counted]
+        return wide
+
+
+def _trimmed(
+    spoken: Sequence[tuple[np.ndarray, ...]], cut: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums, voters and squares of all, from the means without the `cut` extremes of either end."""
+    L, share = len(spoken), (cut + 0.5) / len(spoken)
+    sums = np.zeros_like(spoken[0][0])
+    for k in range(len(sums)):  # pattern by pattern: all at once are as many copies as clients
+        sums[k] = L * trimmed_mean([said[0][k] for said in spoken], share)
+    voters, squares = (L * trimmed_mean([said[i] for said in spoken], share) for i in (1, 2))
+    # The noise is that of the examples that were not left out.
+    return sums, voters, squares * (L / (L - 2 * cut))
+
+
+def told_apart(sure: np.ndarray, quality: float, n_sites: int) -> np.ndarray:
+    """Which of K patterns get their own examples' votes: bool (K,).
+
+    An example is nearer to a given other pattern with the probability ``erfc(x / 2) / 2`` for
+    either sign, x the overlap with its own in units of ``1 / sqrt(N)``; K times that bounds the
+    share that goes astray.
+    """
+    x = quality * sure * np.sqrt(n_sites)
+    return np.asarray(len(sure) * erfc(x / 2) <= ASTRAY)
+
+
+# Evidence takes the place of votes when it is worth so many times their examples: its errors are
+# not spread evenly over the sites as theory has it (on silhouettes it leaves up to four times the
+# wrong pixels that it promises), those of votes are.
+WORTH = 2.0
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """Patterns and their history.
+
+    Attributes
+    ----------
+    patterns : int8 (K, N) of +-1.
+    votes : float64 (K, N), weighted sum of the examples assigned to each.
+    voters, squares : (K,) sum of the weights of those examples, and of their squares.
+    sure : (K,) overlap with its archetype to expect of what each pattern was read off.
+    born, seen : (K,) round in which each was first found, and last supported by fresh evidence.
+    rounds : (K,) rounds in which fresh evidence supported it.
+    held : (K,) examples of each since it was found, by the strength that fresh operators show.
+    """
+
+    patterns: np.ndarray
+    votes: np.ndarray
+    voters: np.ndarray
+    squares: np.ndarray
+    sure: np.ndarray
+    born: np.ndarray
+    seen: np.ndarray
+    rounds: np.ndarray
+    held: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.patterns)
+
+    @classmethod
+    def nothing(cls, n_sites: int) -> Remembered:
+        """Return an empty memory of `n_sites` sites."""
+        none, never = np.zeros(0), np.zeros(0, np.int64)
+        patterns, votes = np.zeros((0, n_sites), np.int8), np.zeros((0, n_sites))
+        return cls(patterns, votes, none, none, none, never, never, never, none)
+
+    def select(self, rows: np.ndarray) -> Remembered:
+        """Keep the patterns that `rows`, indices or bool (K,), names."""
+        return Remembered(**{name: array[rows] for name, array in flatten(self).items()})
+
+    def learn(self, patterns: np.ndarray, sure: np.ndarray, t: int) -> Remembered:
+        """Add those of `patterns` (C, N) that are not yet remembered; of likenesses, the first."""
+        both = np.concatenate([self.patterns, patterns]).astype(np.float64)
+        alike = np.abs(both @ both.T) >= SAME * both.shape[1]
+        kept = list(range(len(self)))
+        for i in range(len(self), len(both)):
+            if not alike[i, kept].any():
+                kept.append(i)
+        chosen = np.array(kept[len(self) :], dtype=int) - len(self)
+        patterns = patterns[chosen]
+        K = len(patterns)
+        new = Remembered(
+            patterns.astype(np.int8),
+            np.zeros(patterns.shape),
+            np.zeros(K),
+            np.zeros(K),
+            np.asarray(sure, dtype=np.float64)[chosen],
+            np.full(K, t),
+            np.full(K, t),
+            np.zeros(K, np.int64),
+            np.zeros(K),
+        )
+        mine, theirs = flatten(self), flatten(new)
+        return Remembered(**{name: np.concatenate([mine[name], theirs[name]]) for name in mine})
+
+    def confirm(self, supported: np.ndarray, t: int) -> Remembered:
+        """Note that fresh evidence of round `t` supports the patterns `supported`, bool (K,)."""
+        return replace(
+            self,
+            seen=np.where(supported, t, self.seen),
+            rounds=self.rounds + supported.astype(np.int64),
+        )
+
+    @property
+    def supporters(self) -> np.ndarray:
+        """Examples behind each pattern (K,): its voters, or what is held where none."""
+        return np.where(self.voters > 0, self.voters, self.held)
+
+    def renew(self, patterns: np.ndarray, sure: np.ndarray, matches: np.ndarray) -> Remembered:
+        """Take over what became of the patterns in the evidence, where that is surer."""
+        memory, keep = self, np.ones(len(self), dtype=bool)
+        renewed: dict[int, int] = {}  # row -> the pattern that it renews
+        for k in np.argsort(-self.sure, kind="stable"):
+            row = int(matches[k])
+            if row >= 0 and renewed.setdefault(row, int(k)) != k:
+                memory, keep[k] = memory._joined(renewed[row], int(k)), False
+        x, now = memory.patterns.copy(), memory.sure.copy()
+        hurdle = np.where(memory.voters > 0, _worth(now), now)
+        for row, k in renewed.items():
+            if sure[row] > hurdle[k]:
+                x[k], now[k] = _turned(patterns[row], x[k]), sure[row]
+        return replace(memory, patterns=x, sure=now).select(keep)
+
+    def vote(self, votes: Votes, quality: float) -> Remembered:
+        """Add the votes of a round, and read those patterns off the totals that these make surer.
+
+        The signs of few votes are not quite as good as the normal law has it, and two are no better
+        than one: they tie. A site on which the votes are even keeps its sign.
+        """
+        sums, voters = self.votes + votes.sums, self.voters + votes.voters
+        squares = self.squares + votes.squares
+        number = voters**2 / np.maximum(squares, 1e-300)  # of examples of equal weight
+        signal = quality**2 * np.minimum(number, np.maximum(number - 1, 1.0))
+        sure = expected_overlap(signal / (signal + max(1 - quality**2, 1e-12)))
+        better = (voters > 0) & (_worth(sure) >= self.sure)
+        patterns = np.where(better[:, None] & (sums != 0), np.sign(sums), self.patterns)
+        return replace(
+            self,
+            patterns=patterns.astype(np.int8),
+            votes=sums,
+            voters=voters,
+            squares=squares,
+            sure=np.where(better, sure, self.sure),
+        )
+
+    def oriented(self, columns: np.ndarray) -> Remembered:
+        """Turn the patterns that are new, as the mean of the examples points."""
+        from hopfed.archetypes.votes import oriented
+
+        turned = oriented(self.patterns, columns)
+        fresh = self.voters == 0
+        return replace(self, patterns=np.where(fresh[:, None], turned, self.patterns))
+
+    def merged(self) -> Remembered:
+        """Make one of patterns that have turned out to be one; the oldest takes all."""
+        K, N = self.patterns.shape
+        alike = np.abs(self.patterns.astype(np.float64) @ self.patterns.T) >= SAME * N
+        memory, keep = self, np.ones(K, dtype=bool)
+        for i, j in zip(*np.nonzero(np.triu(alike, 1)), strict=True):
+            if keep[i] and keep[j]:
+                memory, keep[j] = memory._joined(int(i), int(j)), False
+        return self if keep.all() else memory.select(keep)
+
+    def _joined(self, i: int, j: int) -> Remembered:
+        """Give pattern i what j knows of the same archetype; j stays."""
+        new = {name: array.copy() for name, array in flatten(self).items()}
+        sign = _sign(self.patterns[i], self.patterns[j])
+        new["votes"][i] += sign * self.votes[j]
+        for name in ("voters", "squares"):
+            new[name][i] += new[name][j]
+        for name in ("rounds", "seen", "held"):
+            new[name][i] = max(new[name][i], new[name][j])
+        if self.sure[j] > self.sure[i]:
+            new["patterns"][i], new["sure"][i] = sign * self.patterns[j], self.sure[j]
+        return Remembered(**new)
+
+
+def _sign(a: np.ndarray, b: np.ndarray) -> int:
+    return 1 if a.astype(np.int64) @ b >= 0 else -1
+
+
+def _turned(pattern: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Return `pattern`, or its negative, whichever resembles `like`."""
+    return _sign(pattern, like) * pattern
+
+
+def _worth(sure: np.ndarray) -> np.ndarray:
+    """Overlap that evidence must promise to take the place of votes that promise `sure`."""
+    ratio = WORTH * erfinv(np.minimum(sure, 1 - 1e-15)) ** 2  # gamma / (1 - gamma) / 2
+    return np.asarray(erf(np.sqrt(ratio)))

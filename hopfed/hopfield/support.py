@@ -1,0 +1,348 @@
+"""What the operators of a round say for patterns: how much, against noise and without liars.
+
+A pattern is tried along its own direction d, the part of it that is orthogonal to all the others:
+``d^T C_c d`` is the mean of M_c squared projections. Noise alone gives ``s2_c (1 +- sqrt(2/M_c))``
+and an archetype adds its spike. Noise that a client adds on purpose, of variance v on its sums of
+mass m, adds ``2 v / m^2`` to the variance.
+
+*Corrected patterns.* A client whose rows are nearly the archetypes, some of their sites turned in
+all rows alike, blurs the pool. Votes mend that where there are some. Without them every client's
+operator says of every site i what its rows hold of a pattern there: ``(C_c d)_i`` is about
+``w r^2 (xi . d) xi_i`` beside noise of variance ``d^T C_c d / M_c``. The extremes of these are left
+out, and a site is turned where the others contradict it by more than noise does.
+
+*Agreement.* To archetypes a client that lies adds a product or a majority of them, and the sum of
+all operators is as well that of other patterns, each half of every one of these. Such patterns
+leave much of the honest operators unexplained. Then archetypes are looked for in groups of clients,
+more than twice as many as may lie; the clients that are explained best by what groups agree on are
+factored again: one step of least trimmed squares (P. J. Rousseeuw, J. Amer. Statist. Assoc. 79
+(1984) 871).
+
+*Misfit.* Columns of real tables have rates of their own, and levels of a category exclude each
+other: such tables have more components than archetypes. Of M rows of archetypes ``xi_k`` with
+weights ``w_k`` two columns have the second moment ``sum_k w_k xi_ik xi_jk``, up to
+``(1 - c_ij^2)/M`` in variance, and the mean of a column is in proportion to ``sum_k w_k xi_ik``.
+The weights are those that fit best, none below 0; what is left is measured in its error. Of 2 to 40
+archetypes in rows of 12 to 784 columns it is at most 1.1 on average; three classes of any rates,
+independent columns of any rates, one trait, and archetypes beside a category of four levels have 5
+to 700 (13 and 60 columns, 1,200 rows a client). Source: theory/NOTES.md, "Check of the symmetric
+channel".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import pinvh
+from scipy.optimize import nnls
+
+from hopfed._lib.random import stream
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.federation.aggregate import trimmed_mean
+from hopfed.hopfield.evidence import Counted, along
+from hopfed.privacy.mechanism import PrivateOperator
+from hopfed.spectral.operators import HebbianOperator
+
+ALIKE = 0.7  # overlap of a pattern of one group and of another from which both are of one archetype
+LIMIT = 1.4  # of the mean of squares in their error, for any number of them
+SPREAD = 5.0  # standard deviations of such a mean beside that
+COLUMNS = 1_000  # that are looked at
+
+
+def dual_directions(patterns: np.ndarray) -> np.ndarray:
+    """Unit vectors (N, K), each the part of a pattern that is orthogonal to all the others."""
+    # The pseudo-inverse by way of the K x K overlaps: patterns have many more sites than there are.
+    xi = patterns.astype(np.float64)
+    dual = xi.T @ pinvh(xi @ xi.T) if len(xi) else xi.T
+    return dual / np.maximum(np.linalg.norm(dual, axis=0), 1e-300)
+
+
+def random_groups(clients: int, groups: int, secret: int, t: int) -> list[np.ndarray]:
+    """Indices of clients in at most `groups` random groups, drawn anew in each round t.
+
+    Under a `secret` that only the server has: a client that knew its group, or those of others,
+    could choose whom to lie with.
+    """
+    order = stream(int(secret), "groups of clients", t).permutation(clients)
+    return np.array_split(order, min(groups, clients))
+
+
+def added_noise(operator: HebbianOperator) -> float:
+    """Variance of the noise that was added on purpose to an entry of C."""
+    return operator.noise / operator.mass**2 if isinstance(operator, PrivateOperator) else 0.0
+
+
+@dataclass(frozen=True)
+class Support:
+    """What each client's operator holds along each pattern.
+
+    Attributes
+    ----------
+    held : (L, K) ``d_k^T C_c d_k``.
+    examples, weights, variances : (L,) of the clients: M_c, weight per example, s2_c.
+    rest : (L,) what each operator holds, in the mean, along a direction outside of the patterns:
+        s2_c on data that hold nothing but the patterns and noise, more on others. s2_c where that
+        was not measured.
+    reach : (K,) ``(xi_k . d_k)^2``, what an example of the pattern holds along its direction.
+    n_sites : N; 0 where patterns were not chosen by these operators.
+    added : (L,) variance of the noise that clients added on purpose, along a direction.
+    """
+
+    held: np.ndarray
+    examples: np.ndarray
+    weights: np.ndarray
+    variances: np.ndarray
+    rest: np.ndarray
+    reach: np.ndarray
+    n_sites: int = 0
+    added: np.ndarray | float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        operators: Sequence[HebbianOperator],
+        patterns: np.ndarray,
+        weights: Sequence[float],
+        variances: Sequence[float],
+        careful: bool = False,
+    ) -> Support:
+        """Measure the support that `operators`, one for each client, give to `patterns` (K, N)."""
+        d = dual_directions(patterns)
+        held, noise = np.zeros((len(operators), len(patterns))), np.asarray(variances, float)
+        for c, op in enumerate(operators):
+            held[c] = along(op, d)
+        rest = np.maximum(noise, _outside(operators, patterns)) if careful else noise
+        examples = np.array([op.n_examples for op in operators])
+        reach = (patterns * d.T).sum(axis=1) ** 2
+        N, added = patterns.shape[1] if careful else 0, [2 * added_noise(op) for op in operators]
+        each = np.asarray(weights, float), noise, rest
+        return cls(held, examples, *each, reach, N, np.array(added))
+
+    def scores(self, clients: np.ndarray | None = None) -> np.ndarray:
+        """Standard scores (K,) of the operators of `clients` pooled; of all when left out."""
+        chosen = slice(None) if clients is None else clients
+        mass = (self.weights * self.examples)[chosen]
+        total = mass.sum()
+        if total <= 0:
+            return np.zeros(self.held.shape[1])
+        excess = mass @ (self.held - self.variances[:, None])[chosen] / total
+        each = 2 * self.variances**2 / self.examples + self.added
+        variance = (mass**2 * each[chosen]).sum()
+        return excess / np.sqrt(max(variance, 1e-300)) * total
+
+    def alone(self) -> np.ndarray:
+        """Standard scores (L, K) of each client's operator by itself, beside what else it holds."""
+        spread = np.sqrt(2 * self.rest**2 / self.examples + self.added)
+        return (self.held - self.rest[:, None]) / np.maximum(spread, 1e-300)[:, None]
+
+    def doubted(self, liars: int) -> np.ndarray:
+        """Standard scores (K,) of the pooled operators without the strongest supporters of each.
+
+        An archetype that only so many clients show, or that so many made up, has no score left.
+        What a client holds along a pattern is compared with what it holds along any direction:
+        data that are not archetypes and noise hold something everywhere.
+        """
+        noise = self.rest[:, None]
+        mass = (self.weights * self.examples)[:, None]
+        gain = mass * (self.held - noise)
+        added = np.broadcast_to(self.added, self.rest.shape)[:, None]
+        spread = mass**2 * (2 * noise**2 / self.examples[:, None] + added)
+        kept = np.argsort(gain, axis=0, kind="stable")[: len(gain) - liars]
+        excess, variance = (np.take_along_axis(x, kept, axis=0).sum(axis=0) for x in (gain, spread))
+        scores = excess / np.sqrt(np.maximum(variance, 1e-300))
+        return np.where(excess > self._by_choice(kept), scores, 0.0)
+
+    def _by_choice(self, kept: np.ndarray) -> np.ndarray:
+        """What noise alone adds up to, at most, along a pattern that was chosen for it: (K,).
+
+        Patterns are read off the sum of the same operators. A client that lies can lift any
+        direction of the noise of the others above the threshold; their noise is at its largest
+        along an eigenvector at the edge, of which the signs have a squared cosine of 2 / pi.
+        """
+        mass = (self.weights * self.examples)[:, None]
+        noise, squares = mass * self.rest[:, None], mass * self.weights[:, None]
+        purpose = mass**2 * np.broadcast_to(self.added, self.rest.shape)[:, None]
+        total, held, spread, added = (
+            np.take_along_axis(np.broadcast_to(x, self.held.shape), kept, axis=0).sum(axis=0)
+            for x in (mass, noise, squares, purpose)
+        )
+        aspect = self.n_sites * spread / np.maximum(total, 1e-300) ** 2
+        edge = np.hypot(2 * held * np.sqrt(aspect), np.sqrt(2 * self.n_sites * added))
+        return np.asarray(2 / np.pi * (edge + held * aspect))
+
+    def behind(self, quality: float, liars: int = 0) -> np.ndarray:
+        """Weighted examples (K,) of each pattern, but those of its strongest supporters.
+
+        A share w of examples of quality r adds ``w r^2 (xi . d)^2`` to what an operator holds.
+        """
+        share = (self.held - self.rest[:, None]) / np.maximum(quality**2 * self.reach, 1e-300)
+        if not np.any(self.added):  # noise is not to add up by its positive part
+            share = np.clip(share, 0.0, 1.0)
+        each = share * (self.weights * self.examples)[:, None]
+        return np.asarray(np.sort(each, axis=0)[: len(each) - liars].sum(axis=0))
+
+    def agreement(self, groups: Sequence[np.ndarray], level: float = 3.0) -> np.ndarray:
+        """Share of the `groups` of clients, index arrays, that support each pattern: (K,).
+
+        An archetype shows wherever it is exposed; a spike that a few clients put in, in few.
+        """
+        return np.mean([self.scores(np.asarray(g)) > level for g in groups], axis=0)
+
+
+def _outside(operators: Sequence[HebbianOperator], patterns: np.ndarray) -> np.ndarray:
+    """What each operator holds, in the mean, along a direction outside of the patterns: (L,)."""
+    basis = np.linalg.qr(patterns.T.astype(np.float64))[0]
+    inside = np.array([along(op, basis).sum() for op in operators])
+    N, K = basis.shape
+    return np.asarray((N - inside) / max(N - K, 1))
+
+
+def corrected(
+    patterns: np.ndarray,
+    operators: Sequence[HebbianOperator],
+    weights: Sequence[float],
+    liars: int,
+    level: float,
+) -> np.ndarray:
+    """Turn those sites of the patterns, int8 (K, N), that the operators contradict."""
+    L, cut = len(operators), min(liars, (len(operators) - 1) // 2)
+    if cut <= 0 or len(patterns) == 0:
+        return patterns
+    d, masses = dual_directions(patterns), np.array([op.n_examples for op in operators])
+    said = np.stack([np.asarray(op.matmat(d)).T for op in operators])  # (L, K, N)
+    held = np.einsum("lkn,nk->lk", said, d)
+    scale, added = np.asarray(weights, float) * masses, np.array([*map(added_noise, operators)])
+    share, kept = (cut + 0.5) / L, L - 2 * cut
+    fixed = patterns.copy()
+    for k in range(len(patterns)):
+        middle = trimmed_mean([scale[c] * said[c, k] for c in range(L)], share)
+        noise = np.sqrt(np.median(scale**2 * (held[:, k] / masses + added)) / kept)
+        fixed[k, patterns[k] * middle < -level * noise] *= -1
+    return fixed
+
+
+def agreed(
+    found: Archetypes,
+    counted: Counted,
+    operators: Mapping[int, HebbianOperator],
+    liars: int,
+    level: float,
+    factored: Callable[[Sequence[int]], Archetypes],
+) -> Archetypes:
+    """Return `found`, or archetypes that explain all clients but some better than noise does."""
+    clients, K = list(operators), counted.rank.n_detected
+    kept = len(clients) - liars
+    if liars == 0 or kept < 2 or K == 0:
+        return found
+
+    def explained(patterns: np.ndarray) -> tuple[list[int], float]:
+        """Clients whose operators patterns explain best, and what they leave of these."""
+        left = unexplained(operators, counted, patterns)
+        order = np.argsort(left, kind="stable")[:kept]
+        return [clients[i] for i in order], float(left[order].sum())
+
+    number = kept * max(K * (K + 1) / 2 - len(found), 1.0)
+    left = explained(found.patterns)[1]
+    if left <= number + level * np.sqrt(2 * number):
+        return found
+    parts = np.array_split(np.array(clients), min(2 * liars + 1, len(clients)))
+    common = _common([factored(part.tolist()).patterns for part in parts], liars)
+    others = factored(explained(common)[0])
+    return others if explained(others.patterns)[1] < left - level**2 else found
+
+
+def _common(parts: Sequence[np.ndarray], liars: int) -> np.ndarray:
+    """Patterns that more groups have than may hold a liar, as the first of these has them."""
+    found: list[np.ndarray] = []
+    for pattern in np.concatenate(parts).astype(np.float64):
+        shown = sum(bool((np.abs(part @ pattern) >= ALIKE * pattern.size).any()) for part in parts)
+        if shown > liars and not any(abs(x @ pattern) >= ALIKE * pattern.size for x in found):
+            found.append(pattern)
+    return np.array(found).reshape(-1, parts[0].shape[1])
+
+
+def unexplained(
+    operators: Mapping[int, HebbianOperator], counted: Counted, patterns: np.ndarray
+) -> np.ndarray:
+    """What patterns with any shares leave of each operator along the counted eigenvectors: (L,).
+
+    One is expected for each number of such a view, K (K + 1) / 2, but for the shares: an entry of
+    M rows scatters by ``M^(-1/2)`` where the view of the operator itself is the unit matrix.
+    """
+    V = counted.spectrum.vectors[:, : counted.rank.n_detected].astype(np.float64)
+    found = []
+    for c, operator in operators.items():
+        held = V.T @ operator.matmat(V)
+        added = np.sqrt(added_noise(operator) * operator.mass)
+        scale = np.sqrt(np.maximum(np.diag(held), 1e-3) + added)
+        signal = held - counted.variances.get(c, counted.rank.variance) * np.eye(len(held))
+        S, b = signal / np.outer(scale, scale), patterns @ V / scale
+        root, E = np.linalg.eigh((b @ b.T) ** 2) if len(b) else (np.zeros(0), b[:, :0])
+        some = root > 1e-13 * root.max(initial=0.0)
+        root, E = np.sqrt(root[some]), E[:, some]
+        target = np.einsum("ck,ck->c", b @ S, b) @ E / root
+        rest = (S**2).sum() - target @ target
+        rest += nnls(root[:, None] * E.T, target)[1] ** 2 if len(root) else 0.0
+        found.append(operator.n_examples / 2 * max(rest, 0.0))
+    return np.array(found)
+
+
+def typical(found: Sequence[float]) -> float:
+    """Misfit that half of the clients have, so that a few that lie do not decide; NaN of none.
+
+    Of two in the middle the larger counts.
+    """
+    return float(np.sort(found)[len(found) // 2]) if len(found) else np.nan
+
+
+def misfit(
+    operator: HebbianOperator, patterns: np.ndarray, mean: np.ndarray | None = None
+) -> float:
+    """What patterns leave of an operator, over what chance leaves at most: above 1 it is more."""
+    chosen, C = _looked_at(operator)
+    xi, M, N = patterns[:, chosen].astype(np.float64), operator.n_examples, len(chosen)
+    weights = _weights(C, xi)
+    variance = (1 - np.minimum(C**2, 1 - 1 / M)) / M + added_noise(operator)
+    left = (C - (xi.T * weights) @ xi) ** 2 / variance
+    np.fill_diagonal(left, 0.0)
+    pairs = N * (N - 1) / 2
+    ratios = [left.sum() / 2 / pairs / _most(pairs)]
+    if mean is not None:
+        m, shape = mean[chosen], weights @ xi
+        expected = max(float(shape @ m) / max(float(shape @ shape), 1e-300), 0.0) * shape
+        far = (m - expected) ** 2 * M / (1 - np.minimum(m**2, 1 - 1 / M))
+        ratios.append(far.mean() / _most(N))
+    return float(max(ratios))
+
+
+def shares(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
+    """Weights (K,) by which patterns (K, N) together explain an operator best, none below 0."""
+    chosen, C = _looked_at(operator)
+    return _weights(C, patterns[:, chosen].astype(np.float64))
+
+
+def _looked_at(operator: HebbianOperator) -> tuple[np.ndarray, np.ndarray]:
+    """Columns that are looked at, and the second moment of these."""
+    chosen = np.unique(np.linspace(0, operator.n_sites - 1, COLUMNS).astype(int))
+    basis = np.zeros((operator.n_sites, len(chosen)))
+    basis[chosen, np.arange(len(chosen))] = 1.0
+    return chosen, np.asarray(operator.matmat(basis), np.float64)[chosen]
+
+
+def _most(number: float) -> float:
+    """Mean of so many squares of errors that chance does not exceed."""
+    return LIMIT + SPREAD * float(np.sqrt(2 / number))
+
+
+def _weights(C: np.ndarray, xi: np.ndarray) -> np.ndarray:
+    """Weights (K,) of patterns, none below 0, that fit C (N, N) best off its diagonal."""
+    K, N = xi.shape
+    if K == 0:
+        return np.zeros(0)
+    alike = (xi @ xi.T) ** 2 - N  # products of the patterns' own second moments, off the diagonal
+    along_each = np.einsum("kn,kn->k", xi @ C, xi) - np.trace(C)
+    root = np.linalg.cholesky(alike + 1e-9 * N**2 * np.eye(K))
+    found: np.ndarray = nnls(root.T, np.linalg.solve(root, along_each))[0]
+    return found
