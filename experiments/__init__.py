@@ -40,10 +40,11 @@ class Experiment(Protocol):
     COMPARED : key of the summary -> its label, or (label, the paper's value, aim).
 
     It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
-    seed; one that can recover on a device takes `device` too. Or, for a federation,
-    `measure_round(seed, config, t, state, engine)`: the arrays of round t, and the state after it,
-    a dict of arrays or a `FederationState`; settings say `rounds`, or it is None after the last. It
-    may have `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes
+    seed; one that can recover on a device takes `device` too, one whose clients an engine can run
+    `engine`. Or, where a seed takes long, `measure_round(seed, config, t, state, engine)`: the
+    arrays of round t, and the state after it, a dict of arrays or a `FederationState`; settings say
+    `rounds`, or it is None after the last. It may have `panels(config, arrays, summary)` of its
+    picture; `tables(config, summary)`, the tables to print; `with_options`, which `--set` goes
     through; and `code_of(config)`, names of code outside of hopfed.
     """
 
@@ -84,9 +85,15 @@ def find(name: str) -> Any:
     return import_module(f"hopfed.experiments.{name}")
 
 
+def presets(experiment: Any) -> dict[str, Mapping[str, Any]]:
+    """Name -> settings that differ from the defaults, quick, default and paper first."""
+    known = {"default": {}} | dict(experiment.PRESETS)
+    return {name: known[name] for name in (*PRESET_NAMES, *known)}
+
+
 def preset(experiment: Any, name: str) -> Any:
     """Return the settings of an experiment that have a name."""
-    known = experiment.PRESETS
+    known = presets(experiment)
     if name not in known:
         raise ArgumentError("--preset", f"one of {', '.join(known)}", repr(name))
     return experiment.Config(**known[name])

@@ -1,4 +1,4 @@
-"""An attacker sends noise; its plasticity weight falls and the archetypes stay.
+"""Plasticity weights of attackers that send noise, by rule, and the archetypes that stay.
 
 The examples of attackers are noise, or nearly so. The federation runs with each rule of plasticity
 on the same examples: the entropy rule takes a batch of noise for a novel batch, agreement gives it
@@ -10,6 +10,7 @@ theory/NOTES.md, "Plasticity" and "Entropy rule".
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,13 +19,11 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
-from hopfed.hopfield import HopfieldFederation
+from hopfed.figures.kinds import UNIT, Panel, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.plasticity import Smoothing, rule
 from hopfed.hopfield.stream import ArchetypeStream
 
@@ -54,15 +53,14 @@ class Config(Settings):
         require(inside, "attackers", f"between 1 and {self.clients - 1}", self.attackers)
 
     @property
-    def scenarios(self) -> tuple[str, ...]:
-        """Names of the scenarios."""
+    def scenarios(self) -> dict[str, tuple[int, float]]:
+        """Name of a scenario -> good clients, and r of the others."""
         pairs = zip(self.attackers, self.noise, strict=True)
-        return tuple(f"{n} of r={r:g}" for n, r in pairs)
+        return {f"{n} of r={r:g}": (self.clients - n, r) for n, r in pairs}
 
 
 PRESETS = {
     "quick": {"N": 300, "examples": 300, "rounds": 4, "seeds": 2},
-    "default": {},
     "paper": {"seeds": 20},
 }
 MINUTES = {"quick": 0.2, "default": 1.5, "paper": 5}
@@ -78,50 +76,53 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round with every rule in every scenario."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every rule in every scenario; the attackers are the last clients."""
     xi = rademacher(config.K, config.N, stream(seed, "attacker"))
-    variants = {
-        f"{scenario}/{name}": _method(config, xi, i, name, seed)
-        for i, scenario in enumerate(config.scenarios)
-        for name in RULE_NAMES
-    }
-    return play_variants(variants, xi, (seed, config, t, state, engine))
-
-
-def _method(
-    config: Config, xi: np.ndarray, scenario: int, name: str, seed: int
-) -> HopfieldFederation:
-    """One federation; the attackers are the last clients."""
-    good = config.clients - config.attackers[scenario]
-    qualities = np.where(np.arange(config.clients) < good, config.quality, config.noise[scenario])
     mixtures = np.full((config.rounds, config.clients, config.K), 1 / config.K)
-    source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
-    how: dict[str, Any] = {"rule": rule(name), "memory": config.memory}
-    how["smoothing"] = Smoothing(ema=config.ema)
-    channel = Patterns(Encoding(config.N), discount=0.0, votes=False, **how)
-    return HopfieldFederation(source, channel)
+    how: dict[str, Any] = {"memory": config.memory, "smoothing": Smoothing(ema=config.ema)}
+    variants = {}
+    for (scenario, (good, r)), name in product(config.scenarios.items(), RULE_NAMES):
+        qualities = np.where(np.arange(config.clients) < good, config.quality, r)
+        source = ArchetypeStream(xi, mixtures, config.examples, qualities, seed)
+        variants[f"{scenario}/{name}"] = hopfield(
+            source, config.N, discount=0.0, votes=False, rule=rule(name), **how
+        )
+    return play(variants, xi, (seed, config, engine))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Weights in the last round, and the lowest magnetisation, over all scenarios."""
     summary: dict[str, Any] = {}
     for name in RULE_NAMES:
-        good, bad, lowest, false = [], [], [], []
-        for i, scenario in enumerate(config.scenarios):
-            at = f"{scenario}/{name}"
-            split = config.clients - config.attackers[i]
-            last = arrays[f"{at}/client/weight"][:, -1]
-            good.append(last[:, :split].mean(axis=1))
-            bad.append(last[:, split:].max(axis=1))
-            lowest.append(arrays[f"{at}/magnetisation"][:, 1:].min(axis=(1, 2)))
-            false.append(arrays[f"{at}/false"].max(axis=1))
+        at = [f"{scenario}/{name}" for scenario in config.scenarios]
+        split = [good for good, _ in config.scenarios.values()]
+        last = [arrays[f"{a}/client/weight"][:, -1] for a in at]
+        good = [w[:, :n].mean(axis=1) for w, n in zip(last, split, strict=True)]
         summary |= {
             f"good/{name}": mean_and_sd(np.mean(good, axis=0)),
-            f"attacker/{name}": float(np.max(bad)),
-            f"magnetisation/{name}": float(np.min(lowest)),
-            f"false/{name}": int(np.max(false)),
+            f"attacker/{name}": float(
+                max(w[:, n:].max() for w, n in zip(last, split, strict=True))
+            ),
+            f"magnetisation/{name}": float(
+                min(arrays[f"{a}/magnetisation"][:, 1:].min() for a in at)
+            ),
+            f"false/{name}": int(max(arrays[f"{a}/false"].max() for a in at)),
         }
     return summary
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Weights over rounds by rule, and the lowest m (Fig. 6), with the most attackers."""
+    name = min(config.scenarios, key=lambda s: config.scenarios[s])
+    good, made, lowest = config.scenarios[name][0], [], {}
+    at = range(1, config.rounds + 1)
+    for each in RULE_NAMES:
+        w = np.moveaxis(arrays[f"{name}/{each}/client/weight"], 1, 2)  # seeds, clients, rounds
+        lines = {"good": w[:, :good], "attacker": w[:, good:]}
+        lines = {label: part.reshape(-1, config.rounds) for label, part in lines.items()}
+        words = {"xlabel": "round", "ylabel": "weight w"} | UNIT
+        made.append(over(f"{each} rule, {name}", at, lines, **words))
+        lowest[each] = arrays[f"{name}/{each}/magnetisation"].min(axis=2)
+    words = {"xlabel": "round", "ylabel": "lowest m"} | UNIT
+    return [*made, over(f"remembered, {name}", at, lowest, **words)]

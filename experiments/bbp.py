@@ -1,14 +1,13 @@
-"""Outliers and overlaps of archetypes follow the BBP theory (arXiv:2603.19902, Fig. 5).
+"""Outliers and overlaps of archetypes beside the BBP theory (arXiv:2603.19902, Fig. 5).
 
 Three archetypes are strong; three are so rare that most draws hold none or one of their examples.
 The plain prediction, eqs. (41) and (42), takes nominal exposures and orthogonal archetypes, that of
-finite size those of the draw. Labels and archetypes are used only to score.
+finite size those of the draw.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
 from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
+from hopfed.figures.kinds import Panel, against
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
@@ -42,13 +42,8 @@ class Config(Settings):
 
     def validate(self) -> None:
         """Refuse more archetypes than eigenvalues that are kept."""
-        few = self.n_archetypes <= TOP
-        require(few, "exposures", f"at most {TOP} with weak", self.exposures)
-
-    @property
-    def n_archetypes(self) -> int:
-        """K, strong and weak."""
-        return len(self.exposures) + len(self.weak)
+        fits = len(self.mixture) <= TOP
+        require(fits, "exposures", f"at most {TOP} with weak", self.exposures)
 
     @property
     def mixture(self) -> np.ndarray:
@@ -57,7 +52,7 @@ class Config(Settings):
         return shares / shares.sum()
 
 
-PRESETS = {"quick": {"seeds": 5}, "default": {}, "paper": {"seeds": 50}}
+PRESETS = {"quick": {"seeds": 5}, "paper": {"seeds": 50}}
 MINUTES = {"quick": 0.05, "default": 0.1, "paper": 0.2}
 COMPARED = {
     "r2_lowest": ("lowest R^2 of one outlier, finite size", "", ">= .98"),
@@ -73,17 +68,15 @@ COMPARED = {
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Draw one sample for each M; arrays have M as their first axis."""
-    draws = [_draw(config, M, seed) for M in config.M]
-    return stacked(draws)
+    """Draw one sample for each M, the first axis."""
+    return stacked([_draw(config, M, seed) for M in config.M])
 
 
 def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
     rng = stream(seed, "bbp", M)
-    K, strong = config.n_archetypes, len(config.exposures)
+    K, strong = len(config.mixture), len(config.exposures)
     xi = rademacher(K, config.N, rng)
     examples, labels = draw_examples(xi, M, config.quality, rng, exposures=config.mixture)
-
     found = eigenpairs(FactorOperator.from_examples(examples), K)
     rank = TracyWidom(config.alpha)(Sample(found.values, config.N, M, found.complete))
 
@@ -91,8 +84,7 @@ def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
     theory = spikes.finite_size(xi, shares, config.quality, M)
     kappa = spikes.spike_strength(config.quality, config.mixture, config.N)
     cosines = (found.vectors.T @ (xi[:strong].T / np.sqrt(config.N))) ** 2
-    partner = theory.overlaps[:, :strong].argmax(axis=0)
-    own = np.arange(strong)
+    partner, own = theory.overlaps[:, :strong].argmax(axis=0), np.arange(strong)
     return {
         "eigenvalues": found.values[:TOP],
         "threshold": rank.threshold,
@@ -108,32 +100,19 @@ def _draw(config: Config, M: int, seed: int) -> dict[str, Any]:
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Agreement of both predictions with the draws, in the worst case over M and archetypes."""
+    """Agreement of both predictions in the worst case over M and archetypes; weak ones seen."""
     strong, n = len(config.exposures), len(arrays["edge"])
     top, overlaps = arrays["eigenvalues"][..., :strong], arrays["overlaps/measured"]
     summary: dict[str, Any] = {}
     for name, suffix in (("finite_size", ""), ("plain", "_plain")):
         foreseen = arrays[f"outliers/{name}"][..., :strong]
         gaps = np.abs(overlaps - arrays[f"overlaps/{name}"])
-
-        def lowest(i: np.ndarray, axes: Any, foreseen: np.ndarray = foreseen) -> float:
-            return r_squared(top[i], foreseen[i], axis=axes).min()
-
-        summary |= {
-            f"r2_lowest{suffix}": with_spread(partial(lowest, axes=0), n),
-            f"r2_pooled{suffix}": with_spread(partial(lowest, axes=(0, 2)), n),
-            f"gap{suffix}": with_spread(partial(_median, gaps), n),
-        }
-    return summary | _weak(config, arrays)
-
-
-def _median(values: np.ndarray, seeds: np.ndarray) -> float:
-    return float(np.median(values[seeds]))
-
-
-def _weak(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Share of weak archetypes that pass the test, by the predicted place of their eigenvalue."""
-    weak = slice(len(config.exposures), config.n_archetypes)
+        for key, axes in (("r2_lowest", 0), ("r2_pooled", (0, 2))):
+            summary[key + suffix] = with_spread(
+                lambda i, f=foreseen, a=axes: r_squared(top[i], f[i], axis=a).min(), n
+            )
+        summary[f"gap{suffix}"] = with_spread(lambda i, g=gaps: float(np.median(g[i])), n)
+    weak = slice(strong, len(config.mixture))
     tau, edge = arrays["threshold"][..., None], arrays["edge"][..., None] * (1 + 1e-9)
     seen = arrays["eigenvalues"][..., weak] > tau
     foreseen = arrays["outliers/finite_size"][..., weak]
@@ -142,5 +121,20 @@ def _weak(config: Config, arrays: Arrays) -> dict[str, Any]:
         "weak_between": (foreseen > edge) & (foreseen <= tau),
         "weak_below": foreseen <= edge,
     }
-    shares = {name: seen[at].mean() if at.any() else None for name, at in places.items()}
-    return shares | {f"{name}_number": int(at.sum()) for name, at in places.items()}
+    for name, at in places.items():
+        summary[name] = seen[at].mean() if at.any() else None
+        summary[f"{name}_number"] = int(at.sum())
+    return summary
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Outliers and overlaps on their predictions (Fig. 5)."""
+    strong, made = len(config.exposures), []
+    top = arrays["eigenvalues"][..., :strong]
+    for what, measured in (("outlier", top), ("overlap", arrays["overlaps/measured"])):
+        for words, name in (("finite size", "finite_size"), ("plain", "plain")):
+            guess = arrays[f"{what}s/{name}"][..., :strong]
+            points = {f"M = {M:,}": (guess[:, i], measured[:, i]) for i, M in enumerate(config.M)}
+            labels = {"xlabel": "predicted", "ylabel": "measured"}
+            made.append(against(f"{what}s, {words}", points, **labels))
+    return made

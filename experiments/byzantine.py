@@ -1,20 +1,18 @@
-"""Clients inject a pattern of their own; can the server tell it from an archetype?
+"""Clients that inject a pattern of their own, and defences that tell it from an archetype.
 
 The first n clients lie together: in every exchange they answer as if they also held a M noiseless
 examples of a pattern u, which they do not count. u is the same in all rounds ("fixed") or a new one
 in each ("wandering"). The defences: none; new support in three rounds (persistence); support in
 half of ten random groups of clients (agreement); both; medians or trimmed means of the operators.
-In the scenario "rare" nobody lies, and only a few clients see one of the archetypes. The truth is
-used only to score. Source: arXiv:2603.19902, supplement.
+In the scenario "rare" nobody lies, and only a few clients see one of the archetypes. Source:
+arXiv:2603.19902, supplement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
-from math import comb
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,12 +23,13 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import play
 from hopfed.experiments.shared.spiked import Spiked
-from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
+from hopfed.experiments.shared.statistics import mean_and_sd, stacked, with_spread
 from hopfed.federation.contract import EVERYONE, Context
 from hopfed.federation.engines import Engine
 from hopfed.federation.messages import Message
+from hopfed.figures.kinds import UNIT, Panel, against, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.hopfield.encoding import Encoding, unpack_patterns
 from hopfed.hopfield.evidence import Counted, Evidence
@@ -40,12 +39,11 @@ from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.hopfield.support import Support, random_groups
 from hopfed.theory import planning
 
-QUORUM = 0.5
 DEFENCES: dict[str, dict[str, Any]] = {
     "none": {},
     "persistence": {"persistence": 3},
-    "agreement": {"quorum": QUORUM},
-    "both": {"persistence": 3, "quorum": QUORUM},
+    "agreement": {"quorum": 0.5},
+    "both": {"persistence": 3, "quorum": 0.5},
     "median": {"robust": Robust("median")},
     "trimmed": {"robust": Robust("trimmed", 0.1)},
 }
@@ -90,7 +88,6 @@ PRESETS = {
         "N": 80, "K": 3, "clients": 10, "rounds": 3, "attackers": (2,), "amplitudes": (0.02, 0.3),
         "few": 2,
     },
-    "default": {},
     "paper": {"seeds": 5},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 2, "paper": 5}
@@ -112,36 +109,32 @@ COMPARED = {
         for truth, kind, s in product(("common", "rare"), KINDS, SCORES)
     },
     "visible_gap": ("spikes counted, mean gap to the foreseen share", "", "<= .1"),
-    "passing_gap": "spikes supported by half of the groups, gap to foreseen",
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round with every defence in every scenario, and record the defences' scores."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every defence in every scenario, and record the defences' scores by round."""
     xi = rademacher(config.K, config.N, stream(seed, "byzantine"))
     variants = {
         f"{scenario}/{name}": _method(config, xi, scenario, seed, **settings)
         for scenario in config.scenarios
         for name, settings in DEFENCES.items()
     }
-    _, after = play_variants(variants, xi, (seed, config, t, state, engine))
-    arrays: Arrays = {}
-    for name in variants:
-        told = unpack_patterns(after[f"{name}/down/{EVERYONE}/patterns"], config.N)
+
+    def broadcast(_: str, t: int, before: Any, played: Any) -> Arrays:  # noqa: ARG001
+        told = unpack_patterns(played.state.down[EVERYONE]["patterns"], config.N)
         match = retrieval(told, xi)
-        scores = {
-            "magnetisation": match.magnetisation, "false": np.array(match.false_discoveries),
-            "matched": match.matched, "frobenius": np.array(match.frobenius),
-        }  # fmt: skip
-        arrays |= {f"{name}/{key}": value for key, value in scores.items()}
-    arrays |= _supports(config, xi, t, seed) | _visible(config, xi, t, seed)
-    supported = [arrays[f"{n} fixed/support/groups"][config.K + t] for n in config.attackers]
-    arrays["passing"] = np.array(supported) >= QUORUM
-    arrays["foreseen/passing"] = np.array([foresee_passing(config, n) for n in config.attackers])
-    arrays |= foresee_visible(config)
-    return arrays, after
+        false = np.array(match.false_discoveries)
+        return {"magnetisation": match.magnetisation, "false": false}
+
+    arrays = play(variants, xi, (seed, config, engine), broadcast)
+    kept = {k: v for k, v in arrays.items() if k.endswith(("/magnetisation", "/false"))}
+    rounds = [
+        _supports(config, xi, t, seed) | {"visible": _visible(config, xi, t, seed)}
+        for t in range(config.rounds)
+    ]
+    foreseen = np.array([foresee_visible(config)] * config.rounds)
+    return kept | stacked(rounds) | {"foreseen/visible": foreseen}
 
 
 def _method(config: Config, xi: np.ndarray, scenario: str, seed: int, **settings: Any) -> Spiked:
@@ -180,7 +173,7 @@ def _supports(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
     return arrays
 
 
-def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
+def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> np.ndarray:
     """Whether the count of a round's operators includes one liar's spike, by amplitude."""
     clean = _method(config, xi, "clean", seed)
     honest = _heard(clean, t, seed, range(config.clients))
@@ -195,11 +188,11 @@ def _visible(config: Config, xi: np.ndarray, t: int, seed: int) -> Arrays:
         return Counted.of(*how, Patterns.alpha).rank.n_detected
 
     lies = [replace(clean, attackers=1, amplitude=a) for a in config.amplitudes]
-    return {"visible": np.array([counted(lie) for lie in lies]) > counted(clean)}
+    return np.array([counted(lie) for lie in lies]) > counted(clean)
 
 
-def foresee_visible(config: Config) -> Arrays:
-    """Strength of one liar's spike over the phase boundary, and the chance that it is counted."""
+def foresee_visible(config: Config) -> np.ndarray:
+    """Chance that one liar's spike is counted, by amplitude."""
     N, M = config.N, config.clients * config.examples
     q, s2 = N / M, 1 - config.quality**2
     boundary = s2 * (q + np.sqrt(q))
@@ -209,42 +202,21 @@ def foresee_visible(config: Config) -> Arrays:
     slope = above**2 - s2**2 * q / rest**2  # of the eigenvalue, by 1 / theta; 0 at the boundary
     sd = np.sqrt(2 / N * slope * (1 - slope / above**2))
     test = planning.noise_threshold(config.quality, N, M, Patterns.alpha)
-    chance = np.where(theta > boundary, ndtr((above + s2 / rest - test) / sd), 0.0)
-    return {"foreseen/margin": theta / boundary, "foreseen/visible": chance}
+    return np.where(theta > boundary, ndtr((above + s2 / rest - test) / sd), 0.0)
 
 
-def foresee_passing(config: Config, liars: int) -> float:
-    """Chance that `liars` clients, drawn at random, are in enough groups for the quorum."""
-    groups = Guard.client_groups
-    ways = np.zeros((groups + 1, liars + 1))  # by groups touched and clients drawn so far
-    ways[0, 0] = 1
-    for part in np.array_split(np.arange(config.clients), groups):
-        more = ways.copy()
-        for drawn in range(1, liars + 1):
-            more[1:, drawn:] += comb(len(part), drawn) * ways[:-1, : liars + 1 - drawn]
-        ways = more
-    enough = np.arange(groups + 1) >= QUORUM * groups
-    return float(ways[enough, liars].sum() / comb(config.clients, liars))
-
-
-def judged(config: Config, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
+def judged(config: Any, arrays: Arrays, kind: str, score: str) -> dict[str, np.ndarray]:
     """Values (seeds, any) of a score for "common", "rare" and "injected" patterns, most liars."""
-    names = f"{max(config.attackers)} {kind}", "rare"
+    names, K = (f"{max(config.attackers)} {kind}", "rare"), config.K
     which = "level" if score == "rounds" else score
     lies, rare = (arrays[f"{name}/support/{which}"] for name in names)
     if score == "rounds":
         lies, rare = ((v > Guard.level).sum(axis=1, keepdims=True) for v in (lies, rare))
-        injected = lies[..., config.K :]
+        injected = lies[..., K:]
     else:  # each pattern in its own round
-        injected = np.diagonal(lies[..., config.K :], axis1=1, axis2=2)
-    found = {"common": lies[..., : config.K], "rare": rare[..., config.K - 1], "injected": injected}
+        injected = np.diagonal(lies[..., K:], axis1=1, axis2=2)
+    found = {"common": lies[..., :K], "rare": rare[..., K - 1], "injected": injected}
     return {name: v.reshape(len(v), -1) for name, v in found.items()}
-
-
-def area(true: np.ndarray, false: np.ndarray, seeds: np.ndarray) -> float:
-    """Area under the ROC over some seeds: chance that true exceeds false, ties counted half."""
-    difference = true[seeds].ravel()[:, None] - false[seeds].ravel()
-    return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -258,25 +230,27 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         for key, names in groups.items():
             mean = np.mean([false[s].mean(axis=1) for s in names], axis=0)
             summary[f"false/{key}/{d}"] = mean_and_sd(mean)
-        summary |= {f"last/{s}/{d}": mean_and_sd(false[s][:, -1]) for s in config.scenarios}
         kept = np.mean([told[s][:, -1].mean(axis=1) for s in lies], axis=0)
-        late = np.mean([_first(np.asarray(told[s].all(axis=2))) for s in ("clean", *lies)], axis=0)
-        rare = told["rare"][:, :, -1]
-        summary |= {
-            f"kept/{d}": mean_and_sd(kept),
-            f"delay/{d}": mean_and_sd(late),
-            f"rare/{d}": mean_and_sd(rare[:, -1].astype(float)),
-            f"rare_delay/{d}": mean_and_sd(_first(rare).astype(float)),
-        }
+        late = np.mean([_first(told[s].all(axis=2)) for s in ("clean", *lies)], axis=0)
+        summary[f"kept/{d}"] = mean_and_sd(kept)
+        summary[f"delay/{d}"] = mean_and_sd(late)
+        summary[f"rare/{d}"] = mean_and_sd(told["rare"][:, -1, -1].astype(float))
     for kind, score in product(KINDS, SCORES):
         values = judged(config, arrays, kind, score)
         for truth in ("common", "rare"):
-            under = partial(area, values[truth], values["injected"])
-            summary[f"auc/{truth}/{kind}/{score}"] = with_spread(under, len(values[truth]))
-    for key, what in (("visible_gap", "visible"), ("passing_gap", "passing")):
-        gaps = arrays[what].mean(axis=1) - arrays[f"foreseen/{what}"][:, 0]
-        summary[key] = with_spread(partial(_gap, gaps), len(gaps))
-    return summary
+            true, false = values[truth], values["injected"]
+            summary[f"auc/{truth}/{kind}/{score}"] = with_spread(
+                lambda i, a=true, b=false: _area(a[i], b[i]), len(true)
+            )
+    gaps = arrays["visible"].mean(axis=1) - arrays["foreseen/visible"][:, 0]
+    gap = with_spread(lambda i: float(np.abs(gaps[i].mean(axis=0)).mean()), len(gaps))
+    return summary | {"visible_gap": gap}
+
+
+def _area(true: np.ndarray, false: np.ndarray) -> float:
+    """Area under the ROC: chance that true exceeds false, ties counted half."""
+    difference = true.ravel()[:, None] - false.ravel()
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
 def _first(told: np.ndarray) -> np.ndarray:
@@ -284,5 +258,27 @@ def _first(told: np.ndarray) -> np.ndarray:
     return np.where(told.any(axis=1), told.argmax(axis=1), told.shape[1])
 
 
-def _gap(gaps: np.ndarray, seeds: np.ndarray) -> float:
-    return float(np.abs(gaps[seeds].mean(axis=0)).mean())
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """False discoveries, what defences cost a rare archetype, theory, and ROC curves."""
+    many, at, made = max(config.attackers), range(1, config.rounds + 1), []
+    for kind in KINDS:
+        lines = {d: arrays[f"{many} {kind}/{d}/false"] for d in DEFENCES}
+        title = f"false, {many} of {config.clients} lie, {kind}"
+        made.append(over(title, at, lines, xlabel="round"))
+    rare = {d: arrays[f"rare/{d}/magnetisation"][:, :, -1] >= FALSE_BELOW for d in DEFENCES}
+    words: dict[str, Any] = {"xlabel": "round", "ylabel": "share broadcast"} | UNIT
+    made.append(over(f"archetype of {config.few} clients", at, rare, **words))
+    seen, due = arrays["visible"].mean(axis=1), {"foreseen": arrays["foreseen/visible"][0, 0]}
+    words = {"xlabel": "amplitude a", "ylabel": "share of rounds", "band": "error"} | UNIT
+    title = "one liar's spike is counted"
+    made.append(over(title, config.amplitudes, {"measured": seen}, due, points=True, **words))
+    for kind in KINDS:
+        curves = {}
+        for score in SCORES:
+            held = judged(config, arrays, kind, score)
+            true, false = held["rare"].ravel(), held["injected"].ravel()
+            levels = np.unique(np.concatenate([true, false]))[::-1]
+            curves[score] = [[0.0, *((v >= u).mean() for u in levels)] for v in (false, true)]
+        words = {"xlabel": "injected passed", "ylabel": "archetypes passed", "joined": True}
+        made.append(against(f"rare against {kind}", curves, **words))
+    return made

@@ -1,10 +1,10 @@
 """How much an associative memory holds, by rule, and from how damaged a cue it recalls.
 
 Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped with
-a given probability; recall is serial and without noise. Beside random patterns there are correlated
-ones (every site follows a common parent), pictures and rows of a table. The results are compared
-with theory (theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memories); the
-dense and the exponential rule hold N^2 and exp(N) patterns and are measured at small N.
+a given probability; recall is serial and without noise. Beside random patterns there are pictures.
+The results are compared with theory (theory/NOTES.md, Capacity of Hebb's rule, of a dreaming
+memory, of dense memories); the dense and the exponential rule hold N^2 and exp(N) patterns and are
+measured at small N.
 """
 
 from __future__ import annotations
@@ -21,24 +21,22 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.experiments.shared.statistics import by_name, crossing, half_lost, limit
-from hopfed.kernels import unpack
+from hopfed.figures.kinds import UNIT, Panel, by, matrix, over
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
-from hopfed.tables.examples import as_examples
-from hopfed.tables.formats import read_numbers
 from hopfed.theory import dense_storage, storage
 
 RULE_NAMES = ("hebb", "dreamed", "projector", "dense", "exponential")
-DATA = ("random", "correlated", "pictures", "table")
+DATA = ("random", "pictures")
 RETURNED = 0.9  # overlap from which a cue counts as returned
-ALIKE = 0.9  # rows of pictures and tables nearer than this to another are left out
+SIGNS = np.array([-1, 1], np.int8)
 
 
 @dataclass(frozen=True)
 class Config(Settings):
     """Settings."""
 
-    N: Annotated[int, at_least(10), "sites of random and correlated patterns"] = 2000
+    N: Annotated[int, at_least(10), "sites of random patterns"] = 2000
     loads: Annotated[Floats, within("[0, 1)", rising=True), "values of K / N"] = (
         0.02, 0.05, 0.1, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.2, 0.3, 0.36, 0.4, 0.43, 0.46,
         0.5, 0.9,
@@ -50,9 +48,7 @@ class Config(Settings):
     t: Annotated[float, "of the rule dreamed"] = 1.0
     n: Annotated[int, "of the rule dense"] = 3
     beta: Annotated[float, "of the rule exponential"] = 1.0
-    parent: Annotated[float, within("(0, 1)"), "overlap of two correlated patterns"] = 0.3
     data: Annotated[str, "file of silhouettes; empty for letters"] = ""
-    table: Annotated[str, "file of binary rows; empty for none"] = ""
     dense_sites: Annotated[int, at_least(10), "of the law of n = 3"] = 200
     dense_loads: Annotated[Floats, within("[0, 9)", rising=True), "3 K / N^2 of it"] = (
         0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4,
@@ -87,7 +83,6 @@ PRESETS = {
         "dense_loads": (0.1, 0.2, 0.3), "exp_sites": 24, "exp_rates": (0.1, 0.2, 0.3),
         "sizes": (250, 500, 1000),
     },
-    "default": {},
     "paper": {"seeds": 10},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 2.5, "paper": 6}
@@ -98,8 +93,6 @@ COMPARED = {
     "sizes_dreamed": "the same, dreamed",
     "limit_hebb": ("its limit as N grows, linear in N^(-1/2), hebb", "", ".138"),
     "limit_dreamed": ("the same, dreamed", "", ".387 at t = 1"),
-    "edge_hebb": "overlap at .95 of capacity by N, and of theory, hebb",
-    "edge_dreamed": "the same, dreamed",
     "held_projector": ("largest load with all patterns returned, projector", "", "1"),
     "gap_hebb": ("largest gap to theory below .9 of capacity, in standard errors", "", "< 2"),
     "gap_dreamed": ("the same, dreamed", "", "< 2"),
@@ -113,14 +106,16 @@ def measure(seed: int, config: Config) -> Arrays:
     """Overlaps and shares returned: (rules, loads, flips) by kind of data, and the two laws."""
     arrays: Arrays = {}
     for name in DATA:
-        pool = patterns_of(config, name, seed)
+        if name == "random":
+            size = round(max(config.loads) * config.N), config.N
+            pool = stream(seed, "capacity", name).choice(SIGNS, size)
+        else:
+            pool = load_silhouettes(config.data, ()).patterns
         K = np.maximum(1, np.round(np.array(config.loads) * pool.shape[1])).astype(int)
-        shape = (len(config.rules), len(K), len(config.flips))
-        found = np.full((2, *shape), np.nan)
-        for j, count in enumerate(K):
-            for i, rule in enumerate(config.rules):
-                if count <= len(pool):
-                    found[:, i, j] = measured(config, pool[:count], rule, seed)
+        found = np.full((2, len(config.rules), len(K), len(config.flips)), np.nan)
+        for (i, rule), (j, count) in product(enumerate(config.rules), enumerate(K)):
+            if count <= len(pool):
+                found[:, i, j] = _measured(config, pool[:count], rule, seed)
         arrays[f"{name}/overlap"], arrays[f"{name}/returned"] = found
     N, pairs = config.dense_sites, dense_storage.pairings(3)
     sizes = [max(1, round(load * N**2 / pairs)) for load in config.dense_loads]
@@ -129,11 +124,10 @@ def measure(seed: int, config: Config) -> Arrays:
     sizes = [max(1, round(np.exp(rate * config.exp_sites))) for rate in config.exp_rates]
     rule = Exponential(config.exp_beta)
     arrays["exponential/returned"] = _law(config, seed, config.exp_sites, sizes, rule)[:, 1]
-    arrays["sizes/overlap"], arrays["sizes/returned"] = _by_size(config, seed)
-    return arrays
+    return arrays | {"sizes/returned": _by_size(config, seed)}
 
 
-def measured(config: Config, patterns: np.ndarray, rule: Rule, seed: int) -> np.ndarray:
+def _measured(config: Config, patterns: np.ndarray, rule: Rule, seed: int) -> np.ndarray:
     """Mean overlap, and share of cues returned, from each share of flips: (2, flips)."""
     rng = stream(seed, "capacity", "cues", rule.name, *patterns.shape)
     chosen = rng.choice(len(patterns), min(config.cues, len(patterns)), replace=False)
@@ -144,119 +138,62 @@ def measured(config: Config, patterns: np.ndarray, rule: Rule, seed: int) -> np.
     return np.array([overlaps.mean(axis=1), (overlaps >= RETURNED).mean(axis=1)])
 
 
-def patterns_of(config: Config, name: str, seed: int) -> np.ndarray:
-    """A pool of patterns, from which the first K are stored; of no rows where there is no file."""
-    rng = stream(seed, "capacity", name)
-    most = round(max(config.loads) * config.N)
-    if name == "random":
-        return rng.choice(np.array([-1, 1], np.int8), (most, config.N))
-    if name == "correlated":
-        follows = rng.random((most, config.N)) < (1 + config.parent**0.5) / 2
-        parent = rng.choice(np.array([-1, 1], np.int8), config.N)
-        return np.where(follows, 1, -1).astype(np.int8) * parent
-    if name == "pictures":
-        if not config.data:
-            return load_silhouettes(classes=()).patterns
-        rows = [load_silhouettes(config.data, (), example=e).patterns for e in range(8)]
-        return apart(rng.permutation(np.concatenate(rows)))
-    if not config.table:
-        return np.zeros((0, config.N), np.int8)
-    return apart(rng.permutation(unpack(as_examples(read_numbers(config.table)))))
-
-
-def apart(rows: np.ndarray) -> np.ndarray:
-    """Rows of which none is nearer than `ALIKE` to one before it."""
-    near = np.abs(rows @ rows.T.astype(np.float32)) / rows.shape[1] > ALIKE
-    kept: list[int] = []
-    for i in range(len(rows)):
-        if not near[i, kept].any():
-            kept.append(i)
-    return rows[kept]
-
-
 def _law(config: Config, seed: int, N: int, sizes: list[int], rule: Rule) -> np.ndarray:
     """Overlap and share returned (sizes, 2, flips) of random patterns, by how many are stored."""
-    out = []
-    for K in sizes:
-        rng = stream(seed, "capacity", rule.name, K)
-        out.append(measured(config, rng.choice(np.array([-1, 1], np.int8), (K, N)), rule, seed))
-    return np.array(out)
+    pools = (stream(seed, "capacity", rule.name, K).choice(SIGNS, (K, N)) for K in sizes)
+    return np.array([_measured(config, pool, rule, seed) for pool in pools])
 
 
 def _by_size(config: Config, seed: int) -> np.ndarray:
-    """Overlap and share returned from undamaged cues: (2, hebb and dreamed, sizes, ratios)."""
+    """Share returned from undamaged cues: (hebb and dreamed, sizes, ratios)."""
     rules = (Hebb(), Dreamed(config.t))
-    out = np.zeros((2, len(rules), len(config.sizes), len(config.ratios)))
+    out = np.zeros((len(rules), len(config.sizes), len(config.ratios)))
     for (i, rule), (j, N) in product(enumerate(rules), enumerate(config.sizes)):
         draws = max(config.sizes) // N
         K = np.round(float(storage.capacity(rule.time)) * np.array(config.ratios) * N).astype(int)
         for draw in range(draws):
             rng = stream(seed, "capacity", "sizes", rule.name, N, draw)
-            xi = rng.choice(np.array([-1, 1], np.int8), (K[-1], N))
+            xi = rng.choice(SIGNS, (K[-1], N))
             for k, count in enumerate(K):
                 asked = xi[rng.choice(count, min(2 * config.cues, count), replace=False)]
                 states = AssociativeMemory.store(xi[:count], rule).recall(asked).states
                 m = (states * asked.astype(int)).mean(axis=1)
-                out[:, i, j, k] += np.array([m.mean(), (m >= RETURNED).mean()]) / draws
+                out[i, j, k] += (m >= RETURNED).mean() / draws
     return out
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Critical loads, gaps to theory below them, and basins."""
-    loads = np.array(config.loads)
+    loads, flips, ratios = (np.array(x) for x in (config.loads, config.flips, config.ratios))
     overlap, returned = arrays["random/overlap"], arrays["random/returned"]
     by_size: dict[str, Any] = {}
     summary: dict[str, Any] = {"by_size": by_size}
     for i, (name, t) in enumerate((("hebb", 0.0), ("dreamed", config.t))):
-        start = returned[:, i, :, 0]  # from the patterns themselves
-        summary[f"critical_{name}"] = crossing(loads, start.mean(axis=0))
-        below = loads < 0.9 * float(storage.capacity(t))
+        capacity = float(storage.capacity(t))
+        summary[f"critical_{name}"] = crossing(loads, returned[:, i, :, 0].mean(axis=0))
+        below = loads < 0.9 * capacity
         summary[f"gap_{name}"] = gap(overlap[:, i, :, 0][:, below], loads[below], t)
-        found, words = _sizes(config, arrays, i, name, t)
-        by_size[name] = found
-        summary |= words
+        shares = arrays["sizes/returned"][:, i]
+        found = np.array([half_lost(ratios, shares[:, j]) for j in range(len(config.sizes))])
+        by_size[name] = found.tolist()
+        pairs = [f"{x:.4f} +- {e:.4f}" for x, e in capacity * found]
+        summary[f"sizes_{name}"] = by_name(config.sizes, pairs, "{:,}: {}")
+        end = limit(np.array(config.sizes), *(capacity * found).T)
+        summary[f"limit_{name}"] = "none" if end is None else end
     whole = (returned[:, 2, :, 0] == 1).all(axis=0)
     summary["held_projector"] = float(loads[np.logical_and.accumulate(whole)].max(initial=0))
     dense = arrays["dense/returned"][:, :, 0].mean(axis=0)
     summary["critical_dense"] = crossing(np.array(config.dense_loads), dense)
     near = int(np.abs(np.array(config.exp_rates) - 0.2).argmin())
-    share = arrays["exponential/returned"][:, near].mean(axis=0)
+    half = crossing(flips, arrays["exponential/returned"][:, near].mean(axis=0))
     least = float(dense_storage.exponential_reach(config.exp_rates[near], config.exp_beta))
-    half = crossing(np.array(config.flips), share)
     reach = "none" if half is None else f"{half:.3f}"
-    summary["reach_exponential"] = f"{reach}, by law {(1 - least) / 2:.3f}"
     at = int(np.abs(loads - 0.1).argmin())
-    flips = np.array(config.flips)
     basins = [basin(flips, overlap[:, i, at].mean(axis=0)) for i in range(len(RULE_NAMES))]
-    summary["basin"] = by_name(RULE_NAMES, basins, "{} {:.2f}")
-    return summary
-
-
-def _sizes(
-    config: Config, arrays: Arrays, i: int, name: str, t: float
-) -> tuple[list[list[float | None]], dict[str, Any]]:
-    """Critical loads over theory's and their errors, by size; and what the summary says of them."""
-    capacity, ratios = float(storage.capacity(t)), np.array(config.ratios)
-    shares = arrays["sizes/returned"][:, i]
-    found = [half_lost(ratios, shares[:, j]) for j in range(len(config.sizes))]
-    at = int(np.abs(ratios - 0.95).argmin())
-    edge = arrays["sizes/overlap"][:, i, :, at]
-    error = edge.std(axis=0, ddof=1) / len(edge) ** 0.5 if len(edge) > 1 else 0 * edge[0]
-    theory = float(storage.magnetisation(ratios[at] * capacity, t))
-    loads = [(capacity * x, capacity * e) for x, e in found]
-    end = limit(np.array(config.sizes), *np.array(loads).T)
-
-    def by_size(pairs: Any) -> str:
-        named = zip(config.sizes, pairs, strict=True)
-        return "; ".join(f"{N:,}: {value:.4f} +- {error:.4f}" for N, (value, error) in named)
-
-    edges = by_size(zip(edge.mean(axis=0), error, strict=True))
-    words = {
-        f"sizes_{name}": by_size(loads),
-        f"limit_{name}": "none" if end is None else end,
-        f"edge_{name}": f"{edges}; theory {theory:.4f}",
+    return summary | {
+        "reach_exponential": f"{reach}, by law {(1 - least) / 2:.3f}",
+        "basin": by_name(RULE_NAMES, basins, "{} {:.2f}"),
     }
-    return [[None if np.isnan(v) else v for v in pair] for pair in found], words
 
 
 def basin(flips: np.ndarray, overlap: np.ndarray) -> float:
@@ -269,6 +206,42 @@ def gap(overlap: np.ndarray, loads: np.ndarray, t: float) -> float:
     """Largest gap of mean overlaps (seeds, loads) to theory, in standard errors over the seeds."""
     if len(overlap) < 2 or not len(loads):
         return 0.0
-    predicted = storage.magnetisation(loads, t)
     error = overlap.std(axis=0, ddof=1) / len(overlap) ** 0.5
-    return float((np.abs(overlap.mean(axis=0) - predicted) / np.maximum(error, 1e-4)).max())
+    off = np.abs(overlap.mean(axis=0) - storage.magnetisation(loads, t))
+    return float((off / np.maximum(error, 1e-4)).max())
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """Laws of the rules by load, capacities by size, and basins by kind of data."""
+    laws = {}
+    for name, t in (("hebb", 0.0), ("dreamed", config.t)):
+        last = float(storage.capacity(t))
+        x = np.linspace(0, last, 200)
+        laws[name] = [*x, last], [*storage.magnetisation(x, t), 0]
+    dots: dict[str, Any] = {"points": True, "band": "error"} | UNIT
+    lines = by(RULE_NAMES[:3], arrays["random/overlap"][..., 0], 1)
+    title = f"overlap, N = {config.N:,}"
+    made = [over(title, config.loads, lines, laws, xlabel="load K / N", **dots)]
+    last = dense_storage.dense_capacity(3)
+    x = np.linspace(0, last, 200)
+    law = {"law": ([*x, last], [*dense_storage.dense_magnetisation(x, 3), 0])}
+    lines = {"dense": arrays["dense/overlap"][..., 0]}
+    title, words = f"overlap, dense, N = {config.dense_sites:,}", {"xlabel": "load $3 K / N^2$"}
+    made.append(over(title, config.dense_loads, lines, law, **dots | words))
+    rates, beta = config.exp_rates, config.exp_beta
+    x = np.linspace(rates[0], min(rates[-1], float(dense_storage.exponential_capacity(beta))), 100)
+    line = x, (1 - dense_storage.exponential_reach(x, beta)) / 2
+    shares = arrays["exponential/returned"].mean(axis=0)
+    words = {"xlabel": "log(K) / N", "ylabel": "flips"}
+    title = rf"returned, exponential, $\beta$ = {beta:g}"
+    made.append(matrix(title, shares, rates, config.flips, line=line, half=False, **words))
+    for name in DATA:
+        means = arrays[f"{name}/overlap"].mean(axis=0)
+        held = [[basin(np.array(config.flips), row) for row in rows] for rows in means]
+        lines = by(RULE_NAMES, np.where(np.isnan(means[..., 0]), np.nan, held), 0)
+        words = {"xlabel": "load K / N", "ylim": (-0.02, 0.5)}
+        made.append(over(f"flips that are repaired, {name}", config.loads, lines, **words))
+    sizes = {n: tuple(np.array(summary["by_size"][n], float).T) for n in RULE_NAMES[:2]}
+    words = {"xlabel": "sites N", "levels": {"theory": 1.0}, "log": "x", "points": True}
+    title = "load at which half are lost over theory's"
+    return [*made, over(title, config.sizes, sizes, **words)]

@@ -20,6 +20,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.silhouettes import load_silhouettes
 from hopfed.experiments.shared.statistics import by_name
+from hopfed.figures.kinds import Panel, by, over
 from hopfed.kernels import unpack
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.energies import log_sum_exp
@@ -32,10 +33,11 @@ PATTERNS = ("random", "pictures")
 RULES: tuple[Rule, ...] = (Hebb(), Dreamed(1.0), Projector(), Dense(3), Exponential(1.0))
 WRONG = 0.05  # share of the observed sites of a stored pattern that are flipped
 METHODS = ("commoner value", "projector", "dense", "nearest row", "graded", "true classes")
-STEPS = 60  # of expectation maximisation
-STARTS = 3
+STEPS, STARTS = 60, 3  # of expectation maximisation
 LEAST = 10  # rows of a table, of which a tenth are not stored
 SMOOTH = 1.0  # rows of each value that a class is given beforehand
+
+Classes = tuple[np.ndarray, np.ndarray]  # means (K, N) and shares (K,)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,6 @@ PRESETS = {
         "N": 200, "K": 30, "masked": (0.3, 0.6, 0.9), "cues": 30, "classes": (2, 5, 8),
         "rows": 300, "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 20, "cues": 200},
 }  # fmt: skip
 MINUTES = {"quick": 0.1, "default": 0.3, "paper": 2}
@@ -82,9 +83,8 @@ def measure(seed: int, config: Config) -> Arrays:
     arrays: Arrays = {}
     for name in PATTERNS:
         xi = _patterns(config, name, seed)
-        arrays[f"{name}/right"] = np.array(
-            [_stored(config, xi, rule, stream(seed, "completion", name)) for rule in RULES]
-        )
+        rights = [_stored(config, xi, rule, stream(seed, "completion", name)) for rule in RULES]
+        arrays[f"{name}/right"] = np.array(rights)
     rows, truth = _table(config, seed)
     arrays["table/right"], arrays["table/classes"] = _held_out(config, rows, truth, seed)
     return arrays
@@ -94,14 +94,12 @@ def _patterns(config: Config, name: str, seed: int) -> np.ndarray:
     rng = stream(seed, "completion", name, "patterns")
     if name == "random":
         return rng.choice(np.array([-1, 1], np.int8), (config.K, config.N))
-    pool = load_silhouettes(config.data, ()).patterns
-    return rng.permutation(pool)[: config.K]
+    return rng.permutation(load_silhouettes(config.data, ()).patterns)[: config.K]
 
 
 def _stored(config: Config, xi: np.ndarray, rule: Rule, rng: np.random.Generator) -> list[float]:
     """Right share for each share masked."""
-    memory = AssociativeMemory.store(xi, rule)
-    out = []
+    memory, out = AssociativeMemory.store(xi, rule), []
     for share in config.masked:
         asked = xi[rng.choice(len(xi), config.cues)]
         gaps = rng.random(asked.shape) < share
@@ -111,8 +109,8 @@ def _stored(config: Config, xi: np.ndarray, rule: Rule, rng: np.random.Generator
     return out
 
 
-def _table(config: Config, seed: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
-    """Rows in random order, and the classes (means, shares) that they were drawn from, if any."""
+def _table(config: Config, seed: int) -> tuple[np.ndarray, Classes | None]:
+    """Rows in random order, and the classes that they were drawn from, if any."""
     rng = stream(seed, "completion", "table")
     if config.table:
         rows = unpack(as_examples(read_numbers(config.table)))
@@ -126,7 +124,7 @@ def _table(config: Config, seed: int) -> tuple[np.ndarray, tuple[np.ndarray, np.
 
 
 def _held_out(
-    config: Config, rows: np.ndarray, truth: tuple[np.ndarray, np.ndarray] | None, seed: int
+    config: Config, rows: np.ndarray, truth: Classes | None, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Right shares (methods, masked) of rows that were not stored, and the number of classes."""
     test, kept = np.split(rows, [len(rows) // 10])
@@ -145,21 +143,16 @@ def _held_out(
     for j, share in enumerate(config.masked):
         asked = test[rng.choice(len(test), config.cues)]
         gaps = rng.random(asked.shape) < share
-        for i, name in enumerate(METHODS):
-            if name == "commoner value":
-                states = np.broadcast_to(common, asked.shape)
-            elif name in memories:
-                states = memories[name].recall(np.where(gaps, 0, asked)).states
-            else:
-                continue
-            out[i, j] = (np.where(states >= 0, 1, -1) == asked)[gaps].mean()
+        filled = {name: m.recall(np.where(gaps, 0, asked)).states for name, m in memories.items()}
+        filled["commoner value"] = np.broadcast_to(common, asked.shape)
+        for name, states in filled.items():
+            right = np.where(states >= 0, 1, -1) == asked
+            out[METHODS.index(name), j] = right[gaps].mean()
     return out, np.array(len(means))
 
 
-def chosen_classes(
-    rows: np.ndarray, numbers: tuple[int, ...], rng: np.random.Generator
-) -> list[np.ndarray]:
-    """Means (K, N) and shares (K,) with the K that serves unseen rows best, fitted to all rows."""
+def chosen_classes(rows: np.ndarray, numbers: Ints, rng: np.random.Generator) -> Classes:
+    """Classes, as many as serve unseen rows best, fitted to all rows."""
     aside, fitted = np.split(rows, [len(rows) // 8])
     scores = []
     for K in numbers:
@@ -168,40 +161,44 @@ def chosen_classes(
     return fit_classes(rows, numbers[int(np.argmax(scores))], rng)
 
 
-def fit_classes(rows: np.ndarray, K: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Fit K classes by expectation maximisation: means (K, N), shares (K,); best of some starts."""
-    fits = [_climb(rows, K, rng) for _ in range(STARTS)]
-    return [*min(fits, key=lambda fit: fit[0])[1:]]
-
-
-def _climb(
-    rows: np.ndarray, K: int, rng: np.random.Generator
-) -> tuple[float, np.ndarray, np.ndarray]:
-    """Mean energy, means and shares of a fit from random rows."""
-    means = 0.5 * rows[rng.choice(len(rows), min(K, len(rows)), replace=False)]
-    shares = np.full(len(means), 1 / len(means))
-    for _ in range(STEPS):
-        _, R, energy = complete(rows, means, shares)
-        mass = R.sum(axis=0)
-        means = R.T @ rows / (mass[:, None] + 2 * SMOOTH)
-        shares = (mass + SMOOTH) / (mass + SMOOTH).sum()
-    return float(energy.mean()), means, shares
+def fit_classes(rows: np.ndarray, K: int, rng: np.random.Generator) -> Classes:
+    """Fit K classes by expectation maximisation; the best of some starts at random rows."""
+    fits = []
+    for _ in range(STARTS):
+        means = 0.5 * rows[rng.choice(len(rows), min(K, len(rows)), replace=False)]
+        shares = np.full(len(means), 1 / len(means))
+        for _ in range(STEPS):
+            _, R, energy = complete(rows, means, shares)
+            mass = R.sum(axis=0)
+            means = R.T @ rows / (mass[:, None] + 2 * SMOOTH)
+            shares = (mass + SMOOTH) / (mass + SMOOTH).sum()
+        fits.append((float(energy.mean()), means, shares))
+    return min(fits, key=lambda fit: fit[0])[1:]
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Right shares where half is masked, and the largest share masked that is filled."""
-    masked = np.array(config.masked)
+    masked, rules = np.array(config.masked), [rule.name for rule in RULES]
     half = int(np.abs(masked - 0.5).argmin())
-    summary: dict[str, Any] = {}
+    right = {name: arrays[f"{name}/right"].mean(axis=0) for name in (*PATTERNS, "table")}
+    most = [float(masked[row >= 0.99].max(initial=0)) for row in right["random"]]
+    gap = right["table"][METHODS.index("true classes")] - right["table"][METHODS.index("graded")]
+    return {
+        **{name: by_name(rules, right[name][:, half]) for name in PATTERNS},
+        "most_random": by_name(rules, most),
+        "table": by_name(METHODS, right["table"][:, half]),
+        "below_best": float(100 * gap.max()),
+        "classes": ", ".join(str(k) for k in arrays["table/classes"]),
+    }
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Right entries over the share that is masked: stored patterns, and rows that were not."""
     rules = [rule.name for rule in RULES]
-    for name in PATTERNS:
-        summary[name] = by_name(rules, arrays[f"{name}/right"].mean(axis=0)[:, half])
-    right = arrays["random/right"].mean(axis=0)
-    most = [float(masked[row >= 0.99].max(initial=0)) for row in right]
-    summary["most_random"] = by_name(rules, most)
-    table = arrays["table/right"].mean(axis=0)
-    summary["table"] = by_name(METHODS, table[:, half])
-    gap = table[METHODS.index("true classes")] - table[METHODS.index("graded")]
-    summary["below_best"] = float(100 * gap.max())
-    summary["classes"] = ", ".join(str(k) for k in arrays["table/classes"])
-    return summary
+    held = {"random patterns": ("random", rules), "pictures": ("pictures", rules)}
+    held["rows that were not stored"] = "table", METHODS
+    words = {"xlabel": "share masked", "ylim": (0.45, 1.02)}
+    return [
+        over(f"right, {title}", config.masked, by(names, arrays[f"{key}/right"], 1), **words)
+        for title, (key, names) in held.items()
+    ]

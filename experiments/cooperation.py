@@ -1,4 +1,4 @@
-"""Clients with noisy data profit from a client with clean data, and from one another.
+"""What clients with noisy data gain from a client with clean data, and from one another.
 
 Each row is a federation of clients of given qualities, compared with each client alone on the same
 examples. The paper's rows are (.8, .8, .8), (.8, .2, .2) and (.2, .2, .2); in two harder ones no
@@ -10,7 +10,6 @@ theory/NOTES.md, "Outliers and overlaps" and "Score and acceptance".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -21,37 +20,17 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.experiments.structured import rounds_until
 from hopfed.federation.engines import Engine
-from hopfed.hopfield import HopfieldFederation
+from hopfed.figures.kinds import Panel, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.guard import Guard
-from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.plasticity import Fixed, Structure
 from hopfed.hopfield.stream import ArchetypeStream
-from hopfed.theory import planning
 from hopfed.theory.profile import profile_spikes
 
 FOUND = 0.9  # |m| from which an archetype is found; a pattern below it is a false discovery
-
-
-@dataclass(frozen=True)
-class Row:
-    """One federation: its clients' qualities, and the examples per client and round."""
-
-    qualities: tuple[float, ...]
-    examples: int
-
-    @property
-    def name(self) -> str:
-        """Name of its arrays and of its rows of the summary."""
-        if len(self.qualities) <= 3:
-            return " ".join(f"{r:g}" for r in self.qualities)
-        first, last = self.qualities[0], self.qualities[-1]
-        return f"{len(self.qualities)} of {first:g}" + (f", {last:g}" if last != first else "")
 
 
 @dataclass(frozen=True)
@@ -78,15 +57,22 @@ class Config(Settings):
     def validate(self) -> None:
         """Refuse rows of one name, and batches that cannot show K spikes."""
         self.same_length("first", "others", "clients", "examples")
-        names = [row.name for row in self.rows()]
-        require(len(set(names)) == len(names), "first", "a row of its own each", "; ".join(names))
+        own = len(self.rows) == len(self.first)
+        require(own, "first", "a row of its own each", "; ".join(self.rows))
         require(min(self.examples) >= self.K, "examples", f"at least K = {self.K}", self.examples)
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the federations."""
+    @property
+    def rows(self) -> dict[str, tuple[Floats, int]]:
+        """Name of a federation -> its clients' qualities, and examples per client and round."""
+        made = {}
         columns = (self.first, self.others, self.clients, self.examples)
         for first, others, clients, examples in zip(*columns, strict=True):
-            yield Row((first, *[others] * (clients - 1)), examples)
+            qualities = (first, *[others] * (clients - 1))
+            name = " ".join(f"{r:g}" for r in qualities)
+            if clients > 3:
+                name = f"{clients} of {first:g}" + (f", {others:g}" if others != first else "")
+            made[name] = qualities, examples
+        return made
 
 
 PRESETS = {
@@ -94,14 +80,12 @@ PRESETS = {
         "N": 200, "rounds": 5, "first": (0.8, 0.2, 0.08), "others": (0.2, 0.2, 0.08),
         "clients": (3, 3, 24), "examples": (100, 100, 100), "alone": 2, "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 10},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 1.5, "paper": 2}
-_ROWS = tuple(row.name for row in Config().rows())
 COMPARED = {
     f"{key}/{row}": (f"{row}: {label}", "", aim)
-    for row in _ROWS
+    for row in Config().rows
     for key, label, aim in (
         ("mean_alone", "mean m, worst alone", ""),
         ("mean_fixed", "mean m, together", ""),
@@ -128,73 +112,77 @@ class Alone:
         return self.source.examples(t, self.client)
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round of every row, together and alone."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every row, together and alone."""
     xi = rademacher(config.K, config.N, stream(seed, "cooperation"))
+    names = ("discount", "alpha", "persistence", "votes")
+    how: dict[str, Any] = {name: getattr(config, name) for name in names}
     arrays: Arrays = {}
-    after: Arrays = {}
-    for row in config.rows():
-        size = len(row.qualities)
+    for row, (qualities, M) in config.rows.items():
+        size, fixed = len(qualities), Fixed(config.weight)
         mixtures = np.full((config.rounds, size, config.K), 1 / config.K)
-        source = ArchetypeStream(xi, mixtures, row.examples, row.qualities, seed)
-        fixed = Fixed(config.weight)
-        together = {"fixed": (source, fixed), "structure": (source, Structure())}
+        source = ArchetypeStream(xi, mixtures, M, qualities, seed)
+        together: dict[str, Any] = {"fixed": (source, fixed), "structure": (source, Structure())}
         alone = {f"alone {c}": (Alone(source, c), fixed) for c in range(min(config.alone, size))}
-        for clients, sources in ((size, together), (1, alone)):
-            methods = {f"{row.name}/{k}": _method(config, *v) for k, v in sources.items()}
-            at = seed, config, t, state, engine
-            played, kept = play_variants(methods, xi, at, clients=clients)
-            arrays, after = arrays | played, after | kept
-        arrays |= {f"{row.name}/foreseen/{k}": v for k, v in foreseen(config, row, t).items()}
-    return arrays, after
+        for clients, held in ((size, together), (1, alone)):
+            methods = {
+                f"{row}/{k}": hopfield(batches, config.N, rule=rule, **how)
+                for k, (batches, rule) in held.items()
+            }
+            arrays |= play(methods, xi, (seed, config, engine), clients=clients)
+        groups = [qualities, *((r,) for r in qualities[: config.alone])]
+        foreseen = np.array(
+            [
+                [_pooled(config, g, len(g) * M * (t + 1)) for g in groups]
+                for t in range(config.rounds)
+            ]
+        )
+        for i, name in enumerate(("margin", "magnetisation")):
+            arrays[f"{row}/foreseen/{name}"] = foreseen[..., i]
+    return arrays
 
 
-def _method(config: Config, source: ArchetypeStream | Alone, rule: Any) -> HopfieldFederation:
-    names = ("discount", "alpha", "votes")
-    own = {name: getattr(config, name) for name in names}
-    channel = Patterns(Encoding(config.N), rule=rule, **own)
-    return HopfieldFederation(source, channel, guard=Guard(persistence=config.persistence))
-
-
-def foreseen(config: Config, row: Row, t: int) -> Arrays:
-    """Predict from the qualities the results for the pooled examples of rounds 0 .. t."""
-    groups = [row.qualities, *((r,) for r in row.qualities[: config.alone])]
-    found = [_pooled(config, g, len(g) * row.examples * (t + 1)) for g in groups]
-    names = ("margin", "power", "magnetisation")
-    return dict(zip(names, np.array(found).T, strict=True))
-
-
-def _pooled(
-    config: Config, qualities: tuple[float, ...], examples: int
-) -> tuple[float, float, float]:
+def _pooled(config: Config, qualities: Floats, examples: int) -> tuple[float, float]:
+    """Margin over the boundary, and magnetisation, that theory foresees of pooled examples."""
     exposures = np.full((len(qualities), config.K), 1 / config.K)
     spike = profile_spikes(qualities, exposures, config.N, examples)
-    margin, gamma = float(spike.margin[0]), float(spike.overlaps[0])
-    # Clients of several qualities are replaced by clients of one quality with the same margin.
-    odds = margin * config.K / np.sqrt(config.N * examples)
-    quality = float(np.sqrt(odds / (1 + odds)))
-    power = planning.detection_power(
-        quality, 1 / config.K, config.N, examples, config.alpha, stronger=config.K - 1
-    )
-    return margin, float(power), float(erf(np.sqrt(gamma / (1 - gamma) / 2)))
+    gamma = float(spike.overlaps[0])
+    return float(spike.margin[0]), float(erf(np.sqrt(gamma / (1 - gamma) / 2)))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Score each row: magnetisations, median rounds until all are found, false discoveries."""
     summary: dict[str, Any] = {}
-    for row in (r.name for r in config.rows()):
-        alone = sorted({k.split("/")[1] for k in arrays if k.startswith(f"{row}/alone ")})
+    for row, (qualities, _) in config.rows.items():
+        alone = [f"alone {c}" for c in range(min(config.alone, len(qualities)))]
         m = {k: arrays[f"{row}/{k}/magnetisation"] for k in ("fixed", "structure", *alone)}
         worst = np.stack([m[k] for k in alone]).mean(axis=(2, 3)).argmin(axis=0)
         m["alone"] = np.stack([m[alone[w]][s] for s, w in enumerate(worst)])
         for k in ("alone", "fixed", "structure"):
-            summary[f"mean_{k}/{row}"] = mean_and_sd(m[k].mean(axis=(1, 2)))
-            summary[f"last_{k}/{row}"] = mean_and_sd(m[k][:, -1].mean(axis=1))
             rounds = rounds_until(m[k].min(axis=2) >= FOUND)
-            summary[f"rounds_{k}/{row}"] = float(np.median(np.nan_to_num(rounds, nan=np.inf)))
+            summary |= {
+                f"mean_{k}/{row}": mean_and_sd(m[k].mean(axis=(1, 2))),
+                f"last_{k}/{row}": mean_and_sd(m[k][:, -1].mean(axis=1)),
+                f"rounds_{k}/{row}": float(np.median(np.nan_to_num(rounds, nan=np.inf))),
+            }
         summary[f"last_foreseen/{row}"] = float(arrays[f"{row}/foreseen/magnetisation"][0, -1, 0])
         for k in ("fixed", "structure"):
             summary[f"false_{k}/{row}"] = int(arrays[f"{row}/{k}/false"][:, -1].max())
     return summary
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Magnetisation and false discoveries, alone and together, those that see least first."""
+    names = sorted(config.rows, key=lambda n: float(arrays[f"{n}/foreseen/margin"][0, 0, 0]))[:3]
+    at, made = range(1, config.rounds + 1), []
+    for what in ("magnetisation", "false"):
+        for name in names:
+            held = {k: arrays[f"{name}/{k}/{what}"] for k in ("fixed", "structure")}
+            alone = range(min(config.alone, len(config.rows[name][0])))
+            held["alone"] = np.concatenate([arrays[f"{name}/alone {c}/{what}"] for c in alone])
+            lines = {k: v.mean(axis=2) if v.ndim == 3 else v for k, v in held.items()}
+            theory = arrays[f"{name}/foreseen/magnetisation"][0]
+            guess = {"fixed": theory[:, 0], "alone": theory[:, 1:].mean(axis=1)}
+            foreseen = guess if what == "magnetisation" else {}
+            made.append(over(f"{what}: {name}", at, lines, foreseen, xlabel="round"))
+    return made

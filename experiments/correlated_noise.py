@@ -1,10 +1,10 @@
-"""Correlated noise: the generalised edge removes false spikes and keeps detectable archetypes.
+"""Archetypes counted in correlated noise: at the white edge, at the generalised one, whitened.
 
 Examples ``x = r xi + sqrt(1 - r^2) Sigma^(1/2) z`` have Gaussian noise that is autoregressive along
 the sites, or of another variance in each block of sites. Compared are the white-noise test, the
 test at the edge of the generalised Marchenko-Pastur law, and the white-noise test after applying
-``Sigma^(-1/2)``; the last two fit the parameters of Sigma to the data. Predictions come from the
-truth, which is used only to score; quality 0 is the null. Source: arXiv:2603.19902, supplement.
+``Sigma^(-1/2)``; the last two fit the parameters of Sigma to the data. Quality 0 is the null.
+Source: arXiv:2603.19902, supplement.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
 from hopfed.experiments.shared.noise import (
-    Autoregressive,
-    Blocks,
     Family,
     autoregressive,
     count_white,
+    fit_autoregressive,
+    fit_blocks,
     fit_noise,
     white_threshold,
 )
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
+from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory import general_spikes, spikes
 from hopfed.theory.covariance import Population, noise_threshold
 
 METHODS = ("classical", "generalised", "whitened")
 ALPHA = 0.01  # false-alarm rate of every test
-BINS = 60  # bins of the histograms, from 0 to 1.1 times the generalised edge
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ class Config(Mixed):
     )  # fmt: skip
     rhos: Annotated[Floats, within("(-1, 1)"), "lag-one correlations"] = (0.3, 0.6)
     blocks: Annotated[Floats, above(0), "relative variances of the last noise"] = (0.4, 0.8, 1.8)
-    exposures: Annotated[Floats, above(0), "shares of the archetypes"] = (0.5, 0.3, 0.2)
     seeds: int = 10
 
     def validate(self) -> None:
@@ -56,26 +55,16 @@ class Config(Mixed):
         require(self.ratio <= self.N / 20, "ratio", "in (0, N / 20]", self.ratio)
 
     @property
-    def n_examples(self) -> int:
-        """Number of examples M."""
-        return round(self.N / self.ratio)
-
-    @property
-    def noises(self) -> list[tuple[str, Family, np.ndarray]]:
-        """Name, family and covariance (N, N), of mean variance 1, of every noise."""
-        made: list[tuple[str, Family, np.ndarray]] = [
-            (f"AR(1), rho = {rho:g}", Autoregressive(), autoregressive(rho, 1.0, self.N))
-            for rho in self.rhos
-        ]
+    def noises(self) -> list[tuple[Family, np.ndarray]]:
+        """Family and covariance (N, N), of mean variance 1, of every noise."""
         parts = np.array_split(np.ones(self.N), len(self.blocks))
         variances = np.concatenate([p * b for p, b in zip(parts, self.blocks, strict=True)])
-        covariance = np.diag(variances / variances.mean())
-        return [*made, ("block variances", Blocks(len(self.blocks)), covariance)]
+        made = [(fit_autoregressive, autoregressive(rho, 1.0, self.N)) for rho in self.rhos]
+        return [*made, (fit_blocks(len(self.blocks)), np.diag(variances / variances.mean()))]
 
 
 PRESETS = {
     "quick": {"N": 120, "qualities": (0.0, 0.2, 0.3), "seeds": 5},
-    "default": {},
     "paper": {"seeds": 50},
 }
 MINUTES = {"quick": 0.05, "default": 0.4, "paper": 1.8}
@@ -94,44 +83,37 @@ COMPARED = {
 
 def measure(seed: int, config: Config) -> Arrays:
     """Counts and predictions of one seed; the first axes are (noise, quality)."""
-    cells = [
-        [_cell(config, i, family, covariance, r, seed) for r in config.qualities]
-        for i, (_, family, covariance) in enumerate(config.noises)
-    ]
-    return stacked(cells)
+    return stacked(
+        [
+            [_cell(config, i, family, covariance, r, seed) for r in config.qualities]
+            for i, (family, covariance) in enumerate(config.noises)
+        ]
+    )
 
 
 def _cell(
     config: Config, i: int, family: Family, covariance: np.ndarray, r: float, seed: int
 ) -> dict[str, Any]:
     rng = stream(seed, "correlated_noise", i, str(r))
-    N, M, K = config.N, config.n_examples, len(config.mixture)
+    N, M, K = config.N, round(config.N / config.ratio), len(config.mixture)
     xi = rademacher(K, N, rng)
     labels = rng.choice(K, size=M, p=config.mixture)
-    root = np.linalg.cholesky((1 - r**2) * covariance)
+    noise = (1 - r**2) * covariance
+    root = np.linalg.cholesky(noise)
     x = r * xi[labels] + rng.standard_normal((M, N)) @ root.T
 
     second_moment = x.T @ x / M
     values, vectors = np.linalg.eigh(second_moment)
     values, vectors = values[::-1], vectors[:, ::-1]
-    classical, white_edge = count_white(values, N, M, ALPHA)
-    fit = fit_noise(second_moment, values, vectors, M, family, ALPHA)
-    half = np.linalg.inv(np.linalg.cholesky(fit.covariance))
+    counted, fitted = fit_noise(second_moment, values, vectors, M, family, ALPHA)
+    half = np.linalg.inv(np.linalg.cholesky(fitted))
     whitened = np.linalg.eigvalsh(half @ second_moment @ half.T)[::-1]
-
-    top = noise_threshold(Population.of_matrix((1 - r**2) * covariance), N, M, ALPHA)
-    bins = np.linspace(0, 1.1 * top, BINS + 1)
+    counts = count_white(values, N, M, ALPHA)[0], counted, count_white(whitened, N, M, ALPHA)[0]
     signal = r * np.sqrt(np.bincount(labels, minlength=K) / M) * xi.T  # (N, K), from the truth
-    foreseen, predicted = _foreseen(signal, (1 - r**2) * covariance, root, M)
+    foreseen, predicted = _foreseen(signal, noise, root, M)
     return {
-        "n_detected": [classical, fit.n_detected, count_white(whitened, N, M, ALPHA)[0]],
-        "foreseen": foreseen,
-        "thresholds": [white_edge, fit.threshold],
-        "top": values[:K],
-        "predicted": predicted,
-        "histogram": np.histogram(values, bins)[0],
-        "bins": bins,
-    }
+        "n_detected": counts, "foreseen": foreseen, "top": values[:K], "predicted": predicted,
+    }  # fmt: skip
 
 
 def _foreseen(
@@ -158,9 +140,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     if null.any():
         summary["false_classical"] = mean_and_sd(n_detected[:, 0, null, 0].ravel())
-        for k, method in enumerate(METHODS):
-            name = "false_classical_all" if method == "classical" else f"false_{method}"
-            summary[name] = mean_and_sd(n_detected[:, :, null, k].ravel())
+        for k, method in enumerate(("classical_all", *METHODS[1:])):
+            summary[f"false_{method}"] = mean_and_sd(n_detected[:, :, null, k].ravel())
     for k, method in enumerate(METHODS[1:]):
         all_there = foreseen[..., k] == len(config.exposures)
         if all_there.any():
@@ -173,3 +154,14 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     if seen.any():
         summary["outlier_error"] = float(np.median(np.abs(top / predicted - 1)[seen]))
     return summary
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Counts over the quality beside theory."""
+    titles, made = [rf"AR(1), $\rho$ = {rho:g}" for rho in config.rhos], []
+    for i, title in enumerate((*titles, "blocks")):
+        lines = by(METHODS, arrays["n_detected"][:, i], -1)
+        theory = by(METHODS[1:], arrays["foreseen"][:, i].mean(axis=0), -1)
+        words = {"xlabel": "quality r", "band": "sd", "points": True, "yscale": "symlog"}
+        made.append(over(f"counted, {title}", config.qualities, lines, theory, **words))
+    return made

@@ -4,8 +4,8 @@ A cue is the majority, site by site, of P random patterns of the K that are stor
 at it; a start counts when each of the P patterns is the state of some layer. The map goes over both
 couplings of arXiv:2603.19902, eqs. (6) and (8), on Hebb's couplings and on the projector, by K, the
 repulsion, and the temperature from which noise cools to 0; its cells are chosen on the first third
-of the seeds and reported on the others. Beside it: mixtures of L patterns on L layers, schedules of
-noise (among them that of the authors' programs), and couplings that differ between pairs.
+of the seeds and reported on the others. Beside it: mixtures of L patterns on L layers, and
+schedules of noise, among them that of the authors' programs.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least
 from hopfed.experiments.shared.statistics import by_name
+from hopfed.figures.kinds import Panel, matrix, paired
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.layered import LayeredMemory
 from hopfed.memory.rules import Layered
 
 COUPLINGS = ("linear", "quadratic")
-TIMES = (0.0, float("inf"))  # Hebb's couplings and the projector
+TIMES = {"Hebb": 0.0, "projector": float("inf")}
 LEVEL = 0.95
 COLON = "{}: {:.2f}"
-GRAPHS = ("all", "ring", "chain", "star")
-LARGEST = 0.9  # of the repulsion: part of the most that keeps g positive definite
+LARGEST = 0.9  # of the repulsion of the authors' programs
 PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.98)  # of the largest repulsion, by number of layers
 # Temperatures from and to, as parts of what cooling starts from; serial, the largest repulsion.
 SIMPLE = {"none": (0.0, 0.0), "constant": (1.0, 1.0), "cooling": (1.0, 0.0)}
 # The authors' programs, synchronous at beta = 2.5 with repulsion .2, and changed step by step.
 PAPER = {"field": 0.1, "self_field": True, "noise": (0.3, 0.02), "noise_over_beta": True}
-FREE = PAPER | {"field": 0.0}
-BARE = FREE | {"self_field": False}
+BARE = PAPER | {"field": 0.0, "self_field": False}
 HEATED = BARE | {"noise": (1.0, 0.02), "noise_over_beta": False}
 AUTHORS: dict[str, dict[str, Any]] = {
     "authors": PAPER,
-    "no clamped field": FREE,
+    "no clamped field": PAPER | {"field": 0.0},
     "nor self-field": BARE,
     "full noise": HEATED,
     "larger repulsion": HEATED | {"repulsion": 0.45},
@@ -68,9 +67,8 @@ class Config(Settings):
         """Refuse mixtures of more than is stored, and repulsions beyond their bound."""
         require(min(self.K) >= self.mixed, "K", f"at least {self.mixed} each", self.K)
         most = 1 / (self.mixed - 1)
-        inside = max(self.repulsions) < most
-        require(inside, "repulsions", f"in [0, {most:g})", self.repulsions)
-        require(0 in self.repulsions, "repulsions", "with 0 among them", self.repulsions)
+        fits = 0 in self.repulsions and max(self.repulsions) < most
+        require(fits, "repulsions", f"in [0, {most:g}), 0 among them", self.repulsions)
 
 
 PRESETS = {
@@ -78,7 +76,6 @@ PRESETS = {
         "N": 200, "starts": 8, "updates": 40, "K": (3, 10), "repulsions": (0.0, 0.2, 0.45),
         "temperatures": (0.1, 0.2), "layers": (1, 2, 3), "seeds": 3,
     },
-    "default": {},
     "paper": {"starts": 32, "seeds": 12},
 }  # fmt: skip
 MINUTES = {"quick": 0.3, "default": 8.5, "paper": 10}
@@ -90,30 +87,30 @@ COMPARED = {
     "hebb": "starts taken apart by K, best cell on Hebb's couplings",
     "layers": "patterns found of a mixture of L, by L, with repulsion",
     "layers_alone": "patterns found of a mixture of L, by L, without",
-    "layers_apart": "starts taken apart, mixtures of L on L layers, with repulsion",
-    "layers_alone_apart": "starts taken apart, mixtures of L on L layers, without",
     "authors": "starts taken apart at the second K, authors' annealing and changes",
     "heat_bath": "starts taken apart at the second K, heat bath without and with cooling",
-    "graphs": "patterns found of five, by graph of couplings, best repulsion",
 }
 
 
 def measure(seed: int, config: Config) -> Arrays:
     """Shares of starts taken apart, and of patterns found."""
-    shape = (2, 2, len(config.K), len(config.repulsions), len(config.temperatures))
-    found = np.zeros((2, *shape))
-    for cell in np.ndindex(*shape):
-        c, t, k, r, T = cell
-        rule = Layered(config.mixed, config.repulsions[r], COUPLINGS[c], TIMES[t])
-        scores = _cooled(config, seed, rule, config.K[k], config.temperatures[T])
-        found[(slice(None), *cell)] = scores
-    arrays: Arrays = {"map/apart": found[0], "map/part": found[1]}
-    arrays["layers/apart"], arrays["layers/part"] = _by_layers(config, seed)
-    arrays["annealing/apart"] = np.array(
-        [[annealed(config, seed, name, K) for K in config.K] for name in SCHEDULES]
-    )
-    arrays["general/part"] = np.array([_by_graph(config, seed, graph) for graph in GRAPHS])
-    return arrays
+    times = tuple(TIMES.values())
+    cells = np.zeros((2, 2, len(config.K), len(config.repulsions), len(config.temperatures)))
+    for c, t, k, r, T in np.ndindex(*cells.shape):
+        rule = Layered(config.mixed, config.repulsions[r], COUPLINGS[c], times[t])
+        cells[c, t, k, r, T] = _cooled(config, seed, rule, config.K[k], config.temperatures[T])[0]
+    layers = np.zeros((2, len(config.layers), len(PARTS), len(config.temperatures)))
+    for j, i, k in np.ndindex(*layers.shape[1:]):
+        L = config.layers[j]
+        rule = Layered(L, PARTS[i] / (L - 1) if L > 1 else 0.0)
+        layers[:, j, i, k] = _cooled(config, seed, rule, max(10, L), config.temperatures[k])
+    annealing = [[_annealed(config, seed, name, K) for K in config.K] for name in SCHEDULES]
+    return {
+        "map/apart": cells,
+        "layers/apart": layers[0],
+        "layers/part": layers[1],
+        "annealing/apart": np.array(annealing),
+    }
 
 
 def mixture(config: Config, seed: int, K: int, mixed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -132,16 +129,12 @@ def score(states: np.ndarray, parts: np.ndarray) -> tuple[float, float]:
     return float(found.all(axis=1).mean()), float(found.mean())
 
 
-def cooling(config: Config, high: float, low: float = 0.0) -> np.ndarray:
-    """Temperatures that fall evenly over nine tenths of the updates."""
-    rest = np.minimum(np.arange(config.updates) / max(1.0, 0.9 * config.updates), 1)
-    return high + (low - high) * rest
-
-
 def _relaxed(
-    config: Config, xi: np.ndarray, cues: np.ndarray, rule: Layered, T: np.ndarray, noise: int
+    config: Config, xi: np.ndarray, cues: np.ndarray, rule: Layered, ends: Any, noise: int
 ) -> tuple[float, float]:
-    """`score` of the layers after noise of temperatures T, of mixtures of as many patterns."""
+    """`score` of mixtures of as many patterns as layers, cooled evenly over nine tenths."""
+    rest = np.minimum(np.arange(config.updates) / max(1.0, 0.9 * config.updates), 1)
+    T = ends[0] + (ends[1] - ends[0]) * rest
     memory = AssociativeMemory.store(xi, rule)
     found = memory.recall(cues, temperature=T, updates=config.updates, seed=noise)
     return score(found.states, xi[: rule.layers])
@@ -150,90 +143,53 @@ def _relaxed(
 def _cooled(config: Config, seed: int, rule: Layered, K: int, T: float) -> tuple[float, float]:
     """`score` of mixtures of the first of K patterns, cooled from T to 0."""
     noise = derive(seed, "disentangle", repr(rule), K, f"{T:g}")
-    return _relaxed(config, *mixture(config, seed, K, rule.layers), rule, cooling(config, T), noise)
+    return _relaxed(config, *mixture(config, seed, K, rule.layers), rule, (T, 0.0), noise)
 
 
-def _by_layers(config: Config, seed: int) -> np.ndarray:
-    """Shares of starts taken apart, and of parts found: (2, layers, PARTS, temperatures)."""
-    out = np.zeros((2, len(config.layers), len(PARTS), len(config.temperatures)))
-    for j, i in np.ndindex(len(config.layers), len(PARTS)):
-        L = config.layers[j]
-        rule = Layered(L, PARTS[i] / (L - 1) if L > 1 else 0.0)
-        for k, T in enumerate(config.temperatures):
-            out[:, j, i, k] = _cooled(config, seed, rule, max(10, L), T)
-    return out
-
-
-def annealed(config: Config, seed: int, name: str, K: int) -> float:
+def _annealed(config: Config, seed: int, name: str, K: int) -> float:
     """Share of starts taken apart under a schedule of noise, in the projector."""
     xi, cues = mixture(config, seed, K, config.mixed)
     if name in AUTHORS:
-        most = LARGEST / (config.mixed - 1)
-        settings = {"repulsion": min(0.2, most)} | AUTHORS[name]
-        settings["repulsion"] = min(settings["repulsion"], most)
+        settings = {"repulsion": 0.2} | AUTHORS[name]
+        settings["repulsion"] = min(settings["repulsion"], LARGEST / (config.mixed - 1))
         memory = LayeredMemory(layers=config.mixed, **settings)
         W = np.linalg.qr(xi.T.astype(np.float64))[0]
         states = memory.relax(cues, W, beta=2.5, updates=config.updates, seed=seed).state
         return score(states, xi[: config.mixed])[0]
-    high, low = (part * float(np.median(config.temperatures)) for part in SIMPLE[name])
-    rule, T = Layered(config.mixed, max(config.repulsions)), cooling(config, high, low)
-    return _relaxed(config, xi, cues, rule, T, derive(seed, "disentangle", name, K))[0]
-
-
-def graph(name: str, L: int) -> np.ndarray:
-    """Adjacency (L, L) of the layers that repel each other."""
-    i, j = np.indices((L, L))
-    gap = np.abs(i - j)
-    near = {"all": gap > 0, "star": (gap > 0) & ((i == 0) | (j == 0)), "chain": gap == 1}
-    return np.asarray(near.get(name, (gap == 1) | (gap == L - 1)), int)
-
-
-def _by_graph(config: Config, seed: int, name: str) -> np.ndarray:
-    """Share of five parts found by five layers, by part of the largest repulsion."""
-    L, K = 5, max(10, config.K[min(1, len(config.K) - 1)])
-    xi, cues = mixture(config, seed, K, L)
-    A, T = graph(name, L), cooling(config, min(config.temperatures))
-    most = 1 / -np.linalg.eigvalsh(-A)[0]  # g = 1 - lambda A is positive definite below it
-    out = []
-    for part in (0.0, 0.2, 0.4, 0.7, 0.9):
-        rule = Layered(L, coupling="linear", g=np.eye(L) - part * most * A)
-        noise = derive(seed, "disentangle", "general", name, f"{part:g}")
-        out.append(_relaxed(config, xi, cues, rule, T, noise)[1])
-    return np.array(out)
+    ends = [part * float(np.median(config.temperatures)) for part in SIMPLE[name]]
+    rule, noise = (
+        Layered(config.mixed, max(config.repulsions)),
+        derive(seed, "disentangle", name, K),
+    )
+    return _relaxed(config, xi, cues, rule, ends, noise)[0]
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Cells chosen on the first third of the seeds, reported on the others."""
     tuned, fresh = _halves(arrays["map/apart"])
     zero = config.repulsions.index(0)
-    chosen: dict[str, list[str]] = {n: [] for n in ("best", "alone", "cell", "linear", "hebb")}
-    for k, K in enumerate(config.K):
-        cut, out = tuned[:, :, k], fresh[:, :, k]
-        c, t, r, T = np.unravel_index(cut.argmax(), cut.shape)
-        shares = {
-            "best": out[c, t, r, T],
-            "alone": _chosen(cut[:, :, zero], out[:, :, zero]),
-            "linear": _chosen(cut[0], out[0]),
-            "hebb": _chosen(cut[:, 0], out[:, 0]),
-        }
-        for name, share in shares.items():
-            chosen[name].append(f"K = {K}: {share:.2f}")
+    every = slice(None)
+    parts: dict[str, Any] = {
+        "best": ..., "alone": (..., zero, every), "linear": (0, ...), "hebb": (every, 0, ...),
+    }  # fmt: skip
+    summary: dict[str, Any] = {}
+    names = [f"K = {K}" for K in config.K]
+    for name, part in parts.items():
+        pairs = ((tuned[:, :, k][part], fresh[:, :, k][part]) for k in range(len(names)))
+        summary[name] = by_name(names, [_chosen(*pair) for pair in pairs], COLON)
+    cells = []
+    for k in range(len(names)):
+        c, t, r, T = np.unravel_index(tuned[:, :, k].argmax(), tuned[:, :, k].shape)
         place = f"{config.repulsions[r]:g} from T = {config.temperatures[T]:g}"
-        chosen["cell"].append(f"K = {K}: {COUPLINGS[c]}, {('Hebb', 'projector')[t]}, {place}")
-    summary: dict[str, Any] = {name: "; ".join(parts) for name, parts in chosen.items()}
-    for name in ("apart", "part"):
-        tuned, fresh = _halves(arrays[f"layers/{name}"])
-        found = [_chosen(*cells) for cells in zip(tuned, fresh, strict=True)]
-        alone = [_chosen(*cells) for cells in zip(tuned[:, 0], fresh[:, 0], strict=True)]
-        suffix = "_apart" if name == "apart" else ""
-        summary[f"layers{suffix}"] = by_name(config.layers, found, COLON)
-        summary[f"layers_alone{suffix}"] = by_name(config.layers, alone, COLON)
-    second = min(1, len(config.K) - 1)
-    shares_by = dict(zip(SCHEDULES, arrays["annealing/apart"].mean(axis=0)[:, second], strict=True))
-    summary["authors"] = by_name(AUTHORS, [shares_by[n] for n in AUTHORS], COLON)
-    summary["heat_bath"] = by_name(SIMPLE, [shares_by[n] for n in SIMPLE], COLON)
-    by_graph = arrays["general/part"].mean(axis=0).max(axis=-1)
-    summary["graphs"] = by_name(GRAPHS, by_graph, COLON)
+        cells.append(f"{COUPLINGS[c]}, {tuple(TIMES)[t]}, {place}")
+    summary["cell"] = by_name(names, cells, "{}: {}")
+    tuned, fresh = _halves(arrays["layers/part"])
+    for name, at in (("layers", slice(None)), ("layers_alone", 0)):
+        found = [_chosen(a[at], b[at]) for a, b in zip(tuned, fresh, strict=True)]
+        summary[name] = by_name(config.layers, found, COLON)
+    shares = arrays["annealing/apart"].mean(axis=0)[:, min(1, len(config.K) - 1)]
+    summary["heat_bath"] = by_name(SIMPLE, shares[: len(SIMPLE)], COLON)
+    summary["authors"] = by_name(AUTHORS, shares[len(SIMPLE) :], COLON)
     return summary
 
 
@@ -246,3 +202,23 @@ def _halves(shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _chosen(tuned: np.ndarray, fresh: np.ndarray) -> float:
     """Value in `fresh` of the cell that is best in `tuned`."""
     return float(fresh.flat[tuned.argmax()])
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Where mixtures come apart, by load, temperature and layers; then annealing."""
+    apart, second = arrays["map/apart"].mean(axis=0), min(1, len(config.K) - 1)
+    repulsion, K = {"ylabel": r"repulsion $\lambda$"}, config.K[second]
+    made = []
+    for i in (1, 0):
+        title, words = f"taken apart: {COUPLINGS[i]}, projector", {"xlabel": "stored patterns K"}
+        rates = apart[i, 1].max(axis=-1)
+        made.append(matrix(title, rates, config.K, config.repulsions, **words | repulsion))
+    heat, words = apart[1, 1, second].T, {"xlabel": "noise cools from T"}
+    title = f"quadratic, K = {K}"
+    made.append(matrix(title, heat, config.temperatures, config.repulsions, **words | repulsion))
+    layers = arrays["layers/apart"].mean(axis=0).max(axis=-1)
+    words = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
+    made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **words))
+    bars = {"share": arrays["annealing/apart"][:, :, second]}
+    made.append(paired(f"taken apart by noise, K = {K}", SCHEDULES, bars, xlabel="share"))
+    return made

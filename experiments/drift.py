@@ -1,17 +1,17 @@
-"""Archetypes come and go: acquisition and forgetting under different plasticity rules.
+"""Archetypes that come and go: acquisition and forgetting under different plasticity rules.
 
 The exposures drift over the rounds, one after the other ("sequential") or periodically ("cyclic").
 Four federations blend operators on a common scale, as in the paper (w = 0, w = 1, the entropy rule,
 `structure`); in the fifth, proposed here, archetypes are remembered separately from the evidence.
 An archetype counts as detectable if, in some round so far, its exposure in the examples of that
 round was above the threshold of theory. What a server holds is also read as shares of the
-archetypes: by how many rounds they are late, and how far off. Labels and archetypes are used only
-to score. Source: arXiv:2603.19902, Fig. 7.
+archetypes: by how many rounds they are late, and how far off. Source: arXiv:2603.19902, Fig. 7.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,14 +20,12 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
-from hopfed.experiments.shared.tracking import lag
+from hopfed.experiments.shared.tracking import held_mixture, lag
 from hopfed.federation.engines import Engine
-from hopfed.hopfield import HopfieldFederation
+from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.plasticity import Entropy, Fixed, Rule, Smoothing, Structure
 from hopfed.hopfield.schedules import Cyclic, Sequential
 from hopfed.hopfield.stream import ArchetypeStream
@@ -75,7 +73,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": 150, "rounds": 9, "period": 6, "qualities": (0.8,), "seeds": 2},
-    "default": {},
     "paper": {"seeds": 20},
 }
 MINUTES = {"quick": 0.2, "default": 1.5, "paper": 4.5}
@@ -92,43 +89,32 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round of every variant, schedule and quality."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every variant, schedule and quality."""
     xi = rademacher(config.K, config.N, stream(seed, "drift"))
     variants, truth = {}, {}
-    for schedule in SCHEDULES:
-        for r in config.qualities:
-            at = f"{schedule}/r={r:g}"
-            source = _source(config, xi, schedule, r, seed)
-            exposures = source.pooled_exposures(t)
-            M = config.clients * config.examples
-            truth[f"{at}/exposures"] = exposures
-            truth[f"{at}/margin"] = planning.margin(r, np.maximum(exposures, 1e-12), config.N, M)
-            for name in VARIANTS:
-                variants[f"{at}/{name}"] = _method(config, source, name)
-    arrays, after = play_variants(variants, xi, (seed, config, t, state, engine), mixtures=True)
-    return arrays | truth, after
+    for schedule, r in product(SCHEDULES, config.qualities):
+        at = f"{schedule}/r={r:g}"
+        mixtures = np.repeat(config.mixture(schedule, seed)[:, None], config.clients, axis=1)
+        own = derive(seed, "drift", schedule)
+        source = ArchetypeStream(xi, mixtures, config.examples, r, own)
+        exposures = np.array([source.pooled_exposures(t) for t in range(config.rounds)])
+        M = config.clients * config.examples
+        truth[f"{at}/exposures"] = exposures
+        truth[f"{at}/margin"] = planning.margin(r, np.maximum(exposures, 1e-12), config.N, M)
+        for name, (rule, memory) in VARIANTS.items():
+            apart = memory == "separate"
+            ema = 1.0 if isinstance(rule, Fixed) else config.ema
+            how: dict[str, Any] = {"rule": rule, "memory": memory, "smoothing": Smoothing(ema=ema)}
+            variants[f"{at}/{name}"] = hopfield(
+                source, config.N, discount=0.5 if apart else 0.0, votes=apart, **how
+            )
 
+    def mixture(name: str, t: int, before: Any, played: Any) -> Arrays:
+        earlier = {} if before is None else before.server
+        return {"mixture": held_mixture(variants[name], t, earlier, played, xi)}
 
-def _source(config: Config, xi: np.ndarray, schedule: str, r: float, seed: int) -> ArchetypeStream:
-    mixture = config.mixture(schedule, seed)
-    mixtures = np.repeat(mixture[:, None], config.clients, axis=1)
-    return ArchetypeStream(xi, mixtures, config.examples, r, derive(seed, "drift", schedule))
-
-
-def _method(config: Config, source: ArchetypeStream, name: str) -> HopfieldFederation:
-    rule, memory = VARIANTS[name]
-    apart = memory == "separate"
-    how: dict[str, Any] = {
-        "rule": rule,
-        "memory": memory,
-        "discount": 0.5 if apart else 0.0,
-        "votes": apart,
-    }
-    smoothing = Smoothing(ema=1.0 if isinstance(rule, Fixed) else config.ema)
-    return HopfieldFederation(source, Patterns(Encoding(config.N), smoothing=smoothing, **how))
+    return play(variants, xi, (seed, config, engine), mixture) | truth
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -136,16 +122,15 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     for name in VARIANTS:
         kept, lowest, false, late = [], [], [], []
-        for schedule in SCHEDULES:
-            for r in config.qualities:
-                at = f"{schedule}/r={r:g}"
-                ever = (arrays[f"{at}/margin"] > 1).any(axis=1)
-                m = np.where(ever, arrays[f"{at}/{name}/magnetisation"][:, -1], np.nan)
-                kept.append(np.nansum(m >= LEVEL, axis=1) / np.maximum(ever.sum(axis=1), 1))
-                lowest.append(np.nanmin(m))
-                false.append(arrays[f"{at}/{name}/false"].max())
-                held, true = arrays[f"{at}/{name}/mixture"], arrays[f"{at}/exposures"]
-                late.append([lag(h, t)[:2] for h, t in zip(held, true, strict=True)])
+        for schedule, r in product(SCHEDULES, config.qualities):
+            at = f"{schedule}/r={r:g}"
+            ever = (arrays[f"{at}/margin"] > 1).any(axis=1)
+            m = np.where(ever, arrays[f"{at}/{name}/magnetisation"][:, -1], np.nan)
+            kept.append(np.nansum(m >= LEVEL, axis=1) / np.maximum(ever.sum(axis=1), 1))
+            lowest.append(np.nanmin(m))
+            false.append(arrays[f"{at}/{name}/false"].max())
+            held, true = arrays[f"{at}/{name}/mixture"], arrays[f"{at}/exposures"]
+            late.append([lag(h, t) for h, t in zip(held, true, strict=True)])
         summary |= {
             f"kept/{name}": mean_and_sd(np.mean(kept, axis=0)),
             f"lowest/{name}": float(np.min(lowest)),
@@ -154,3 +139,21 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             f"distance/{name}": mean_and_sd(np.mean(late, axis=0)[:, 1]),
         }
     return summary
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Exposures and m under each variant, where the variants end most differently (Fig. 7)."""
+
+    def apart(at: str) -> float:
+        return float(np.ptp([arrays[f"{at}/{n}/magnetisation"][:, -1].mean() for n in VARIANTS]))
+
+    places = [f"{schedule}/r={r:g}" for schedule, r in product(SCHEDULES, config.qualities)]
+    labels, made = [f"archetype {k + 1}" for k in range(config.K)], []
+    for at in sorted(places, key=apart, reverse=True):
+        held = {"exposure": arrays[f"{at}/exposures"]}
+        held |= {f"m: {n}": arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}
+        for title, values in held.items():
+            lines, words = by(labels, values, -1), {"xlabel": "round"} | UNIT
+            title = f"{title}, {at.replace('/', ', ')}"
+            made.append(over(title, range(1, config.rounds + 1), lines, **words))
+    return made

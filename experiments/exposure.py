@@ -1,10 +1,8 @@
-"""Retrieval against exposure: pictures that some examples come from more often than from others.
+"""Retrieval of pictures over their exposure, beside what theory foresees for each of them.
 
 The archetypes are pictures, one of each class of a file such as MNIST (``images``, ``labels``,
 ``split``), dark pixels +1; letters without a file. Shares fall geometrically; the Gini index
-measures how unequal they are. Overlaps are compared with what theory foresees from the pictures and
-the realised exposures, estimated exposures with those of the draw. Source: arXiv:2603.19902,
-Section 4.1.
+measures how unequal they are. Source: arXiv:2603.19902, Section 4.1.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.letters import LETTERS, render_letters
 from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
+from hopfed.figures.kinds import UNIT, Panel, against
 from hopfed.hopfield.channel import draw_examples
 from hopfed.recovery.recover import recover
 from hopfed.tables.arrays import Npz
@@ -47,7 +46,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"pictures": 6, "M": (300, 1000), "tilts": (1.0, 100.0), "seeds": 3},
-    "default": {},
     "paper": {"seeds": 30},
 }
 MINUTES = {"quick": 0.05, "default": 0.5, "paper": 1.5}
@@ -66,8 +64,7 @@ COMPARED = {
 def measure(seed: int, config: Config) -> Arrays:
     """Overlaps, foreseen ones and exposures (tilts, M, K), and scores (tilts, M)."""
     xi = pictures(config.data, config.pictures, seed)
-    cells = [[_cell(config, xi, tilt, M, seed) for M in config.M] for tilt in config.tilts]
-    return stacked(cells)
+    return stacked([[_cell(config, xi, tilt, M, seed) for M in config.M] for tilt in config.tilts])
 
 
 def pictures(data: str, K: int, seed: int) -> np.ndarray:
@@ -80,17 +77,15 @@ def pictures(data: str, K: int, seed: int) -> np.ndarray:
         raise DataError(f"{data}: has {len(classes)} classes, not {K}")
     rng = stream(seed, "exposure", "pictures")
     rows = [rng.choice(np.flatnonzero(labels == c)) for c in classes[:K]]
-    dark = images[rows].reshape(K, -1) > 127
-    return np.where(dark, 1, -1).astype(np.int8)
+    return np.where(images[rows].reshape(K, -1) > 127, 1, -1).astype(np.int8)
 
 
 @lru_cache(maxsize=2)
 def _load(data: str) -> tuple[np.ndarray, np.ndarray]:
     """Pictures and labels of the training split."""
     with Npz(Path(data)) as archive:
-        missing = [key for key in ("images", "labels") if key not in archive]
-        if missing:
-            raise DataError(f"{data}: it must be an .npz with images and labels: no {missing[0]}")
+        if "images" not in archive or "labels" not in archive:
+            raise DataError(f"{data}: it must be an .npz with images and labels")
         images, labels = archive["images"], archive["labels"]
         train = archive["split"] == "train" if "split" in archive else np.ones(len(labels), bool)
     if images.ndim != 3 or labels.shape != images.shape[:1]:
@@ -98,21 +93,21 @@ def _load(data: str) -> tuple[np.ndarray, np.ndarray]:
     return images[train], labels[train]
 
 
-def gini(shares: np.ndarray) -> np.ndarray:
-    """Gini index (...,) of shares (..., K): 0 for equal ones, 1 - 1/K if one has all."""
-    K = shares.shape[-1]
-    ranks = 2 * np.arange(1, K + 1) - K - 1
-    found: np.ndarray = np.sort(shares, axis=-1) @ ranks / (K * shares.sum(axis=-1))
-    return found
+def gini(shares: np.ndarray) -> float:
+    """Gini index of shares (K,): 0 for equal ones, 1 - 1/K if one has all."""
+    K = len(shares)
+    return float(np.sort(shares) @ (2 * np.arange(1, K + 1) - K - 1) / (K * shares.sum()))
 
 
 def foreseen(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndarray:
-    """Overlap (K,) to expect of each archetype; 0 where the test does not show it."""
+    """Overlap (K,) to expect of each archetype; 0 where the test does not show it.
+
+    Only the part outside of the directions of heavier archetypes makes an eigenvalue of its own.
+    """
     N = xi.shape[1]
     order = np.argsort(-exposures, kind="stable")
-    corner = np.linalg.qr(xi[order].T / np.sqrt(N), mode="r")
     own = np.empty(len(xi))
-    own[order] = np.diag(corner) ** 2
+    own[order] = np.diag(np.linalg.qr(xi[order].T / np.sqrt(N), mode="r")) ** 2
     kappa = np.maximum(spikes.spike_strength(r, exposures, N) * own, 1e-12)
     above = spikes.outlier(kappa, N / M, 1 - r**2) > planning.noise_threshold(r, N, M)
     overlaps = expected_overlap(spikes.finite_size(xi, exposures, r, M).scores)
@@ -131,9 +126,7 @@ def _cell(config: Config, xi: np.ndarray, tilt: float, M: int, seed: int) -> dic
     for pattern, estimate in zip(score.best, found.exposures, strict=True):
         told[pattern] = np.nansum([told[pattern], estimate])
     return {
-        "magnetisation": score.magnetisation,
         "matched": score.matched,
-        "frobenius": score.frobenius,
         "false": score.false_discoveries,
         "foreseen": foreseen(xi, realised, r, M),
         "exposure": realised,
@@ -147,10 +140,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """How well exposures and theory foresee what is retrieved."""
     m, foreseen, n = arrays["matched"], arrays["foreseen"], len(arrays["matched"])
     seen, told = m >= SEEN, foreseen >= SEEN
-    ratio = arrays["estimated"] / np.maximum(arrays["exposure"], 1e-12)
-    whole = np.broadcast_to(seen.all(axis=-1, keepdims=True), ratio.shape)
-    off = arrays["gini_estimated"] - arrays["gini"]
-    shown = whole[..., 0]
+    whole = seen.all(axis=-1)
+    ratio = (arrays["estimated"] / np.maximum(arrays["exposure"], 1e-12))[whole]
+    off = np.abs(arrays["gini_estimated"] - arrays["gini"])[whole]
     return {
         "source": Path(config.data).name if config.data else "letters (no data=PATH)",
         "agree": with_spread(lambda i: float((seen == told)[i].mean()), n),
@@ -158,6 +150,28 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "r2": with_spread(lambda i: float(r_squared(m[i].ravel(), foreseen[i].ravel())), n),
         "gap": with_spread(lambda i: float((m - foreseen)[i][told[i]].mean()), n),
         "false": int(arrays["false"].max()),
-        "exposure": float(np.nanmean(ratio[whole])) if whole.any() else None,
-        "gini": float(np.nanmean(np.abs(off[shown]))) if shown.any() else None,
+        "exposure": float(np.nanmean(ratio)) if whole.any() else None,
+        "gini": float(np.nanmean(off)) if whole.any() else None,
     }
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Overlap and estimated exposure over the exposure; retrieval by Gini index."""
+    seen, told, lines, unequal = {}, {}, {}, {}
+    for j, M in enumerate(config.M):
+        at = {name: a[:, :, j] for name, a in arrays.items() if a.ndim > 2}
+        order = np.argsort(at["exposure"].ravel())
+        order = order[at["exposure"].ravel()[order] > 0]
+        x, m, theory, guess = (
+            at[n].ravel()[order] for n in ("exposure", "matched", "foreseen", "estimated")
+        )
+        parts = np.array_split(np.arange(len(x)), min(25, len(x)))
+        lines[f"M = {M}"] = [[v[p].mean() for p in parts] for v in (x, theory)]
+        seen[f"M = {M}"], told[f"M = {M}"] = (x, m), (x, guess)
+        unequal[f"M = {M}"] = at["gini"].mean(axis=0), at["matched"].mean(axis=(0, 2))
+    words: dict[str, Any] = {"xlabel": "exposure", "log": "x", "lines": lines, "diagonal": False}
+    return [
+        against("overlap; line: foreseen", seen, **words | UNIT),
+        against("estimated exposure", told, xlabel="exposure", log="xy"),
+        against("mean overlap", unequal, diagonal=False, joined=True, xlabel="Gini index", **UNIT),
+    ]

@@ -24,7 +24,7 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault, TooFewClientsError
-from hopfed.federation.messages import nbytes
+from hopfed.federation.messages import Message, nbytes
 from hopfed.federation.participation import Participation
 from hopfed.federation.rounds import FederationState, play_round
 
@@ -98,7 +98,7 @@ class Config(Shared):
 
             object.__setattr__(self, "data", as_named(self.data))
         if not isinstance(self.models, tuple) or not all(isinstance(m, str) for m in self.models):
-            from hopfed.neural.models.foreign import named
+            from hopfed.neural.models.networks import named
 
             object.__setattr__(self, "models", named(self.models))
         super().__post_init__()
@@ -170,7 +170,7 @@ def code_of(config: Any) -> tuple[str, ...]:
     models = [name for name in getattr(config, "models", ()) if ":" in name]
     code: tuple[str, ...] = (method,) if ":" in method else ()
     if models:  # whose module needs PyTorch
-        from hopfed.neural.models.foreign import own_code
+        from hopfed.neural.models.networks import own_code
 
         code += own_code(models)
     return code
@@ -241,9 +241,9 @@ def score(
     scored = np.isin(np.arange(config.clients), who)
     scores, flops = np.full((2, config.clients), np.nan), np.zeros(config.clients)
     if who:
-        scores[:, who] = scores_of(method, state, who)
-    for c in who:
-        flops[c] = method.scoring_flops(c, c in state.clients, c in heard)
+        scores[:, who], flops[who] = scores_and_flops(method, state, who)
+    if method.tunes:  # which the answers of clients have counted
+        flops[list(heard)] = 0
     arrays: Arrays = {"validation": scores[0], "test": scores[1], "scored": scored}
     arrays |= {"scoring/bytes": _fetched(config, method, t, state), "scoring/flops": flops}
     if config.domains:
@@ -289,6 +289,13 @@ def scores_of(
     method: Any, state: FederationState, clients: Sequence[int] | None = None
 ) -> np.ndarray:
     """(2, n) accuracy of clients, by default all, on their validation and test examples."""
+    return scores_and_flops(method, state, clients)[0]
+
+
+def scores_and_flops(
+    method: Any, state: FederationState, clients: Sequence[int] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `scores_of`, and the FLOPs (n,) of training for these scores."""
     from hopfed.neural.training.evaluation import accuracies
 
     task = method.loaded
@@ -298,12 +305,13 @@ def scores_of(
         alike = method.shared and c not in state.down
         groups.setdefault(id(task.model(c)) if alike else f"client {c}", []).append(i)
     parts = (task.split.validation, task.split.test)
-    scores = np.empty((len(parts), len(clients)))
+    scores, flops = np.empty((len(parts), len(clients))), np.zeros(len(clients))
     for places in groups.values():  # one set of parameters in memory at a time
-        classifier = classifier_of(method, state, clients[places[0]])
+        client, down = readied(method, state, clients[places[0]])
+        classifier, flops[places] = method.decide(client, down), client.flops
         rows = [[part[clients[i]] for i in places] for part in parts]
         scores[:, places] = accuracies([classifier] * len(places), task.tensors, rows)
-    return scores
+    return scores, flops
 
 
 def by_domain(method: Any, state: FederationState | None) -> Arrays:
@@ -327,11 +335,16 @@ def by_domain(method: Any, state: FederationState | None) -> Arrays:
     return {"domains/accuracy": found.accuracy} | scores | {"domains/validation": held}
 
 
+def readied(method: Any, state: FederationState, c: int) -> tuple[Any, Message]:
+    """Return client `c` ready to be scored, and the message it is scored with."""
+    down = state.down.get(c, state.down.get(EVERYONE, {}))
+    made: tuple[Any, Message] = method.readied(state.clients.get(c, {}), down, c)
+    return made
+
+
 def classifier_of(method: Any, state: FederationState, c: int) -> Any:
     """Return what client `c` classifies with now."""
-    own = state.clients.get(c)
-    own = method.client_start(c, method.task.seed) if own is None else own
-    return method.classifier(own, state.down.get(c, state.down.get(EVERYONE, {})), c)
+    return method.decide(*readied(method, state, c))
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Under heavy tails the sample covariance counts false archetypes; Tyler's shape matrix does not.
+"""Archetypes counted under heavy tails from the sample covariance and from Tyler's shape matrix.
 
 Examples ``x = r xi + sqrt(1 - r^2) t`` have multivariate Student-t noise of unit variance. The same
 sequential Tracy-Widom test counts spikes of both matrices. At finite N Tyler's spectrum is a little
@@ -19,12 +19,12 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
 from hopfed.experiments.shared.noise import count_white, white_mean
 from hopfed.experiments.shared.statistics import mean_and_sd, stacked
+from hopfed.figures.kinds import Panel, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory.tyler import tyler
 
 METHODS = ("sample", "tyler")
 NULLS = 20  # noise matrices that calibrate Tyler's edge, per seed and ratio
-KEPT = 100  # leading eigenvalues stored from each spectrum
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,11 @@ class Config(Mixed):
     ratios: Annotated[Floats, within("(0, 1)"), "q = N / M, where Tyler's exists"] = (0.3, 0.6)
     degrees: Annotated[Floats, above(2), "of freedom; inf is Gaussian"] = (3.0, 5.0, 8.0, math.inf)
     quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
-    exposures: Annotated[Floats, above(0), "shares of the archetypes"] = (0.5, 0.3, 0.2)
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the test"] = 0.01
     seeds: int = 20
 
 
-PRESETS = {"quick": {"N": 100, "seeds": 5}, "default": {}, "paper": {"seeds": 50}}
+PRESETS = {"quick": {"N": 100, "seeds": 5}, "paper": {"seeds": 50}}
 MINUTES = {"quick": 0.05, "default": 0.6, "paper": 1.5}
 COMPARED = {
     "sample_heaviest": ("counted at the lowest nu, covariance", "15.1"),
@@ -55,13 +54,11 @@ COMPARED = {
 
 
 def measure(seed: int, config: Config) -> Arrays:
-    """Counts and spectra of one seed; the first axes are (nu, ratio, method)."""
-    widening = [_widening(config.N, round(config.N / q), seed) for q in config.ratios]
-    cells = [
-        [_cell(config, nu, q, w, seed) for q, w in zip(config.ratios, widening, strict=True)]
-        for nu in config.degrees
-    ]
-    return stacked(cells)
+    """Counts and overlaps of one seed; the first axes are (nu, ratio, method)."""
+    widening = {q: _widening(config.N, round(config.N / q), seed) for q in config.ratios}
+    return stacked(
+        [[_cell(config, nu, q, widening[q], seed) for q in config.ratios] for nu in config.degrees]
+    )
 
 
 def _widening(N: int, M: int, seed: int) -> float:
@@ -71,33 +68,22 @@ def _widening(N: int, M: int, seed: int) -> float:
     return float(np.mean([np.linalg.eigvalsh(s)[-1] for s in shapes])) / white_mean(N, M)
 
 
-def draw(config: Config, nu: float, q: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw archetypes (K, N) and examples (M, N)."""
+def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> dict[str, Any]:
     rng = stream(seed, "heavy_tails", str(nu), str(q))
-    K, M = len(config.mixture), round(config.N / q)
-    xi = rademacher(K, config.N, rng)
+    K, N, M, r = len(config.mixture), config.N, round(config.N / q), config.quality
+    xi = rademacher(K, N, rng)
     labels = rng.choice(K, size=M, p=config.mixture)
-    noise = rng.standard_normal((M, config.N))
+    noise = rng.standard_normal((M, N))
     if math.isfinite(nu):
         noise *= np.sqrt((nu - 2) / rng.chisquare(nu, size=(M, 1)))
-    r = config.quality
-    return xi, r * xi[labels] + math.sqrt(1 - r**2) * noise
-
-
-def _cell(config: Config, nu: float, q: float, widening: float, seed: int) -> dict[str, Any]:
-    xi, x = draw(config, nu, q, seed)
-    M, N = x.shape
-    shape = tyler(x)
-    cell: dict[str, Any] = {"n_detected": [], "threshold": [], "overlap": [], "eigenvalues": []}
+    x = r * xi[labels] + math.sqrt(1 - r**2) * noise
+    shape, counts, overlaps = tyler(x), [], []
     for matrix, factor in ((x.T @ x / M, 1.0), (shape.matrix, widening)):
         values, vectors = np.linalg.eigh(matrix)
-        values, leading = values[::-1], vectors[:, ::-1][:, : len(xi)]
-        n_detected, threshold = count_white(values, N, M, config.alpha, widening=factor)
-        cell["n_detected"].append(n_detected)
-        cell["threshold"].append(threshold)
-        cell["overlap"].append(((leading.T @ xi.T) ** 2).sum() / N / len(xi))
-        cell["eigenvalues"].append(values[: min(KEPT, N)])
-    return cell | {"converged": shape.status == "converged", "iterations": shape.iterations}
+        counts.append(count_white(values[::-1], N, M, config.alpha, widening=factor)[0])
+        overlaps.append(((vectors[:, -K:].T @ xi.T) ** 2).sum() / N / K)
+    converged = shape.status == "converged"
+    return {"n_detected": counts, "overlap": overlaps, "converged": converged}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
@@ -112,3 +98,25 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     summary["tyler_exact"] = float((arrays["n_detected"][..., 1] == len(config.exposures)).mean())
     summary["converged"] = float(arrays["converged"].mean())
     return summary
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Counts and overlaps over the degrees of freedom."""
+    at = [r"$\infty$" if math.isinf(nu) else f"{nu:g}" for nu in config.degrees]
+    made = []
+    for title, name, more in (
+        (
+            "components counted",
+            "n_detected",
+            {"levels": {"test": len(config.exposures)}, "log": "y"},
+        ),
+        ("subspace overlap", "overlap", {}),
+    ):
+        lines = {
+            f"{method}, q = {q:g}": arrays[name][:, :, j, k]
+            for k, method in enumerate(("sample covariance", "Tyler's shape"))
+            for j, q in enumerate(config.ratios)
+        }
+        words = {"xlabel": r"degrees of freedom $\nu$", "band": "sd", "points": True}
+        made.append(over(title, at, lines, **words | more))
+    return made

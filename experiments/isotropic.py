@@ -1,8 +1,7 @@
-"""Noise looks the same from every direction, and how far its bulk leaves the edges.
+"""The resolvent of noise in all directions, and how far the bulk leaves its edges.
 
-With the second moment C of M = N / q examples of pure +-1 noise, its resolvent ``G = (C - z)^-1``
-and the Stieltjes transform m of the Marchenko-Pastur law (arXiv:2603.19902, Theorem 3, Lemma 1,
-eqs. (39) and (40)):
+With the second moment C of M = N / q examples of pure +-1 noise, ``G = (C - z)^-1`` and the
+Stieltjes transform m of the Marchenko-Pastur law (arXiv:2603.19902, Thm 3, Lemma 1, (39), (40)):
 
 - law: the largest ``|a^T G b - m(z) a . b|`` over all pairs of N unit vectors, half of them random
   +-1 patterns and half coordinates, at z above, below and inside the support;
@@ -24,7 +23,8 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.statistics import with_spread
+from hopfed.experiments.shared.statistics import by_name, with_spread
+from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import marchenko_pastur, spikes
@@ -58,7 +58,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": (60, 120, 240), "ratios": (0.5, 2.0), "K": (2, 8), "nulls": 10, "seeds": 6},
-    "default": {},
     "paper": {"N": (100, 200, 400, 800, 1600)},
 }
 MINUTES = {"quick": 0.05, "default": 1.3, "paper": 8}
@@ -76,19 +75,15 @@ COMPARED = {
 
 def measure(seed: int, config: Config) -> Arrays:
     """Errors of the law (N, z) and the lemma (N, K), by overlap, and widths (N, ratios, nulls)."""
-    q, sizes = config.ratios[0], config.N
-    laws, lemmas = zip(*(_resolvents(config, N, seed) for N in sizes), strict=True)
+    laws, lemmas = zip(*(_resolvents(config, N, seed) for N in config.N), strict=True)
     by_overlap = np.array([_overlapping(config, eps, seed) for eps in config.overlaps])
-    widths = [[_widths(config, N, ratio, seed) for ratio in config.ratios] for N in sizes]
+    widths = [[_widths(config, N, ratio, seed) for ratio in config.ratios] for N in config.N]
+    names = ("overlap/decoupled", "overlap/gram", "overlap/outlier", "overlap/expected")
     return {
         "law/error": np.array(laws),
         "lemma/error": np.array(lemmas),
-        "overlap/decoupled": by_overlap[:, 0],
-        "overlap/gram": by_overlap[:, 1],
-        "overlap/outlier": by_overlap[:, 2],
-        "overlap/expected": by_overlap[:, 3],
+        **dict(zip(names, by_overlap.T, strict=True)),
         "band/width": np.array(widths),
-        "aspect": np.array(q),
     }
 
 
@@ -101,21 +96,14 @@ def places(q: float) -> np.ndarray:
 def _noise(N: int, q: float, rng: np.random.Generator) -> np.ndarray:
     """Second moment (N, N) of +-1 noise."""
     operator = DenseOperator.from_examples(rademacher(round(N / q), N, rng))
-    found: np.ndarray = operator.matrix / operator.mass
-    return found
-
-
-def _units(N: int, rng: np.random.Generator) -> np.ndarray:
-    """N unit vectors as columns: half of them patterns, half coordinates."""
-    patterns = rademacher(N - N // 2, N, rng).T / np.sqrt(N)
-    return np.hstack([patterns, np.eye(N)[:, : N // 2]])
+    return np.asarray(operator.matrix / operator.mass)
 
 
 def _resolvents(config: Config, N: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Errors of the law (z,), and of the lemma (K,) above the support."""
     q, rng = config.ratios[0], stream(seed, "isotropic", N)
     values, vectors = np.linalg.eigh(_noise(N, q, rng))
-    V = _units(N, rng)
+    V = np.hstack([rademacher(N - N // 2, N, rng).T / np.sqrt(N), np.eye(N)[:, : N // 2]])
     inner, along = V.T @ V, vectors.T @ V
     z = places(N / round(N / q))
     m = marchenko_pastur.stieltjes(z, N / round(N / q))
@@ -129,23 +117,20 @@ def _resolvents(config: Config, N: int, seed: int) -> tuple[np.ndarray, np.ndarr
     return np.array(law), np.array(lemma)
 
 
-def overlapping(K: int, N: int, eps: float, rng: np.random.Generator) -> np.ndarray:
-    """(K, N) patterns that overlap by eps on average: copies of one, each site kept or redrawn."""
-    kept = rng.random((K, N)) < np.sqrt(eps)
-    return np.where(kept, rademacher(1, N, rng), rademacher(K, N, rng)).astype(np.int8)
-
-
 def _overlapping(config: Config, eps: float, seed: int) -> tuple[float, float, float, float]:
-    """Distances to ``m 1`` and ``m Gram``, error of the outlier, and ``|m| ||Gram - 1||``."""
+    """Distances to ``m 1`` and ``m Gram``, error of the outlier, and ``|m| ||Gram - 1||``.
+
+    Patterns overlap by eps on average: they are copies of one, each site kept or redrawn.
+    """
     N, q, K = max(config.N), config.ratios[0], TOGETHER
     rng = stream(seed, "isotropic", "overlap", f"{eps:g}")
     C, M = _noise(N, q, rng), round(N / q)
     z = places(N / M)[0].real
     m = float(marchenko_pastur.stieltjes(z, N / M).real)
-    xi = overlapping(K, N, eps, rng)
+    kept = rng.random((K, N)) < np.sqrt(eps)
+    xi = np.where(kept, rademacher(1, N, rng), rademacher(K, N, rng)).astype(np.int8)
     U = xi.T / np.sqrt(N)
-    seen = U.T @ np.linalg.solve(C - z * np.eye(N), U)
-    gram = U.T @ U
+    seen, gram = U.T @ np.linalg.solve(C - z * np.eye(N), U), U.T @ U
     examples = draw_examples(xi, M, config.quality, rng, exposures=np.full(K, 1 / K))[0]
     operator = DenseOperator.from_examples(examples)
     largest = float(np.linalg.eigvalsh(operator.matrix / operator.mass)[-1])
@@ -163,11 +148,8 @@ def _widths(config: Config, N: int, ratio: float, seed: int) -> np.ndarray:
     """(nulls,) how far the nonzero eigenvalues of noise leave the edges, at least 0."""
     rng, M = stream(seed, "isotropic", "band", N, f"{ratio:g}"), round(N / ratio)
     lower, upper = marchenko_pastur.edges(N / M)
-    out = []
-    for _ in range(config.nulls):
-        values = np.linalg.eigvalsh(_noise(N, ratio, rng))[-min(N, M) :]
-        out.append(max(values[-1] - upper, lower - values[0], 0.0))
-    return np.array(out)
+    spectra = (np.linalg.eigvalsh(_noise(N, ratio, rng)) for _ in range(config.nulls))
+    return np.array([max(s[-1] - upper, lower - s[-min(N, M)], 0.0) for s in spectra])
 
 
 def band_terms(config: Config) -> np.ndarray:
@@ -178,47 +160,70 @@ def band_terms(config: Config) -> np.ndarray:
     return np.stack(np.broadcast_arrays(first, np.log(N) ** 2 / N ** (2 / 3)))
 
 
-def fitted(config: Config, widths: np.ndarray) -> tuple[float, float]:
+def fitted(config: Config, widths: np.ndarray) -> np.ndarray:
     """Least C and C', on average over sizes, whose band holds the 1 - delta quantile everywhere."""
     terms = band_terms(config).reshape(2, -1)
     draws = np.moveaxis(widths, 0, -1).reshape(terms.shape[1], -1)
     needed = np.quantile(draws, 1 - config.delta, axis=1, method="higher")
     found = linprog(terms.mean(axis=1), A_ub=-terms.T, b_ub=-needed, bounds=(0, None))
-    return float(found.x[0]), float(found.x[1])
+    return np.asarray(found.x)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Slopes, constants, and the coverage of the band on seeds that did not fit it."""
-    law, lemma = arrays["law/error"], arrays["lemma/error"]
+    law, lemma, widths = arrays["law/error"], arrays["lemma/error"], arrays["band/width"]
     n, N = len(law), np.array(config.N, dtype=float)
     scale = np.sqrt(np.log(N) / N)
 
-    def slopes(errors: np.ndarray) -> np.ndarray:
-        found: np.ndarray = np.polyfit(np.log(N), np.log(errors.mean(axis=0)), 1)[0]
-        return found
+    def slopes(errors: np.ndarray) -> Any:
+        return np.polyfit(np.log(N), np.log(errors.mean(axis=0)), 1)[0]
 
     first = max(1, n // 3)
-    widths = arrays["band/width"]
     C = fitted(config, widths[:first])
-    band = np.tensordot(C, band_terms(config), 1)[..., None]
-    fresh = widths[min(first, n - 1) :]
+    held = widths[min(first, n - 1) :] <= np.tensordot(C, band_terms(config), 1)[..., None]
     eps = np.array(config.overlaps)
-    off = arrays["overlap/outlier"][:, eps.argmax()] / ((TOGETHER - 1) * max(eps.max(), 1e-9))
-    ratio = arrays["overlap/decoupled"] / arrays["overlap/expected"]
-
-    held = fresh <= band
+    at = eps.argmax()
+    off = arrays["overlap/outlier"][:, at] / ((TOGETHER - 1) * max(eps.max(), 1e-9))
+    ratio = arrays["overlap/decoupled"][:, at] / arrays["overlap/expected"][:, at]
+    plain = law / np.sqrt(np.log(N))[:, None]
+    constants = (law / scale[:, None]).max(axis=(0, 1))
     return {
-        "law_slope": with_spread(
-            lambda i: float(slopes(law[i] / np.sqrt(np.log(N))[:, None]).max()), n
-        ),
-        "law_constant": ", ".join(
-            f"{place} {value:.2f}"
-            for place, value in zip(PLACES, (law / scale[:, None]).max(axis=(0, 1)), strict=True)
-        ),
+        "law_slope": with_spread(lambda i: float(slopes(plain[i]).max()), n),
+        "law_constant": by_name(PLACES, constants, "{} {:.2f}"),
         "lemma_slope": with_spread(lambda i: float(slopes(lemma[i]).mean()), n),
         "lemma_constant": float((lemma / (scale[:, None] * np.array(config.K))).max()),
-        "overlap_slope": with_spread(lambda i: float(ratio[i][:, eps.argmax()].mean()), n),
+        "overlap_slope": with_spread(lambda i: float(ratio[i].mean()), n),
         "outlier_slope": with_spread(lambda i: float(off[i].mean()), n),
         "band_constants": f"{C[0]:.3f}, {C[1]:.4f}",
         "band_coverage": f"{held.mean():.3f}, {held.mean(axis=(0, -1)).min():.2f}",
     }
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """Errors over N and over the overlap, and how far the bulk leaves its edges."""
+    N = np.array(config.N, float)
+    rate, made = np.sqrt(np.log(N) / N), []
+    for title, name, labels in (
+        ("Theorem 3", "law", ("z above the support", "z below it", "z over its middle")),
+        ("Lemma 1", "lemma", [f"K = {k}" for k in config.K]),
+    ):
+        error = arrays[f"{name}/error"]
+        guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
+        words = {"xlabel": "N", "ylabel": "largest error", "log": "xy", "band": "sd"}
+        made.append(over(title, config.N, by(labels, error, -1), guide, **words))
+    lines = {
+        r"$\|U^T G\,U - m\,1\|$": arrays["overlap/decoupled"],
+        r"$\|U^T G\,U - m\,\Gamma\|$": arrays["overlap/gram"],
+        "outlier / orthogonal one - 1": arrays["overlap/outlier"],
+    }
+    expected = {"theory": arrays["overlap/expected"].mean(axis=0)}
+    words = {"xlabel": r"overlap $\epsilon$ of five archetypes", "band": "sd"}
+    made.append(over("archetypes that overlap", config.overlaps, lines, expected, **words))
+    names = [f"q = {q:g}" for q in config.ratios]
+    draws = np.moveaxis(arrays["band/width"], 0, -1).reshape(len(N), len(names), -1)
+    wide = by(names, np.quantile(draws, 1 - config.delta, axis=-1), 1)
+    C = [float(x) for x in summary["band_constants"].split(",")]
+    bands = by(names, np.tensordot(C, band_terms(config), 1), 1)
+    words = {"xlabel": "N", "ylabel": f"{1 - config.delta:.0%} quantile", "log": "x"}
+    title = "bulk beyond the edges: band (40)"
+    return [*made, over(title, config.N, wide, bands, points=True, **words)]

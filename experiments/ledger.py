@@ -38,7 +38,6 @@ _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round 
 _WHOLE = ""  # name of the only part of a state without parts
 
 State = dict[str, np.ndarray] | FederationState
-Summarise = Callable[[Arrays], dict[str, Any]]
 
 
 @dataclass
@@ -47,12 +46,6 @@ class OpenSeed:
 
     rounds: list[Arrays] = field(default_factory=list)
     state: State | None = None
-
-    def parts(self) -> dict[str, Held]:
-        """The parts of the state; each part is written as a unit."""
-        if isinstance(self.state, FederationState):
-            return self.state.parts()
-        return {_WHOLE: Held(self.state or {})}
 
 
 class Ledger:
@@ -76,7 +69,7 @@ class Ledger:
         self,
         kind: str,
         config: dict[str, Any],
-        summarise: Summarise,
+        summarise: Callable[[Arrays], dict[str, Any]],
         *,
         by_round: bool = False,
         rounds: int | None = None,
@@ -86,10 +79,11 @@ class Ledger:
         memory: int = BUDGET,
     ):
         self.kind, self.config, self.summarise = kind, config, summarise
-        self.by_round, self.rounds, self.path = by_round, rounds or 1, path
-        self._last, self._joined = rounds, joined or _stacked
-        self._callbacks = tuple(callbacks)
+        self.by_round, self.rounds, self.path = by_round, rounds, path
+        self._joined, self._callbacks = joined or _stacked, tuple(callbacks)
         self._taken: set[int] | None = None  # unfinished seeds read from the file when resuming
+        self.planned, first = int(config["seeds"]), first_seed(config)
+        self.seeds = range(first, first + self.planned)
         self.done: dict[int, Arrays] = {}
         self.open: dict[int, OpenSeed] = {}
         folder = None if path is None else _folder(Path(f"{path}.states"))
@@ -98,20 +92,9 @@ class Ledger:
         self._behind = False  # whether some results are not in the file yet
         self._wrote, self._cost = 0.0, 0.0  # end time and duration of the last commit
 
-    @property
-    def planned(self) -> int:
-        """Number of seeds."""
-        return int(self.config["seeds"])
-
-    @property
-    def seeds(self) -> range:
-        """All seeds of the run."""
-        first = first_seed(self.config)
-        return range(first, first + self.planned)
-
     def progress(self) -> tuple[int, int]:
         """Seeds finished and planned; if the number of rounds is known, rounds instead."""
-        rounds = self.rounds
+        rounds = self.rounds or 1
         under_way = sum(len(entry.rounds) for entry in self.open.values()) if rounds > 1 else 0
         return len(self.done) * rounds + under_way, self.planned * rounds
 
@@ -173,15 +156,19 @@ class Ledger:
         began = time.monotonic()
         parts = self._parts()
         self.run(parts).save(self.path)
-        self.store.committed({f"{seed}/{n}": h for seed in parts for n, h in parts[seed].items()})
+        self.store.committed(_flat(parts))
         if len(self.done) == self.planned:
             self.store.close()
         self._wrote = time.monotonic()
         self._cost = self._wrote - began
 
     def _parts(self) -> dict[int, dict[str, Held]]:
-        """Parts of the state of every open seed."""
-        return {s: entry.parts() for s, entry in sorted(self.open.items()) if s not in self.done}
+        """Parts of the state of every open seed; each part is written as a unit."""
+        states = {s: e.state for s, e in sorted(self.open.items()) if s not in self.done}
+        return {
+            s: state.parts() if isinstance(state, FederationState) else {_WHOLE: Held(state or {})}
+            for s, state in states.items()
+        }
 
     def run(self, states: Mapping[int, Mapping[str, Held]] = MappingProxyType({})) -> Run:
         """Return the run with all present results, and a summary once all seeds are done."""
@@ -215,23 +202,21 @@ class Ledger:
         with self.blamed():
             self._take(run)
         self._taken = set(self.open)
-        parts = self._parts()
-        self.store.clear({f"{seed}/{n}": h for seed in parts for n, h in parts[seed].items()})
+        self.store.clear(_flat(self._parts()))
         if run.complete:
             self.store.close()
 
     def _take(self, run: Run) -> None:
         seeds = run.arrays["seeds"].tolist()
-        del run.arrays["seeds"]
         for name, array in run.arrays.items():
             if name.startswith(f"{_OPEN}/"):
                 self._reopen(name, array)
-            elif not name.startswith(f"{FOUND}/"):
+            elif name != "seeds" and not name.startswith(f"{FOUND}/"):
                 for seed, value in zip(seeds, array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
         for seed, entry in self.open.items():
             known = self.by_round and seed in self.seeds and seed not in self.done
-            begun = 1 <= len(entry.rounds) < (self._last or len(entry.rounds) + 1)
+            begun = 1 <= len(entry.rounds) < (self.rounds or len(entry.rounds) + 1)
             if not (known and begun and entry.state is not None):
                 raise RunFileError(f"{self.path}: its seed {seed} is not one to be continued")
 
@@ -291,23 +276,25 @@ def _folder(states: Path) -> Path:
         raise RunFileError(f"{states}: cannot be used: {error.strerror}") from None
 
 
+def _flat(parts: Mapping[int, Mapping[str, Held]]) -> dict[str, Held]:
+    """Parts of all seeds, by names of their own."""
+    return {f"{seed}/{name}": held for seed in parts for name, held in parts[seed].items()}
+
+
 def _stacked(parts: list[Arrays]) -> Arrays:
     """Stack the arrays of seeds or rounds along a new first axis."""
-    if not parts:
-        return {}
     for part in parts[1:]:
         _require_alike(part, parts[0])
-    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+    return {name: np.stack([part[name] for part in parts]) for name in (parts or [{}])[0]}
 
 
 def _require_alike(part: Arrays, first: Arrays) -> None:
     """Refuse arrays whose shapes differ, or of which only some are numbers."""
+
+    def form(array: np.ndarray | None) -> Any:
+        return array if array is None else (array.shape, array.dtype.kind in "biuf")
+
     for name in sorted(first.keys() | part.keys()):
-        shapes = [arrays[name].shape if name in arrays else None for arrays in (first, part)]
-        if None in shapes or shapes[0] != shapes[1]:
-            raise ValueError(
-                f"array {name!r} must have one shape in all seeds and rounds: {shapes}"
-            )
-        kinds = [arrays[name].dtype.kind for arrays in (first, part)]
-        if len({"f" if kind in "biu" else kind for kind in kinds}) > 1:
-            raise ValueError(f"array {name!r} must be of one kind in all seeds and rounds: {kinds}")
+        forms = [form(arrays.get(name)) for arrays in (first, part)]
+        if None in forms or forms[0] != forms[1]:
+            raise ValueError(f"array {name!r} must have one shape and kind everywhere: {forms}")

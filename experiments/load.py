@@ -1,4 +1,4 @@
-"""Load: the number of archetypes that can be recovered completely with N sites.
+"""The number of archetypes that can be recovered completely with N sites.
 
 Examples are recovered at rising loads K / N, with equal and unequal exposures: from one operator
 (the search), from ten random groups of one owner or ten owners of different mixtures (joint
@@ -6,8 +6,6 @@ diagonalisation), and from ten groups layer by layer. A load counts if every arc
 every seed and nothing false is. Where a recovery is not complete the truth gives the reason:
 `threshold`, an eigenvalue is below it; `subspace`, an archetype is no rest state of the signal
 subspace; `search`, neither; `examples`, what is missing has fewer than five of them.
-
-Seconds are processor time, so they differ from run to run; all else is reproducible.
 """
 
 from __future__ import annotations
@@ -24,12 +22,11 @@ from hopfed.archetypes.subspace import Subspace
 from hopfed.archetypes.votes import FEW
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
+from hopfed.experiments.shared.statistics import counted_spectrum
+from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
-from hopfed.spectral.eigenpairs import eigenpairs
-from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import RankEstimate, TracyWidom
 
 # Mode -> (method of recovery, owners, Dirichlet concentration of the mixtures or None).
 MODES = {
@@ -41,7 +38,6 @@ MODES = {
     "ten groups in layers": ("auto", 1, None),
 }
 STOPS = ("complete", "threshold", "subspace", "search", "examples")  # limits, by number
-SCORES = ("found", "false", "matched", "frobenius", "seconds", "stop")
 LEVEL = 0.95  # magnetisation from which an archetype counts as found
 HOPELESS = 0.5  # if a smaller part is found, larger loads of the same mode are not tried
 
@@ -61,7 +57,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": (300,), "loads": (0.05, 0.1), "examples": 8.0, "seeds": 2},
-    "default": {},
     "layers": {"loads": (0.5, 0.6, 0.7)},
     "paper": {
         "N": (400, 1000, 2000, 4000),
@@ -85,7 +80,7 @@ COMPARED = {
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every (mode, N, load): arrays of that shape, NaN for loads not tried."""
     shape = (len(MODES), len(config.N), len(config.loads))
-    arrays = {name: np.full(shape, np.nan) for name in SCORES}
+    arrays = {name: np.full(shape, np.nan) for name in ("found", "false", "seconds", "stop")}
     for i, mode in enumerate(MODES):
         _recover(config, mode, 50, 0.04, seed, device)  # compile before the first timing
         for j, N in enumerate(config.N):
@@ -101,15 +96,15 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
 def _recover(
     config: Config, mode: str, N: int, load: float, seed: int, device: str
 ) -> dict[str, float]:
-    """Part of the archetypes found, false discoveries, seconds and limit, at one point."""
+    """Part of the archetypes found, false discoveries, seconds of the processor, limit."""
     method, owners, concentration = MODES[mode]
     K, M = max(1, round(load * N)), round(config.examples * N)
     rng = stream(seed, "load", mode, N, K)
     xi = rademacher(K, N, rng)
     clients, counts = [], np.zeros(K)
-    for m in np.full(owners, M // owners):
+    for _ in range(owners):
         e = None if concentration is None else rng.dirichlet(np.full(K, concentration))
-        rows, labels = draw_examples(xi, int(m), config.quality, rng, exposures=e)
+        rows, labels = draw_examples(xi, M // owners, config.quality, rng, exposures=e)
         clients.append(rows)
         counts += np.bincount(labels, minlength=K)
     start = time.process_time()
@@ -117,16 +112,13 @@ def _recover(
     patterns = recover(clients, seed=seed, **options).patterns
     seconds = time.process_time() - start
     score = retrieval(patterns, xi)
-    done = score.found(LEVEL) == K and score.false_discoveries == 0
-    scarce = method == "auto" and (counts[score.magnetisation < LEVEL] < FEW).all()
     stop = "complete"
-    if not done:
+    if score.found(LEVEL) < K or score.false_discoveries:
+        scarce = method == "auto" and (counts[score.magnetisation < LEVEL] < FEW).all()
         stop = "examples" if scarce else stopped_at(np.concatenate(clients), xi)
     return {
         "found": score.found(LEVEL) / K,
         "false": score.false_discoveries,
-        "matched": score.matched.mean(),
-        "frobenius": score.frobenius,
         "seconds": seconds,
         "stop": STOPS.index(stop),
     }
@@ -134,18 +126,10 @@ def _recover(
 
 def stopped_at(examples: np.ndarray, xi: np.ndarray) -> str:
     """Return the limit that prevents a complete recovery of `xi`, one of `STOPS`."""
-    (M, N), rule = examples.shape, TracyWidom()
-    ranks: list[RankEstimate] = []
-
-    def count(values: np.ndarray, whole: bool) -> int:
-        ranks.append(rule(Sample(values, N, M, whole)))
-        return ranks[-1].n_detected
-
-    spectrum = eigenpairs(FactorOperator.from_examples(examples), count)
-    if ranks[-1].n_detected < len(xi):
+    spectrum, rank = counted_spectrum(FactorOperator.from_examples(examples), len(examples))
+    if rank.n_detected < len(xi):
         return "threshold"
-    rest = Subspace.of(spectrum, ranks[-1]).polish(xi)
-    overlaps = (rest * xi.astype(int)).mean(axis=1)
+    overlaps = (Subspace.of(spectrum, rank).polish(xi) * xi.astype(int)).mean(axis=1)
     return "subspace" if overlaps.min() < LEVEL else "search"
 
 
@@ -165,14 +149,12 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Largest K by mode, at N = 1,000 or, if that was not run, at the largest N."""
     most = largest(config, arrays)
     at = config.N.index(1000) if 1000 in config.N else len(config.N) - 1
-    counted = np.broadcast_to(complete(arrays), arrays["false"].shape)
-    false = int(np.nansum(arrays["false"][counted]))
-    summary: dict[str, Any] = {"false_discoveries": false}
+    false = np.nansum(np.where(complete(arrays), arrays["false"], 0))
+    summary: dict[str, Any] = {"false_discoveries": int(false)}
     for i, name in enumerate(MODES):
-        key = name.replace("ten groups in layers", "in layers").replace(" ", "_")
         if "," not in name:
+            key = name.replace("ten groups in layers", "in layers").replace(" ", "_")
             summary[f"most_{key}"] = int(most[i, at])
-        if "," not in name and name != "ten owners":
             stops = arrays["stop"][:, i, at]
             summary[f"stop_{key}"] = _first_stop(config, stops, config.N[at])
     if 400 in config.N:
@@ -188,3 +170,17 @@ def _first_stop(config: Config, stops: np.ndarray, N: int) -> str:
             most = STOPS[np.bincount(short).argmax()]
             return f"K = {round(load * N)}: {most}, {len(short)} of {len(stops)} seeds"
     return "none"
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Archetypes found and seconds over the load, for each number of sites."""
+    made = []
+    for j in np.argsort(config.N)[::-1]:
+        for name, label, more in (
+            ("found", "part of archetypes found", UNIT),
+            ("seconds", "seconds of processor time", {"log": "y"}),
+        ):
+            lines = by(list(MODES), arrays[name][:, :, j], 1)
+            words = {"xlabel": "load K / N", "ylabel": label} | more
+            made.append(over(f"N = {config.N[j]:,}", config.loads, lines, **words))
+    return made

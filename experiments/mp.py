@@ -1,9 +1,8 @@
-"""Pure noise: the bulk follows the Marchenko-Pastur law, and thresholds keep their level.
+"""Spectra of pure noise beside the Marchenko-Pastur law, and false-alarm rates of thresholds.
 
-Nulls hold no archetype: independent +-1 entries, on which the rules of `hopfed.spectral.rank` run
-as for a user, or Gaussian ones, for which the quantiles of the law are the thresholds. The edge has
-no level of its own; its rate is compared with that of the Tracy-Widom law. Source:
-arXiv:2603.19902, Section 4.1 and Appendix B.
+Nulls are independent +-1 entries, on which the rules of `hopfed.spectral.rank` run as for a user,
+or Gaussian ones, whose thresholds are the quantiles of the Tracy-Widom law. The edge has no level
+of its own; its rate is compared with that of the law. Source: arXiv:2603.19902, Sec. 4.1, App. B.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least
 from hopfed.experiments.shared.statistics import kolmogorov, mean_and_sd, stacked, wilson
+from hopfed.figures.kinds import Panel, by, over
 from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
@@ -27,7 +27,7 @@ from hopfed.theory import marchenko_pastur, tracy_widom
 
 KINDS = ("signs", "gaussian")
 LEVELS = (0.01, 0.05)
-BINS = 60  # bins of the histograms, from 0 to 1.1 times the upper edge
+BINS = 60  # of the histograms, from 0 to 1.1 times the upper edge
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,15 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": 200, "N_test": 50, "ratios": (0.5, 4.0), "nulls": 3, "seeds": 4},
-    "default": {},
     "paper": {"nulls": 100},
 }
 MINUTES = {"quick": 0.2, "default": 4, "paper": 15}
-_RULES = (("tw", "Tracy-Widom", KINDS), ("shuffle", "shuffle", ("signs",)))
 COMPARED = {
     "distance_signs": "mean Kolmogorov distance to the law, +-1",
     "distance_gaussian": "mean Kolmogorov distance to the law, Gaussian",
     **{
         f"{rule}_{kind}_{at:g}": (f"{words} at {at:.0%}, {kind}: farthest rate", "", f"{at:g}")
-        for rule, words, kinds in _RULES
+        for rule, words, kinds in (("tw", "Tracy-Widom", KINDS), ("shuffle", "shuffle", KINDS[:1]))
         for kind in kinds
         for at in LEVELS
     },
@@ -74,17 +72,11 @@ COMPARED = {
 
 def measure(seed: int, config: Config) -> Arrays:
     """Spectra and tests of one seed; axes are (kind, ratio, ...)."""
-    bulk = [[_bulk(config, kind, M, seed) for M in config.samples(config.N)] for kind in KINDS]
-    tests = [_tests(config, M, seed) for M in config.samples(config.N_test)]
-    gaussian = [_tops(config, M, seed) for M in config.samples(config.N_test)]
-    found = stacked(tests)
-    return {
-        "distance": np.array([[d for d, _ in row] for row in bulk]),
-        "histogram": np.array([[h for _, h in row] for row in bulk]),
-        "bins": np.stack([bins(config.N / M) for M in config.samples(config.N)]),
-        "tops": np.stack([found.pop("tops"), np.stack(gaussian)]),
-        **found,
-    }
+    sizes, tested = config.samples(config.N), config.samples(config.N_test)
+    bulk = stacked([[_bulk(config, kind, M, seed) for M in sizes] for kind in KINDS])
+    found = stacked([_tests(config, M, seed) for M in tested])
+    tops = np.stack([found.pop("tops"), [_gaussian(config, M, seed) for M in tested]])
+    return bulk | found | {"bins": np.stack([bins(config.N / M) for M in sizes]), "tops": tops}
 
 
 def operator(kind: str, M: int, N: int, rng: np.random.Generator) -> FactorOperator:
@@ -99,20 +91,19 @@ def bins(q: float) -> np.ndarray:
     return np.linspace(0, 1.1 * float(marchenko_pastur.edges(q)[1]), BINS + 1)
 
 
-def _bulk(config: Config, kind: str, M: int, seed: int) -> tuple[float, np.ndarray]:
+def _bulk(config: Config, kind: str, M: int, seed: int) -> dict[str, Any]:
     values = eigenpairs(operator(kind, M, config.N, stream(seed, "mp", kind, M)), 0).values
-    nonzero = values[: min(M, config.N)][::-1]
-    q = config.N / M
-    levels = marchenko_pastur.cdf(nonzero, q)
-    distance = kolmogorov(nonzero, levels, zeros=config.N - len(nonzero))
-    return distance, np.histogram(nonzero, bins(q))[0]
+    nonzero, q = values[: min(M, config.N)][::-1], config.N / M
+    zeros = config.N - len(nonzero)
+    distance = kolmogorov(nonzero, marchenko_pastur.cdf(nonzero, q), zeros=zeros)
+    return {"distance": distance, "histogram": np.histogram(nonzero, bins(q))[0]}
 
 
-def _tops(config: Config, M: int, seed: int) -> np.ndarray:
+def _gaussian(config: Config, M: int, seed: int) -> list[float]:
     """Largest eigenvalues of the Gaussian nulls, (nulls,)."""
     rng = stream(seed, "mp", "test", "gaussian", M)
     nulls = (operator("gaussian", M, config.N_test, rng) for _ in range(config.nulls))
-    return np.array([eigenpairs(null, 0).values[0] for null in nulls])
+    return [eigenpairs(null, 0).values[0] for null in nulls]
 
 
 def _tests(config: Config, M: int, seed: int) -> Arrays:
@@ -123,35 +114,30 @@ def _tests(config: Config, M: int, seed: int) -> Arrays:
         null = operator("signs", M, config.N_test, rng)
         spectrum = eigenpairs(null, 0)
         sample = Sample(spectrum.values, config.N_test, M, spectrum.complete, operators=(null,))
-        rules = _rules(config, derive(seed, "mp", "shuffle", M, i))
+        rules: dict[str, RankRule] = {"mp": MarchenkoPastur()}
+        for level in LEVELS:
+            rules[f"tw_{level:g}"] = TracyWidom(level)
+            if config.shuffle:
+                own = derive(seed, "mp", "shuffle", M, i)
+                rules[f"shuffle_{level:g}"] = Shuffle(level, repeats=round(1 / level) - 1, seed=own)
         alarms = {name: rule(sample).n_detected > 0 for name, rule in rules.items()}
         rows.append({"tops": spectrum.values[0], **alarms})
     return stacked(rows)
-
-
-def _rules(config: Config, seed: int) -> dict[str, RankRule]:
-    rules: dict[str, RankRule] = {"mp": MarchenkoPastur()}
-    for level in LEVELS:
-        rules[f"tw_{level:g}"] = TracyWidom(level)
-        if config.shuffle:
-            repeats = round(1 / level) - 1
-            rules[f"shuffle_{level:g}"] = Shuffle(level, repeats=repeats, seed=seed)
-    return rules
 
 
 def rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
     """Share of alarms for each ratio, by rule, kind and level; and `mp_expected` for both kinds."""
     table = {}
     for name, alarms in arrays.items():
-        if name.startswith(("tw_", "shuffle_")):
-            rule, _, percent = name.partition("_")
+        rule, _, percent = name.partition("_")
+        if rule in ("tw", "shuffle"):
             table[f"{rule}_signs_{percent}"] = alarms.mean(axis=(0, 2))
     M = np.array(config.samples(config.N_test), dtype=float)
     centre, scale = tracy_widom.wishart_scaling(M, config.N_test)
     for level in LEVELS:
         threshold = (centre + scale * float(tracy_widom.isf(level))) / M
-        above = (arrays["tops"] > threshold[:, None]).mean(axis=(0, 3))
-        table[f"unshifted_signs_{level:g}"], table[f"tw_gaussian_{level:g}"] = above
+        beyond = (arrays["tops"] > threshold[:, None]).mean(axis=(0, 3))
+        table[f"unshifted_signs_{level:g}"], table[f"tw_gaussian_{level:g}"] = beyond
     edge = marchenko_pastur.edges(config.N_test / M)[1]
     table["mp_signs"] = arrays["mp"].mean(axis=(0, 2))
     table["mp_gaussian"] = (arrays["tops"][:, 1] > edge[:, None]).mean(axis=(0, 2))
@@ -167,12 +153,40 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     for k, kind in enumerate(KINDS):
         summary[f"distance_{kind}"] = mean_and_sd(arrays["distance"][:, k].mean(axis=1))
     for name, rate in table.items():
-        level = name.rpartition("_")[2]
-        if name.startswith("mp_"):  # has no level of its own
-            continue
-        worst = rate[np.abs(rate - float(level)).argmax()]
-        low, high = wilson(worst * number, number)
-        summary[name] = (float(worst), float(high - low) / 2)
+        if not name.startswith("mp_"):
+            worst = rate[np.abs(rate - float(name.rpartition("_")[2])).argmax()]
+            low, high = wilson(worst * number, number)
+            summary[name] = (float(worst), float(high - low) / 2)
     excess = np.concatenate([table[f"mp_{k}"] - table["mp_expected"] for k in KINDS])
     summary["mp_excess"] = float(excess[np.abs(excess).argmax()])
     return summary
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """Spectra of noise on the law, and false-alarm rates with 95% bars."""
+    made, found, n = [], summary["rates"], summary["nulls"]
+    names = {"tw_signs": "Tracy-Widom, +-1", "tw_gaussian": "Tracy-Widom, Gaussian"}
+    names |= {"shuffle_signs": "shuffle, +-1", "unshifted_signs": "unshifted, +-1"}
+
+    def bars(name: str) -> tuple[np.ndarray, np.ndarray]:
+        rate = np.array(found[name])
+        return 100 * rate, 196 * np.sqrt(np.maximum(rate * (1 - rate), 1 / n) / n)
+
+    for i, q in enumerate(config.ratios[:3]):
+        ends = arrays["bins"][0, i]
+        counts = arrays["histogram"][:, :, i].sum(axis=0)
+        area = counts / counts.sum(axis=1, keepdims=True) / np.diff(ends)
+        x = np.linspace(ends[0], ends[-1], 600)[1:]
+        law = x, np.minimum(marchenko_pastur.pdf(x, q) * max(1, q), 3 if q == 1 else np.inf)
+        middle = (ends[1:] + ends[:-1]) / 2
+        words = {"xlabel": "eigenvalue", "ylabel": "density"}
+        lines = by(("+-1", "Gaussian"), area, 0)
+        made.append(over(f"q = {q:g}", middle, lines, {"law": law}, **words))
+    at, words = [f"{q:g}" for q in config.ratios], {"xlabel": "q", "ylabel": "false alarms (%)"}
+    for level in LEVELS:
+        held = {w: f"{n}_{level:g}" for n, w in names.items() if f"{n}_{level:g}" in found}
+        lines, test = {w: bars(name) for w, name in held.items()}, {"test": 100 * level}
+        made.append(over(f"at {level:.0%}", at, lines, levels=test, points=True, **words))
+    lines = {"+-1": bars("mp_signs"), "Gaussian": bars("mp_gaussian")}
+    expected = {"foreseen": 100 * np.array(found["mp_expected"])}
+    return [*made, over("above the MP edge", at, lines, expected, points=True, **words)]

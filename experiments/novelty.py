@@ -1,4 +1,4 @@
-"""New archetypes enter a running federation and are found once theory can see them.
+"""New archetypes that enter a running federation, counted from when theory can see them.
 
 From some round on new archetypes enter over a ramp. "equal": all end with equal shares, as in the
 paper; "rare": the new ones end at 1% and below, and cross the level of the test during the ramp;
@@ -12,30 +12,21 @@ arXiv:2603.19902, Section 5.2 and Fig. 8.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
-from hopfed.experiments.participation import (
-    FOUND,
-    Labelled,
-    agreement,
-    detected,
-    foresee,
-    heard,
-    share,
-)
+from hopfed.experiments.participation import FOUND, Followed, agreement, detected, share
 from hopfed.experiments.settings import Floats, Ints, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
+from hopfed.figures.kinds import UNIT, Panel, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.plasticity import Entropy, Smoothing, Structure
 from hopfed.hopfield.schedules import NoveltyRamp
 from hopfed.hopfield.stream import ArchetypeStream
@@ -45,6 +36,7 @@ VARIANTS = (
     "equal/carried", "equal/paper", "rare/fresh", "rare/carried", "rare/paper", "scarce/fresh",
     "scarce/carried",
 )  # fmt: skip
+EXAMPLES = 5  # of an archetype, from which a pattern of it can be read
 
 
 @dataclass(frozen=True)
@@ -96,7 +88,6 @@ PRESETS = {
         "N": 120, "rounds": 7, "at": 2, "ramp": 3, "examples": (100, 300, 300),
         "rare": (0.03, 0.015, 0.008), "scarce": (0.0015, 0.001, 0.0008), "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 30},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 1.2, "paper": 5}
@@ -122,88 +113,66 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round with every mechanism in every scenario."""
-    K = config.old + config.new
-    xi = rademacher(K, config.N, stream(seed, "novelty"))
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every mechanism in every scenario."""
+    xi = rademacher(config.old + config.new, config.N, stream(seed, "novelty"))
     variants = {name: _method(config, xi, name, seed) for name in VARIANTS}
-    arrays, after = play_variants(variants, xi, (seed, config, t, state, engine))
-    for name, method in variants.items():
-        source = cast(ArchetypeStream, method.source)
-        new = heard(arrays, state, name, source, t, method.channel.discount)
-        seen = Labelled.before(state, name, K).faded(method.channel.discount).add(*new)
-        foreseen = foresee(xi, seen, config.quality, config.alpha)
-        arrays |= {f"{name}/{key}": value for key, value in foreseen.items()}
-        arrays[f"{name}/labels"] = new[0].sum(axis=0)
-        after |= seen.state(name)
-    return arrays, after
+    return play(variants, xi, (seed, config, engine), Followed(variants))
 
 
 def _method(config: Config, xi: np.ndarray, name: str, seed: int) -> HopfieldFederation:
     scenario, mechanism = name.split("/")
     i = SCENARIOS.index(scenario)
     mixtures = np.repeat(config.mixture(scenario)[:, None], config.clients, axis=1)
-    source = ArchetypeStream(
-        xi, mixtures, config.examples[i], config.quality, derive(seed, "novelty", scenario)
-    )
-    how: dict[str, Any] = {"rule": Structure(), "memory": "separate"}
+    own = derive(seed, "novelty", scenario)
+    source = ArchetypeStream(xi, mixtures, config.examples[i], config.quality, own)
+    how: dict[str, Any] = {"rule": Structure(), "memory": "separate", "alpha": config.alpha}
     if mechanism == "paper":
-        how = {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
+        how |= {"rule": Entropy(), "memory": "common", "smoothing": Smoothing(ema=0.5)}
     discount = config.discount[i] if mechanism == "carried" else 0.0
-    channel = Patterns(Encoding(config.N), discount=discount, alpha=config.alpha, **how)
-    return HopfieldFederation(source, channel)
-
-
-@dataclass(frozen=True)
-class FirstRounds:
-    """First rounds in which a new archetype is predicted, counted, remembered, has 5 examples."""
-
-    foreseen: np.ndarray
-    counted: np.ndarray
-    remembered: np.ndarray
-    five: np.ndarray
-
-    @classmethod
-    def of(cls, config: Config, arrays: Arrays, name: str) -> FirstRounds:
-        """Compute them from the arrays of a variant."""
-        events = (
-            arrays[f"{name}/foreseen/distance"] > 0,
-            detected(arrays, name),
-            arrays[f"{name}/magnetisation"] >= FOUND,
-            np.cumsum(arrays[f"{name}/labels"], axis=1) >= 5,
-        )
-        new = (event[:, :, config.old :] for event in events)
-        return cls(*(np.where(e.any(axis=1), e.argmax(axis=1), config.rounds) for e in new))
+    return hopfield(source, config.N, discount=discount, **how)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Latencies of the new archetypes, and false counts before they enter."""
-    first = {name: FirstRounds.of(config, arrays, name) for name in VARIANTS}
+    T, events = config.rounds, {}
+    for name in VARIANTS:
+        held = {
+            "foreseen": arrays[f"{name}/foreseen/distance"] > 0,
+            "counted": detected(arrays, name),
+            "remembered": arrays[f"{name}/magnetisation"] >= FOUND,
+            "legible": np.cumsum(arrays[f"{name}/foreseen/labels"], axis=1) >= EXAMPLES,
+        }
+        new = {key: event[:, :, config.old :] for key, event in held.items()}
+        events[name] = {  # first round of each event of a new archetype
+            key: np.where(e.any(axis=1), e.argmax(axis=1), T) for key, e in new.items()
+        }
     apart = [name for name in VARIANTS if not name.endswith("paper")]
-    T, before = config.rounds, slice(config.at)
-    asked = [first[n].foreseen < T for n in apart]
-    early = np.stack([arrays[f"{n}/n_detected"][:, before] > config.old for n in apart], axis=1)
+    before = (arrays[f"{n}/n_detected"][:, : config.at] > config.old for n in apart)
+    early = np.stack([*before], axis=1)
+    first = [events[n] for n in apart]
+    read = [events[n] for n in apart if not n.startswith("scarce")]
+    due = [np.maximum(f["foreseen"], f["legible"]) for f in read]
     summary: dict[str, Any] = {
-        "counted": share([first[n].counted <= first[n].foreseen for n in apart], asked),
-        "agree": share(*agreement(arrays, apart, slice(config.old, None))),
+        "counted": share(
+            [f["counted"] <= f["foreseen"] for f in first], [f["foreseen"] < T for f in first]
+        ),
+        "agree": agreement(arrays, apart, first=config.old),
         "early": share([early], [np.ones_like(early)]),
+        "legible": share(
+            [f["remembered"] <= d for f, d in zip(read, due, strict=True)], [d < T for d in due]
+        ),
     }
     for key, slack in (("on_time", 0), ("within_one", 1)):
-        for name, f in first.items():
-            hit, due = f.remembered <= f.foreseen + slack, f.foreseen + slack < T
-            summary[f"{key}/{name}"] = share([hit], [due])
-    legible = [n for n in apart if not n.startswith("scarce")]
-    summary["legible"] = share(
-        [first[n].remembered <= np.maximum(first[n].foreseen, first[n].five) for n in legible],
-        [np.maximum(first[n].foreseen, first[n].five) < T for n in legible],
-    )
+        for name, f in events.items():
+            last = f["foreseen"] + slack
+            summary[f"{key}/{name}"] = share([f["remembered"] <= last], [last < T])
     for mechanism in ("fresh", "carried"):
-        found = first[f"scarce/{mechanism}"].remembered < T
+        found = events[f"scarce/{mechanism}"]["remembered"] < T
         summary[f"scarce_{mechanism}"] = share([found], [np.ones_like(found)])
     old = (arrays[f"{n}/magnetisation"][:, config.at :, : config.old].min() for n in VARIANTS)
-    gap = relative_gap(arrays["equal/carried/eigenvalues"], config.old)
+    values = arrays["equal/carried/eigenvalues"]
+    gap = 1 - values[..., config.old] / values[..., config.old - 1]
     return summary | {
         "old": float(min(old)),
         "gap_before": mean_and_sd(gap[:, config.at - 1]),
@@ -212,6 +181,18 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def relative_gap(eigenvalues: np.ndarray, k: int) -> np.ndarray:
-    """Gap after the k-th of descending eigenvalues (..., n), relative to that eigenvalue."""
-    return 1 - eigenvalues[..., k] / eigenvalues[..., k - 1]
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Counts beside theory, and m of old and new archetypes, by scenario."""
+    at, counts, sharp = range(1, config.rounds + 1), [], []
+    for scenario in SCENARIOS:
+        names = [n for n in VARIANTS if n.startswith(scenario)]
+        lines = {n.split("/")[1]: arrays[f"{n}/n_detected"] for n in names}
+        new = arrays[f"{scenario}/carried/foreseen/distance"][:, :, config.old :] > 0
+        theory = {"carried": config.old + new.sum(axis=2).mean(axis=0)}
+        title = f"{scenario} new ones"
+        counts.append(over(f"counted: {title}", at, lines, theory, xlabel="round"))
+        m = arrays[f"{scenario}/carried/magnetisation"]
+        parts = {"old": m[:, :, : config.old], "new": m[:, :, config.old :]}
+        lines = {label: part.mean(axis=2) for label, part in parts.items()}
+        sharp.append(over(f"m, carried: {title}", at, lines, xlabel="round", **UNIT))
+    return [*counts, *sharp]

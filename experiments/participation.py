@@ -1,18 +1,18 @@
-"""Partial and late participation: the archetypes found are those that the heard clients show.
+"""Archetypes found with partial and late participation, beside what the heard clients show.
 
 Thirty clients hold half of eight archetypes each, of very unequal exposure. A round asks a cohort;
 in some variants half of it answers up to three rounds late, with the weight that it would have by
 then. `foresee` predicts the count from the labels of the clients heard: effective exposures, the
 actual archetypes, and the law of decreasing weights (`hopfed.theory.profile`), as distances from
-the level of the test in units of its fluctuation. Labels and archetypes are used only to score.
-Source: arXiv:2603.19902, Section 6; theory/NOTES.md, "Partial participation".
+the level of the test in units of its fluctuation. Source: arXiv:2603.19902, Section 6;
+theory/NOTES.md, "Partial participation".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -22,15 +22,14 @@ from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least, within
-from hopfed.experiments.shared.federation import play_variants
+from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd, with_spread
 from hopfed.federation.engines import Engine
 from hopfed.federation.faults import Fault
 from hopfed.federation.participation import Participation
+from hopfed.figures.kinds import Panel, against, over
 from hopfed.hopfield import HopfieldFederation
 from hopfed.hopfield.channel import rademacher
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.schedules import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, client_mixtures, supports
@@ -84,7 +83,6 @@ PRESETS = {
         "N": 120, "clients": 20, "rounds": 5, "rates": (0.2, 1.0, 0.4), "late": (0.0, 0.0, 0.5),
         "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 20},
 }  # fmt: skip
 MINUTES = {"quick": 0.1, "default": 1, "paper": 2.5}
@@ -103,81 +101,64 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round of every variant."""
-    xi = rademacher(len(config.exposures), config.N, stream(seed, "participation"))
-    source = _source(config, xi, seed)
-    channel = Patterns(Encoding(config.N), discount=config.discount, alpha=config.alpha)
-    method = HopfieldFederation(source, channel, guard=Guard(persistence=2))
-    arrays: Arrays = {}
-    after: Arrays = {}
-    for name, participation in config.variants.items():
-        at = seed, config, t, state, engine
-        played, left = play_variants({name: method}, xi, at, participation=participation)
-        seen = Labelled.before(state, name, len(xi)).faded(config.discount)
-        seen = seen.add(*heard(played, state, name, source, t, config.discount))
-        foreseen = foresee(xi, seen, config.quality, config.alpha)
-        arrays |= played | {f"{name}/{key}": value for key, value in foreseen.items()}
-        after |= left | seen.state(name)
-    return arrays, after
-
-
-def _source(config: Config, xi: np.ndarray, seed: int) -> ArchetypeStream:
-    """Every client holds a share of the archetypes, in proportion to their exposures."""
-    mixture = Fixed(config.exposures).mixture(len(xi), config.rounds, seed)
-    held = supports(len(xi), config.clients, config.share, derive(seed, "participation"))
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every variant."""
+    K = len(config.exposures)
+    xi = rademacher(K, config.N, stream(seed, "participation"))
+    mixture = Fixed(config.exposures).mixture(K, config.rounds, seed)
+    held = supports(K, config.clients, config.share, derive(seed, "participation"))
     mixtures = client_mixtures(mixture, held, seed=seed)
-    return ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
+    source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)
+    method = hopfield(source, config.N, discount=config.discount, alpha=config.alpha, persistence=2)
+    arrays: Arrays = {}
+    for name, participation in config.variants.items():
+        follow = Followed({name: method})
+        at = seed, config, engine
+        arrays |= play({name: method}, xi, at, follow, participation=participation)
+    return arrays
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """The evidence by its labels: batches, their weights and their archetypes."""
+class Labelled(NamedTuple):
+    """Evidence by its labels: examples of each archetype in batches (B, K), and weights (B,)."""
 
     counts: np.ndarray
     weights: np.ndarray
 
-    @classmethod
-    def before(cls, state: Arrays | None, name: str, K: int) -> Labelled:
-        """Read the evidence of the variant `name` from `state`."""
-        if state is None:
-            return cls(np.zeros((0, K)), np.zeros(0))
-        return cls(state[f"labelled/{name}/counts"], state[f"labelled/{name}/weights"])
 
-    def state(self, name: str) -> Arrays:
-        """Return the arrays that `before` reads."""
-        at = f"labelled/{name}"
-        return {f"{at}/counts": self.counts, f"{at}/weights": self.weights}
+class Followed:
+    """What is foreseen of variants after each round, from the labels of what a server holds."""
 
-    def faded(self, discount: float) -> Labelled:
-        """Return the batches after a round in which `discount` of their weight is left."""
-        return Labelled(self.counts, self.weights * discount)
+    def __init__(self, methods: dict[str, HopfieldFederation]):
+        self.methods = methods
+        self.seen: dict[str, Labelled] = {}
 
-    def add(self, counts: np.ndarray, weights: np.ndarray) -> Labelled:
-        """Add batches; batches with negligible weights are left out."""
-        both = np.concatenate([self.weights, weights])
-        keep = both > FADED * both.max(initial=0.0)
-        return Labelled(np.concatenate([self.counts, counts])[keep], both[keep])
+    def __call__(self, name: str, t: int, before: Any, played: Any) -> Arrays:
+        """Measure round t of a variant; rounds come in their order."""
+        method = self.methods[name]
+        source, channel = cast(Any, method.source), cast(Patterns, method.channel)
+        K = len(source.archetypes)
+        old = self.seen.get(name, Labelled(np.zeros((0, K)), np.zeros(0)))
+        new = _heard(method, before, played, t)
+        weights = np.concatenate([old.weights * channel.discount, new.weights])
+        kept = weights > FADED * weights.max(initial=0.0)
+        seen = Labelled(np.concatenate([old.counts, new.counts])[kept], weights[kept])
+        self.seen[name] = seen
+        foreseen = foresee(source.archetypes, seen, float(source.qualities[0]), channel.alpha)
+        return foreseen | {"foreseen/labels": new.counts.sum(axis=0)}
 
 
-def heard(
-    played: Arrays, state: Arrays | None, name: str, source: ArchetypeStream, t: int, left: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Labels of the batches that reached the server in round t: counts (B, K), weights (B,)."""
-    now = np.flatnonzero(played[f"{name}/faults/code"] == Fault.NONE)
-    sent = [(t, int(c), float(played[f"{name}/client/weight"][c])) for c in now]
-    for c in range(source.clients):
-        under_way = f"{name}/late/{c}"
-        if state is not None and f"{under_way}/when" in state:
-            began, due = state[f"{under_way}/when"]
-            if due <= t:
-                w = state[f"{under_way}/message/weight"] * left ** (t - began)
-                sent.append((int(began), c, float(w)))
-    K = len(source.archetypes)
+def _heard(method: HopfieldFederation, before: Any, played: Any, t: int) -> Labelled:
+    """Labels of the batches that reached the server in round t."""
+    source, discount = cast(Any, method.source), cast(Patterns, method.channel).discount
+    K, weight = len(source.archetypes), played.client_metrics["weight"]
+    now = np.flatnonzero(played.faults.codes == Fault.NONE)
+    sent = [(t, int(c), float(weight[c])) for c in now]
+    for c, late in sorted(before.late.items() if before is not None else ()):
+        if late.due <= t:
+            w = float(late.message["weight"]) * discount ** (t - late.sent)
+            sent.append((late.sent, c, w))
     counts = [np.bincount(source.labels(s, c), minlength=K) for s, c, _ in sent]
-    return np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent])
+    return Labelled(np.reshape(counts, (-1, K)), np.array([w for _, _, w in sent]))
 
 
 def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> Arrays:
@@ -186,79 +167,59 @@ def foresee(archetypes: np.ndarray, seen: Labelled, r: float, alpha: float) -> A
     distance, place = np.full(K, -np.inf), np.arange(K)
     sizes = seen.counts.sum(axis=1)
     if (seen.weights @ sizes) > 0:
-        law = _Law.of(seen, N, r)
-        exposed = np.flatnonzero(law.exposures > 0)
+        gains = seen.weights * sizes.sum() / (seen.weights @ sizes)
+        law = _Law(N, r, int(sizes.sum()), gains, sizes / sizes.sum())
+        fractions = seen.counts / sizes[:, None]
+        exposures = (gains * law.shares) @ fractions  # effective ones
+        exposed = np.flatnonzero(exposures > 0)
         units = archetypes[exposed] / np.sqrt(N)
-        scaled = np.sqrt(law.exposures[exposed])[:, None] * units
+        scaled = np.sqrt(exposures[exposed])[:, None] * units
         _, singular, directions = np.linalg.svd(scaled, full_matrices=False)
         aligned = (directions @ units.T) ** 2
         spike, mu = linear_sum_assignment(-aligned)
         for k, who in zip(spike, exposed[mu], strict=True):
-            along = law.fractions[:, exposed] @ aligned[k]
+            along = fractions[:, exposed] @ aligned[k]
             distance[who], place[who] = law.distance(int(k), along, singular**2, alpha), k
         unseen = np.setdiff1d(np.arange(K), exposed)
         place[unseen] = len(exposed) + np.arange(len(unseen))
     return {"foreseen/distance": distance, "foreseen/place": place}
 
 
-@dataclass(frozen=True)
-class _Law:
-    """Noise of weighted batches: `gains` are weights over their mean, `shares` sum to 1."""
+class _Law(NamedTuple):
+    """Noise of M weighted rows: `gains` are batches' weights over their mean, `shares` sum to 1."""
 
     N: int
     r: float
     M: int
     gains: np.ndarray
     shares: np.ndarray
-    fractions: np.ndarray
-
-    @classmethod
-    def of(cls, seen: Labelled, N: int, r: float) -> _Law:
-        sizes = seen.counts.sum(axis=1)
-        M = sizes.sum()
-        gains = seen.weights * M / (seen.weights @ sizes)
-        return cls(N, r, int(M), gains, sizes / M, seen.counts / sizes[:, None])
-
-    @property
-    def exposures(self) -> np.ndarray:
-        """(K,) effective exposures."""
-        return (self.gains * self.shares) @ self.fractions
-
-    @property
-    def n_examples(self) -> float:
-        """Examples of equal weight whose noise has the same second moment."""
-        return self.M / float(self.shares @ self.gains**2)
 
     def distance(self, k: int, along: np.ndarray, shares: np.ndarray, alpha: float) -> float:
         """Distance of spike k with the parts `along` (A,) of the batches, `shares[k]` of all."""
-        q = self.N / self.n_examples
-        strength = self.N * self.r**2 * shares[k] / (1 - self.r**2)
+        s2 = 1 - self.r**2
+        # Examples of equal weight whose noise has the same second moment.
+        equal = self.M / float(self.shares @ self.gains**2)
+        q, strength = self.N / equal, self.N * self.r**2 * shares[k] / s2
         if strength > CLEAR * spikes.threshold(q):
             return np.inf
-        variance, scale = 1 - self.r**2, self.gains.max()
-        n, m = self.N - k, self.M - k
+        scale, n, m = self.gains.max(), self.N - k, self.M - k
         # Profiles are for +-1 data, variance 1 - r^2 and signal r^2, times the largest weight.
-        own = variance * self.gains / scale
+        own = s2 * self.gains / scale
         signal = self.r**2 * self.gains / scale * along * self.M / m
         profile = profile_spikes(
             np.sqrt(1 - own), np.minimum(signal / (1 - own), 1.0)[:, None], n, m, self.shares
         )
         outlier = float(profile.outliers[0]) * scale * m / self.M
-        level, spread = self._test(n, m, alpha)
-        # The trace includes archetypes that are not yet found as noise.
-        level *= (1 - self.r**2 * shares[:k].sum()) / variance
-        sd = spikes.outlier_sd(strength, q, round(self.n_examples), variance, exposure=1.0)
-        return (outlier - level) / max(float(sd), spread)
-
-    def _test(self, n: int, m: int, alpha: float) -> tuple[float, float]:
-        """Level of the test, and standard deviation of the largest eigenvalue of noise."""
-        law = Population((1 - self.r**2) * self.gains, self.shares)
-        # The law is that of the examples, which take the place of the sites.
-        level, median = (n / self.M * noise_threshold(law, m, n, a) for a in (alpha, 0.5))
+        # The law of the noise is that of the examples, which take the place of the sites.
+        noise = Population(s2 * self.gains, self.shares)
+        level, median = (n / self.M * noise_threshold(noise, m, n, a) for a in (alpha, 0.5))
         width = tracy_widom.critical_value(alpha) - tracy_widom.critical_value(0.5)
-        shift = 1 + spikes.excess_kurtosis(self.r) / np.sqrt(self.n_examples * self.N)
-        tw_sd = float(np.sqrt(tracy_widom.moments(1).variance))
-        return level * shift, (level - median) / width * tw_sd
+        spread = (level - median) / width * float(np.sqrt(tracy_widom.moments(1).variance))
+        level *= 1 + spikes.excess_kurtosis(self.r) / np.sqrt(equal * self.N)
+        # The trace includes archetypes that are not yet found as noise.
+        level *= (1 - self.r**2 * shares[:k].sum()) / s2
+        sd = spikes.outlier_sd(strength, q, round(equal), s2, exposure=1.0)
+        return (outlier - level) / max(float(sd), spread)
 
 
 def detected(arrays: Arrays, name: str) -> np.ndarray:
@@ -267,15 +228,18 @@ def detected(arrays: Arrays, name: str) -> np.ndarray:
 
 
 def agreement(
-    arrays: Arrays, names: Sequence[str], archetypes: slice, *, inside: bool = False
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Whether counts are as predicted, and whether the prediction is outside or inside its band."""
+    arrays: Arrays, names: Sequence[str], *, first: int = 0, inside: bool = False
+) -> tuple[float, float | None]:
+    """Share of the counts of archetypes from `first` on that are as predicted, and its spread.
+
+    Of predictions outside of the band of uncertainty, or of those inside.
+    """
     agrees, asked = [], []
     for name in names:
-        distance = arrays[f"{name}/foreseen/distance"][..., archetypes]
-        agrees.append(detected(arrays, name)[..., archetypes] == (distance > 0))
+        distance = arrays[f"{name}/foreseen/distance"][..., first:]
+        agrees.append(detected(arrays, name)[..., first:] == (distance > 0))
         asked.append(np.isfinite(distance) & ((np.abs(distance) < BAND) == inside))
-    return agrees, asked
+    return share(agrees, asked)
 
 
 def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[float, float | None]:
@@ -289,16 +253,15 @@ def share(hits: Sequence[np.ndarray], asked: Sequence[np.ndarray]) -> tuple[floa
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Agreement of detection and prediction, and the archetypes found at each rate."""
-    names, everyone = list(config.variants), slice(None)
+    names, T = list(config.variants), config.rounds
     distance = np.stack([arrays[f"{n}/foreseen/distance"] for n in names], axis=1)
     seen = np.stack([detected(arrays, n) for n in names], axis=1)
-    rounds = [_first(x, config.rounds) for x in (distance > 0, seen)]
-    asked = rounds[0] < config.rounds - 1
+    first = [np.where(x.any(axis=2), x.argmax(axis=2), T) for x in (distance > 0, seen)]
     summary: dict[str, Any] = {
-        "agree": share(*agreement(arrays, names, everyone)),
-        "agree_within": share(*agreement(arrays, names, everyone, inside=True)),
+        "agree": agreement(arrays, names),
+        "agree_within": agreement(arrays, names, inside=True),
         "calibration": _calibration(distance, seen),
-        "on_time": share([np.abs(rounds[1] - rounds[0]) <= 1], [asked]),
+        "on_time": share([np.abs(first[1] - first[0]) <= 1], [first[0] < T - 1]),
     }
     least, most = names[np.argmin(config.rates)], names[np.argmax(config.rates)]
     for key, name in (("least", least), ("most", most)):
@@ -313,11 +276,6 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return summary
 
 
-def _first(events: np.ndarray, rounds: int) -> np.ndarray:
-    """First round of events (S, V, T, K); `rounds` for events that do not happen."""
-    return np.where(events.any(axis=2), events.argmax(axis=2), rounds)
-
-
 def _calibration(distance: np.ndarray, seen: np.ndarray) -> float:
     """Mean gap between the detected share and its predicted chance, over bins of one sd."""
     gaps = []
@@ -326,3 +284,28 @@ def _calibration(distance: np.ndarray, seen: np.ndarray) -> float:
         if inside.any():
             gaps.append(abs(seen[inside].mean() - ndtr(distance[inside]).mean()))
     return float(np.mean(gaps)) if gaps else np.nan
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Detection over its prediction, and archetypes over rounds and bytes."""
+    gap = {n: arrays[f"{n}/foreseen/distance"] for n in config.variants}
+    seen = {n: detected(arrays, n) for n in config.variants}
+    distance, counted = (np.concatenate([*map(np.ravel, v.values())]) for v in (gap, seen))
+    middle = np.arange(-3.25, 5, 0.5)
+    inside = [counted[np.abs(distance - x) < 0.25] for x in middle]
+    part = np.array([hits.mean() if len(hits) else np.nan for hits in inside])
+    spread = np.sqrt(part * (1 - part) / np.maximum([len(hits) for hits in inside], 1))
+    words: dict[str, Any] = {"xlabel": "foreseen above the test's level, in sd", "points": True}
+    theory = {"foreseen": ndtr(middle)}
+    made = [over("part detected", middle, {"measured": (part, spread)}, theory, **words)]
+    so_far = {n: np.logical_or.accumulate(v, axis=1).sum(axis=2) for n, v in seen.items()}
+    due = {n: np.logical_or.accumulate(v > 0, axis=1).sum(axis=2) for n, v in gap.items()}
+    due = {n: v.mean(axis=0) for n, v in due.items()}
+    at = range(1, config.rounds + 1)
+    made.append(over("archetypes detected so far", at, so_far, due, xlabel="round"))
+    points = {}
+    for n in config.variants:
+        found = (arrays[f"{n}/magnetisation"][:, -1] >= FOUND).sum(axis=1)
+        points[n] = arrays[f"{n}/traffic/up"].sum(axis=(1, 2)) / 1e6, found
+    words = {"xlabel": "megabytes up", "ylabel": f"archetypes found (m >= {FOUND:g})"}
+    return [*made, against("at the end", points, diagonal=False, **words)]

@@ -1,9 +1,8 @@
-"""Plan: whether studies of the planned size keep what was promised of them.
+"""How often studies of the planned size keep what was promised of them.
 
 Theory plans three sizes: each archetype is seen with the power asked for, all of them are counted,
 and every pattern is resolved, which `recover` says as "ok" (theory/study.py). Tables of these sizes
-are drawn and counted by the rule of `recover`, and at the third size recovered; their frequencies
-are compared with the power.
+are drawn and counted by the rule of `recover`, and at the third size recovered.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table
 from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
 from hopfed.experiments.shared.statistics import by_name
+from hopfed.figures.kinds import Panel, paired
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import recover
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.rank import TracyWidom
-from hopfed.theory.study import PROMISES, Promises, promises
+from hopfed.theory.study import PROMISES, promises
 
 ERRORS = 2.0  # binomial standard errors within which a promise counts as kept
 
@@ -43,10 +43,14 @@ class Config(Settings):
         """Refuse more archetypes than sites."""
         require(max(self.K) < min(self.N), "K", "below every N", self.K)
 
+    @property
+    def kinds(self) -> list[tuple[int, int, float]]:
+        """Kinds of study: sites, archetypes, quality."""
+        return list(product(self.N, self.K, self.qualities))
+
 
 PRESETS = {
     "quick": {"N": (100,), "K": (1, 3), "qualities": (0.4,), "seeds": 20},
-    "default": {},
     "paper": {"N": (100, 256, 400), "seeds": 400},
 }
 MINUTES = {"quick": 0.1, "default": 5, "paper": 40}
@@ -58,26 +62,17 @@ COMPARED = {
     "lowest": "lowest frequency of the grid, by promise",
 }
 
-
-def grid(config: Config) -> list[tuple[int, int, float]]:
-    """Kinds of study: sites, archetypes, quality."""
-    return list(product(config.N, config.K, config.qualities))
-
-
-@lru_cache(maxsize=1024)
-def planned(N: int, K: int, r: float, power: float) -> Promises:
-    """Sizes that theory plans, once in a process."""
-    return promises(r, np.full(K, 1 / K), N, power)
+_planned = lru_cache(maxsize=1024)(
+    lambda N, K, r, power: promises(r, np.full(K, 1 / K), N, power).samples
+)
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
-    """Planned sizes and powers (kinds, promises), and what one table of each shows."""
-    kinds = grid(config)
-    sizes, powers, shown = (np.zeros((len(kinds), len(PROMISES))) for _ in range(3))
-    for i, (N, K, r) in enumerate(kinds):
-        plan = planned(N, K, r, config.power)
+    """Planned sizes (kinds, promises), and what one table of each shows."""
+    sizes, shown = np.zeros((2, len(config.kinds), len(PROMISES)))
+    for i, (N, K, r) in enumerate(config.kinds):
         for j, promise in enumerate(PROMISES):
-            sizes[i, j], powers[i, j] = plan.samples[promise], plan.powers[promise]
+            sizes[i, j] = _planned(N, K, r, config.power)[promise]
             rng = stream(seed, "plan", N, K, f"{r:g}", promise)
             xi, equal = rademacher(K, N, rng), np.full(K, 1 / K)
             rows, _ = draw_examples(xi, int(sizes[i, j]), r, rng, exposures=equal)
@@ -86,7 +81,7 @@ def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
             else:
                 count = min(_counted(rows), K)
                 shown[i, j] = count / K if promise == "seen" else count == K
-    return {"sizes": sizes, "powers": powers, "shown": shown}
+    return {"sizes": sizes, "shown": shown}
 
 
 def _counted(rows: np.ndarray) -> int:
@@ -99,31 +94,42 @@ def _counted(rows: np.ndarray) -> int:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Frequencies over the tables, their errors, and how many promises are kept."""
-    shown = arrays["shown"]
-    frequency = shown.mean(axis=0)
-    error = np.sqrt(config.power * (1 - config.power) / len(shown))
-    kept = frequency >= config.power - ERRORS * error
-    lowest = frequency.min(axis=0)
+    frequency = arrays["shown"].mean(axis=0)
+    error = np.sqrt(config.power * (1 - config.power) / len(arrays["shown"]))
+    kept = (frequency >= config.power - ERRORS * error).sum(axis=0)
     return {
-        **{name: float(frequency[:, j].mean()) for j, name in enumerate(PROMISES)},
-        "kept": "; ".join(
-            f"{name} {kept[:, j].sum()} of {len(kept)}" for j, name in enumerate(PROMISES)
-        ),
-        "lowest": by_name(PROMISES, lowest),
+        **dict(zip(PROMISES, frequency.mean(axis=0).tolist(), strict=True)),
+        "kept": by_name(PROMISES, kept, f"{{}} {{}} of {len(frequency)}"),
+        "lowest": by_name(PROMISES, frequency.min(axis=0)),
         "error": float(error),
         "frequencies": frequency.tolist(),
         "sizes": arrays["sizes"][0].tolist(),
-        "kinds": [list(kind) for kind in grid(config)],
+        "kinds": [f"N={N} K={K} r={r:g}" for N, K, r in config.kinds],
     }
 
 
 def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
     """Planned sizes and frequencies of every kind of study."""
-    headings = [text for name in PROMISES for text in (f"M {name}", name)]
-    rows, names = [], ("kinds", "sizes", "frequencies")
-    for kind, sizes, found in zip(*(summary[name] for name in names), strict=True):
-        pairs = zip(sizes, found, strict=True)
-        cells = [text for M, f in pairs for text in (f"{M:.0f}", f"{f:.3f}")]
-        rows.append(("N = {:.0f}, K = {:.0f}, r = {:g}".format(*kind), *cells))
+    held = zip(*(summary[name] for name in ("kinds", "sizes", "frequencies")), strict=True)
+    rows = [
+        (
+            kind,
+            *(text for M, f in zip(sizes, found, strict=True) for text in (f"{M:.0f}", f"{f:.3f}")),
+        )
+        for kind, sizes, found in held
+    ]
+    headings = tuple(text for name in PROMISES for text in (f"M {name}", name))
     title = f"power {config.power:g}, error {summary['error']:.3f}"
-    return (Table(title, tuple(headings), tuple(rows)),)
+    return (Table(title, headings, tuple(rows)),)
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """Frequencies at the planned sizes beside the promised power, two errors as a band."""
+    found, near = np.array(summary["frequencies"]), ERRORS * summary["error"]
+    band, made = (config.power - near, min(config.power + near, 1)), []
+    for j, title in enumerate(("each is seen", "all are counted", "all are resolved")):
+        sizes = arrays["sizes"][0, :, j]
+        rows = [f"{kind} M={M:,.0f}" for kind, M in zip(summary["kinds"], sizes, strict=True)]
+        marks = {"frequency": (found[:, j], 0 * found[:, j])}
+        made.append(paired(title, rows, marks, level=config.power, band=band, xlabel="share"))
+    return made

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import factorize
 from hopfed.archetypes.overlap import FALSE_BELOW, retrieval
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Mixed, above, at_least, within
 from hopfed.experiments.shared.statistics import mean_and_sd, r_squared, stacked, with_spread
+from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.privacy.mechanism import GaussianMechanism, PrivateOperator, noisy
 from hopfed.privacy.recover import PRIVATE_SEARCH, private_spectrum
@@ -32,7 +31,6 @@ from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, pool
 from hopfed.theory import private
 
-KEPT = 20  # leading eigenvalues stored from each spectrum
 STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archetype
 
 
@@ -40,7 +38,7 @@ STRAY_BELOW = 0.5  # a pattern with lower overlaps is not even a blurred archety
 class Config(Mixed):
     """Settings."""
 
-    N: Annotated[int, at_least(KEPT), "sites"] = 256
+    N: Annotated[int, at_least(20), "sites"] = 256
     M: Annotated[int, at_least(2), "examples of each client"] = 512
     clients: Annotated[int, at_least(1)] = 50
     quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
@@ -52,11 +50,6 @@ class Config(Mixed):
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the count"] = 0.01
     seeds: int = 10
 
-    def validate(self) -> None:
-        """Refuse more archetypes than eigenvalues that are kept."""
-        fits = len(self.exposures) <= KEPT
-        require(fits, "exposures", f"at most {KEPT}", self.exposures)
-
     @property
     def n_examples(self) -> int:
         """Number of examples of all clients together."""
@@ -65,7 +58,6 @@ class Config(Mixed):
 
 PRESETS = {
     "quick": {"epsilons": (0.5, 1.0, 4.0, math.inf), "seeds": 2},
-    "default": {},
     "paper": {"seeds": 50},
 }
 MINUTES = {"quick": 0.1, "default": 0.5, "paper": 2.0}
@@ -82,7 +74,6 @@ COMPARED = {
     "recovered_most": "recovered at the largest epsilon",
     "foreseen_most": "foreseen at the largest epsilon",
     "false_patterns": "patterns below |m| = .9 of each draw",
-    "foreseen_false": "foreseen: counted, but blurred below .9",
     "strays": ("patterns below |m| = .5 of each draw", "", "0"),
 }
 
@@ -95,19 +86,16 @@ def measure(seed: int, config: Config) -> Arrays:
     examples, labels = draw_examples(xi, M, config.quality, rng, exposures=config.mixture)
     coins = rademacher(M, config.N, stream(seed, "privacy", "coins"))  # quality 0
     exposures = np.bincount(labels, minlength=K) / M
-    clients, nulls = (
-        [_sums(config, x, c) for c in range(config.clients)] for x in (examples, coins)
+    own, nulls = (
+        [DenseOperator.from_examples(part) for part in np.split(rows, config.clients)]
+        for rows in (examples, coins)
     )
     cells = []
     for epsilon in config.epsilons:
         null = private_spectrum(_release(config, nulls, epsilon, seed, "null"), config.alpha)[1]
-        released = _release(config, clients, epsilon, seed, "noise")
+        released = _release(config, own, epsilon, seed, "noise")
         cells.append(_cell(config, released, xi, exposures, seed) | {"null": null.n_detected})
     return stacked(cells)
-
-
-def _sums(config: Config, examples: np.ndarray, client: int) -> DenseOperator:
-    return DenseOperator.from_examples(examples[client * config.M : (client + 1) * config.M])
 
 
 def _release(
@@ -128,23 +116,17 @@ def _cell(
     search: dict[str, Any] = {"method": "layered", "search": PRIVATE_SEARCH, "seed": seed}
     patterns = factorize(spectrum, rank, **search).patterns
     found = retrieval(patterns, xi)
-    leading = eigenpairs(released, K).vectors
-    cosines = (leading.T @ xi.T) ** 2 / N
+    cosines = (eigenpairs(released, K).vectors.T @ xi.T) ** 2 / N
 
     theory = private.finite_size(xi, exposures, config.quality, M, released.radius)
-    aligned = (theory.directions @ xi.T) ** 2 / N
-    partner = aligned.argmax(axis=0)  # the eigenvector closest to each archetype
+    partner = ((theory.directions @ xi.T) ** 2).argmax(axis=0)  # eigenvector by archetype
     foreseen = _count(theory, config, released.radius)
     own = np.arange(K)
     return {
-        "radius": released.radius,
-        "eigenvalues": spectrum.values[:KEPT],
-        "threshold": rank.threshold,
+        "eigenvalues": spectrum.values[:K],
         "n_detected": rank.n_detected,
         "magnetisation": found.magnetisation,
         "false": found.false_discoveries,
-        "matched": found.matched,
-        "frobenius": found.frobenius,
         "stray": (np.abs(patterns @ xi.T.astype(float)).max(axis=1) < STRAY_BELOW * N).sum(),
         "overlap": cosines[partner, own],
         "foreseen/n_detected": foreseen,
@@ -152,16 +134,14 @@ def _cell(
         "foreseen/overlap": theory.overlaps[partner, own],
         "foreseen/magnetisation": theory.magnetisations(xi, foreseen),
         "foreseen/seen": partner < foreseen,
-        "foreseen/kappa": theory.kappas[partner],
-        "foreseen/alignment": aligned[partner, own],
     }
 
 
 def _count(theory: private.PrivateFiniteSize, config: Config, radius: float) -> int:
     """Number of predicted outliers that pass the sequential test."""
+    s2, N, M = theory.variance, config.N, config.n_examples
     for k, outlier in enumerate(theory.outliers):
-        s2, M = theory.variance, config.n_examples
-        if outlier <= private.noise_threshold(s2, config.N, M, radius, config.alpha, stronger=k):
+        if outlier <= private.noise_threshold(s2, N, M, radius, config.alpha, stronger=k):
             return k
     return len(theory.outliers)
 
@@ -170,33 +150,30 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Measurements and predictions, over all draws and at each epsilon."""
     n_detected, foreseen = arrays["n_detected"], arrays["foreseen/n_detected"]  # (seeds, epsilons)
     n, K = len(n_detected), len(config.exposures)
-    m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
     overlap, overlap_foreseen = arrays["overlap"], arrays["foreseen/overlap"]
+    m, m_foreseen = arrays["magnetisation"], arrays["foreseen/magnetisation"]
     outside = np.arange(K) < foreseen[..., None]
     recovered, expected = ((a >= FALSE_BELOW).sum(axis=-1) for a in (m, m_foreseen))
-    blurred = foreseen - np.minimum(expected, foreseen)
-    seen, everywhere = arrays["foreseen/seen"], np.ones_like(overlap, dtype=bool)
+    seen, means = arrays["foreseen/seen"], _expected_counts(config)
     m_gap, overlap_gap = np.abs(m - m_foreseen), np.abs(overlap - overlap_foreseen)
-    error = np.abs(arrays["eigenvalues"][..., :K] / arrays["foreseen/outliers"] - 1)
+    error = np.abs(arrays["eigenvalues"] / arrays["foreseen/outliers"] - 1)
 
-    means = _expected_counts(config)
+    def typical(statistic: Any, values: np.ndarray, i: np.ndarray, where: np.ndarray) -> float:
+        chosen = values[i][where[i]]
+        return float(statistic(chosen)) if chosen.size else math.nan
 
-    def gap_of_counts(i: np.ndarray) -> float:
+    def gap(i: np.ndarray) -> float:
         return float(np.abs(n_detected[i].mean(axis=0) - means).max())
-
-    def overlap_r2(i: np.ndarray) -> float:
-        return float(r_squared(overlap[i], overlap_foreseen[i]))
 
     summary: dict[str, Any] = {
         "count_agrees": mean_and_sd((n_detected == foreseen).mean(axis=1)),
-        "count_gap": with_spread(gap_of_counts, n),
+        "count_gap": with_spread(gap, n),
         "false_alarms": mean_and_sd((arrays["null"] > 0).mean(axis=1)),
-        "outlier_error": with_spread(partial(_typical, np.median, error, outside), n),
-        "overlap_gap": with_spread(partial(_typical, np.median, overlap_gap, everywhere), n),
-        "overlap_r2": with_spread(overlap_r2, n),
-        "magnetisation_gap": with_spread(partial(_typical, np.mean, m_gap, seen), n),
+        "outlier_error": with_spread(lambda i: typical(np.median, error, i, outside), n),
+        "overlap_gap": with_spread(lambda i: float(np.median(overlap_gap[i])), n),
+        "overlap_r2": with_spread(lambda i: float(r_squared(overlap[i], overlap_foreseen[i])), n),
+        "magnetisation_gap": with_spread(lambda i: typical(np.mean, m_gap, i, seen), n),
         "false_patterns": mean_and_sd(arrays["false"].mean(axis=1)),
-        "foreseen_false": mean_and_sd(blurred.mean(axis=1)),
         "strays": mean_and_sd(arrays["stray"].mean(axis=1)),
     }
     for end, at in (("least", np.argmin(config.epsilons)), ("most", np.argmax(config.epsilons))):
@@ -213,19 +190,35 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def _expected_counts(config: Config) -> np.ndarray:
     """Mean counts (epsilons,): sums of each archetype's chance to pass the test."""
     shares = sorted(config.mixture.tolist(), reverse=True)
-    N, M, counts = config.N, config.n_examples, []
+    N, M, r, alpha = config.N, config.n_examples, config.quality, config.alpha
+    counts = []
     for epsilon in config.epsilons:
         z = private.noise_multiplier(epsilon, config.delta)
         radius = float(private.noise_radius(z, N, M, config.clients))
-        chances = (
-            private.detection_power(config.quality, share, N, M, radius, config.alpha, k)
-            for k, share in enumerate(shares)
-        )
+        chances = [
+            private.detection_power(r, s, N, M, radius, alpha, k) for k, s in enumerate(shares)
+        ]
         counts.append(sum(chances))
     return np.array(counts)
 
 
-def _typical(statistic: Any, values: np.ndarray, where: np.ndarray, seeds: np.ndarray) -> float:
-    """Mean or median of `values` of some seeds where `where` is True; NaN if there are none."""
-    chosen = values[seeds][where[seeds]]
-    return float(statistic(chosen)) if chosen.size else math.nan
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """Archetypes counted and recovered over epsilon, and each one's overlap; lines are theory."""
+    at = ["none" if math.isinf(e) else f"{e:g}" for e in config.epsilons]
+    keys = [f"{e:g}" for e in config.epsilons]
+    whole = "recovered, |m| >= .9"
+    lines = {
+        "counted": arrays["n_detected"],
+        whole: (arrays["magnetisation"] >= FALSE_BELOW).sum(axis=-1),
+    }
+    theory = {
+        "counted": [summary[f"n_detected_{k}_foreseen"] for k in keys],
+        whole: [summary[f"recovered_{k}_foreseen"][0] for k in keys],
+    }
+    words = {"xlabel": r"privacy budget $\varepsilon$", "points": True, "band": "sd"}
+    made = [over("archetypes", at, lines, theory, **words)]
+    names = [rf"$\pi$ = {e:g}" for e in config.exposures]
+    for title, name in (("overlap", "overlap"), ("magnetisation |m|", "magnetisation")):
+        guess = by(names, arrays[f"foreseen/{name}"].mean(axis=0), -1)
+        made.append(over(title, at, by(names, arrays[name], -1), guess, **words | UNIT))
+    return made

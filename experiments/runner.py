@@ -20,6 +20,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import check_writable
@@ -96,7 +98,16 @@ def execute(
     >>> execute(bbp, bbp.Config(N=50, M=(100,), seeds=2)).complete
     True
     """
-    _check(hasattr(experiment, "measure_round"), engine, workers, memory)
+    by_round = hasattr(experiment, "measure_round")
+    federated = by_round or "engine" in signature(experiment.measure).parameters
+    require(workers >= 1, "workers", "at least 1", workers)
+    require(memory >= 0, "memory", "at least 0", memory)
+    known = not isinstance(engine, str) or engine in ENGINES
+    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
+    anything = federated or engine in ("local", "dask")
+    require(anything, "engine", "local or dask: this is not a federation", engine)
+    alone = engine in ENGINES[:3] or workers == 1
+    require(alone, "workers", "1 with this engine: its nodes share one process", workers)
     check_fits(config)
     job = begun(experiment, config, out, resume, memory, first, device, callbacks)
     ledger = job.ledger
@@ -111,9 +122,9 @@ def execute(
     tell(*ledger.progress())
     by_seed = engine == "local" and workers > 1
     if engine == "dask":
-        by_seed = not ledger.by_round or len(ledger.pending()) >= workers
+        by_seed = not federated or len(ledger.pending()) >= workers
     try:
-        with open_workers(str(engine), workers) if by_seed else here(engine, workers) as able:
+        with opened(engine, workers, by_seed) as able:
             feed(able, [job], lambda: tell(*ledger.progress()))
     except BaseException:  # includes Ctrl-C; only a killed process loses a round
         ledger.flush()
@@ -123,49 +134,36 @@ def execute(
     return ledger.run()
 
 
-def _check(by_round: bool, engine: str | Engine, workers: int, memory: int) -> None:
-    require(workers >= 1, "workers", "at least 1", workers)
-    require(memory >= 0, "memory", "at least 0", memory)
-    known = not isinstance(engine, str) or engine in ENGINES
-    require(known, "engine", f"one of {', '.join(ENGINES)}", engine)
-    anything = engine in ("local", "dask")
-    require(by_round or anything, "engine", "local or dask: this is not a federation", engine)
-    alone = engine in ("local", "pool", "dask") or workers == 1
-    require(alone, "workers", "1 with this engine: its nodes share one process", workers)
-
-
 def check_fits(config: Any) -> None:
     """Refuse at the start settings whose smallest possible arrays do not fit into memory.
 
     Settings without operators of N x N, or whose sizes do not all meet, have `least_memory`.
     """
     require(1 <= config.seeds <= MOST_SEEDS, "seeds", f"1 to {MOST_SEEDS:,}", config.seeds)
-    N, M, clients, examples, rounds = (
-        _most(getattr(config, name, 0)) for name in ("N", "M", "clients", "examples", "rounds")
-    )
-    require_memory(PER_UNIT * config.seeds * max(1, rounds), "results of all seeds and rounds")
+
+    def most(name: str) -> int:
+        held = getattr(config, name, 0)
+        whole = (v for v in (held if isinstance(held, tuple) else (held,)) if isinstance(v, int))
+        return max(whole, default=0)
+
+    units = config.seeds * max(1, most("rounds"))
+    require_memory(PER_UNIT * units, "results of all seeds and rounds")
+    N, rows = most("N"), max(most("M"), most("clients") * max(1, most("examples")))
     least = getattr(config, "least_memory", None)
-    if least is not None:
-        require_memory(least, "the largest examples")
-        return
-    require_memory(8 * N**2, f"operators of N = {N} sites")
-    rows = max(M, clients * max(1, examples))
-    require_memory(rows * max(1, N) // 8, f"{rows} examples of N = {N} sites")
-
-
-def _most(value: Any) -> int:
-    """Largest whole number in a setting; 0 for settings of another type."""
-    values = value if isinstance(value, tuple) else (value,)
-    return max((v for v in values if isinstance(v, int)), default=0)
+    if least is None:
+        require_memory(8 * N**2, f"operators of N = {N} sites")
+        least = rows * max(1, N) // 8
+    require_memory(least, f"{rows} examples of N = {N} sites")
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A run that is under way: name of the experiment's module, its settings, its results."""
+    """A run that is under way: its experiment's module, settings, device if told, and results."""
 
     module: str
     config: Any
     ledger: Ledger
+    device: dict[str, str]
 
 
 def begun(
@@ -180,16 +178,14 @@ def begun(
 ) -> Job:
     """Begin a run, with the results in `out` if it is continued; see `execute`."""
     name, by_round = experiment.__name__.rpartition(".")[2], hasattr(experiment, "measure_round")
-    more: dict[str, Any] = {"first_seed": first} if first else {}
-    if device != "cpu":
-        if by_round or "device" not in signature(experiment.measure).parameters:
-            rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
-            raise ArgumentError("device", rule, device)
-        more["device"] = device
+    told = {"device": device} if device != "cpu" else {}
+    if told and (by_round or "device" not in signature(experiment.measure).parameters):
+        rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
+        raise ArgumentError("device", rule, device)
     alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
     ledger = Ledger(
         name,
-        to_plain(config) | more,
+        to_plain(config) | ({"first_seed": first} if first else {}) | told,
         lambda arrays: experiment.summarise(config, arrays),
         by_round=by_round,
         rounds=_rounds(config) if by_round else 1,
@@ -202,7 +198,7 @@ def begun(
         ledger.resume()
     elif out is not None and Path(out).exists():
         raise ArgumentError("out", "a new file, or one to continue with --resume", out)
-    return Job(experiment.__name__, config, ledger)
+    return Job(experiment.__name__, config, ledger, told)
 
 
 def _rounds(config: Any) -> int | None:
@@ -211,12 +207,7 @@ def _rounds(config: Any) -> int | None:
 
 
 def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, engine: Any) -> Any:
-    """One seed, or round `t` of it from `state`: (arrays, state after it, None after the last).
-
-    A job is the name of the experiment's module, its settings, and its device, if it is told one.
-    """
-    from threadpoolctl import threadpool_limits
-
+    """One seed, or round `t` of it from `state`: (arrays, state after it, None after the last)."""
     module, config, device = job
     experiment = import_module(module)
     with threadpool_limits(1):  # the order of summation depends on the number of threads
@@ -224,7 +215,18 @@ def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, en
             at = seed, config, t, state, engine or LocalEngine()
             arrays, after = experiment.measure_round(*at)
             return arrays, None if t + 1 == _rounds(config) else after
-        return experiment.measure(seed, config, **device), None
+        takes = "engine" in signature(experiment.measure).parameters
+        clients = {"engine": engine or LocalEngine()} if takes else {}
+        return experiment.measure(seed, config, **device, **clients), None
+
+
+def _in_worker(*call: Any) -> Any:
+    """Compute a unit; return hopfed's errors as messages, since not all of them can be pickled."""
+    try:
+        with _ALONE:
+            return unit(*call, None)  # type: ignore[call-arg]
+    except HopfedError as error:
+        raise HopfedError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -237,10 +239,7 @@ class Workers:
 
     def submit(self, job: Job, seed: int) -> Future[Any]:
         """Hand out the next unit of a seed; in this process it is computed at once."""
-        held = job.ledger.config
-        told = "device" in held and not hasattr(job.config, "device")
-        device = {"device": held["device"]} if told else {}
-        call = (job.module, job.config, device), seed, *job.ledger.position(seed)
+        call = (job.module, job.config, job.device), seed, *job.ledger.position(seed)
         if self.pool is not None:
             return self.pool.submit(_in_worker, *call)
         future: Future[Any] = Future()
@@ -251,34 +250,20 @@ class Workers:
         return future
 
 
-def _in_worker(*call: Any) -> Any:
-    """Compute a unit; return hopfed's errors as messages, since not all of them can be pickled."""
-    try:
-        with _ALONE:
-            return unit(*call, None)  # type: ignore[call-arg]
-    except HopfedError as error:
-        raise HopfedError(str(error)) from None
-
-
 @contextmanager
-def here(engine: str | Engine = "local", workers: int = 1) -> Iterator[Workers]:
-    """This process, with an engine of that name, which is closed with the context."""
-    made: Any = nullcontext(LocalEngine() if engine == "local" else engine)
-    if engine == "pool":
-        made = PoolEngine(workers)
-    elif engine == "dask":
-        made = DaskEngine(workers)
-    elif engine == "flower":
-        from hopfed.federation.engines.flower import FlowerEngine
+def opened(engine: str | Engine, workers: int, by_seed: bool) -> Iterator[Workers]:
+    """Open worker processes for seeds, of Dask if it is the engine; else an engine of clients."""
+    if not by_seed:
+        made: Any = nullcontext(LocalEngine() if engine == "local" else engine)
+        if engine in ("pool", "dask"):
+            made = (PoolEngine if engine == "pool" else DaskEngine)(workers)
+        elif engine == "flower":
+            from hopfed.federation.engines.flower import FlowerEngine
 
-        made = FlowerEngine.simulated()
-    with made as clients:
-        yield Workers(None, engine=clients)
-
-
-@contextmanager
-def open_workers(engine: str, workers: int) -> Iterator[Workers]:
-    """Open worker processes: of the Dask cluster in use, or one here, if `engine` is "dask"."""
+            made = FlowerEngine.simulated()
+        with made as clients:
+            yield Workers(None, engine=clients)
+        return
     try:
         if engine == "dask":
             with cluster(None, workers) as client:

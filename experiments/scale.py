@@ -1,8 +1,7 @@
 """Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N.
 
 Examples are drawn and packed in batches, so the M x N table exists only as bits. Each point is
-recovered in a process of its own, of which the operating system says the peak memory. Seconds and
-peak bytes are measured, so they differ from run to run.
+recovered in a process of its own, of which the operating system says the peak memory.
 """
 
 from __future__ import annotations
@@ -11,20 +10,20 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 
 from hopfed import kernels
+from hopfed._lib.memory_limits import peak_bytes
 from hopfed._lib.random import stream
-from hopfed._lib.settings import require
 from hopfed.archetypes.overlap import retrieval
 from hopfed.errors import HopfedError
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Ints, Settings, at_least, within
 from hopfed.experiments.shared.statistics import stacked
+from hopfed.figures.kinds import Panel, against
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.recovery.recover import run_recovery
 
@@ -45,7 +44,7 @@ class Config(Settings):
 
     def validate(self) -> None:
         """Refuse sites without examples."""
-        require(len(self.N) == len(self.M), "M", f"as many values as N, {len(self.N)}", self.M)
+        self.same_length("N", "M")
 
     @property
     def least_memory(self) -> int:
@@ -55,7 +54,6 @@ class Config(Settings):
 
 PRESETS = {
     "quick": {"N": (400, 4_000), "M": (800, 400), "archetypes": 8, "seeds": 1},
-    "default": {},
     "paper": {
         "N": (1_000, 10_000, 100_000, 1_000_000, 10_000, 10_000),
         "M": (2_000, 2_000, 2_000, 2_000, 10_000, 100_000),
@@ -73,29 +71,26 @@ COMPARED = {
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every point in a separate process; the axis of all arrays is the point."""
-    sizes = zip(config.N, config.M, strict=True)
-    return stacked([_measure(config, N, M, seed, device) for N, M in sizes])
-
-
-def _measure(config: Config, N: int, M: int, seed: int, device: str) -> dict[str, float]:
-    settings = json.dumps([N, M, config.archetypes, config.quality, seed, device])
-    code = f"from hopfed.experiments.scale import point; point(*{settings})"
-    call = [sys.executable, "-c", code]
-    answer = subprocess.run(call, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        lines = answer.stderr.strip().splitlines() or ["it was killed, perhaps for want of memory"]
-        raise HopfedError(f"the point N = {N}, M = {M} failed: {lines[-1]}")
-    return json.loads(answer.stdout)
+    points = []
+    for N, M in zip(config.N, config.M, strict=True):
+        settings = json.dumps([N, M, config.archetypes, config.quality, seed, device])
+        code = f"from hopfed.experiments.scale import point; point(*{settings})"
+        call = [sys.executable, "-c", code]
+        answer = subprocess.run(call, capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            lines = answer.stderr.strip().splitlines() or ["killed, perhaps for want of memory"]
+            raise HopfedError(f"the point N = {N}, M = {M} failed: {lines[-1]}")
+        points.append(json.loads(answer.stdout))
+    return stacked(points)
 
 
 def point(N: int, M: int, K: int, quality: float, seed: int, device: str = "cpu") -> None:
     """Recover once and print time and memory as JSON; runs in a separate process."""
-    from hopfed._lib.memory_limits import peak_bytes
-
     rng = stream(seed, "scale", N, M)
     xi = rademacher(K, N, rng)
-    bits = kernels.concatenate([kernels.pack(b) for b in _batches(xi, M, quality, rng)])
-    drawn = peak_bytes()
+    size = max(1, BATCH // N)
+    sizes = (min(size, M - a) for a in range(0, M, size))
+    bits = kernels.concatenate([kernels.pack(draw_examples(xi, m, quality, rng)[0]) for m in sizes])
     start = time.perf_counter()
     recovery = run_recovery(bits, seed=seed, method="joint", device=device)
     seconds = time.perf_counter() - start
@@ -103,23 +98,12 @@ def point(N: int, M: int, K: int, quality: float, seed: int, device: str = "cpu"
     result = {
         "found": score.found() / K,
         "false": score.false_discoveries,
-        "matched": float(score.matched.mean()),
-        "frobenius": score.frobenius,
         "seconds": seconds,
         "peak": peak_bytes(),
-        "peak_before": drawn,
         "sent": int(recovery.traffic.up.max()),
         "dense": recovery.dense_nbytes,
     }
     print(json.dumps(result))
-
-
-def _batches(
-    xi: np.ndarray, M: int, quality: float, rng: np.random.Generator
-) -> Iterator[np.ndarray]:
-    size = max(1, BATCH // xi.shape[1])
-    for a in range(0, M, size):
-        yield draw_examples(xi, min(size, M - a), quality, rng)[0]
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
@@ -131,3 +115,23 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001
         "peak_largest": float(arrays["peak"].max() / 1e9),
         "sent_largest": float((arrays["sent"] / arrays["dense"]).max()),
     }
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Seconds, memory and bytes sent against the larger side."""
+    N, M = np.array(config.N), np.array(config.M)
+    larger, smaller, made = np.maximum(N, M), np.minimum(N, M), []
+    order, dense = np.argsort(N), np.median(arrays["dense"], axis=0)
+    for label, name, unit in (
+        ("seconds", "seconds", 1), ("peak memory (GB)", "peak", 1e9),
+        ("sent by a client (MB)", "sent", 1e6),
+    ):  # fmt: skip
+        points, values = {}, np.median(arrays[name], axis=0) / unit
+        for side in np.unique(smaller):
+            at = np.flatnonzero(smaller == side)
+            at = at[np.argsort(larger[at])]
+            points[f"smaller side {side:,}"] = larger[at], values[at]
+        lines = {} if unit == 1 else {"foreseen": (N[order], dense[order] / unit)}
+        words = {"xlabel": "larger of N and M; grey: dense", "log": "xy", "joined": True}
+        made.append(against(label, points, lines=lines, diagonal=False, **words))
+    return made

@@ -6,8 +6,7 @@ several values, and a setting outside of it is refused with the same words whoev
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 from itertools import pairwise
@@ -18,16 +17,16 @@ import numpy as np
 from hopfed._lib.settings import check_types, describe, require
 from hopfed.errors import ArgumentError
 
-MOST_SEEDS = 1_000_000
-
 Ints: TypeAlias = tuple[int, ...]
 Floats: TypeAlias = tuple[float, ...]
 Words: TypeAlias = tuple[str, ...]
 
+MOST_SEEDS = 1_000_000
+
 
 @dataclass(frozen=True)
-class Range:
-    """Where a number lies: ``low <= x <= high``, without the ends in `open`; perhaps rising.
+class Rule:
+    """What a value, or each of several, must be, and what a message says of one and of several.
 
     Examples
     --------
@@ -37,67 +36,49 @@ class Range:
     (True, False, 'in [0, 2)')
     """
 
-    low: float = -math.inf
-    high: float = math.inf
-    open: tuple[bool, bool] = (False, False)
+    each: Callable[[Any], bool]
+    one: str
+    several: str
     rising: bool = False
 
     def holds(self, value: Any) -> bool:
-        """Whether a value, or each of several, lies there."""
+        """Whether a value is as it must be."""
         values = value if isinstance(value, tuple) else (value,)
-        above = all(x > self.low or (x == self.low and not self.open[0]) for x in values)
-        below = all(x < self.high or (x == self.high and not self.open[1]) for x in values)
-        ordered = all(a < b for a, b in pairwise(values))
-        return above and below and (ordered or not self.rising)
+        ordered = not self.rising or all(a < b for a, b in pairwise(values))
+        return ordered and all(map(self.each, values))
 
     def words(self, value: Any) -> str:
-        """What a message says."""
-        ends = f"{'[('[self.open[0]]}{self.low:g}, {self.high:g}{'])'[self.open[1]]}"
-        lower = f"{'above' if self.open[0] else 'at least'} {self.low:g}"
-        text = lower if self.high == math.inf else f"in {ends}"
-        text += " each" * (isinstance(value, tuple) and self.high == math.inf)
-        return f"rising, {text}" if self.rising else text
+        """What a message says of a value."""
+        return "rising, " * self.rising + (self.several if isinstance(value, tuple) else self.one)
 
 
-@dataclass(frozen=True)
-class Among:
-    """A word, or each of several, is one of `names`."""
-
-    names: tuple[str, ...]
-
-    def holds(self, value: Any) -> bool:
-        """Whether it is."""
-        return set(value if isinstance(value, tuple) else (value,)) <= set(self.names)
-
-    def words(self, value: Any) -> str:
-        """What a message says."""
-        return f"{'among' if isinstance(value, tuple) else 'one of'} {', '.join(self.names)}"
-
-
-def at_least(low: float, *, rising: bool = False) -> Range:
+def at_least(low: float, *, rising: bool = False) -> Rule:
     """From `low` on."""
-    return Range(low, rising=rising)
+    return Rule(lambda x: x >= low, f"at least {low:g}", f"at least {low:g} each", rising)
 
 
-def above(low: float) -> Range:
+def above(low: float) -> Rule:
     """Beyond `low`."""
-    return Range(low, open=(True, False))
+    return Rule(lambda x: x > low, f"above {low:g}", f"above {low:g} each")
 
 
-def within(interval: str, *, rising: bool = False) -> Range:
+def within(interval: str, *, rising: bool = False) -> Rule:
     """In an interval such as ``(0, 1]``, whose round ends do not belong to it."""
     low, high = map(float, interval[1:-1].split(","))
-    return Range(low, high, (interval[0] == "(", interval[-1] == ")"), rising)
+    closed = {end for end, mark in ((low, interval[0]), (high, interval[-1])) if mark in "[]"}
+    words = f"in {interval[0]}{low:g}, {high:g}{interval[-1]}"
+    return Rule(lambda x: low < x < high or x in closed, words, words, rising)
 
 
-def among(names: Iterable[str]) -> Among:
+def among(names: Iterable[str]) -> Rule:
     """One of these words."""
-    return Among(tuple(names))
+    known = tuple(names)
+    return Rule(known.__contains__, f"one of {', '.join(known)}", f"among {', '.join(known)}")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What every experiment asks: how many seeds; a subclass adds its own fields.
+    """What every experiment asks: how many seeds; a subclass, a frozen dataclass, adds fields.
 
     Raises
     ------
@@ -118,7 +99,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, (rule, _) in _annotations(type(self)).items():  # type: ignore[arg-type]
+        for name, (rule, _) in annotations(type(self)).items():
             value = getattr(self, name)
             if rule is not None and not rule.holds(value):
                 raise ArgumentError(name, rule.words(value), describe(value))
@@ -135,10 +116,11 @@ class Settings:
             require(len(value) == count, name, f"one for each of {count} {first}", describe(value))
 
 
+@dataclass(frozen=True)
 class Mixed(Settings):
-    """Settings that have `exposures`."""
+    """Settings with exposures of archetypes."""
 
-    exposures: tuple[float, ...]
+    exposures: Annotated[Floats, above(0), "shares of the archetypes"] = (0.5, 0.3, 0.2)
 
     @property
     def mixture(self) -> np.ndarray:
@@ -146,19 +128,14 @@ class Mixed(Settings):
         return np.array(self.exposures) / sum(self.exposures)
 
 
-def words_of(config: type) -> dict[str, str]:
-    """What each field is, by its name."""
-    return {name: words for name, (_, words) in _annotations(config).items()}
-
-
 @cache
-def _annotations(config: type) -> Mapping[str, tuple[Range | Among | None, str]]:
-    """Range and words of each field; resolving annotations takes a millisecond."""
+def annotations(config: type) -> dict[str, tuple[Rule | None, str]]:
+    """Range and words of each field."""
     hints = get_type_hints(config, include_extras=True)
     found = {}
     for field in fields(config):
         said = getattr(hints[field.name], "__metadata__", ())
-        rule = next((x for x in said if isinstance(x, (Range, Among))), None)
+        rule = next((x for x in said if isinstance(x, Rule)), None)
         found[field.name] = rule, next((x for x in said if isinstance(x, str)), "")
     rule, words = found["seeds"]
     found["seeds"] = rule or at_least(1), words or "draws"  # where a class has its own default

@@ -1,4 +1,4 @@
-"""Similar pictures are recovered to the last pixel.
+"""Similar pictures, recovered by a federation to the last pixel.
 
 The paper (arXiv:2603.19902, Section 5.3) flips pixels of three silhouettes until they hardly
 overlap. Here the same federation gets the unchanged pictures, and then 13 and 25 of them, with the
@@ -8,7 +8,6 @@ paper's own federation is ``--set factoriser=paper --set memory=literal --set di
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
@@ -20,33 +19,16 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.factorize import METHODS as FACTORISERS
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, within
-from hopfed.experiments.shared.federation import play_variants
-from hopfed.experiments.shared.silhouettes import Pictures, decorrelate, deflate, load_silhouettes
+from hopfed.experiments.shared.federation import hopfield, play
+from hopfed.experiments.shared.silhouettes import decorrelate, deflate, load_silhouettes
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
-from hopfed.hopfield import HopfieldFederation
+from hopfed.figures.kinds import Panel, over, pictures
 from hopfed.hopfield.channel import draw_examples
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.plasticity import Fixed
 from hopfed.hopfield.stream import ArchetypeStream, budget
 
 THE_PAPERS = 3  # three pictures are the paper's; other numbers are spread over all classes
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One federation of the experiment."""
-
-    K: int
-    overlap: float
-    quality: float
-
-    @property
-    def name(self) -> str:
-        """Name of its arrays and of its rows of the summary."""
-        changed = {1.0: "", 0.0: " deflated"}.get(self.overlap, " decorrelated")
-        return f"{self.K}{changed}, r={self.quality:g}"
 
 
 @dataclass(frozen=True)
@@ -71,33 +53,34 @@ class Config(Settings):
     def validate(self) -> None:
         """Refuse sets of one name, and rounds without an example."""
         self.same_length("pictures", "overlap")
-        names = [setting.name for setting in self.settings()]
-        own = len(set(names)) == len(names)
-        require(own, "pictures", "a set of its own each", ", ".join(names))
+        own = len(self.sets) == len(self.pictures) * len(self.qualities)
+        require(own, "pictures", "a set of its own each", ", ".join(self.sets))
         least = self.clients * self.rounds
         require(self.examples >= least, "examples", f"at least {least}, one each", self.examples)
 
-    def settings(self) -> Iterator[Setting]:
-        """Yield every set of pictures at every quality."""
-        for K, overlap in zip(self.pictures, self.overlap, strict=True):
-            for quality in self.qualities:
-                yield Setting(K, overlap, quality)
+    @property
+    def sets(self) -> dict[str, tuple[int, float, float]]:
+        """Name of every set of pictures at every quality -> number, overlap and quality."""
+        changed = {1.0: "", 0.0: " deflated"}
+        return {
+            f"{K}{changed.get(overlap, ' decorrelated')}, r={r:g}": (K, overlap, r)
+            for K, overlap in zip(self.pictures, self.overlap, strict=True)
+            for r in self.qualities
+        }
 
 
 PRESETS = {
     "quick": {
         "pictures": (3, 13), "overlap": (1.0, 1.0), "rounds": 3, "examples": 999, "seeds": 2,
     },
-    "default": {},
     "paper": {"seeds": 10},
 }  # fmt: skip
 MINUTES = {"quick": 0.2, "default": 1.5, "paper": 4}
 _PAPER = {"3 decorrelated, r=0.6": "less, varying", "3 decorrelated, r=0.8": "> .9"}
-_NAMES = tuple(s.name for s in Config().settings())
 COMPARED = {
     "source": "pictures",
-    **{f"m/{s}": (f"{s}: m", _PAPER.get(s, ""), "1") for s in _NAMES},
-    **{f"rounds/{s}": f"{s}: rounds until exact" for s in _NAMES},
+    **{f"m/{s}": (f"{s}: m", _PAPER.get(s, ""), "1") for s in Config().sets},
+    **{f"rounds/{s}": f"{s}: rounds until exact" for s in Config().sets},
     "lowest": ("lowest m of all, last round", "", "1"),
     "matched": ("lowest mean retrieval under a matching, last round", "", "1"),
     "frobenius": ("largest Frobenius error of the broadcast operator, last round", "", "0"),
@@ -106,45 +89,38 @@ COMPARED = {
 }
 
 
-def measure_round(
-    seed: int, config: Config, t: int, state: Arrays | None, engine: Engine
-) -> tuple[Arrays, Arrays]:
-    """Play one round of every setting."""
+def measure(seed: int, config: Config, engine: Engine) -> Arrays:
+    """Play every set; every client sees all of its pictures, equally often."""
     arrays: Arrays = {}
-    after: Arrays = {}
-    for setting in config.settings():
-        xi = archetypes(config.data, setting.K, setting.overlap, seed)
-        methods = {setting.name: _method(config, setting, xi, seed)}
-        played, kept = play_variants(methods, xi, (seed, config, t, state, engine))
-        after |= kept
-        remembered = after[f"{setting.name}/server/memory/patterns"]
-        pictures = _pictures(xi, remembered, setting.quality, seed)
-        arrays |= played | {f"{setting.name}/{key}": value for key, value in pictures.items()}
-    return arrays, after
+    paper = config.factoriser == "paper"
+    how: dict[str, Any] = {n: getattr(config, n) for n in ("discount", "memory", "factoriser")}
+    how |= {"rule": Fixed(config.weight), "votes": not paper, "groups": 0 if paper else 4}
+    sizes = budget(config.examples, config.rounds, config.clients)
+    for name, (K, overlap, r) in config.sets.items():
+        xi = archetypes(config.data, K, overlap, seed)
+        mixtures = np.full((config.rounds, config.clients, K), 1 / K)
+        source = ArchetypeStream(xi, mixtures, sizes, r, seed)
+        method = hopfield(source, xi.shape[1], **how)
+
+        def shown(_: str, t: int, before: Any, played: Any, xi: Any = xi, r: float = r) -> Arrays:  # noqa: ARG001
+            return _pictures(xi, played.state.server["memory/patterns"], r, seed)
+
+        arrays |= play({name: method}, xi, (seed, config, engine), shown)
+    return arrays
 
 
 def archetypes(data: str, K: int, overlap: float, seed: int) -> np.ndarray:
     """Return the K pictures as int8 (K, N) of +-1; each seed decorrelates them differently."""
-    patterns = _load(data, K).patterns
+    patterns = _load(data, K)
     if overlap == 0:
         return deflate(patterns)
     return patterns if overlap == 1 else decorrelate(patterns, overlap, seed)
 
 
 @lru_cache(maxsize=8)
-def _load(data: str, K: int) -> Pictures:
-    return load_silhouettes(data) if K == THE_PAPERS else load_silhouettes(data, ()).spread(K)
-
-
-def _method(config: Config, setting: Setting, xi: np.ndarray, seed: int) -> HopfieldFederation:
-    """One federation in which every client sees all pictures, equally often."""
-    mixtures = np.full((config.rounds, config.clients, setting.K), 1 / setting.K)
-    sizes = budget(config.examples, config.rounds, config.clients)
-    paper = config.factoriser == "paper"
-    how = {name: getattr(config, name) for name in ("discount", "memory", "factoriser")}
-    how |= {"rule": Fixed(config.weight), "votes": not paper, "groups": 0 if paper else 4}
-    source = ArchetypeStream(xi, mixtures, sizes, setting.quality, seed)
-    return HopfieldFederation(source, Patterns(Encoding(xi.shape[1]), **how))
+def _load(data: str, K: int) -> np.ndarray:
+    pictures = load_silhouettes(data) if K == THE_PAPERS else load_silhouettes(data, ()).spread(K)
+    return pictures.patterns
 
 
 def _pictures(xi: np.ndarray, remembered: np.ndarray, quality: float, seed: int) -> Arrays:
@@ -153,26 +129,25 @@ def _pictures(xi: np.ndarray, remembered: np.ndarray, quality: float, seed: int)
     examples = np.concatenate([draw_examples(x[None], 1, quality, rng)[0] for x in xi])
     best = np.full_like(xi, -1)
     if len(remembered):
-        overlaps = xi.astype(np.int64) @ remembered.T
-        best = remembered[np.abs(overlaps).argmax(axis=1)]
+        best = remembered[np.abs(xi.astype(np.int64) @ remembered.T).argmax(axis=1)]
     shown = {"archetypes": xi, "examples": examples, "reconstructions": best}
     return {name: np.packbits(pixels > 0, axis=1) for name, pixels in shown.items()}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Magnetisations, rounds until all are exact, and false discoveries."""
-    source = "silhouettes" if config.data else "letters (no data=PATH)"
-    summary: dict[str, Any] = {"source": source}
-    names = [setting.name for setting in config.settings()]
-    for name in names:
+    summary: dict[str, Any] = {"source": "silhouettes" if config.data else "letters (no data=PATH)"}
+    for name in config.sets:
         m = arrays[f"{name}/magnetisation"]
         summary[f"m/{name}"] = mean_and_sd(m[:, -1].mean(axis=1))
         summary[f"rounds/{name}"] = mean_and_sd(rounds_until(m.min(axis=2) == 1))
-    false = np.stack([arrays[f"{name}/false"] for name in names])
+    false = np.stack([arrays[f"{name}/false"] for name in config.sets])
     return summary | {
-        "lowest": float(min(arrays[f"{name}/magnetisation"][:, -1].min() for name in names)),
-        "matched": float(min(arrays[f"{n}/matched"][:, -1].mean(axis=1).min() for n in names)),
-        "frobenius": float(max(arrays[f"{n}/frobenius"][:, -1].max() for n in names)),
+        "lowest": float(min(arrays[f"{n}/magnetisation"][:, -1].min() for n in config.sets)),
+        "matched": float(
+            min(arrays[f"{n}/matched"][:, -1].mean(axis=1).min() for n in config.sets)
+        ),
+        "frobenius": float(max(arrays[f"{n}/frobenius"][:, -1].max() for n in config.sets)),
         "false_last": int(false[..., -1].max()),
         "false_ever": int(false.max()),
     }
@@ -183,3 +158,24 @@ def rounds_until(holds: np.ndarray) -> np.ndarray:
     lasting = np.logical_and.accumulate(holds[:, ::-1], axis=1)[:, ::-1]
     first = lasting.argmax(axis=1) + 1.0
     return np.where(lasting.any(axis=1), first, np.nan)
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Pictures of the first seed, examples and found, and the lowest m (Figs. 9, 10)."""
+    curves, mosaics = [], []
+    for r in sorted(config.qualities):
+        mine = {name: K for name, (K, _, quality) in config.sets.items() if quality == r}
+        lines = {n.split(",")[0]: arrays[f"{n}/magnetisation"].min(axis=2) for n in mine}
+        words = {"xlabel": "round", "ylim": (0.4, 1.03)}
+        curves.append(over(f"lowest m, r = {r:g}", range(1, config.rounds + 1), lines, **words))
+        for name in sorted(mine, key=lambda n: -mine[n]):
+            truth, shown, made = (
+                arrays[f"{name}/{what}"][0]
+                for what in ("archetypes", "examples", "reconstructions")
+            )
+            mosaics += [
+                pictures(f"examples: {name}", shown[0]),
+                pictures(f"after 1 round: {name}", made[0], truth[0]),
+                pictures(f"after {config.rounds}: {name}", made[-1], truth[0]),
+            ]
+    return [*mosaics[:3], *curves, *mosaics[3:]]

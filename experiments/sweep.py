@@ -21,8 +21,8 @@ from typing import Any
 from hopfed._lib.outputs import check_folder, check_writable, replacing
 from hopfed._lib.settings import require, with_settings
 from hopfed.errors import HopfedError, shown
-from hopfed.experiments.runner import Job, begun, check_fits, feed, here, open_workers
-from hopfed.tables.files import opened
+from hopfed.experiments.runner import Job, begun, check_fits, feed, opened
+from hopfed.tables.files import opened as opened_file
 from hopfed.tables.writers import text_cell
 
 ENGINES = ("local", "pool", "dask")
@@ -113,35 +113,54 @@ def sweep(
     """
     require(engine in ENGINES, "engine", f"one of {', '.join(ENGINES)}", engine)
     require(workers >= 1, "workers", "at least 1", workers)
-    folder = Path(out)
-    check_folder(folder, "--out")
-    if not folder.is_dir():
-        check_writable(folder)
-    _check_folder(folder)
     keep = getattr(config, "keep", "") or "--grid keep" * ("keep" in grid)
     require(not keep, "keep", "left out: cells of a sweep would take each other's place", keep)
-    reasons: dict[Path, str] = {}
+    folder = Path(out)
+    _check_folder(folder)
     cells = [Cell(values, folder / _name(grid, values)) for values in product(*grid.values())]
-    jobs = _begun(experiment, config, grid, cells, first, reasons)
+    change, jobs = getattr(experiment, "with_options", with_settings), {}
+    reasons: dict[Path, str] = {}
+
+    def failed(path: Path, error: Exception) -> None:
+        words = str(error) if isinstance(error, HopfedError) else repr(error)
+        reasons[path] = shown(" ".join(words.split()))
+
+    for cell in cells:
+        settings = [f"{key}={value}" for key, value in zip(grid, cell.values, strict=True)]
+        try:
+            if cell.path.is_symlink():
+                raise HopfedError(f"{cell.path}: a link, which a sweep does not follow")
+            its = change(config, settings)
+            check_fits(its)
+            jobs[cell.path] = begun(experiment, its, cell.path, True, first=first)
+            jobs[cell.path].ledger.pace = "end"  # many short cells are not to wait for their files
+        except HopfedError as error:
+            failed(cell.path, error)
     if jobs:
         folder.mkdir(exist_ok=True)
     try:
-        _carry_out(jobs, engine, workers, reasons, report or (lambda *_: None))
-    except HopfedError:  # before the first cell, as a rule: no empty folder is left then
-        with suppress(OSError):
-            folder.rmdir()
-        raise
-    found = [_found(cell, jobs.get(cell.path), reasons.get(cell.path)) for cell in cells]
-    if all(cell.status != OK for cell in found):
+        _carry_out(jobs, engine, workers, failed, report or (lambda *_: None))
+        found = [
+            replace(cell, status=reasons[cell.path])
+            if cell.path in reasons
+            else replace(cell, summary=jobs[cell.path].ledger.run().summary)
+            for cell in cells
+        ]
+        if all(cell.status != OK for cell in found):
+            raise HopfedError(f"no cell could be run; the first: {found[0].status}")
+    except HopfedError:
         with suppress(OSError):  # there is something in it
             folder.rmdir()
-        raise HopfedError(f"no cell could be run; the first: {found[0].status}")
+        raise
     write_table(found, tuple(grid), folder / TABLE)
     return found
 
 
 def _check_folder(folder: Path) -> None:
     """Refuse a folder where the table or the figure of a sweep would take another file's place."""
+    check_folder(folder, "--out")
+    if not folder.is_dir():
+        check_writable(folder)
     table, figure = folder / TABLE, folder / FIGURE
     ours = not table.exists() or STATUS in _heads(table)
     links = [path for path in (table, figure) if path.is_symlink()]
@@ -152,9 +171,8 @@ def _check_folder(folder: Path) -> None:
 def _heads(table: Path) -> list[str]:
     """Names in the first line of a table; none where it is no file of text."""
     try:
-        with opened(table) as file:
-            line = file.readline(_LINE).decode("utf-8")
-        return next(csv.reader([line]), [])
+        with opened_file(table) as file:
+            return next(csv.reader([file.readline(_LINE).decode("utf-8")]), [])
     except (HopfedError, ValueError, csv.Error):
         return []
 
@@ -168,65 +186,29 @@ def _name(grid: Mapping[str, Sequence[str]], values: Sequence[str]) -> str:
     return f"{name}.h5"
 
 
-def _begun(
-    experiment: Any,
-    config: Any,
-    grid: Mapping[str, Sequence[str]],
-    cells: Sequence[Cell],
-    first: int,
-    reasons: dict[Path, str],
-) -> dict[Path, Job]:
-    """A job for each cell, by its file; why a cell has none goes to `reasons`."""
-    change = getattr(experiment, "with_options", with_settings)
-    jobs: dict[Path, Job] = {}
-    for cell in cells:
-        settings = [f"{key}={value}" for key, value in zip(grid, cell.values, strict=True)]
-        if cell.path.is_symlink():
-            reasons[cell.path] = f"{cell.path}: a link, which a sweep does not follow"
-            continue
-        try:
-            its = change(config, settings)
-            check_fits(its)
-            jobs[cell.path] = begun(experiment, its, cell.path, True, first=first)
-        except HopfedError as error:
-            reasons[cell.path] = str(error)
-            continue
-        jobs[cell.path].ledger.pace = "end"  # many short cells are not to wait for their files
-    return jobs
-
-
 def _carry_out(
     jobs: Mapping[Path, Job],
     engine: str,
     workers: int,
-    reasons: dict[Path, str],
+    failed: Callable[[Path, Exception], object],
     report: Callable[[int, int], object],
 ) -> None:
-    """Compute what is not there yet; the reasons of failures go to `reasons`."""
+    """Compute what is not there yet."""
     paths = {job: path for path, job in jobs.items() if job.ledger.pending()}
+    if not paths:
+        return
 
     def tell() -> None:
         counts = [job.ledger.progress() for job in paths]
         report(sum(done for done, _ in counts), sum(planned for _, planned in counts))
 
-    def failed(job: Job, error: Exception) -> None:
-        reasons[paths[job]] = str(error) if isinstance(error, HopfedError) else repr(error)
-
-    if not paths:
-        return
     tell()
     try:
-        with here() if engine == "local" else open_workers(engine, workers) as able:
-            feed(able, list(paths), tell, failed)
+        with opened(engine, workers, engine != "local") as able:
+            feed(able, list(paths), tell, lambda job, error: failed(paths[job], error))
     finally:
         for job in paths:
             job.ledger.flush()
-
-
-def _found(cell: Cell, job: Job | None, reason: str | None) -> Cell:
-    if reason is not None or job is None:
-        return replace(cell, status=shown(" ".join(str(reason).split())))
-    return replace(cell, summary=job.ledger.run().summary)
 
 
 def best(cells: Sequence[Cell], name: str) -> Cell:

@@ -1,4 +1,4 @@
-"""Real tables: how well archetypes describe rows that were not seen, beside other methods.
+"""How well archetypes describe rows of real tables that were not seen, beside other methods.
 
 A fifth of the rows is held out. Each method fits classes to the others, chooses their number, and
 is scored on those held out by their likelihood, by a fifth of their entries, which are masked, and
@@ -22,6 +22,7 @@ from hopfed.experiments.settings import Settings, Words, among, at_least, within
 from hopfed.experiments.shared.baselines import METHODS, PATIENCE, Classes, Model
 from hopfed.experiments.shared.real_tables import RealTable, load_tables
 from hopfed.experiments.shared.statistics import by_name
+from hopfed.figures.kinds import Panel, by, paired
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.tables.examples import as_examples
 
@@ -32,7 +33,6 @@ TITLES = {  # of the printed tables, and how their numbers are written
     "rand": ("adjusted Rand index", ".2f"),
     "seconds": ("seconds", ".2f"),
 }
-SCORES = tuple(TITLES)
 LEVEL = 0.003  # nats an entry within which two methods count as equal
 
 
@@ -49,6 +49,11 @@ class Config(Settings):
     most: Annotated[int, at_least(1), "classes that the others' search does not pass"] = 60
     patience: Annotated[int, at_least(1), "numbers of classes without gain that end it"] = PATIENCE
     seeds: Annotated[int, "random partitions of the rows"] = 5
+
+    @property
+    def rows(self) -> list[str]:
+        """Names of the methods as they stand in the arrays."""
+        return ["hopfed", f"hopfed, {self.owners} owners", *self.methods]
 
 
 PUBLISHED = (  # scikit-learn's, and twelve of a folder
@@ -75,30 +80,26 @@ COMPARED = {
 }
 
 
-def row_names(config: Config) -> list[str]:
-    """Names of the methods as they stand in the arrays."""
-    return ["hopfed", f"hopfed, {config.owners} owners", *config.methods]
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of one and several."""
-    tables = load_tables(config.data, config.names)
-    scores = np.full((len(SCORES), len(tables), 2 + len(config.methods)), np.nan)
-    sent = np.zeros((len(tables), 2))
-    for i, table in enumerate(tables):
+    scores, sent = [], []
+    for table in load_tables(config.data, config.names):
         rng = stream(seed, "tables", table.name)
         order = rng.permutation(len(table.rows))
         test, kept = np.split(order, [int(len(order) * config.held_out)])
         exam = Exam.of(table, test, config.masked, rng)
-        scores[:, i], sent[i] = _examined(config, exam, table.rows[kept], seed)
-    return dict(zip(SCORES, scores, strict=True)) | {"bytes_over_bits": sent}
+        found = _examined(config, exam, table.rows[kept], seed)
+        scores.append(found[0])
+        sent.append(found[1])
+    by_score = np.moveaxis(np.array(scores), 2, 0)
+    return dict(zip(TITLES, by_score, strict=True)) | {"bytes_over_bits": np.array(sent)}
 
 
 def _examined(
     config: Config, exam: Exam, rows: np.ndarray, seed: int
-) -> tuple[np.ndarray, list[float]]:
-    """Scores (scores, methods) of one table, and bytes over raw bits of one owner and several."""
-    columns, sent = [], []
+) -> tuple[list[list[float]], list[float]]:
+    """Scores (methods, scores) of one table, and bytes over raw bits of one owner and several."""
+    scores, sent = [], []
     methods: tuple[Any, ...] = (1, config.owners, *config.methods)
     search = {"seed": seed, "most": config.most, "patience": config.patience}
     for method in methods:
@@ -109,8 +110,8 @@ def _examined(
         else:
             model = METHODS[method](rows, **search)
         seconds = time.perf_counter() - began
-        columns.append([*exam.scores(model), seconds])
-    return np.array(columns).T, sent
+        scores.append([*exam.scores(model), seconds])
+    return scores, sent
 
 
 @dataclass(frozen=True)
@@ -154,20 +155,20 @@ def _recovered(rows: np.ndarray, owners: int, seed: int) -> tuple[Model, float]:
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """Differences to StepMix over tables, means over the seeds; all scores by table and method."""
-    scores = {name: arrays[name].mean(axis=0) for name in SCORES}
-    likelihood = scores["likelihood"]
+    scores = {name: arrays[name].mean(axis=0) for name in TITLES}
+    likelihood, seconds = scores["likelihood"], scores["seconds"]
     summary: dict[str, Any] = {
         "owners": float((likelihood[:, 1] - likelihood[:, 0]).min()),
-        "masked": _by_method(config, scores["masked"]),
-        "rand": _by_method(config, scores["rand"]),
         "bytes": float(arrays["bytes_over_bits"][..., 1].max()),
         "scores": {name: value.tolist() for name, value in scores.items()},
         "tables": [table.name for table in load_tables(config.data, config.names)],
     }
+    for name in ("masked", "rand"):  # of the tables that have it
+        held = scores[name][~np.isnan(scores[name]).all(axis=1)]
+        summary[name] = by_name(config.rows, held.mean(axis=0)) if len(held) else ""
     if "stepmix" in config.methods:
-        other = row_names(config).index("stepmix")
+        other = config.rows.index("stepmix")
         gain = likelihood[:, 0] - likelihood[:, other]
-        seconds = scores["seconds"]
         summary |= {
             "not_below": f"{(gain >= -LEVEL).sum()} of {len(gain)}",
             "above": f"{(gain > 0).sum()} of {len(gain)}",
@@ -177,22 +178,31 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return summary
 
 
-def _by_method(config: Config, scores: np.ndarray) -> str:
-    """Mean over the tables that have the score, by method; empty if none has it."""
-    scored = scores[~np.isnan(scores).all(axis=1)]
-    if not len(scored):
-        return ""
-    return by_name(row_names(config), scored.mean(axis=0))
-
-
 def tables(config: Config, summary: dict[str, Any]) -> tuple[Table, ...]:
     """A table for each score: real tables down, methods across."""
     made = []
     for score, (title, form) in TITLES.items():
-        cells = [
+        cells = (
             ["-" if v is None or np.isnan(v) else f"{v:{form}}" for v in values]
             for values in summary["scores"][score]
-        ]
+        )
         rows = tuple((n, *c) for n, c in zip(summary["tables"], cells, strict=True))
-        made.append(Table(title, tuple(row_names(config)), rows))
+        made.append(Table(title, tuple(config.rows), rows))
     return tuple(made)
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """Likelihood over the rival's, masked entries and seconds on real tables."""
+    names, rows = summary["tables"], config.rows
+    rival = next((m for m in ("stepmix", "one class") if m in rows), "hopfed")
+    likelihood = arrays["likelihood"]
+    gains = likelihood - likelihood[..., rows.index(rival), None]
+    made = []
+    for title, values, more in (
+        (f"held-out nats an entry, over {rival}", gains, {"level": 0.0}),
+        ("masked entries that are right", arrays["masked"], {}),
+        ("seconds", arrays["seconds"], {"log": "x"}),
+    ):
+        marks = {m: v for m, v in by(rows, values, -1).items() if m != "one class"}
+        made.append(paired(title, names, marks, **more))
+    return made

@@ -2,6 +2,7 @@
 
 A kind takes numbers of a run and returns a :class:`Panel`; arrays have seeds as their first axis,
 over which means are drawn, with a band or a bar. Lines of one label have one colour in a page.
+Matplotlib is loaded when a page is drawn.
 """
 
 from __future__ import annotations
@@ -12,20 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-from hopfed.figures.style import new_figure
 
 MOST = 6  # panels of a first picture
 WIDTH, HEIGHT = 180, 52  # mm, of a page and of a row of panels
 LINES = ("-", "--", ":", "-.")
 MARKS = "os^vDPX"
 GREYS = {"theory", "foreseen", "law", "test", "edge", "full"}  # whatever else is there
+UNIT = {"ylim": (-0.03, 1.05)}  # of shares
 # Colours of a mosaic: paper, ink, wrong pixel, space between the pictures.
-MOSAIC = ListedColormap(["white", "0.15", "#D55E00", "0.85"])
+MOSAIC = ["white", "0.15", "#D55E00", "0.85"]
 
 Lines = Mapping[str, Any]
 
@@ -37,14 +33,14 @@ class Panel:
     Attributes
     ----------
     draw : draws into axes, with the style of each label.
-    title : above the panel; `section` is its name for ``--sections``.
+    title : above the panel, and its name for ``--sections``.
     words : arguments of `Axes.set`, such as labels and limits.
     legend : place of the legend; empty for none.
     tall : rows of text of a panel that names rows.
     labels : of its lines, which look alike in all panels of a page.
     """
 
-    draw: Callable[[Axes, Mapping[str, dict[str, Any]]], None]
+    draw: Callable[[Any, Mapping[str, dict[str, Any]]], None]
     title: str
     words: dict[str, Any] = field(default_factory=dict)
     legend: str = "best"
@@ -52,33 +48,43 @@ class Panel:
     labels: tuple[str, ...] = ()
 
 
-def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3) -> Figure:
+def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3) -> Any:
     """Draw panels from left to right, the first six unless `whole`."""
-    shown = list(panels if whole else panels[:MOST])
-    across = 2 if len(shown) in (2, 4) else min(columns, max(len(shown), 1))
-    down = math.ceil(len(shown) / across)
-    rows = [shown[i * across : (i + 1) * across] for i in range(down)]
-    heights = [max(HEIGHT, *(16 + 4.2 * p.tall for p in row)) for row in rows]
-    figure = new_figure(WIDTH if across > 1 else 100, sum(heights))
-    grid = figure.subplots(down, across, squeeze=False, height_ratios=heights)
-    for axes in grid.flat[len(shown) :]:
-        axes.set_axis_off()
-    keys: dict[tuple[str, ...], list[tuple[Axes, Panel]]] = {}
-    style = styles(list(dict.fromkeys(label for panel in panels for label in panel.labels)))
-    for axes, panel in zip(grid.flat, shown, strict=False):
-        panel.draw(axes, style)
-        axes.set(**{"title": panel.title} | panel.words)
+    from hopfed.figures.style import new_figure, styled
+
+    with styled():
+        shown = list(panels if whole else panels[:MOST])
+        across = 2 if len(shown) in (2, 4) else min(columns, max(len(shown), 1))
+        down = math.ceil(len(shown) / across)
+        rows = [shown[i * across : (i + 1) * across] for i in range(down)]
+        heights = [max(HEIGHT, *(16 + 4.2 * p.tall for p in row)) for row in rows]
+        figure = new_figure(WIDTH if across > 1 else 100, sum(heights))
+        grid = figure.subplots(down, across, squeeze=False, height_ratios=heights)
+        for axes in grid.flat[len(shown) :]:
+            axes.set_axis_off()
+        style = styles(list(dict.fromkeys(label for panel in panels for label in panel.labels)))
+        for axes, panel in zip(grid.flat, shown, strict=False):
+            panel.draw(axes, style)
+            axes.set(**{"title": panel.title} | panel.words)
+        _add_legends(figure, list(zip(grid.flat, shown, strict=False)))
+    return figure
+
+
+def _add_legends(figure: Any, drawn: Sequence[tuple[Any, Panel]]) -> None:
+    """One legend for panels of the same lines, and one in each of the others."""
+    keys: dict[tuple[str, ...], list[tuple[Any, Panel]]] = {}
+    for axes, panel in drawn:
         labels = tuple(axes.get_legend_handles_labels()[1])
         if panel.legend and len(labels) > 1:
             keys.setdefault(labels, []).append((axes, panel))
     most: tuple[str, ...] = max(keys, key=lambda held: (len(keys[held]), len(held)), default=())
-    if most and len(keys[most]) > 1:  # one legend for panels of the same lines
+    shared = most if most and len(keys[most]) > 1 else ()
+    if shared:
         lines = keys[most][0][0].get_legend_handles_labels()[0]
         figure.legend(lines, most, loc="outside lower center", ncols=min(len(most), 5))
     for labels, same in keys.items():
-        if len(keys[most]) == 1 or not set(labels) <= set(most):
-            same[0][0].legend(loc=same[0][1].legend, handlelength=1.4)  # type: ignore[call-overload]
-    return figure
+        if not set(labels) <= set(shared):
+            same[0][0].legend(loc=same[0][1].legend, handlelength=1.4)
 
 
 def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -87,6 +93,11 @@ def styles(labels: Sequence[str]) -> dict[str, dict[str, Any]]:
     made = {n: {"color": f"C{i % 7}", "ls": LINES[i // 7 % 4]} for i, n in enumerate(own)}
     grey = [label for label in labels if label in GREYS]
     return made | {n: {"color": "0.3", "ls": LINES[i % 4]} for i, n in enumerate(grey)}
+
+
+def by(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndarray]:
+    """Label -> the part of an array that has an axis of names."""
+    return {str(n): np.take(values, i, axis) for i, n in enumerate(names)}
 
 
 def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -105,7 +116,7 @@ def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 def over(
     title: str,
-    x: Sequence[Any],
+    x: Sequence[Any] | np.ndarray,
     lines: Lines,
     foreseen: Lines | None = None,
     *,
@@ -130,7 +141,7 @@ def over(
     numbers = all(isinstance(v, (int, float, np.number)) for v in x)
     at = np.asarray(x, float) if numbers else np.arange(len(x), dtype=float)
 
-    def draw(axes: Axes, style: Mapping[str, dict[str, Any]]) -> None:
+    def draw(axes: Any, style: Mapping[str, dict[str, Any]]) -> None:
         for i, (label, values) in enumerate(lines.items()):
             middle, low, high = summary_of(values, band)
             look, there = style[label], np.isfinite(middle)
@@ -158,8 +169,10 @@ def over(
     return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {}), *(levels or {})))
 
 
-def _scales(axes: Axes, log: str) -> None:
+def _scales(axes: Any, log: str) -> None:
     """Logarithmic axes, whose labels are whole powers of ten or, where few, 1, 2 and 5 of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     for name in log:
         getattr(axes, f"set_{name}scale")("log")
         axis = getattr(axes, f"{name}axis")
@@ -190,7 +203,7 @@ def against(
     lines : label -> (x, y) of further lines, in the colour of the points so called.
     """
 
-    def draw(axes: Axes, style: Mapping[str, dict[str, Any]]) -> None:
+    def draw(axes: Any, style: Mapping[str, dict[str, Any]]) -> None:
         for i, (label, (x, y)) in enumerate(points.items()):
             if joined:
                 axes.plot(x, y, label=label, **style[label])
@@ -202,9 +215,9 @@ def against(
             axes.plot(x, y, color=style[label]["color"], lw=1, label=name)
         _scales(axes, log)
         if diagonal:
-            ends = [np.ravel(v)[np.isfinite(np.ravel(v))] for pair in points.values() for v in pair]
-            low, high = min(map(np.min, ends)), max(map(np.max, ends))
-            axes.plot((low, high), (low, high), color="0.6", lw=0.8, zorder=0)
+            held = np.concatenate([np.ravel(v) for pair in points.values() for v in pair])
+            ends = np.nanmin(held), np.nanmax(held)
+            axes.plot(ends, ends, color="0.6", lw=0.8, zorder=0)
 
     return Panel(draw, title, words, legend, labels=(*points, *(lines or {})))
 
@@ -231,9 +244,8 @@ def paired(
     colours : of the rows, where there is one label.
     each : show every seed as well.
     """
-    places = np.arange(len(rows))
 
-    def draw(axes: Axes, _: Any) -> None:
+    def draw(axes: Any, _: Any) -> None:
         if band is not None:
             axes.axvspan(*band, color="0.92", lw=0)
         if level is not None:
@@ -241,16 +253,15 @@ def paired(
         for i, (label, values) in enumerate(marks.items()):
             middle, low, high = summary_of(values, "error")
             bars = np.nan_to_num(np.array([middle - low, high - middle]))
-            for row in places[np.isfinite(middle)]:
-                colour = f"C{i % 7}" if colours is None else colours[row]
-                own = {"color": colour, "mfc": "none", "ms": 4}
-                one = bars[:, [row]]
-                name = label if row == places[np.isfinite(middle)][0] else None
-                axes.errorbar(middle[row], row, xerr=one, fmt=MARKS[i % 7], label=name, **own)
+            for place, row in enumerate(np.flatnonzero(np.isfinite(middle))):
+                own = {"color": f"C{i % 7}" if colours is None else colours[row], "mfc": "none"}
+                own |= {"fmt": MARKS[i % 7], "ms": 4, "label": None if place else label}
+                axes.errorbar(middle[row], row, xerr=bars[:, [row]], **own)
                 if each and not isinstance(values, tuple):
                     held = np.asarray(values)[:, row]
-                    axes.plot(held, np.full(len(held), row), ".", color=colour, alpha=0.3, mew=0)
-        axes.set_yticks(places, rows)
+                    dots = {"color": own["color"], "alpha": 0.3, "mew": 0}
+                    axes.plot(held, np.full(len(held), row), ".", **dots)
+        axes.set_yticks(np.arange(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(axis="y", color="0.93", lw=0.5)
         _scales(axes, log)
@@ -266,67 +277,52 @@ def matrix(
     *,
     line: tuple[Any, Any] | None = None,
     half: bool = True,
-    top: float = 1.0,
-    label: str = "",
     **words: Any,
 ) -> Panel:
     """Rates (xs, ys) as a matrix, with the edge of the region of a half, or a line of theory."""
 
-    def draw(axes: Axes, _: Any) -> None:
+    def draw(axes: Any, _: Any) -> None:
         x, y = (np.arange(n) + 0.5 for n in np.shape(values))
-        mesh = axes.pcolormesh(values.T, cmap="cividis", vmin=0, vmax=top)
+        mesh = axes.pcolormesh(values.T, cmap="cividis", vmin=0, vmax=1)
         if half and min(values.shape) > 1 and values.min() < 0.5 < values.max():
             axes.contour(x, y, values.T, levels=[0.5], colors="w", linewidths=1)
         if values.size <= 16 and not half:
             for (i, j), value in np.ndenumerate(values):
+                place = {"ha": "center", "va": "center", "fontsize": 7}
                 colour = "white" if value < 0.6 else "black"
-                place = {"ha": "center", "va": "center", "fontsize": 7, "color": colour}
-                axes.text(i + 0.5, j + 0.5, f"{100 * value:.0f}", **place)
+                axes.text(i + 0.5, j + 0.5, f"{100 * value:.0f}", color=colour, **place)
         if line is not None:
             axes.plot(np.interp(line[0], xs, x), np.interp(line[1], ys, y), color="C3")
         axes.set_xticks(x, [f"{v:g}" if isinstance(v, float) else str(v) for v in xs])
         axes.set_yticks(y, [f"{v:g}" if isinstance(v, float) else str(v) for v in ys])
-        axes.figure.colorbar(mesh, ax=axes, label=label)
+        axes.figure.colorbar(mesh, ax=axes)
 
     return Panel(draw, title, words, "")
-
-
-def density(
-    title: str, counts: Lines, bins: np.ndarray, law: tuple[Any, Any], *,
-    levels: Mapping[str, float] | None = None, **words: Any,
-) -> Panel:  # fmt: skip
-    """Histograms, label -> counts, each an area of 1, the law, and levels as vertical lines."""
-
-    def draw(axes: Axes, _: Any) -> None:
-        for i, (label, held) in enumerate(counts.items()):
-            area = held / held.sum() / np.diff(bins)
-            axes.stairs(area, bins, color=f"C{i}", lw=0.8, label=label)
-        axes.plot(*law, color="k", lw=0.9, label="law")
-        for i, (label, at) in enumerate((levels or {}).items(), len(counts)):
-            axes.axvline(at, color=f"C{i}", ls="--", lw=0.9, label=label)
-
-    return Panel(draw, title, {"xlabel": "eigenvalue", "ylabel": "density"} | words)
 
 
 def pictures(title: str, packed: np.ndarray, truth: np.ndarray | None = None) -> Panel:
     """Pictures given as bits, in a mosaic; wrong pixels are red, and their number is said."""
 
-    def draw(axes: Axes, _: Any) -> None:
+    def draw(axes: Any, _: Any) -> None:
+        from matplotlib.colors import ListedColormap
+
         side = math.isqrt(8 * packed.shape[1])  # the last byte may be longer than the picture
         pixels = np.unpackbits(packed, axis=1, count=side**2)
         if truth is not None:
             right = np.unpackbits(truth, axis=1, count=side**2)
             turned = (pixels != right).mean(axis=1) > 0.5  # a pattern is known up to its sign
-            wrong = (pixels ^ turned[:, None]) != right
-            pixels = np.where(wrong, 2, pixels ^ turned[:, None])
-            axes.set_xlabel(f"{wrong.sum()} wrong" if wrong.any() else "exact")
+            pixels = pixels ^ turned[:, None]
+            wrong = (pixels != right).sum()
+            pixels = np.where(pixels != right, 2, pixels)
+            axes.set_xlabel(f"{wrong} wrong" if wrong else "exact")
         across = math.ceil(math.sqrt(len(pixels)))
         down = math.ceil(len(pixels) / across)
         canvas = np.full((down * (side + 2), across * (side + 2)), 3)
         for k, picture in enumerate(pixels):
             top, left = (side + 2) * (k // across) + 1, (side + 2) * (k % across) + 1
             canvas[top : top + side, left : left + side] = picture.reshape(side, side)
-        axes.imshow(canvas, cmap=MOSAIC, vmin=0, vmax=3, interpolation="nearest")
+        colours = ListedColormap(MOSAIC)
+        axes.imshow(canvas, cmap=colours, vmin=0, vmax=3, interpolation="nearest")
         axes.set(xticks=(), yticks=())
         axes.spines[:].set_visible(False)
 

@@ -76,3 +76,16 @@ def tiles(part: Any, images: Any, shape: tuple[int, int], across: int, *, named:
             axes.imshow(pixels, vmin=-1, vmax=1, interpolation="nearest")
             if named:
                 axes.set_title(str(k + 1), pad=1)
+
+
+@styled()
+def examples_and_patterns(examples: Any, patterns: Any, size: int) -> Figure:
+    """Draw 26 noisy `examples` above and the recovered `patterns` (K, size^2) below, as given."""
+    figure = new_figure(170, 70)
+    words = "examples of the clients: a quarter of all pixels is flipped"
+    parts = {words: examples, "patterns that the server recovers from their operators": patterns}
+    rows = figure.subfigures(2, 1, squeeze=False)[:, 0]
+    for part, (title, images) in zip(rows, parts.items(), strict=True):
+        part.suptitle(title, fontsize=8)
+        tiles(part, images[:26], (size, size), 13, named=False)
+    return figure

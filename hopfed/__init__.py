@@ -1,32 +1,22 @@
 """hopfed: recover the prototypes hidden in binary data that stay with their owners."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # for type checkers and editors; at run time see __getattr__
-    from hopfed.archetypes.archetypes import Archetypes
-    from hopfed.archetypes.loading import load
-    from hopfed.errors import HopfedError
-    from hopfed.hopfield.simulation import simulate
-    from hopfed.memory.associative import AssociativeMemory
-    from hopfed.recovery.recover import recover
-    from hopfed.tables.reading import read_table
-
-    __version__: str
-
-# Public name -> module. Loaded on first use, so that `import hopfed` stays light.
+# Public name -> module. Loaded on first use, so that `import hopfed` stays light; type checkers and
+# editors read __init__.pyi.
 _PUBLIC = {
     "Archetypes": "hopfed.archetypes.archetypes",
     "AssociativeMemory": "hopfed.memory.associative",
     "HopfedError": "hopfed.errors",
-    "load": "hopfed.archetypes.loading",
+    "load": "hopfed.archetypes.storage",
     "read_table": "hopfed.tables.reading",
     "recover": "hopfed.recovery.recover",
     "simulate": "hopfed.hopfield.simulation",
+    "spectrum": "hopfed.spectral.spectrum",
 }
 
 # Modules that are there after `import hopfed` alone.
-_MODULES = ("kernels", "sklearn", "theory")
+_MODULES = ("kernels", "sklearn", "testing", "theory")
 
 __all__ = [
     "Archetypes",
@@ -36,6 +26,7 @@ __all__ = [
     "read_table",
     "recover",
     "simulate",
+    "spectrum",
 ]
 
 

@@ -483,7 +483,7 @@ def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
 
     from hopfed.neural.data.tensors import Tensors
     from hopfed.neural.models import build
-    from hopfed.neural.training.stacked_or_not import train
+    from hopfed.neural.training.together import train
     from hopfed.neural.training.training import Job, Training
 
     name, settings, side = MODELS[model]
@@ -497,8 +497,9 @@ def _train(draw: Draw, model: int, clients: int, batch: int) -> Work:
         return batch.cross_entropy(net(batch.x)[1])
 
     def losses(way: str, _: Any) -> np.ndarray:
-        jobs = [Job(net, dict(net.state_dict()), own, (0, 0, 0, c)) for c, own in enumerate(rows)]
-        train(jobs, data, Training(batch=batch, way=way), objective)
+        how, start = Training(batch=batch, way=way), dict(net.state_dict())
+        jobs = [Job(net, start, own, (0, 0, 0, c), objective, how) for c, own in enumerate(rows)]
+        train(jobs, data)
         return np.array([job.loss for job in jobs])
 
     labels = ("auto", "sequential", "stacked")

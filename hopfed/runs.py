@@ -16,7 +16,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib import hdf5_files
-from hopfed._lib.guarded_reading import blocks, filled, in_child_process
+from hopfed._lib.guarded_reading import survive, whole
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.outputs import replacing
 from hopfed.errors import DataError, HopfedError, RunFileError
@@ -128,17 +128,17 @@ class Run:
         """
         import h5py  # noqa: F401  (before the child is made, which loads nothing)
 
-        def read() -> Iterator[Any]:
+        def read() -> dict[str, Any]:
             with hdf5_files.opened(path) as file:
-                yield from _parts(path, file)
+                return _parts(path, file)
 
         if not os.path.isfile(path):
             held = sorted(Path(path).glob("*.h5"))[:1] if os.path.isdir(path) else []
             way = f"; a folder of several, such as {held[0].name}" if held else ""
             raise RunFileError(f"{path}: no such run file{way}")
         try:
-            with closing(in_child_process(read, os.path.getsize(path))) as parts:
-                run = cls(**next(parts), arrays={name: filled(parts) for name in next(parts)})
+            survive(read, os.path.getsize(path))
+            run = cls(**read())
         except RunFileError:
             raise
         except PermissionError:
@@ -156,8 +156,8 @@ class Run:
         return run
 
 
-def _parts(path: str | Path, file: Any) -> Iterator[Any]:
-    """Yield what a run file holds: all but the arrays, then their names, then each of them."""
+def _parts(path: str | Path, file: Any) -> dict[str, Any]:
+    """Return what a run file holds."""
     if "hopfed_format" not in file.attrs:
         raise RunFileError(f"{path}: an HDF5 file, but not a run file of hopfed")
     found = _count(path, file, "hopfed_format")
@@ -173,11 +173,8 @@ def _parts(path: str | Path, file: Any) -> Iterator[Any]:
     parts = {name: _mapping(path, file, name) for name in _JSON_PARTS}
     words = all(isinstance(value, str) for value in parts["provenance"].values())
     _require(words, path, "its provenance holds other things than words")
-    arrays = _arrays(path, file)
-    yield {"kind": kind, "committed": committed, "planned": planned, **parts}
-    yield list(arrays)
-    for item in arrays.values():
-        yield from blocks(item, str(path))
+    arrays = {name: whole(item, str(path)) for name, item in _arrays(path, file).items()}
+    return {"kind": kind, "committed": committed, "planned": planned, **parts, "arrays": arrays}
 
 
 def _require(holds: bool, path: str | Path, what: str) -> None:

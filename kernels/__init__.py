@@ -1,60 +1,56 @@
-"""Hot numerical kernels: bit-packed products, serial and layered Glauber dynamics, scoring.
+"""Hot numerical kernels: bit-packed products, serial and layered Glauber dynamics.
 
 Importing this package loads no Numba, and neither CuPy nor a device: those who compute do.
 
-    bits      PackedBits, pack, unpack, concatenate, transpose, column_sums
-    masked    MaskedBits, pack_masked, with_gaps, seen_counts, seen_matmat, seen_rmatmat
+    bits      PackedBits, MaskedBits, pack, pack_masked, with_gaps, unpack, concatenate, transpose,
+              column_sums, seen_counts
+    products  gram, second_moment, matmat, rmatmat, seen_matmat, seen_rmatmat
+    dense, heatbath, layered: dense_step, dense_sweep, heat_bath, descend, layered_step
     mixtures  responsibilities, mixed, beta_gains, spent, log_ratios: imported from there
-    moments   gram, cross_gram, second_moment
-    products  matmat, rmatmat
-    dense     dense_step and dense_sweep, and what they return: DenseSweep
-    heatbath  heat_bath, descend, and what they return: HeatBath, Descent
-    layered   layered_step, layered_sweep, and what they return: LayeredUpdate
-    scoring   scores, distinct
-    shuffle   scramble
 """
 
-from hopfed.kernels.bits import PackedBits, column_sums, concatenate, pack, transpose, unpack
-from hopfed.kernels.dense import DenseSweep, dense_step, dense_sweep
-from hopfed.kernels.heatbath import Descent, HeatBath, descend, heat_bath
-from hopfed.kernels.layered import LayeredUpdate, layered_step, layered_sweep
-from hopfed.kernels.masked import (
+from hopfed.kernels.bits import (
     MaskedBits,
+    PackedBits,
+    column_sums,
+    concatenate,
+    pack,
     pack_masked,
     seen_counts,
-    seen_matmat,
-    seen_rmatmat,
+    transpose,
+    unpack,
     with_gaps,
 )
-from hopfed.kernels.moments import cross_gram, gram, second_moment
-from hopfed.kernels.products import matmat, rmatmat
-from hopfed.kernels.scoring import distinct, scores
-from hopfed.kernels.shuffle import scramble
+from hopfed.kernels.dense import dense_step, dense_sweep
+from hopfed.kernels.heatbath import descend, heat_bath
+from hopfed.kernels.layered import LayeredUpdate, layered_step
+from hopfed.kernels.layout import Relaxed
+from hopfed.kernels.products import (
+    gram,
+    matmat,
+    rmatmat,
+    second_moment,
+    seen_matmat,
+    seen_rmatmat,
+)
 
 __all__ = [
-    "DenseSweep",
-    "Descent",
-    "HeatBath",
     "LayeredUpdate",
     "MaskedBits",
     "PackedBits",
+    "Relaxed",
     "column_sums",
     "concatenate",
-    "cross_gram",
     "dense_step",
     "dense_sweep",
     "descend",
-    "distinct",
     "gram",
     "heat_bath",
     "layered_step",
-    "layered_sweep",
     "matmat",
     "pack",
     "pack_masked",
     "rmatmat",
-    "scores",
-    "scramble",
     "second_moment",
     "seen_counts",
     "seen_matmat",

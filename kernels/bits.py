@@ -1,40 +1,73 @@
-"""Examples of +-1 held as bits, eight to the byte, and the way there and back.
+"""Examples of +-1 held as bits, with gaps or without, and the way there and back.
 
 Row m of an (M, N) array of +-1 becomes ceil(N / 64) words; column j is bit j % 64 of word j // 64,
-bit 1 means +1, and the bits beyond column N - 1 are 0, so that rows compare and xor cleanly.
+bit 1 means +1, and the bits beyond column N - 1 are 0, so that rows compare and xor cleanly. Rows
+with gaps have a second plane of bits, for the entries that are seen; where none is, both are 0. A
+missing entry counts as 0 in every sum. Memory and time are about twice those of complete rows.
+
+Words are arrays of the host or of a device, and whatever is computed from them stays there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
+from typing import Any, Self, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from hopfed._lib.arrays import to_host
 from hopfed.errors import ArgumentError
-from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.kernels.dispatch import has_gaps, library, on_host, with_twin
+from hopfed.kernels.cpu.threads import spans
+from hopfed.kernels.dispatch import at, check_beside, library, on_device
 
-if TYPE_CHECKING:
-    from hopfed.kernels.masked import MaskedBits
-
-Rows: TypeAlias = "PackedBits | MaskedBits"  # with gaps or without
 WORD = 64
 CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
+GONE = -128  # stands for a missing entry among bytes
+ZERO, MINUS, OTHER, MISSING = 1, 2, 4, 8  # what occurs, as bits of a number
+Planes = tuple[Any, Any]  # words of the signs, and of what is seen or None
 
 
-@on_host
+class _Held:
+    """What all rows of bits have: `planes`, and n columns."""
+
+    n: int
+
+    @property
+    def home(self) -> Any:
+        """Array that lies where the rows do."""
+        return planes(self)[0]  # type: ignore[arg-type]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, N)."""
+        return len(self), self.n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the words."""
+        return sum(int(plane.nbytes) for plane in planes(self) if plane is not None)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return int(self.home.shape[0])
+
+    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Self:
+        """Rows `rows` (a slice, a mask or an index array); views where NumPy gives them."""
+        if isinstance(rows, int | np.integer):
+            raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
+        some = (None if plane is None else plane[rows] for plane in planes(self))  # type: ignore[arg-type]
+        return made(*some, self.n)  # type: ignore[return-value]
+
+
 @dataclass(frozen=True, eq=False)
-class PackedBits:
+class PackedBits(_Held):
     """An (M, N) array of +-1 in bits.
 
     Parameters
     ----------
-    words : (M, ceil(n / 64)) uint64, C-contiguous; column j is bit j % 64 of word j // 64, bit 1
-        means +1, padding bits are 0.
+    words : (M, ceil(n / 64)) uint64, of the host or a device; column j is bit j % 64 of word
+        j // 64, bit 1 means +1, padding bits are 0 (not checked on a device: that costs a pass).
     n : number of columns N.
 
     Raises
@@ -48,40 +81,69 @@ class PackedBits:
     ((1, 3), [[1, -1, 1]])
     """
 
-    words: np.ndarray
+    words: Any
     n: int
 
     def __post_init__(self) -> None:
-        words = self.words
-        if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 2:
-            got = f"{getattr(words, 'dtype', type(words).__name__)} of shape {np.shape(words)}"
-            raise ArgumentError("words", "a two-dimensional uint64 array", got)
-        if self.n < 0 or words.shape[1] != n_words(self.n):
+        words, there = self.words, on_device(self.words)
+        if not (there or isinstance(words, np.ndarray)) or words.dtype != np.uint64:
+            kind = getattr(words, "dtype", type(words).__name__)
+            raise ArgumentError("words", "a two-dimensional uint64 array", kind)
+        if words.ndim != 2 or self.n < 0 or words.shape[1] != n_words(self.n):
             rule = f"of {n_words(self.n)} words a row for {self.n} columns"
             raise ArgumentError("words", rule, f"shape {words.shape}")
         if not words.flags.c_contiguous:
-            object.__setattr__(self, "words", np.ascontiguousarray(words))
-        if self.n % WORD and np.any(words[:, -1] >> np.uint64(self.n % WORD)):
+            object.__setattr__(self, "words", library(words).ascontiguousarray(words))
+        if not there and self.n % WORD and np.any(words[:, -1] >> np.uint64(self.n % WORD)):
             raise ArgumentError("words", f"zero in the bits beyond column {self.n - 1}", "set bits")
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(M, N)."""
-        return self.words.shape[0], self.n
+
+@dataclass(frozen=True, eq=False)
+class MaskedBits(_Held):
+    """An (M, N) array of +-1 with gaps, in two planes of bits.
+
+    Parameters
+    ----------
+    signs : (M, N) packed, +1 (bit 1) where the entry is +1; everywhere else bit 0.
+    seen : (M, N) packed, bit 1 where there is an entry.
+
+    Raises
+    ------
+    ArgumentError : planes of two shapes, or a sign where nothing is seen (not checked on a device:
+        that costs a pass).
+
+    Examples
+    --------
+    >>> p = pack_masked(np.array([[1, -1, 0], [0, 1, 1]]))
+    >>> p.shape, unpack(p).tolist(), unpack(p.presence).tolist()
+    ((2, 3), [[1, -1, 0], [0, 1, 1]], [[1, 1, 0], [0, 1, 1]])
+    """
+
+    signs: PackedBits
+    seen: PackedBits
+
+    def __post_init__(self) -> None:
+        if self.seen.shape != self.signs.shape:
+            raise ArgumentError("seen", f"of shape {self.signs.shape} like signs", self.seen.shape)
+        if on_device(self.signs) or self.seen is self.signs:
+            return
+        signs, seen = self.signs.words, self.seen.words
+        for start, stop in spans(len(signs), max(1, CHUNK // (16 * max(signs.shape[1], 1)))):
+            if np.any(signs[start:stop] & ~seen[start:stop]):
+                raise ArgumentError("signs", "0 where nothing is seen", "set bits")
 
     @property
-    def nbytes(self) -> int:
-        """Bytes held by the words."""
-        return self.words.nbytes
+    def n(self) -> int:  # type: ignore[override]
+        """Number of columns N."""
+        return self.signs.n
 
-    def __len__(self) -> int:
-        return self.words.shape[0]
+    @property
+    def presence(self) -> Self:
+        """Rows of 1 where there is an entry and 0 where there is none: their sums count."""
+        return type(self)(self.seen, self.seen)
 
-    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Self:
-        """Rows `rows` (a slice, a mask or an index array); a view where NumPy gives one."""
-        if isinstance(rows, int | np.integer):
-            raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
-        return type(self)(self.words[rows], self.n)
+
+Rows: TypeAlias = PackedBits | MaskedBits
 
 
 def n_words(n: int) -> int:
@@ -89,14 +151,25 @@ def n_words(n: int) -> int:
     return -(-n // WORD)
 
 
-def check_packed(name: str, p: object) -> PackedBits:
-    """Return `p` if it is a PackedBits, else raise the ArgumentError for argument `name`."""
-    if not isinstance(p, PackedBits):
-        raise ArgumentError(name, "a PackedBits, as made by pack()", type(p).__name__)
+def check_rows(name: str, p: object) -> Rows:
+    """Return `p` if it is packed, with gaps or without, else raise for argument `name`."""
+    if not isinstance(p, Rows):
+        rule = "a PackedBits or a MaskedBits, as made by pack() or pack_masked()"
+        raise ArgumentError(name, rule, type(p).__name__)
     return p
 
 
-@with_twin
+def planes(p: Rows) -> Planes:
+    """Words of the signs, and of what is seen: None where that is everything."""
+    return (p.words, None) if isinstance(p, PackedBits) else (p.signs.words, p.seen.words)
+
+
+def made(signs: Any, seen: Any, n: int) -> Rows:
+    """Rows of n columns from the words of their planes."""
+    whole = PackedBits(signs, n)
+    return whole if seen is None else MaskedBits(whole, PackedBits(seen, n))
+
+
 def pack(x: np.ndarray) -> PackedBits:
     """Pack an (M, N) array of +-1, of 0/1, or of booleans into bits, exactly.
 
@@ -104,7 +177,7 @@ def pack(x: np.ndarray) -> PackedBits:
 
     Parameters
     ----------
-    x : (M, N).
+    x : (M, N), on the host or on a device.
 
     Raises
     ------
@@ -116,100 +189,161 @@ def pack(x: np.ndarray) -> PackedBits:
     >>> pack(np.array([[1, -1, 1, 1]])).words.tolist()
     [[13]]
     """
-    x = np.asarray(x)
-    if x.ndim != 2 or x.dtype.kind not in "biuf":
-        raise ArgumentError("x", "a two-dimensional real array", f"{x.dtype} of shape {x.shape}")
-    words, found = pack_values(x)
-    if not_binary(found):
-        raise first_bad(x)
-    return PackedBits(words, x.shape[1])
+    x, _ = _table(x, None, "biuf")
+    found = at(x, "pack")(x)
+    if found is None:
+        bad = ~((x == 1) | (x == 0) | (x == -1)) if x.dtype.kind != "u" else x > 1
+        bad = bad if bool(bad.any()) else x == 0
+        raise _bad_value(x, *divmod(int(bad.ravel().argmax()), x.shape[1]))
+    return PackedBits(found[0], x.shape[1])
 
 
-def pack_values(x: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return words with a bit for each 1, and which values occur: bit 0: 0, 1: -1, 2: another.
+def pack_masked(x: Any, mask: Any = None) -> Rows:
+    """Pack an (M, N) array of +-1, of 0/1, or of booleans, entries of which may be missing.
 
-    Where some rows cannot be packed (`not_binary`), those that follow are left out.
+    What is missing: NaN; None in an array of objects; what `mask`, or the mask of a NumPy masked
+    array, says. Where -1 occurs anywhere in the array, 0 is missing too; without any -1 the array
+    is one of 0/1, in which 0 is an entry (false). So one batch of many that has 0 and 1 only is
+    taken for 0/1: give NaN or a mask where data come in batches. Rows and columns may be missing
+    altogether. An array without gaps becomes a `PackedBits`, at the cost of `pack`.
+
+    Parameters
+    ----------
+    x : (M, N), of any real dtype or of objects (None and numbers), on the host or on a device.
+    mask : (M, N) of booleans, true where an entry is missing, whatever stands there.
+
+    Raises
+    ------
+    ArgumentError : not two-dimensional, not real numbers, a mask of another shape, or another value
+        (the first one is named with its row and column).
+
+    Examples
+    --------
+    >>> pack_masked(np.array([[1, 0], [1, 1]])).shape  # 0/1, without gaps
+    (2, 2)
+    >>> unpack(pack_masked([[1, 0], [np.nan, 1]])).tolist()
+    [[1, -1], [0, 1]]
     """
-    m, n = x.shape
-    words = np.zeros((m, n_words(n)), np.uint64)
-    if x.size == 0:
-        return words, 0
-    from hopfed.kernels.cpu.planes import pack_planes
-
-    seen: list[int] = []
-    refused: list[int] = []
-
-    def task(span: tuple[int, int]) -> None:
-        if refused:
-            return
-        rows = slice(*span)
-        found = pack_planes(as_int8(x[rows]), True, words[rows], np.zeros((0, 0), np.uint64))
-        found = found & 7 | (found & 8) >> 1  # the number that stands for what is missing, itself
-        (refused if not_binary(found) else seen).append(found)
-
-    for_each(task, spans(m, max(1, CHUNK // n)))
-    return words, int(np.bitwise_or.reduce(seen + refused))
+    x, mask = _table(x, mask)
+    found = at(x, "pack")(x, mask, gaps=True)
+    if found is None:
+        raise _bad_value(to_host(x), *(first_bad(x, mask) or (0, 0)))
+    return made(*found, x.shape[1])
 
 
-def not_binary(found: int) -> bool:
-    """Tell whether such values cannot be packed: another than these three, or 0 among -1."""
-    return bool(found & 4) or found & 3 == 3
+def _table(x: Any, mask: Any, kinds: str = "biufO") -> tuple[Any, Any]:
+    """Return the array and the mask of what is missing, or None, both checked."""
+    if isinstance(x, np.ma.MaskedArray):
+        own = np.ma.getmaskarray(x) if np.ma.is_masked(x) else None
+        x, mask = x.data, own if mask is None or own is None else np.asarray(mask) | own
+    x = x if on_device(x) else np.asarray(x)
+    if x.ndim != 2 or x.dtype.kind not in kinds:
+        raise ArgumentError("x", "a two-dimensional real array", f"{x.dtype} of shape {x.shape}")
+    mask = mask if mask is None else check_beside("mask", mask, x)
+    if mask is not None and (mask.shape != x.shape or mask.dtype != np.bool_):
+        got = f"{mask.dtype} of shape {mask.shape}"
+        raise ArgumentError("mask", f"booleans of shape {x.shape}", got)
+    return x, mask
 
 
-def as_int8(x: Any, xp: Any = np) -> Any:
-    """Return `x`, an array of `xp`, as contiguous int8 with 2 for all but -1, 0 and 1."""
-    if x.dtype == np.int8 or x.dtype == np.bool_:
-        return xp.ascontiguousarray(x).view(np.int8)
-    out = xp.full(x.shape, 2, np.int8)
-    for value in (-1, 0, 1):
-        if value >= 0 or x.dtype.kind != "u":
-            out[x == value] = value
-    return out
-
-
-def first_bad(x: Any) -> ArgumentError:
-    """Name the first value that pack() refuses; a 0 among -1 counts as one."""
-    bad = ~((x == 1) | (x == 0) | (x == -1)) if x.dtype.kind != "u" else x > 1
-    bad = bad if bool(bad.any()) else x == 0
-    return bad_value(x, *divmod(int(bad.ravel().argmax()), x.shape[1]))
-
-
-def bad_value(x: Any, row: int, column: int) -> ArgumentError:
+def _bad_value(x: Any, row: int, column: int) -> ArgumentError:
     """Say that the value at `row` and `column` is not binary."""
     got = f"{to_host(x[row, column])} at row {row}, column {column}"
     return ArgumentError("x", "all +-1, all 0/1, or boolean", got)
 
 
-@with_twin
+def first_bad(x: Any, mask: Any = None) -> tuple[int, int] | None:
+    """Return row and column of the first value that `pack_masked` refuses, None if there is none.
+
+    Parameters
+    ----------
+    x, mask : as of `pack_masked`.
+
+    Examples
+    --------
+    >>> first_bad([[1, None], [0, 7]])
+    (1, 1)
+    """
+    x, mask = _table(x, mask)
+    x, mask = to_host(x), None if mask is None else to_host(mask)
+    allowed = (-1, 0, 1) if mask is None and x.dtype.kind in "biu" else (-1, 0, 1, GONE)
+    for start, stop in spans(len(x), max(1, CHUNK // max(x.shape[1], 1))):
+        codes = entries(x[start:stop], None if mask is None else mask[start:stop])
+        bad = np.argwhere(~np.isin(codes, allowed))
+        if len(bad):
+            return start + int(bad[0][0]), int(bad[0][1])
+    return None
+
+
+def entries(x: Any, mask: Any = None, xp: Any = np) -> Any:
+    """Return the array `x` of `xp` as int8: -1, 0, 1, GONE where it is missing, 2 for all else."""
+    gone = mask
+    if x.dtype.kind == "O":
+        x = _numbers(x)
+    if x.dtype.kind == "f":
+        gone = x != x if mask is None else mask | (x != x)  # NaN alone does
+    if x.dtype == np.int8 or x.dtype == np.bool_:
+        codes = xp.ascontiguousarray(x).view(np.int8)
+    else:
+        codes = xp.full(x.shape, 2, np.int8)
+        for value in (-1, 0, 1):
+            if value >= 0 or x.dtype.kind != "u":
+                codes[x == value] = value
+    if gone is None:
+        return codes
+    if x.dtype.kind in "bi" and x.dtype.itemsize == 1:  # they are those of x itself
+        codes = xp.where(codes == GONE, xp.int8(2), codes)
+    codes[gone] = GONE
+    return codes
+
+
+def _numbers(x: np.ndarray) -> np.ndarray:
+    """Objects as float64, NaN for None, infinity for what is no number."""
+    try:
+        missing = np.asarray(x == None).astype(bool)  # noqa: E711  (of each of them)
+        return np.where(missing, np.nan, x).astype(np.float64)
+    except (TypeError, ValueError):
+        return np.array([_number(value) for value in x.flat]).reshape(x.shape)
+
+
+def _number(value: Any) -> float:
+    try:
+        return np.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        return np.inf
+
+
+def with_gaps(p: Rows) -> MaskedBits:
+    """Return rows `p` in the form of those with gaps, complete ones too.
+
+    Examples
+    --------
+    >>> unpack(with_gaps(pack(np.array([[1, -1]]))).presence).tolist()
+    [[1, 1]]
+    """
+    if isinstance(check_rows("p", p), MaskedBits):
+        return p
+    seen = p.words | ~p.words
+    if p.n % WORD:
+        seen[:, -1] >>= np.uint64(WORD - p.n % WORD)
+    return MaskedBits(p, PackedBits(seen, p.n))
+
+
 def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
-    """Return the (M, N) array of +-1 held by `p`, of real or signed dtype `dtype`.
+    """Return the (M, N) array of +-1, and of 0 for what is missing, of signed dtype `dtype`.
 
     Examples
     --------
     >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
     [[1.0, -1.0]]
     """
-    return unpack_planes(check_packed("p", p), None, dtype)
-
-
-def unpack_planes(p: PackedBits, seen: PackedBits | None, dtype: DTypeLike) -> np.ndarray:
-    """Return the entries of `p`, 0 where `seen` has none."""
+    words, seen = planes(check_rows("p", p))
     dtype = np.dtype(dtype)
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
-    from hopfed.kernels.cpu.products import unpack_rows
-
-    m, n = p.shape
-    native = dtype if dtype in (np.int8, np.float32, np.float64) else np.dtype(np.int8)
-    out = np.empty((m, n), native)
-    each = spans(m, max(1, CHUNK // max(n, 1)))
-    for_each(lambda rows: unpack_rows(*planes(p, seen), rows[0], 0, out[slice(*rows)]), each)
-    return out.astype(dtype, copy=False)
-
-
-def planes(p: PackedBits, seen: PackedBits | None) -> tuple[np.ndarray, np.ndarray]:
-    """Words as the compiled loops take them: the second are of no rows where all is seen."""
-    return p.words, np.zeros((0, 0), np.uint64) if seen is None else seen.words
+    native = dtype if dtype.name in ("int8", "float32", "float64") else np.dtype(np.int8)
+    out: np.ndarray = at(words, "unpack")(words, seen, p.n, native).astype(dtype, copy=False)
+    return out
 
 
 @overload
@@ -217,7 +351,7 @@ def concatenate(parts: Sequence[PackedBits]) -> PackedBits: ...
 @overload
 def concatenate(parts: Sequence[Rows]) -> Rows: ...
 def concatenate(parts: Sequence[Rows]) -> Rows:
-    """Stack the rows of `parts`, which must have the same number of columns.
+    """Stack rows of the same number of columns; they have gaps where any of the parts has.
 
     Examples
     --------
@@ -227,25 +361,21 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     """
     if not parts:
         raise ArgumentError("parts", "a non-empty sequence of PackedBits", parts)
-    if any(has_gaps(p) for p in parts):
-        from hopfed.kernels.masked import concatenate as with_gaps
-
-        return with_gaps(parts)
-    packed = [check_packed("parts", p) for p in parts]
-    widths = sorted({p.n for p in packed})
+    widths = sorted({check_rows("parts", p).n for p in parts})
     if len(widths) > 1:
         raise ArgumentError("parts", "all of one number of columns", widths)
-    words = library(packed[0].words).concatenate([p.words for p in packed])
-    return type(packed[0])(words, widths[0])
+    gaps = any(isinstance(p, MaskedBits) for p in parts)
+    signs, seen = zip(*(planes(with_gaps(p) if gaps else p) for p in parts), strict=True)
+    xp = library(signs[0])
+    return made(xp.concatenate(signs), xp.concatenate(seen) if gaps else None, widths[0])
 
 
 @overload
 def transpose(p: PackedBits) -> PackedBits: ...
 @overload
 def transpose(p: Rows) -> Rows: ...
-@with_twin
 def transpose(p: Rows) -> Rows:
-    """Return the (N, M) transpose, by 64 x 64 blocks of bits.
+    """Return the (N, M) transpose, by blocks of bits.
 
     Parameters
     ----------
@@ -256,23 +386,12 @@ def transpose(p: Rows) -> Rows:
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
     """
-    p = check_packed("p", p)
-    m, n = p.shape
-    words = np.zeros((n, n_words(m)), np.uint64)
-    if words.size:
-        from hopfed.kernels.cpu.bits import transpose_columns
-
-        size = max(1, CHUNK // (WORD * m))
-        for_each(
-            lambda s: transpose_columns(p.words, *s, words, np.empty(WORD, np.uint64)),
-            spans(n_words(n), size),
-        )
-    return PackedBits(words, m)
+    turn, both = at(check_rows("p", p), "transpose"), planes(p)
+    return made(*(None if words is None else turn(words, p.n) for words in both), len(p))
 
 
-@with_twin
 def column_sums(p: Rows) -> np.ndarray:
-    """Return the N sums over rows of the +-1 entries, int64.
+    """Return the N sums over rows of the +-1 entries that are seen, int64.
 
     Parameters
     ----------
@@ -283,17 +402,26 @@ def column_sums(p: Rows) -> np.ndarray:
     >>> column_sums(pack(np.array([[1, -1], [1, 1]]))).tolist()
     [2, 0]
     """
-    p = check_packed("p", p)
-    m, n = p.shape
-    sums = np.zeros(n, np.int64)
-    if p.words.size:
-        from hopfed.kernels.cpu.bits import count_columns
-
-        size = max(1, CHUNK // (WORD * m))
-        for_each(
-            lambda s: count_columns(p.words, *s, sums, np.empty(WORD, np.uint64)),
-            spans(n_words(n), size),
-        )
-        sums *= 2
-        sums -= m
+    words = planes(check_rows("p", p))[0]
+    sums: np.ndarray = 2 * at(words, "count_columns")(words, p.n) - seen_counts(p)
     return sums
+
+
+def seen_counts(p: Rows) -> np.ndarray:
+    """Return how many entries of each column are seen, (N,) int64.
+
+    Parameters
+    ----------
+    p : (M, N), packed.
+
+    Examples
+    --------
+    >>> seen_counts(pack_masked(np.array([[1, 0], [-1, 1]]))).tolist()
+    [2, 1]
+    """
+    words, seen = planes(check_rows("p", p))
+    if seen is None:
+        counts: np.ndarray = library(words).full(p.n, len(p), np.int64)
+    else:
+        counts = at(seen, "count_columns")(seen, p.n)
+    return counts

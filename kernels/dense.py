@@ -22,47 +22,21 @@ Randomness is that of `heatbath`: chain c, sweep t and site i name the draw.
 
 from __future__ import annotations
 
-from math import comb
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
+from hopfed.kernels.cpu.threads import for_each
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.layout import check_counters, check_held, check_schedule, check_spins
+from hopfed.kernels.layout import Relaxed, check_spins, counters, held_sites, schedule
 from hopfed.kernels.philox import thresholds
 
-ENERGIES = ("power", "exponential")
 VECTOR = 32  # patterns that a sum takes at a time
-SHORT = 6  # power up to which three coefficients do
+NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
 HIGHEST = 30  # power n: N^n must stay a float64
 COLDEST = 300.0  # beta of the exponential: a gap of 2 must not vanish beside 1
 
-Rule = tuple[bool, float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-class DenseSweep(NamedTuple):
-    """Outcome of `dense_sweep`.
-
-    Attributes
-    ----------
-    state : (S, N) int8.
-    sweeps : (S,) int64, sweeps made, the one that found nothing to change included.
-    settled : (S,) bool, whether the last sweep, without noise, changed nothing.
-
-    Examples
-    --------
-    >>> xi = np.array([[1, 1, 1, -1]], np.int8)
-    >>> found = dense_sweep(np.array([[1, -1, 1, -1]], np.int8), xi, parameter=3)
-    >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
-    ([[1, 1, 1, -1]], [2], [True])
-    """
-
-    state: np.ndarray
-    sweeps: np.ndarray
-    settled: np.ndarray
+Rule = tuple[bool, float, np.ndarray, np.ndarray]
 
 
 def dense_sweep(
@@ -79,7 +53,7 @@ def dense_sweep(
     first_sweep: int = 0,
     first_chain: int = 0,
     held: np.ndarray | None = None,
-) -> DenseSweep:
+) -> Relaxed:
     """Visit all sites `sweeps` times, or without noise until nothing changes.
 
     Parameters
@@ -95,7 +69,7 @@ def dense_sweep(
 
     Raises
     ------
-    ArgumentError : wrong dtypes, shapes or ranges.
+    ArgumentError : wrong dtypes or shapes.
     BackendError : arrays on a device.
 
     Examples
@@ -106,13 +80,11 @@ def dense_sweep(
     >>> bool((dense_sweep(cue, xi, parameter=3).state == xi[0]).all())
     True
     """
-    state, patterns, mass = _checked(state, patterns, energy, parameter, weights, sweeps)
-    kept = check_held(held, state.shape)
-    betas = check_schedule("beta", 0 if beta is None else beta, (len(state), sweeps))
-    counters = check_counters(
-        seed, stream, ("first_sweep", first_sweep, sweeps), ("first_chain", first_chain, len(state))
-    )
-    out = DenseSweep(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
+    state, patterns, mass = _checked(state, patterns, weights)
+    kept = held_sites(held, state.shape)
+    betas = schedule(0 if beta is None else beta, (len(state), sweeps))
+    place = counters(seed, stream, first_sweep, first_chain)
+    out = Relaxed(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
     if sweeps == 0:
         return out
     from hopfed.kernels.cpu.dense import run_chain
@@ -123,7 +95,7 @@ def dense_sweep(
 
     def task(chain: int) -> None:
         run_chain(
-            chain, *out, columns, mass, rule, betas, beta is None, lookup, kept, *counters,
+            chain, *out, columns, mass, rule, betas, beta is None, lookup, kept, *place,
             _scratch(*columns.shape),
         )  # fmt: skip
 
@@ -140,7 +112,7 @@ def dense_step(
     weights: np.ndarray | None = None,
     updates: int = 100,
     held: np.ndarray | None = None,
-) -> DenseSweep:
+) -> Relaxed:
     """Turn all spins at once into the signs of their fields, until a state stays or `updates` ran.
 
     Products are made in float32; a sign that they leave open is settled in float64.
@@ -152,7 +124,7 @@ def dense_step(
 
     Raises
     ------
-    ArgumentError : wrong dtypes, shapes or ranges.
+    ArgumentError : wrong dtypes or shapes.
     BackendError : arrays on a device.
 
     Examples
@@ -162,78 +134,62 @@ def dense_step(
     >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
     ([[1, 1, 1, -1]], [2], [True])
     """
-    state, patterns, mass = _checked(state, patterns, energy, parameter, weights, updates)
-    kept = check_held(held, state.shape)
-    out = DenseSweep(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
+    from hopfed.kernels.cpu.dense import settle
+
+    state, patterns, mass = _checked(state, patterns, weights)
+    kept = held_sites(held, state.shape)
+    out = Relaxed(state.copy(), np.zeros(len(state), np.int64), np.zeros(len(state), np.bool_))
     columns, xi = np.ascontiguousarray(patterns.T), patterns.astype(np.float32)
     rule = energy_rule(energy, float(parameter), len(columns))
     live, x = np.arange(len(state)), state.astype(np.float32)
-    for _ in range(updates):
+    for _ in range(updates if len(state) else 0):
+        level, h, own, bound = _fields(x, xi, mass, rule)
+        near = np.abs(h) <= bound[:, None]
+        if near.any():
+            settle(near, h, x, level, own, columns, mass, rule)
+        turns = h * x < 0
+        if len(kept):
+            turns &= ~kept
+        x[turns] *= -1
+        out.sweeps[live] += 1
+        moves = turns.any(axis=1)
+        out.state[live], out.settled[live] = x, ~moves
+        live, x = live[moves], x[moves]
+        kept = kept[moves] if len(kept) else kept
         if not len(live):
             break
-        flips = _stepped(x, xi, columns, mass, rule, kept)
-        out.sweeps[live] += 1
-        rests = flips == 0
-        if rests.any():
-            out.state[live[rests]], out.settled[live[rests]] = x[rests], True
-            live, x = live[~rests], x[~rests]
-            kept = kept[~rests] if len(kept) else kept
-    out.state[live] = x
     return out
 
 
-def _stepped(
-    x: np.ndarray,
-    xi: np.ndarray,
-    columns: np.ndarray,
-    mass: np.ndarray,
-    rule: Rule,
-    held: np.ndarray,
-) -> np.ndarray:
-    """Update float32 spins x (S, N) once, in place; return how many of each state turned (S,)."""
-    from hopfed.kernels.cpu.dense import decide_states, tabulate_states
-
-    count, n = x.shape
-    a = x @ xi.T
-    B, own, flips = np.empty_like(a), np.empty(count), np.empty(count, np.int64)
-    parts = spans(count, -(-count // thread_count()))
-
-    def tabulate(part: tuple[int, int]) -> None:
-        scratch = _scratch(*columns.shape)[:3]
-        tabulate_states(*part, a, n, mass, rule, B, own, scratch)
-
-    def decide(part: tuple[int, int]) -> None:
-        scratch = _scratch(*columns.shape)[:3]
-        decide_states(*part, h, x, B, own, a, columns, mass, rule, held, flips, scratch)
-
-    for_each(tabulate, parts)
-    h = B @ xi
-    for_each(decide, parts)
-    return flips
+def _fields(
+    x: np.ndarray, xi: np.ndarray, mass: np.ndarray, rule: Rule
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Levels (S, K), fields (S, N) in single precision, own factors and the bound of rounding."""
+    exponential, parameter, values, owns = rule
+    n = x.shape[1]
+    level = (x @ xi.T).astype(np.int64) + n >> 1
+    if exponential:
+        table, own = mass * values[level + (n - level.max(axis=1, keepdims=True))], np.zeros(len(x))
+        table, scale = table / table.sum(axis=1, keepdims=True), 1.0
+    else:
+        table, own = mass * values[level], (mass * owns[level]).sum(axis=1)
+        scale = n / (2 * parameter) / float(n) ** parameter
+    h = (scale * table).astype(np.float32) @ xi + (scale * own)[:, None].astype(np.float32) * x
+    size = scale * (np.sqrt((table**2).sum(axis=1)) + np.abs(own))
+    return level, h, own, NEAR * 1.2e-7 * np.sqrt(len(xi)) * size
 
 
 def _checked(
-    state: np.ndarray,
-    patterns: np.ndarray,
-    energy: str,
-    parameter: float,
-    weights: np.ndarray | None,
-    times: int,
+    state: np.ndarray, patterns: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return states, patterns and weights, or raise."""
     if on_device(state) or on_device(patterns):
         raise BackendError("the compiled loops of the dense energies run on the CPU only")
-    state = check_spins("state", state, "(chains, sites)", 2)
-    patterns = check_spins("patterns", patterns, "(patterns, sites)", 2)
+    state, patterns = check_spins("state", state, 2), check_spins("patterns", patterns, 2)
     if patterns.shape[1] != state.shape[1] or not len(patterns):
         rule = f"of at least one row and {state.shape[1]} sites"
         raise ArgumentError("patterns", rule, f"shape {patterns.shape}")
-    _check_energy(energy, parameter)
     mass = np.ones(len(patterns)) if weights is None else np.asarray(weights, np.float64)
-    if mass.shape != (len(patterns),) or not (np.isfinite(mass) & (mass > 0)).all():
-        raise ArgumentError("weights", f"{len(patterns)} numbers above 0", weights)
-    if times < 0:
-        raise ArgumentError("sweeps", "at least 0", times)
     return state, patterns, mass
 
 
@@ -244,46 +200,28 @@ def _columns(patterns: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.ascontiguousarray(columns), np.pad(mass, (0, empty))
 
 
-def _check_energy(energy: str, parameter: float) -> None:
-    """Raise for an energy that there is not."""
-    if energy not in ENERGIES:
-        raise ArgumentError("energy", f"one of {', '.join(ENERGIES)}", repr(energy))
-    if energy == "power" and not (2 <= parameter <= HIGHEST and parameter == int(parameter)):
-        raise ArgumentError("parameter", f"a whole number in 2 .. {HIGHEST}", parameter)
-    if energy == "exponential" and not 0 < parameter <= COLDEST:
-        raise ArgumentError("parameter", f"in (0, {COLDEST:g}]", parameter)
-
-
 def energy_rule(energy: str, parameter: float, n: int) -> Rule:
     """Return the energy as the compiled loops take it.
 
-    (exponential, parameter, values, owns, odd, even): what a pattern adds to a field by its level 0
-    .. N, and to the factor of the spin itself. Power: ``(D(a - 1) + D(a + 1)) / 2`` and ``(D(a - 1)
-    - D(a + 1)) / 2`` with ``D(c) = (c + 1)^n - (c - 1)^n``, and up to n = 6 also their three
-    coefficients by powers of a^2. Exponential: ``exp(beta (a - N))``, and the same.
+    (exponential, parameter, values, owns): what a pattern adds to a field by its level 0 .. N, and
+    to the factor of the spin itself. Power: ``(D(a - 1) + D(a + 1)) / 2`` and ``(D(a - 1) - D(a +
+    1)) / 2`` with ``D(c) = (c + 1)^n - (c - 1)^n``. Exponential: ``exp(beta (a - N))``, and the
+    same.
 
     Examples
     --------
-    >>> _, _, values, owns, odd, even = energy_rule("power", 3.0, 2)  # 6 a^2 + 8, -12 a
-    >>> values.tolist(), owns.tolist(), odd.tolist(), even.tolist()
-    ([32.0, 8.0, 32.0], [24.0, 0.0, -24.0], [0.0, 6.0, 8.0], [0.0, 0.0, -12.0])
+    >>> _, _, values, owns = energy_rule("power", 3.0, 2)  # 6 a^2 + 8, -12 a
+    >>> values.tolist(), owns.tolist()
+    ([32.0, 8.0, 32.0], [24.0, 0.0, -24.0])
     """
-    a, none = 2.0 * np.arange(n + 1) - n, np.zeros(0)
+    a = 2.0 * np.arange(n + 1) - n
     if energy == "exponential":
         values = np.exp(parameter * (a - n))
-        return True, parameter, values, values, none, none
-    degree = int(parameter)
+        return True, parameter, values, values
     low, here, high = np.ones(n + 1), np.ones(n + 1), np.ones(n + 1)
-    for _ in range(degree):
+    for _ in range(int(parameter)):
         low, here, high = low * (a - 2), here * a, high * (a + 2)
-    odd, even = none, none
-    if degree <= SHORT:
-        odd, even = (
-            np.array([sign * comb(degree, j) * 2.0**j for j in range(first, degree + 1, 2)])
-            for first, sign in ((1, 1), (2, -1))
-        )
-        odd, even = (np.concatenate([np.zeros(3 - len(x)), x]) for x in (odd, even))
-    return False, parameter, (high - low) / 2, (2 * here - low - high) / 2, odd, even
+    return False, parameter, (high - low) / 2, (2 * here - low - high) / 2
 
 
 def _scratch(n: int, count: int) -> tuple[np.ndarray, ...]:

@@ -1,100 +1,75 @@
-"""One function per operation; rows with gaps, and devices, have twins: `DEVICE` is their table.
+"""Where an array is, and the function that works there: `TABLE` names all that have two homes.
 
-Rows with gaps (`hopfed.kernels.masked`) are two planes of bits; their twins are made of operations
-on planes, which are sent on to a device where the planes are there.
+Rows with gaps are two planes of bits, so their functions take the words of both, or None for the
+second; arguments were checked by the public functions.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from hopfed.errors import ArgumentError, BackendError
 
-F = TypeVar("F", bound=Callable[..., Any])
-Kind = TypeVar("Kind", bound=type)
-
-DEVICE = {  # module of `hopfed.kernels.cuda` -> what it does with arrays of a device
-    "bits": ("pack", "unpack", "transpose", "column_sums"),
-    "gram": ("gram", "cross_gram", "second_moment"),
-    "heatbath": ("run_chains",),
-    "layered": ("run_layers",),
-    "planes": ("pack_planes", "unpack_planes", "inner_products", "product", "totals"),
-    "products": ("matmat", "rmatmat"),
-    "shuffle": ("flipped", "permuted"),
+TABLE = {  # function -> the module of `cpu` and of `cuda` that has it
+    "pack": "bits",
+    "unpack": "bits",
+    "transpose": "bits",
+    "count_columns": "bits",
+    "inner_products": "gram",
+    "product": "products",
+    "run_chains": "heatbath",
+    "run_layers": "layered",
 }
-_MODULE = {name: module for module, names in DEVICE.items() for name in names}
-_HOMES = ("cupy", "hopfed.kernels.cuda")  # homes of device arrays and of packed ones
-_GAPS = "hopfed.kernels.masked"  # home of rows with gaps, and of the twins that take them
-_HERE: set[type] = {np.ndarray, bool, int, float, str, type(None)}  # on the host, without gaps
 
 
-def on_device(x: object) -> bool:
-    """Tell whether `x` lives on a CUDA device, or on an emulated one, which it names."""
-    return type(x).__module__.startswith(_HOMES) or hasattr(x, "emulated")
+def on_device(x: Any) -> bool:
+    """Tell whether an array, or packed rows, live on a CUDA device, or an emulated one."""
+    x = getattr(x, "home", x)
+    return type(x).__module__.startswith("cupy") or hasattr(x, "emulated")
 
 
-def has_gaps(x: object) -> bool:
-    """Tell whether `x` is a `MaskedBits`, without importing what compiles them."""
-    return type(x).__module__ == _GAPS
-
-
-def on_host(kind: Kind) -> Kind:
-    """Decorate a class whose own instances, not those of its subclasses, have no twin."""
-    _HERE.add(kind)
-    return kind
-
-
-def library(x: object) -> Any:
+def library(x: Any) -> Any:
     """NumPy, or what takes its place for arrays of the device of `x`."""
     if not on_device(x):
         return np
     from hopfed.kernels.cuda.device import device_of
 
-    return device_of("x", x).xp
+    return device_of("x", getattr(x, "home", x)).xp
 
 
-def with_twin(function: F) -> F:
-    """Decorate a CPU function: a first argument on a device calls its twin there, see `DEVICE`.
+def at(x: Any, name: str) -> Callable[..., Any]:
+    """Return the function `name` of TABLE for arrays where `x` is."""
+    there = on_device(x)
+    home = import_module(f"hopfed.kernels.{'cuda' if there else 'cpu'}.{TABLE[name]}")
+    function = getattr(home, name)
+    return _within_memory(function) if there else function
 
-    Any argument with gaps calls the twin in `masked`, where there is one. A list or tuple counts as
-    what its elements are. The function raises ArgumentError when a later argument is on a device
-    and the first is not, BackendError when the device is out of memory.
-    """
-    names = tuple(inspect.signature(function).parameters)
-    module = f"hopfed.kernels.cuda.{_MODULE[function.__name__]}"
 
+def check_beside(name: str, x: Any, other: Any) -> Any:
+    """Return `x`, which must be where the array `other` is, as an array."""
+    if on_device(other):
+        from hopfed.kernels.cuda.device import device_of, same_device
+
+        same_device(device_of("x", getattr(other, "home", other)), **{name: x})
+        return x
+    if on_device(x):
+        raise ArgumentError(name, "on the host, as the first argument is", "a device")
+    return np.asarray(x)
+
+
+def _within_memory(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs and all(type(x) in _HERE for x in args):
-            return function(*args)
-        given = [*zip(names, args, strict=False), *kwargs.items()]
-        if any(has_gaps(x) for _, value in given for x in _parts(value)):
-            twin = getattr(import_module(_GAPS), function.__name__, None)
-            if twin is not None:
-                return twin(*args, **kwargs)
-        if given and any(on_device(x) for x in _parts(given[0][1])):
-            return _within_memory(getattr(import_module(module), function.__name__), args, kwargs)
-        for name, value in given[1:]:
-            if any(on_device(x) for x in _parts(value)):
-                raise ArgumentError(name, "on the host, as the first argument is", "a device")
-        return function(*args, **kwargs)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except MemoryError as error:  # what CuPy raises is one, and not only for its own tiles
+            rule = "use fewer rows or columns, or another device"
+            what = f"out of device memory in {function.__name__}: {rule} ({error})"
+            raise BackendError(what) from None
 
-    return call  # type: ignore[return-value]
-
-
-def _parts(x: Any) -> Iterator[Any]:
-    return iter(x) if isinstance(x, list | tuple) else iter((x,))
-
-
-def _within_memory(twin: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    try:
-        return twin(*args, **kwargs)
-    except MemoryError as error:  # what CuPy raises is one, and not only for its own tiles
-        rule = "use fewer rows or columns, or another device"
-        raise BackendError(f"out of device memory in {twin.__name__}: {rule} ({error})") from None
+    return call

@@ -14,70 +14,21 @@ nor on how chains are grouped into calls. The spin is set up with probability
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.cpu.threads import for_each, thread_count
-from hopfed.kernels.dispatch import with_twin
+from hopfed.kernels.dispatch import at
 from hopfed.kernels.layout import (
-    SITES,
     TIE,
-    check_counters,
+    Relaxed,
     check_factor,
-    check_held,
-    check_schedule,
     check_spins,
-    check_tie,
+    counters,
+    held_sites,
     host,
-    lay_out,
+    schedule,
 )
-from hopfed.kernels.philox import thresholds
-
-
-class HeatBath(NamedTuple):
-    """Outcome of `heat_bath`.
-
-    Attributes
-    ----------
-    state : (S, N) int8.
-    sweeps : (S,) int64, sweeps made by each chain.
-    score : (S,) float64, ``sum_k score_weights_k a_k^2 / N`` of the final state.
-
-    Examples
-    --------
-    >>> state = np.array([[1, 1, 1], [-1, 1, -1]], np.int8)
-    >>> found = heat_bath(state, np.ones((3, 1)), beta=50.0, sweeps=3, seed=0)
-    >>> found.state.tolist(), found.sweeps.tolist(), found.score.tolist()
-    ([[1, 1, 1], [1, 1, 1]], [3, 3], [3.0, 3.0])
-    """
-
-    state: np.ndarray
-    sweeps: np.ndarray
-    score: np.ndarray
-
-
-class Descent(NamedTuple):
-    """Outcome of `descend`.
-
-    Attributes
-    ----------
-    state : (S, N) int8.
-    sweeps : (S,) int64, sweeps made, the one that found nothing to change included.
-    settled : (S,) bool, whether the state is a fixed point (else `max_sweeps` ran out).
-
-    Examples
-    --------
-    >>> found = descend(np.array([[1, -1, 1]], np.int8), np.ones((3, 1)))
-    >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
-    ([[1, 1, 1]], [2], [True])
-    """
-
-    state: np.ndarray
-    sweeps: np.ndarray
-    settled: np.ndarray
 
 
 def heat_bath(
@@ -93,7 +44,7 @@ def heat_bath(
     stop_score: float | None = None,
     score_weights: np.ndarray | None = None,
     held: np.ndarray | None = None,
-) -> HeatBath:
+) -> Relaxed:
     """Run serial heat-bath sweeps at inverse temperature `beta` on the chains of `state`.
 
     Parameters
@@ -113,7 +64,7 @@ def heat_bath(
 
     Raises
     ------
-    ArgumentError : wrong dtypes or shapes, values not finite, or counters out of range.
+    ArgumentError : wrong dtypes or shapes, or values not finite.
 
     Examples
     --------
@@ -124,21 +75,14 @@ def heat_bath(
     >>> bool((np.abs(run.state @ xi[0].astype(int)) > 290).all())
     True
     """
-    state = check_spins("state", state, "(chains, sites)", 2)
+    state = check_spins("state", state, 2)
     W = check_factor(W, state)
-    if sweeps < 0:
-        raise ArgumentError("sweeps", "at least 0", sweeps)
-    betas = check_schedule("beta", beta, (len(state), sweeps))
-    counters = check_counters(
-        seed, stream, ("first_sweep", first_sweep, sweeps), ("first_chain", first_chain, len(state))
-    )
+    betas = schedule(beta, (len(state), sweeps))
+    place = counters(seed, stream, first_sweep, first_chain)
     weights = np.ones(W.shape[1]) if score_weights is None else np.asarray(host(score_weights))
-    if weights.shape != (W.shape[1],) or weights.dtype.kind not in "biuf":
-        got = f"{weights.dtype} of shape {weights.shape}"
-        raise ArgumentError("score_weights", f"{W.shape[1]} real numbers", got)
     stop = np.inf if stop_score is None else float(stop_score)
-    kept = check_held(held, state.shape)
-    return HeatBath(*run_chains(state, W, betas, counters, weights, stop, kept, 0.0)[:3])
+    kept, run = held_sites(held, state.shape), at(state, "run_chains")
+    return Relaxed(*run(state, W, betas, place, weights, stop, kept, 0.0))
 
 
 def descend(
@@ -147,7 +91,7 @@ def descend(
     max_sweeps: int = 100,
     held: np.ndarray | None = None,
     tie: float = TIE,
-) -> Descent:
+) -> Relaxed:
     """Set ``s_i = sign(h_i)`` serially until nothing changes; the energy never increases.
 
     Parameters
@@ -162,77 +106,10 @@ def descend(
     >>> descend(np.array([[1, 1, 1]], np.int8), W).state.tolist()
     [[1, 1, -1]]
     """
-    state = check_spins("state", state, "(chains, sites)", 2)
+    state = check_spins("state", state, 2)
     W = check_factor(W, state)
-    if max_sweeps < 0:
-        raise ArgumentError("max_sweeps", "at least 0", max_sweeps)
-    betas = np.ones((len(state), max_sweeps), np.float32)
-    counters = check_counters(0, 0, ("first_sweep", 0, 0), ("first_chain", 0, 0))
-    kept = check_held(held, state.shape)
-    weights, cold = np.ones(W.shape[1]), check_tie(tie)
-    out = run_chains(state, W, betas, counters, weights, np.inf, kept, cold)
-    return Descent(out[0], out[1], out[3])
-
-
-@with_twin
-def run_chains(
-    state: np.ndarray,
-    W: np.ndarray,
-    betas: np.ndarray,
-    counters: tuple,
-    weights: np.ndarray,
-    stop: float,
-    held: np.ndarray,
-    cold: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Lay W out for the compiled loop and run it on all cores."""
-    state = state.copy()
-    used = np.zeros(len(state), np.int64)
-    settled = np.zeros(len(state), np.bool_)
-    if betas.size == 0:  # nothing to do but the score
-        coefficients = state.astype(np.float64) @ W
-        return state, used, coefficients**2 @ weights / state.shape[1], settled
-    from hopfed.kernels.cpu.heatbath import run_chains as run
-
-    layout = lay_out(W)
-    padded_weights = np.zeros(layout.rows.shape[1], np.float32)
-    padded_weights[: len(weights)] = weights
-    lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
-    score = np.zeros(len(state))
-    queue = np.zeros(1, np.int64)  # the next chain to be taken, shared by the threads
-
-    def task(_: int) -> None:
-        run(
-            state, *layout, betas, lookup, *counters, padded_weights,
-            np.float32(stop), np.float32(cold), held, queue, used, score, settled,
-            scratch(layout.rows.shape),
-        )  # fmt: skip
-
-    for_each(task, range(min(thread_count(), len(state))))
-    return state, used, score, settled
-
-
-def scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """Work space of one thread for a factor padded to `shape`, SLOTS chains under way.
-
-    (chain in each slot or -1, flips, beta, groups of slots in use, coefficients, fields, spins,
-    thresholds, draws, the same by 16 bits). Padded sites are up, feel no field and have threshold
-    0, or at zero temperature one below 0: they never flip.
-    """
-    from hopfed.kernels.cpu.heatbath import SLOTS
-    from hopfed.kernels.cpu.vectors import CHAINS
-
-    n, rank = shape
-    bits = np.zeros(n // 2, np.uint32)
-    return (
-        np.full(SLOTS, -1, np.int64),
-        np.zeros(SLOTS, np.int64),
-        np.zeros(SLOTS, np.float32),
-        np.zeros(SLOTS // CHAINS, np.bool_),
-        np.zeros((SLOTS, rank), np.float32),
-        np.zeros((CHAINS, SITES), np.float32),
-        np.ones((SLOTS, n), np.float32),
-        np.zeros((SLOTS, n), np.float32),
-        bits,
-        bits.view(np.uint16),
-    )
+    if not TIE <= tie < np.inf:
+        raise ArgumentError("tie", f"a finite number, at least {TIE:g}", tie)
+    betas, place = schedule(1.0, (len(state), max_sweeps)), counters(0, 0, 0, 0)
+    kept, run = held_sites(held, state.shape), at(state, "run_chains")
+    return Relaxed(*run(state, W, betas, place, np.ones(W.shape[1]), np.inf, kept, float(tie)))

@@ -26,49 +26,44 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.cpu.threads import for_each, spans, thread_count
-from hopfed.kernels.dispatch import library, with_twin
+from hopfed.kernels.dispatch import at, check_beside, library
 from hopfed.kernels.layout import (
-    SITES,
     TIE,
     Layout,
-    check_beside,
-    check_counters,
     check_factor,
-    check_schedule,
     check_spins,
-    check_tie,
+    counters,
     lay_out,
+    schedule,
 )
 from hopfed.kernels.philox import thresholds
 
 COUPLINGS = ("linear", "quadratic")
-ROWS = 40  # layers updated together by one thread: as many share each piece of W
 
 
 class LayeredUpdate(NamedTuple):
-    """Outcome of `layered_step` and `layered_sweep`, for the state after the last update.
+    """Outcome of `layered_step`, for the state after the last update.
 
     Attributes
     ----------
     state : (S, L, N) int8.
     energy : (S,) float64, the Hamiltonian of each block.
     changed : (S,) int64, spins that differ from the state before the last update made.
-    score : (S, L) float64, ``|W^T sigma|^2 / N``.
     updates : (S,) int64, updates made; fewer than asked for where nothing can change any more.
 
     Examples
     --------
     >>> state = np.array([[[1, -1, 1]]], np.int8)
-    >>> found = layered_sweep(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5)
-    >>> found.changed.tolist(), found.score.tolist(), found.updates.tolist()
-    ([0], [[3.0]], [2])
+    >>> found = layered_step(
+    ...     state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5, serial=True
+    ... )
+    >>> found.changed.tolist(), found.energy.tolist(), found.updates.tolist()
+    ([0], [-9.0], [2])
     """
 
     state: np.ndarray
     energy: np.ndarray
     changed: np.ndarray
-    score: np.ndarray
     updates: np.ndarray
 
 
@@ -89,8 +84,14 @@ def layered_step(
     first_update: int = 0,
     first_block: int = 0,
     tie: float = TIE,
+    serial: bool = False,
 ) -> LayeredUpdate:
-    """Update all spins of all layers at once, `updates` times, in each of S independent blocks.
+    """Update all spins of all layers, `updates` times, in each of S independent blocks.
+
+    All at once, or, if `serial`, one at a time: site by site, and layer by layer at each site.
+    Without the self-field the field of a spin is then exactly the change of the energy (see the
+    module), the repulsion's own share of it included: at noise 1 this is the heat bath of that
+    energy, at noise 0 a descent.
 
     Parameters
     ----------
@@ -102,10 +103,11 @@ def layered_step(
     self_field : keep the field of a spin on itself.
     seed, stream, first_update, first_block : place of the draws.
     tie : above 0; without noise a field of at most this size leaves the spin as it is.
+    serial : whether spins are visited one at a time.
 
     Raises
     ------
-    ArgumentError : wrong dtypes or shapes, a field without a cue, counters out of range.
+    ArgumentError : wrong dtypes or shapes, or a field without a cue.
 
     Examples
     --------
@@ -116,73 +118,10 @@ def layered_step(
     >>> bool((after.state == xi[0]).all()), after.changed.tolist()
     (True, [0, 0, 0])
     """
-    return _update(serial=False, **locals())
-
-
-def layered_sweep(
-    state: np.ndarray,
-    W: np.ndarray,
-    *,
-    beta: ArrayLike,
-    noise: ArrayLike = 1.0,
-    updates: int = 1,
-    coupling: str = "quadratic",
-    repulsion: float = 0.2,
-    field: float = 0.0,
-    cue: np.ndarray | None = None,
-    self_field: bool = False,
-    seed: int = 0,
-    stream: int = 0,
-    first_update: int = 0,
-    first_block: int = 0,
-    tie: float = TIE,
-) -> LayeredUpdate:
-    """Visit the spins one at a time, site by site and layer by layer at each site, `updates` times.
-
-    Without the self-field the field of a spin is exactly the change of the energy (see the module),
-    the repulsion's own share of it included: at noise 1 this is the heat bath of that energy, at
-    noise 0 a descent.
-
-    Parameters
-    ----------
-    state, W, beta, noise, coupling, repulsion, field, cue, self_field, seed, stream, first_update,
-    first_block, tie : as in `layered_step`.
-
-    Examples
-    --------
-    >>> state = np.array([[[1, -1, 1]]], np.int8)
-    >>> layered_sweep(state, np.ones((3, 1)), beta=1.0, noise=0.0, updates=5).state.tolist()
-    [[[1, 1, 1]]]
-    """
-    return _update(serial=True, **locals())
-
-
-def _update(
-    serial: bool,
-    state: np.ndarray,
-    W: np.ndarray,
-    beta: ArrayLike,
-    noise: ArrayLike,
-    updates: int,
-    coupling: str,
-    repulsion: float,
-    field: float,
-    cue: np.ndarray | None,
-    self_field: bool,
-    seed: int,
-    stream: int,
-    first_update: int,
-    first_block: int,
-    tie: float,
-) -> LayeredUpdate:
-    state = check_spins("state", state, "(blocks, layers, sites)", 3)
-    n_blocks, n_layers, _ = state.shape
-    if n_layers == 0:
-        raise ArgumentError("state", "of at least one layer", state.shape)
-    W = check_factor(W, state)
-    check_options(updates, coupling, repulsion, field)
-    layout = lay_out(W)
-    betas, lookup, level, still = schedule(beta, noise, updates, tie)
+    state = check_spins("state", state, 3)
+    n_layers = state.shape[1]
+    layout = lay_out(check_factor(W, state))
+    betas, lookup, level, still = _temperatures(beta, noise, updates, tie)
     call = Call(
         layout,
         layout.diagonal * np.float32(0) if self_field else layout.diagonal,
@@ -190,29 +129,18 @@ def _update(
         lookup,
         level,
         still,
-        check_counters(
-            seed,
-            stream,
-            ("first_update", first_update, updates),
-            ("first_chain", first_block * n_layers, n_blocks * n_layers),
-        ),
+        counters(seed, stream, first_update, first_block * n_layers),
         _cue(cue, field, state),
         coupling == "quadratic",
         float(repulsion),
         float(field),
     )
-    return run_layers(state, call, serial)
+    found: LayeredUpdate = at(state, "run_layers")(state, call, serial)
+    return found
 
 
 class Call(NamedTuple):
-    """Arguments of one call, checked and laid out.
-
-    Attributes
-    ----------
-    layout, diagonal, cue : where the state is; the others on the host.
-    betas, lookup, level, still : see `schedule`.
-    counters : see `layout.check_counters`.
-    """
+    """Arguments of one call, laid out: `layout`, `diagonal` and `cue` where the state is."""
 
     layout: Layout
     diagonal: Any
@@ -227,89 +155,23 @@ class Call(NamedTuple):
     field: float
 
 
-@with_twin
-def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
-    """Run the compiled loops on all cores."""
-    n_blocks, n_layers, _ = state.shape
-    out = LayeredUpdate(
-        state.copy(),
-        np.zeros(n_blocks),
-        np.zeros(n_blocks, np.int64),
-        np.zeros((n_blocks, n_layers)),
-        np.zeros(n_blocks, np.int64),
-    )
-    from hopfed.kernels.cpu.layered import step_blocks, sweep_blocks
-
-    run, layout = sweep_blocks if serial else step_blocks, call.layout
-
-    def task(span: tuple[int, int]) -> None:
-        n_rows = n_layers * (1 if serial else span[1] - span[0])
-        run(
-            *span, scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
-            out.changed, out.score, out.updates, call.cue, *layout[:3], call.diagonal, call.betas,
-            call.lookup, call.level, call.still, *call.counters, call.quadratic, call.repulsion,
-            call.field,
-        )  # fmt: skip
-
-    together = max(1, min(ROWS // n_layers, -(-n_blocks // thread_count())))
-    for_each(task, spans(n_blocks, 1 if serial else together))
-    return out
-
-
-def check_options(updates: int, coupling: str, repulsion: float, field: float) -> None:
-    """Raise for numbers of `layered_step` and `layered_sweep` that are out of range."""
-    if updates < 1:
-        raise ArgumentError("updates", "at least 1", updates)
-    if coupling not in COUPLINGS:
-        raise ArgumentError("coupling", f"one of {', '.join(COUPLINGS)}", repr(coupling))
-    for name, number in (("repulsion", repulsion), ("field", field)):
-        if not (np.isfinite(number) and number >= 0):
-            raise ArgumentError(name, "finite and at least 0", number)
-
-
-def schedule(beta: ArrayLike, noise: ArrayLike, updates: int, tie: float) -> tuple[np.ndarray, ...]:
+def _temperatures(
+    beta: ArrayLike, noise: ArrayLike, updates: int, tie: float
+) -> tuple[np.ndarray, ...]:
     """Return (betas, thresholds of each noise level, level of each update, where all is still).
 
     An update is still if from it to the end there is no noise. Without noise beta has no meaning
     and is 1, and all thresholds are `tie`: a spin that is up turns below ``-tie``.
     """
-    betas = check_schedule("beta", beta, (updates,))
-    noises = check_schedule("noise", noise, (updates,))
+    betas = schedule(beta, (updates,))
+    noises = schedule(noise, (updates,))
     levels, level = np.unique(noises, return_inverse=True)
     lookup = np.stack([thresholds(float(x)) for x in levels])
-    lookup[levels == 0] = check_tie(tie)
+    lookup[levels == 0] = max(tie, TIE)
     silent = (noises == 0) & (betas > 0)
     betas = np.where(silent, np.float32(1), betas)
     still = np.logical_and.accumulate(silent[::-1])[::-1].copy()
     return betas, lookup, level, still
-
-
-def scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """Work space for `n_rows` layers on a factor padded to `shape`: most of it spins and cues.
-
-    (spins, cues, coefficients, those of the fields, fields, thresholds, draws, the same by 16
-    bits, overlaps of layers, flips, masks of flips). Made here because compiled code that
-    allocates takes seconds to compile.
-    """
-    from hopfed.kernels.cpu.layered import PIECE
-    from hopfed.kernels.cpu.vectors import CHAINS
-
-    n, rank = shape
-    padded = -(-n_rows // CHAINS) * CHAINS
-    bits = np.zeros(PIECE // 2, np.uint32)
-    return (
-        np.ones((padded, n), np.int8),
-        np.zeros((padded, n), np.int8),
-        np.zeros((padded, rank), np.float32),
-        np.zeros((padded, rank), np.float32),
-        np.zeros((padded, SITES), np.float32),
-        np.zeros((padded, PIECE), np.float32),
-        bits,
-        bits.view(np.uint16),
-        np.zeros((n_layers, n_layers)),
-        np.zeros(n_rows, np.int64),
-        np.zeros(CHAINS, np.uint64),
-    )
 
 
 def _cue(cue: Any, field: float, state: Any) -> Any:
@@ -319,10 +181,10 @@ def _cue(cue: Any, field: float, state: Any) -> Any:
     if cue is None:
         raise ArgumentError("cue", "given when field is not 0", cue)
     cue = check_beside("cue", cue, state)
-    cue = check_spins("cue", cue, "(..., sites)", cue.ndim)
+    cue = check_spins("cue", cue, cue.ndim)
     wide = cue.reshape((1,) * (3 - cue.ndim) + cue.shape)
-    ok = all(a in (1, b) for a, b in zip(wide.shape, state.shape, strict=False))
-    if wide.ndim != 3 or wide.shape[2] != state.shape[2] or not ok:
+    fits = all(a in (1, b) for a, b in zip(wide.shape, state.shape, strict=False))
+    if wide.ndim != 3 or wide.shape[2] != state.shape[2] or not fits:
         rule = f"int8 of +-1 that broadcasts to {state.shape}"
         raise ArgumentError("cue", rule, f"shape {cue.shape}")
     return wide.copy()

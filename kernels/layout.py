@@ -8,12 +8,34 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.dispatch import library, on_device
-from hopfed.kernels.philox import counter_word, key
+from hopfed.kernels.dispatch import check_beside, library, on_device
+from hopfed.kernels.philox import key
 
 LANES = 16  # rows of the factor are padded to a multiple of this
 SITES = 32  # sites whose fields are computed together
 TIE = 1e-30  # size of a field that counts as 0, which leaves the spin as it is
+
+
+class Relaxed(NamedTuple):
+    """Outcome of `heat_bath`, `descend`, `dense_sweep` and `dense_step`.
+
+    Attributes
+    ----------
+    state : (S, N) int8.
+    sweeps : (S,) int64, sweeps or updates made, the one that changed nothing included.
+    settled : (S,) bool, whether the last one, without noise, changed nothing.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import descend
+    >>> found = descend(np.array([[1, -1, 1]], np.int8), np.ones((3, 1)))
+    >>> found.state.tolist(), found.sweeps.tolist(), found.settled.tolist()
+    ([[1, 1, 1]], [2], [True])
+    """
+
+    state: np.ndarray
+    sweeps: np.ndarray
+    settled: np.ndarray
 
 
 class Layout(NamedTuple):
@@ -47,29 +69,17 @@ def lay_out(W: Any) -> Layout:
     return Layout(rows, columns, overlaps, diagonal)
 
 
-def check_spins(name: str, state: Any, shape: str, ndim: int) -> Any:
-    """Return `state` as C-contiguous int8 of +-1 with `ndim` axes, described as `shape`."""
+def check_spins(name: str, state: Any, ndim: int) -> Any:
+    """Return `state` as C-contiguous int8 of +-1 with `ndim` axes, the sites last."""
     xp, state = library(state), state if on_device(state) else np.asarray(state)
     if state.dtype != np.int8 or state.ndim != ndim or state.shape[-1] == 0:
         got = f"{state.dtype} of shape {state.shape}"
-        raise ArgumentError(name, f"int8 of shape {shape}", got)
+        raise ArgumentError(name, f"int8 of {ndim} axes, the sites last", got)
     state = xp.ascontiguousarray(state)
     wrong = (state != 1) & (state != -1)
     if bool(wrong.any()):
         raise ArgumentError(name, "all +-1", state[wrong][0].item())
     return state
-
-
-def check_beside(name: str, x: Any, state: Any) -> Any:
-    """Return `x`, which must be where the checked `state` is, as an array."""
-    if on_device(state):
-        from hopfed.kernels.cuda.device import device_of, same_device
-
-        same_device(device_of("state", state), **{name: x})
-        return x
-    if on_device(x):
-        raise ArgumentError(name, "on the host, as the first argument is", "a device")
-    return np.asarray(x)
 
 
 def check_factor(W: Any, state: Any) -> Any:
@@ -80,9 +90,8 @@ def check_factor(W: Any, state: Any) -> Any:
     xp = library(W)
     with np.errstate(over="ignore"):
         W = xp.ascontiguousarray(W, np.float32)
-    finite = xp.isfinite(W)
-    if not bool(finite.all()):
-        raise ArgumentError("W", "finite in float32", W[~finite][0].item())
+    if not bool(xp.isfinite(W).all()):
+        raise ArgumentError("W", "finite in float32", "infinite or NaN entries")
     return W
 
 
@@ -91,47 +100,20 @@ def host(x: Any) -> Any:
     return x.get() if hasattr(x, "get") else x
 
 
-def check_tie(tie: float) -> float:
-    """Return `tie`, checked to be a size that single precision can hold."""
-    if not TIE <= tie < np.inf:
-        raise ArgumentError("tie", f"a finite number, at least {TIE:g}", tie)
-    return float(tie)
-
-
-def check_held(held: Any, shape: tuple[int, int]) -> np.ndarray:
+def held_sites(held: Any, shape: tuple[int, int]) -> np.ndarray:
     """Return `held` broadcast to `shape` as bool, or (0, 0) where no site is held."""
     if held is None:
         return np.zeros((0, 0), np.bool_)
-    held = np.asarray(host(held))
-    try:
-        if held.dtype != np.bool_:
-            raise ValueError
-        return np.ascontiguousarray(np.broadcast_to(held, shape))
-    except ValueError:
-        got = f"{held.dtype} of shape {held.shape}"
-        raise ArgumentError("held", f"bool, of a shape that broadcasts to {shape}", got) from None
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(host(held), np.bool_), shape))
 
 
-def check_schedule(name: str, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
-    """Return `value` broadcast to `shape` as float32, checked to be finite and at least 0."""
-    rule = f"finite, at least 0, and of a shape that broadcasts to {shape}"
-    try:
-        out = np.ascontiguousarray(np.broadcast_to(np.asarray(host(value), np.float32), shape))
-    except (ValueError, TypeError):
-        raise ArgumentError(name, rule, f"shape {np.shape(value)}") from None
-    if not (np.isfinite(out) & (out >= 0)).all():
-        raise ArgumentError(name, rule, value)
-    return out
+def schedule(value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    """Return `value` broadcast to `shape` as float32."""
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(host(value), np.float32), shape))
 
 
-def check_counters(
-    seed: int, stream: int, step: tuple[str, int, int], chain: tuple[str, int, int]
+def counters(
+    seed: int, stream: int, first_step: int, first_chain: int
 ) -> tuple[np.uint64, np.uint64, np.uint64, int, int]:
-    """Return (key low, key high, stream, first step, first chain).
-
-    `step` and `chain` are (argument name, first value, how many); none may leave 32 bits.
-    """
-    for name, first, count in (step, chain):
-        counter_word(name, first)
-        counter_word(f"the last {name[6:]}", int(first) + max(count, 1) - 1)
-    return (*key(seed), counter_word("stream", stream), int(step[1]), int(chain[1]))
+    """Return (key low, key high, stream, first step, first chain), the place of the draws."""
+    return (*key(seed), np.uint64(stream), int(first_step), int(first_chain))

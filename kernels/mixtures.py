@@ -62,19 +62,10 @@ def mixed(logs: np.ndarray, shifts: np.ndarray, parts: np.ndarray, highest: floa
 def beta_gains(
     plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, concentration: float
 ) -> np.ndarray:
-    """Return ``log B(a + plus, b + minus) / B(a, b)``, (K, N): averaged likelihoods of columns.
+    """``log B(a + plus, b + minus) / B(a, b)``, (K, N): averaged likelihoods of columns.
 
-    Parameters
-    ----------
-    plus, minus : (K, N) numbers of +1 and -1, 0 or more.
-    rates : (N,) in (0, 1).
-    concentration : c, with ``a = c rates`` and ``b = c (1 - rates)``.
-
-    Examples
-    --------
-    >>> one = np.ones((1, 1))
-    >>> np.exp(beta_gains(one, one, np.array([0.5]), 2.0)).round(9).tolist()  # of 1 / 3!
-    [[0.166666667]]
+    plus and minus (K, N) are numbers of +1 and -1, rates (N,) in (0, 1); ``a = c rates``,
+    ``b = c (1 - rates)`` with the concentration c.
     """
     from scipy.special import betaln
 
@@ -84,35 +75,12 @@ def beta_gains(
 
 
 def spent(plus: np.ndarray, minus: np.ndarray, rates: np.ndarray) -> float:
-    """Return the sum of ``plus log(rates) + minus log(1 - rates)``.
-
-    Parameters
-    ----------
-    plus, minus : (K, N) numbers of +1 and -1.
-    rates : (K, N) inside of (0, 1).
-
-    Examples
-    --------
-    >>> round(spent(*np.ones((2, 1, 1)), np.array([[0.5]])), 6)  # twice the log of a half
-    -1.386294
-    """
+    """Return the sum of ``plus log(rates) + minus log(1 - rates)``, all (K, N)."""
     return float((plus * np.log(rates) + minus * np.log1p(-rates)).sum())
 
 
 def log_ratios(above: np.ndarray, below: np.ndarray, parts: np.ndarray, least: float) -> np.ndarray:
-    """Return ``sum_k log((least + above_k parts_j) / (least + below_k parts_j))``, (N,).
-
-    Parameters
-    ----------
-    above, below : (K,) 0 or more.
-    parts : (N,) 0 or more.
-    least : above 0.
-
-    Examples
-    --------
-    >>> np.exp(log_ratios(np.array([3.0]), np.array([1.0]), np.ones(2), 1.0)).round(9).tolist()
-    [2.0, 2.0]
-    """
+    """``sum_k log((least + above_k parts_j) / (least + below_k parts_j))``, (N,)."""
     found = np.zeros(len(parts))
     for up, down in zip(above, below, strict=True):  # no matrix of all
         found += np.log((least + up * parts) / (least + down * parts))

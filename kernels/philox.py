@@ -44,23 +44,10 @@ def philox4x32(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[An
 
 
 def key(seed: int) -> tuple[np.uint64, np.uint64]:
-    """Split a seed in [0, 2^64) into the two halves of the key, low one first.
-
-    Examples
-    --------
-    >>> key(2**32 + 7)
-    (np.uint64(7), np.uint64(1))
-    """
+    """Split a seed in [0, 2^64) into the two halves of the key, low one first."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise ArgumentError("seed", "an integer in [0, 2^64)", seed)
     return np.uint64(int(seed) & 0xFFFFFFFF), np.uint64(int(seed) >> 32)
-
-
-def counter_word(name: str, value: int) -> np.uint64:
-    """Return `value` as one 32-bit word of the counter, checked as argument `name`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < 2**32:
-        raise ArgumentError(name, "an integer in [0, 2^32)", value)
-    return np.uint64(value)
 
 
 LEVELS = 1 << 16  # resolution of the uniform draws of the dynamics
@@ -74,11 +61,6 @@ def thresholds(noise: float = 1.0) -> np.ndarray:
     update (12) ``sign(tanh(beta h) + noise u)``; noise 1 is the heat bath, which
     sets the spin up with probability ``(1 + tanh(beta h)) / 2`` to a resolution of 2^-16. The
     table is made on the host for every device, so that all of them compare with the same numbers.
-
-    Examples
-    --------
-    >>> float(thresholds(0.0).max())
-    0.0
     """
     v = (2 * np.arange(LEVELS) + 1) / LEVELS - 1
     with np.errstate(divide="ignore"):  # a noise above 1 decides against any field: infinite

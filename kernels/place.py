@@ -13,32 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.dispatch import has_gaps, on_device
+from hopfed.kernels.dispatch import on_device
 
 if TYPE_CHECKING:
-    from hopfed.kernels import MaskedBits, PackedBits
+    from hopfed.kernels.bits import Rows
 
 VARIABLE = "HOPFED_DEVICE"
 RULE = "cpu, cuda or cuda:N, N the number of a device"
-
-
 _DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
 
 
 def adopted(x: Any) -> Any:
-    """Return an array of another library on a CUDA device as CuPy's, not copied; others as is.
-
-    Tensors of PyTorch are taken without their gradients.
-
-    Raises
-    ------
-    BackendError : CuPy or the device is not there.
-
-    Examples
-    --------
-    >>> adopted([[1, -1]])
-    [[1, -1]]
-    """
+    """Return an array of another library on a CUDA device as CuPy's, not copied; others as is."""
     if on_device(x) or not (getattr(x, "is_cuda", False) or hasattr(x, "__cuda_array_interface__")):
         return x
     x = x.detach() if hasattr(x, "detach") else x
@@ -66,12 +52,7 @@ class Place:
         return "cpu" if self.ordinal is None else f"cuda:{self.ordinal}"
 
     def open(self) -> Any:
-        """Return the device, None for the processor.
-
-        Raises
-        ------
-        BackendError : CuPy, CUDA's libraries or the device are not there.
-        """
+        """Return the device, None for the processor."""
         if self.ordinal is None:
             return None
         from hopfed.kernels.cuda import device
@@ -83,49 +64,30 @@ class Place:
         device = self.open()
         return nullcontext() if device is None else device.current()
 
-    def put(self, rows: PackedBits | MaskedBits) -> PackedBits | MaskedBits:
-        """Return packed rows at this place: themselves where they are there already.
+    def put(self, rows: Rows) -> Rows:
+        """Return packed rows at this place, one copy of each plane if they are elsewhere."""
+        from hopfed.kernels.bits import made, planes
 
-        Complete rows are one copy, rows with gaps are two, one of each plane.
-        """
-        return self._put(rows)
-
-    def _put(self, rows: Any) -> Any:
-        if has_gaps(rows):
-            planes = self._put(rows.signs), self._put(rows.seen)
-            return rows if planes[0] is rows.signs else type(rows)(*planes)
-        here = rows.words.device.id if on_device(rows) else None
+        here = rows.home.device.id if on_device(rows) else None
         if here == self.ordinal:
             return rows
-        from hopfed.kernels.cuda.bits import to_device, to_host
-
+        words = planes(rows)
         if here is not None:
             with Place(here).current():
-                rows = to_host(rows)
-        return rows if self.ordinal is None else to_device(rows, self.open())
+                words = tuple(None if plane is None else plane.get() for plane in words)
+        if self.ordinal is not None:
+            xp = self.open().xp
+            words = tuple(None if plane is None else xp.asarray(plane) for plane in words)
+        return made(*words, rows.n)
 
 
 def place(word: str, name: str = "device") -> Place:
-    """Return the place that `word` names.
-
-    Parameters
-    ----------
-    word : "cpu", "cuda" (the first device) or "cuda:N".
-    name : of the argument, option or variable, for the error.
-
-    Raises
-    ------
-    ArgumentError : another word.
+    """Return the place that `word` names: "cpu", "cuda" (the first device) or "cuda:N".
 
     Examples
     --------
     >>> place("cuda"), place("cpu")
     (Place(ordinal=0), Place(ordinal=None))
-    >>> place("gpu")
-    Traceback (most recent call last):
-        ...
-    hopfed.errors.ArgumentError: device must be cpu, cuda or cuda:N, N the number of a device, \
-got gpu
     """
     if word == "cpu":
         return Place()
@@ -136,13 +98,7 @@ got gpu
 
 
 def asked(word: str | None, name: str = "--device") -> Place:
-    """Return the place that a command is told: `word`, else HOPFED_DEVICE, else the processor.
-
-    Examples
-    --------
-    >>> asked("cuda:2")
-    Place(ordinal=2)
-    """
+    """Return the place that a command is told: `word`, else HOPFED_DEVICE, else the processor."""
     if word is not None:
         return place(word, name)
     return place(os.environ.get(VARIABLE) or "cpu", VARIABLE)

@@ -1,37 +1,101 @@
-"""Thin products of packed data with float matrices, without a float copy of the data.
+"""Gram matrices, second moments and thin products of packed rows, straight from the bits.
 
-Block after block is unpacked into the cache and multiplied by BLAS. The action of an operator,
-``J X = (1/(N M)) eta^T (eta X)``, takes one call of each function (theory/NOTES.md, "Low-rank
-forms").
+For rows a, b of +-1 the inner product is ``<a, b> = N - 2 popcount(a xor b)`` (theory/NOTES.md,
+"Low-rank forms", the Gram route): one exclusive-or and one population count do the work of 64
+multiplications. The action of an operator, ``J X = (1/(N M)) eta^T (eta X)``, takes one call of
+`matmat` and one of `rmatmat`. No float copy of the rows is made.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from hopfed._lib.arrays import blas_threads
 from hopfed.errors import ArgumentError
-from hopfed.kernels import bits
-from hopfed.kernels.bits import WORD, PackedBits, Rows, check_packed, n_words
-from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.kernels.dispatch import with_twin
+from hopfed.kernels.bits import Rows, check_rows, planes, transpose, unpack
+from hopfed.kernels.cpu.threads import spans
+from hopfed.kernels.dispatch import at, check_beside, library
 
-SIDE = 256  # of a block, a multiple of 64: 256 kilobytes of float32
-PARTS = 16  # of the result at least, if it has as many words of rows: for as many threads
-FEW = 1 << 22  # multiplications for which no thread is started
+BLOCK = 1 << 22  # entries unpacked at a time for weights of many values
+FEW = 9  # rows of a weight at least, on average, where each takes a Gram matrix of bits
 
 
-@with_twin
-def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
-    """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
+def gram(p: Rows) -> np.ndarray:
+    """Return ``eta eta^T``, (M, M) int32, for packed (M, N) examples eta; exact.
 
-    float32 X is multiplied in float32, any other real X in float64. The result does not depend on
-    the number of threads; the memory used beyond it is about that of X, and a block a thread.
+    Divided by M its nonzero eigenvalues are those of ``Jt = (1/M) eta^T eta``. Of rows with gaps
+    the sums are over the columns that two rows share.
 
     Parameters
     ----------
     p : (M, N), packed.
-    X : (N, k) or (N,), real.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> gram(pack(np.array([[1, -1, 1], [1, 1, 1]]))).tolist()
+    [[3, 1], [1, 3]]
+    """
+    words, seen = planes(check_rows("p", p))
+    out: np.ndarray = at(words, "inner_products")(words, seen, p.n)
+    return out
+
+
+def second_moment(p: Rows, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return the sum over rows of ``w_m eta_m eta_m^T``, (N, N): the way to take when N < M.
+
+    Parameters
+    ----------
+    p : (M, N), packed.
+    weights : (M,) real numbers of any sign. Without them the result is exact int32; with them it
+        is float64, from bits when few distinct values occur (one exact Gram matrix for each),
+        otherwise from float64 products of blocks of rows.
+
+    Raises
+    ------
+    ArgumentError : weights of another shape, or not finite.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack
+    >>> p = pack(np.array([[1, -1], [1, 1]]))
+    >>> second_moment(p).tolist(), second_moment(p, np.array([1.0, 0.5])).tolist()
+    ([[2, 0], [0, 2]], [[1.5, -0.5], [-0.5, 1.5]])
+    """
+    if weights is None:
+        return gram(transpose(p))
+    m, n = check_rows("p", p).shape
+    xp = library(p)
+    weights = xp.asarray(weights)
+    if weights.shape != (m,) or weights.dtype.kind not in "biuf":
+        raise ArgumentError("weights", f"{m} real numbers", f"{weights.dtype} {weights.shape}")
+    weights = weights.astype(np.float64)
+    if not bool(xp.isfinite(weights).all()):
+        raise ArgumentError("weights", "finite", "infinite or NaN ones")
+    total: np.ndarray = xp.zeros((n, n))
+    values = xp.unique(weights)
+    if FEW * len(values) <= m or len(values) == 1:
+        for i in range(len(values)):
+            group = p if len(values) == 1 else p[weights == values[i]]
+            total += gram(transpose(group)) * values[i]
+        return total
+    for start, stop in spans(m, max(1, BLOCK // max(n, 1))):
+        rows = unpack(p[start:stop], dtype=np.float64)
+        total += (rows * weights[start:stop, None]).T @ rows
+    return total
+
+
+def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
+    """Return ``eta X``, (M, k), for packed (M, N) eta and X of shape (N, k), or (M,) for (N,).
+
+    float32 X is multiplied in float32, any other real X in float64. The result does not depend on
+    the number of threads; the memory used beyond it is about that of X.
+
+    Parameters
+    ----------
+    p : (M, N), packed.
+    X : (N, k) or (N,), real, where the rows are.
 
     Raises
     ------
@@ -43,10 +107,9 @@ def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     >>> matmat(pack(np.array([[1, -1, 1]])), np.array([[1.0], [2.0], [4.0]])).tolist()
     [[3.0]]
     """
-    return by_blocks(check_packed("p", p), None, X, transposed=False)
+    return _multiplied(p, planes(check_rows("p", p)), X, transposed=False)
 
 
-@with_twin
 def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     """Return ``eta^T U``, (N, k), for packed (M, N) eta and U of shape (M, k), or (N,) for (M,).
 
@@ -55,7 +118,7 @@ def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     p : (M, N), packed.
-    U : (M, k) or (M,), real.
+    U : (M, k) or (M,), real, where the rows are.
 
     Raises
     ------
@@ -67,52 +130,50 @@ def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     >>> rmatmat(pack(np.array([[1, -1], [1, 1]])), np.array([1.0, 2.0])).tolist()
     [3.0, 1.0]
     """
-    return by_blocks(check_packed("p", p), None, U, transposed=True)
+    return _multiplied(p, planes(check_rows("p", p)), U, transposed=True)
 
 
-def by_blocks(
-    p: PackedBits, seen: PackedBits | None, X: np.ndarray, *, transposed: bool
-) -> np.ndarray:
-    """Return the product with rows `p`, of which `seen` tells where there are entries.
+def seen_matmat(p: Rows, X: np.ndarray) -> np.ndarray:
+    """Return for each row the sum of the rows of X (N, k) at the columns that are seen, (M, k).
 
-    Each thread has rows of the result of its own, whose sums have one order: that of the blocks.
+    That is ``matmat(p.presence, X)``, at the cost of complete rows.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack_masked
+    >>> seen_matmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
+    [1.0, 11.0]
     """
-    m, n = p.shape
-    X, vector = operand("U" if transposed else "X", X, m if transposed else n)
-    out = np.zeros((n if transposed else m, X.shape[1]), X.dtype)
-    width = min(SIDE, WORD * n_words(-(-len(out) // PARTS)))  # the same for any number of threads
-
-    def task(mine: tuple[int, int]) -> None:
-        from hopfed.kernels.cpu.products import unpack_rows
-
-        first, last = mine
-        buffer, planes = np.empty(SIDE * (last - first), X.dtype), bits.planes(p, seen)
-        for start, stop in spans(len(X), SIDE):
-            block = buffer[: (stop - start) * (last - first)]
-            if transposed:
-                block = block.reshape(stop - start, last - first)
-                unpack_rows(*planes, start, first // WORD, block)
-                out[first:last] += block.T @ X[start:stop]
-            else:
-                block = block.reshape(last - first, stop - start)
-                unpack_rows(*planes, first, start // WORD, block)
-                out[first:last] += block @ X[start:stop]
-
-    if out.size and len(X):
-        with blas_threads(1):  # each of ours is one, and the order of summation stays the same
-            if m * n * X.shape[1] <= FEW:
-                for mine in spans(len(out), width):
-                    task(mine)
-            else:
-                for_each(task, spans(len(out), width))
-    return out[:, 0] if vector else out
+    return _multiplied(p, (planes(check_rows("p", p))[1],) * 2, X, transposed=False)
 
 
-def operand(name: str, X: np.ndarray, rows: int) -> tuple[np.ndarray, bool]:
-    """Return X as a float matrix of `rows` rows, and whether it was a vector."""
-    X = np.asarray(X)
+def seen_rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
+    """Return for each column the sum of the rows of U (M, k) at the rows that have it, (N, k).
+
+    That is ``rmatmat(p.presence, U)``; see `seen_matmat`.
+
+    Examples
+    --------
+    >>> from hopfed.kernels import pack_masked
+    >>> seen_rmatmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
+    [11.0, 10.0]
+    """
+    return _multiplied(p, (planes(check_rows("p", p))[1],) * 2, U, transposed=True)
+
+
+def _multiplied(p: Rows, both: tuple[Any, Any], X: Any, transposed: bool) -> Any:
+    """Multiply planes of bits, or rows of ones where there is none, after checking X."""
+    name, (out_rows, rows) = ("U", p.shape[::-1]) if transposed else ("X", p.shape)
+    X, xp = check_beside(name, X, p), library(p)
     if X.ndim not in (1, 2) or X.shape[0] != rows or X.dtype.kind not in "biuf":
         rule = f"a real array of shape ({rows}, k) or ({rows},)"
         raise ArgumentError(name, rule, f"{X.dtype} of shape {X.shape}")
-    X = X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
-    return (X[:, None], True) if X.ndim == 1 else (X, False)
+    thin = X[:, None] if X.ndim == 1 else X
+    thin = thin.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
+    if both[0] is None:
+        out = xp.tile(thin.sum(axis=0, dtype=np.float64).astype(thin.dtype), (out_rows, 1))
+    elif out_rows and thin.size:
+        out = at(p, "product")(*both, p.n, thin, transposed)
+    else:
+        out = xp.zeros((out_rows, thin.shape[1]), thin.dtype)
+    return out[:, 0] if X.ndim == 1 else out

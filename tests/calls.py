@@ -90,7 +90,8 @@ WORDS = {
 OUTPUTS = ("out_file", "figure", "folder")
 TABLES = (".csv", ".json", ".parquet", ".h5")
 SUFFIXES = {"figure": (".svg",), "report": (".html",), "join": (".npy",)}  # of outputs; else a run
-SUFFIXES |= dict.fromkeys(("assign", "complete", "export", "recover"), TABLES)
+SUFFIXES |= dict.fromkeys(("assign", "export", "recover"), TABLES)
+SUFFIXES["complete"] = (".csv", ".parquet")
 
 # Calls to begin with, beside the one in the help of each command; files stand for their suffix.
 CALLS = (
@@ -107,7 +108,7 @@ CALLS = (
     "show run.h5 --json",
     "compare run.h5 run.h5",
     "assign recovered.h5 rows.csv --out made.csv --json",
-    "complete recovered.h5 rows.npy rows.csv --out made.h5",
+    "complete recovered.h5 rows.npy rows.csv --out made.csv",
     "export recovered.h5 --out made.json",
     "figure run.h5 run.h5 --out made.svg",
     "serve --keys keys --columns 9 --out made.h5",

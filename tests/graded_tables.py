@@ -5,6 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from hopfed.archetypes.judging import measured
+from hopfed.archetypes.search import Search, find_classes
+from hopfed.archetypes.session import Session
+from hopfed.archetypes.status import judge_classes
 from hopfed.theory import spikes, tracy_widom
 
 
@@ -48,3 +52,18 @@ def error(found, T):
 def known(x, y, K):
     """Means of the classes, with the labels known."""
     return np.array([x[y == k].sum(0) / ((x[y == k] != 0).sum(0) + 1) for k in range(K)])
+
+
+def fitted(x, cuts=()):
+    """Session of the rows, cut at some places, and the classes that are found."""
+    white, owners = whiten([x]), Session.of(np.split(x, list(cuts)), 0)
+    return owners, find_classes(owners, white.spectrum.vectors, white.variances, Search())
+
+
+def judged(owners, fit, n_detected=0):
+    """The verdict on classes, with what it is made of: residual and rows."""
+    tests = measured(owners, fit, n_detected)
+    said = judge_classes(tests)
+    return SimpleNamespace(
+        status=said.status, advice=said.advice, residual=tests.residual, rows=tests.rows
+    )

@@ -46,3 +46,17 @@ def rest_slow(values, fast):
     sets = [v if isinstance(v, tuple) else (v,) for v in values]
     marks = [()] * fast + [pytest.mark.slow] * (len(sets) - fast)
     return [pytest.param(*v, marks=mark) for v, mark in zip(sets, marks, strict=True)]
+
+
+def filled(found, source):
+    """A table whose gaps archetypes fill: `Filled`, of all rows together."""
+    from hopfed.archetypes.completion import Completion, Filled, Filling, joined
+
+    filling = Filling(found, source)
+    parts = list(filling.blocks())
+    cells = zip(*([array for _, array in part.columns] for part in parts), strict=True)
+    columns = [(name, joined(list(each))) for name, each in zip(filling.types, cells, strict=True)]
+    whole = [np.concatenate([getattr(p.completion, n) for p in parts]) for n in Completion._fields]
+    gaps = np.concatenate([part.gaps for part in parts])
+    sums = (sum(getattr(p, n) for p in parts) for n in Filled._fields[3:])
+    return Filled(columns, Completion(*whole), gaps, *sums)

@@ -28,11 +28,6 @@ def gram(x: np.ndarray) -> np.ndarray:
     return x.astype(np.int64) @ x.T.astype(np.int64)
 
 
-def cross_gram(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Inner products of the rows of x and of y."""
-    return x.astype(np.int64) @ y.T.astype(np.int64)
-
-
 def second_moment(x: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Sum over rows of ``w_m x_m x_m^T``."""
     if weights is None:
@@ -162,18 +157,6 @@ def layered_step(
 def scores(patterns: np.ndarray, V: np.ndarray) -> np.ndarray:
     """Score of each pattern sigma (C, N) in the span of V (N, K): ``(1/N) |V^T sigma|^2``."""
     return np.array([np.sum((V.T @ s) ** 2) / len(s) for s in patterns.astype(np.float64)])
-
-
-def distinct(
-    patterns: np.ndarray, score: np.ndarray, overlap: float, known: np.ndarray
-) -> list[int]:
-    """Greedy selection, best first."""
-    kept: list[int] = []
-    for i in sorted(range(len(score)), key=lambda i: (-score[i], i)):
-        taken = [*patterns[kept].astype(np.int64), *known.astype(np.int64)]
-        if all(abs(s @ patterns[i]) <= overlap * len(s) for s in taken):
-            kept.append(i)
-    return kept
 
 
 def dense_field(c: np.ndarray, row: np.ndarray, energy: str, parameter: float) -> float:

@@ -12,8 +12,7 @@ import re
 
 PUBLIC = """
 hopfed hopfed.recovery.recover hopfed.sklearn hopfed.archetypes.archetypes
-hopfed.archetypes.assignment
-hopfed.archetypes.display hopfed.hopfield.simulation
+hopfed.hopfield.simulation
 hopfed.archetypes.factorize hopfed.spectral.operators
 hopfed.spectral.sketch hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
 hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_search
@@ -32,7 +31,7 @@ hopfed.hopfield.encoding hopfed.hopfield.guard hopfed.hopfield.patterns hopfed.h
 hopfed.neural.method hopfed.neural.methods hopfed.neural.methods.* hopfed.neural.training.task
 hopfed.neural.training.training hopfed.neural.training.losses hopfed.neural.data
 hopfed.neural.models hopfed.memory.associative
-hopfed.memory.rules hopfed.memory.storage hopfed.neural.memory.dense
+hopfed.memory.rules hopfed.memory.storage
 """
 
 

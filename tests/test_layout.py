@@ -20,7 +20,7 @@ FLOORS = (
     {"bench", "experiments"},
     {"hopfield", "neural"},
     {"privacy", "recovery", "sklearn"},
-    {"archetypes", "memory"},
+    {"archetypes", "memory", "testing"},
     {"federation", "figures", "spectral", "tables"},
     {"_lib", "errors", "kernels", "runs", "theory"},
 )

@@ -20,13 +20,12 @@ from hopfed.theory import spikes
 XI = small_sample()[0]
 RESULTS = {
     "archetypes.archetypes": ["Archetypes"],
-    "archetypes.graded.verdict.judging": ["Residual", "Verdict"],
+    "archetypes.session": ["Recovery"],
     "archetypes.overlap": ["Retrieval"],
+    "archetypes.status": ["ClassMeasures", "Residual"],
     "hopfield.simulation": ["Simulation"],
     "hopfield.told": ["Told"],
     "privacy.mechanism": ["PrivateOperator"],
-    "recovery.graded": ["GradedArchetypes"],
-    "recovery.routes": ["Recovery"],
     "runs": ["Run"],
     "spectral.eigenpairs": ["Spectrum"],
     "spectral.operators": ["DenseOperator", "FactorOperator", "PooledOperator", "ScaledOperator"],

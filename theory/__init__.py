@@ -10,6 +10,8 @@ marchenko_pastur : law of the bulk for white noise.
 tracy_widom : law of its largest eigenvalue, exact and fast.
 spikes : where an archetype's eigenvalue lands, how well its eigenvector aligns, and back.
 spiked : the same at finite size, exactly, at, below and above the threshold.
+ensembles : Wigner and Wishart matrices, real, complex and quaternion: all of it by name.
+shrinkage : signals and covariances out of singular values and eigenvalues.
 planning : what can be detected, and how many examples that takes.
 resolution : how many examples tell it apart, entry by entry.
 exposures : standard errors of the shares of archetypes, and of the quality.

@@ -117,7 +117,7 @@ def scalar(name: str, value: ArrayLike, check: Callable[[str, ArrayLike], np.nda
     return float(array)
 
 
-def one_of(name: str, value: object, allowed: tuple[object, ...]) -> object:
+def one_of(name: str, value: int, allowed: tuple[int, ...]) -> int:
     """Return `value` if it is one of `allowed`."""
     if value not in allowed:
         raise ArgumentError(name, f"one of {allowed}", repr(value))

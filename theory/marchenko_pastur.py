@@ -30,17 +30,14 @@ from numpy.typing import ArrayLike
 from hopfed.errors import ArgumentError
 
 from . import _check
+from ._solve import increasing_root
 
 # Below this rho the closed form of the cdf loses 1/rho^2 in accuracy and its power series is used;
 # the series is cut where rho^k < 1e-17.
 _SERIES_RHO = 0.125
 _SERIES_TERMS = 20
 
-_NEWTON_STEPS = 60  # the bracket alone halves tau to 1e-16 in this many
-_SETTLED = 3e-9  # Newton squares its relative error: the step after one of this size is noise
-_BLOCK = 16384  # entries worked on at a time, so that the temporaries stay in cache
 _HIGHEST = 500  # moment: the coefficients of the next few hundred pass the range of doubles
-_GRID = np.linspace(0, np.pi, 1025)
 
 
 def edges(q: ArrayLike, variance: ArrayLike = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -280,72 +277,25 @@ def _bend_series(tau: np.ndarray, rho: np.ndarray) -> np.ndarray:
 
 
 def _nonzero_quantile(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Quantile of the part off zero for p in [0, 1], in units of the variance."""
-    p, q = np.broadcast_arrays(p, q)
-    shape, p, q = p.shape, p.ravel(), q.ravel()
-    tau = np.empty(p.shape)
-    for start in range(0, p.size, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        tau[block] = _angle_quantile(p[block], _rho(q[block]))
-    lower = (1 - np.sqrt(q)) ** 2
-    found: np.ndarray = (lower + 4 * np.sqrt(q) * np.sin(tau / 2) ** 2).reshape(shape)
-    return found
+    """Quantile of the part off zero for p in [0, 1], in units of the variance.
 
-
-def _angle_quantile(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """Angle below which lies the mass p: Newton on the cube root of the smaller tail.
-
-    That root is regular at both edges, where the tails are cubic in the angle. A step that leaves
-    the bracket is replaced by its midpoint, unless it is rounding; converged entries are taken out
-    of the loop.
+    In the angle from the nearer edge the mass is cubic, and its cube root nearly straight.
     """
-    tau = _first_angle(p, rho)
-    low, high = np.zeros_like(p), np.full_like(p, np.pi)
-    active = np.flatnonzero((p > 0) & (p < 1))
-    tau[p <= 0], tau[p >= 1] = 0.0, np.pi
-    for _ in range(_NEWTON_STEPS):
-        if active.size == 0:
-            break
-        t, r, level = tau[active], rho[active], p[active]
-        mass = angle_cdf(t, r)
-        below = mass < level
-        low[active[below]], high[active[~below]] = t[below], t[~below]
-        step = _newton_step(t, r, mass, level)
-        a, b = low[active], high[active]
-        moved = np.where(np.abs(step) <= _SETTLED * t, np.clip(t + step, a, b), t + step)
-        stray = ~((moved >= a) & (moved <= b))
-        moved[stray] = (a[stray] + b[stray]) / 2
-        tau[active] = moved
-        active = active[np.abs(moved - t) > _SETTLED * t]
-    return tau
+    p, q = np.broadcast_arrays(p, q)
+    level, rho = p.ravel(), _rho(q.ravel())
+    right = level > 0.5
+    aim = np.cbrt(np.where(right, 1 - level, level))
 
-
-def _first_angle(p: np.ndarray, rho: np.ndarray) -> np.ndarray:
-    """First guess of the angle, between the exact answers for rho = 1 and for a cubic tail."""
-    left, right = np.cbrt(p), np.cbrt(1 - p)
-    if p.size > _GRID.size and np.ptp(rho) == 0:  # many levels of one law: tabulate it
-        mass = angle_cdf(_GRID, rho[0])
-        grid = np.cbrt(mass) / (np.cbrt(mass) + np.cbrt(np.maximum(1 - mass, 0)))
-        found: np.ndarray = np.interp(left / (left + right), grid, _GRID)
+    def excess(angle: np.ndarray) -> np.ndarray:
+        mass = angle_cdf(np.where(right, np.pi - angle, angle), rho)
+        found: np.ndarray = np.cbrt(np.where(right, 1 - mass, mass)) - aim
         return found
-    cubic = np.pi * left / (left + right)
-    found = cubic + rho * (np.pi * p - cubic)
+
+    inside = (level > 0) & (level < 1)
+    angle = increasing_root(excess, np.zeros(level.shape), np.where(inside, np.pi, 0.0))
+    tau = np.where(right, np.pi - angle, angle).reshape(p.shape)
+    found: np.ndarray = (1 - np.sqrt(q)) ** 2 + 4 * np.sqrt(q) * np.sin(tau / 2) ** 2
     return found
-
-
-def _newton_step(
-    tau: np.ndarray, rho: np.ndarray, mass: np.ndarray, level: np.ndarray
-) -> np.ndarray:
-    half = np.sin(tau / 2) ** 2
-    slope = 8 * half * (1 - half) / (np.pi * ((1 - rho) ** 2 + 4 * rho * half))
-    sign = np.where(level > 0.5, -1.0, 1.0)
-    tail = np.where(level > 0.5, 1 - mass, mass)
-    root = np.cbrt(np.maximum(tail, 0))
-    aim = np.cbrt(np.where(level > 0.5, 1 - level, level))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        step = sign * 3 * root**2 * (aim - root) / slope
-    # A tail that rounds to 0 gives a step of 0, which is no sign of convergence: bisect instead.
-    return np.where(root > 0, step, np.nan)
 
 
 _check.guard(__name__)

@@ -28,7 +28,7 @@ from hopfed.errors import ArgumentError
 
 from . import _check
 
-_REACH = 24.0  # widths of the top state that are kept; it falls off as exp(-2/3 x^(3/2))
+REACH = 24.0  # widths of the top state that are kept; it falls off as exp(-2/3 x^(3/2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def draws(
     if _check.one_of("beta", beta, (1, 2, 4)) != 1 and K > 1:
         raise ArgumentError("beta", "1 for several spikes", beta)
     width = (m * n) ** (1 / 3) / (np.sqrt(m) + np.sqrt(n)) ** (2 / 3)
-    keep = int(min(n, m, np.ceil(_REACH * width) + 8 * K))
+    keep = int(min(n, m, np.ceil(REACH * width) + 8 * K))
     rows = np.arange(keep)
     values = np.empty((count, K))
     overlaps = np.empty((len(values), K, K))

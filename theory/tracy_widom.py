@@ -1,16 +1,18 @@
-"""The Tracy-Widom laws for beta = 1 (real data) and beta = 2 (complex data).
+"""The Tracy-Widom laws for beta = 1 (real), 2 (complex) and 4 (quaternion data).
 
 `cdf`, `sf`, `pdf`, `quantile` and `isf` are piecewise Chebyshev interpolants of log F on the left
 of s = -2 and of log(1 - F) on its right. With the operator `B_s(x, y) = Ai(x + y + s)` on (0, inf),
 `F1(s) = det(I - B_s)` and `F2(s) = det(I - B_s) det(I + B_s)` (Ferrari and Spohn; Bornemann). The
 coefficients were computed from these determinants in arithmetic of up to 4,700 bits and are
 shipped, since no double-precision computation reaches the far left tail. Relative error about 1e-13
-in *both* tails, down to where the value itself underflows.
+in *both* tails, down to where the value itself underflows. The third law is made of these two,
+``F4(s) = (F1(u) + F2(u) / F1(u)) / 2`` at ``u = 2^(2/3) s``: that of the stochastic Airy operator,
+so that `wishart_scaling` and `ensembles` have one centre and one scale for every beta.
 
 Parameters
 ----------
 s, p : real; a probability in (0, 1); any shape.
-beta : 1 (real data) or 2 (complex data).
+beta : 1 (real data), 2 (complex) or 4 (quaternions).
 
 Sources: P. L. Ferrari, H. Spohn, J. Phys. A 38 (2005) L557; F. Bornemann, Math. Comp. 79 (2010)
 871; scaling: Z. Ma, Bernoulli 18 (2012) 322.
@@ -26,10 +28,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _check
+from ._solve import increasing_root
 
 _SWITCH = -2.0  # log F left of it, log(1 - F) right of it: neither is then close to 0
 _BLOCK = 16384  # entries worked on at a time, so that the temporaries stay in cache
-_BETAS = (1, 2)
+_BETAS = (1, 2, 4)
+_STRETCH = 2 ** (2 / 3)  # of the third law's argument
 
 
 def cdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
@@ -38,11 +42,11 @@ def cdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
     Parameters
     ----------
     s : real; any shape.
-    beta : 1 (real data) or 2 (complex data).
+    beta : 1 (real data), 2 (complex) or 4 (quaternions).
 
     Raises
     ------
-    ArgumentError : s is not a number, or beta is neither 1 nor 2.
+    ArgumentError : s is not a number, or beta is none of 1, 2 and 4.
 
     Examples
     --------
@@ -138,7 +142,7 @@ class Moments(NamedTuple):
     excess_kurtosis: float
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def moments(beta: int = 1) -> Moments:
     """Mean, variance, skewness and excess kurtosis, by quadrature of the density.
 
@@ -156,11 +160,12 @@ def moments(beta: int = 1) -> Moments:
     return Moments(mean, variance, float(mass @ standard**3), float(mass @ standard**4) - 3.0)
 
 
-def wishart_scaling(M: ArrayLike, N: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Centre and scale of the largest eigenvalue of `X^T X`, X real white noise of shape (M, N).
+def wishart_scaling(M: ArrayLike, N: ArrayLike, beta: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Centre and scale of the largest eigenvalue of `X^* X`, X white noise of shape (M, N).
 
-    `(lambda_1 - centre) / scale` has the beta = 1 law up to `O(min(M, N)^(-2/3))`. Ma's halves are
-    for data that were not centred: no degree of freedom is taken off.
+    `(lambda_1 - centre) / scale` has the law of `beta` up to `O(min(M, N)^(-2/3))`. Ma's halves,
+    `1/2 - 1/beta` for any beta, are for data that were not centred: no degree of freedom is taken
+    off.
 
     Examples
     --------
@@ -168,12 +173,12 @@ def wishart_scaling(M: ArrayLike, N: ArrayLike) -> tuple[np.ndarray, np.ndarray]
     >>> round(float(centre), 6), round(float(scale), 6)
     (222.747152, 10.01636)
     """
-    a = np.sqrt(_check.count("M", M) - 0.5)
-    b = np.sqrt(_check.count("N", N) - 0.5)
+    half = 0.5 - 1 / _check.one_of("beta", beta, _BETAS)
+    a, b = np.sqrt(_check.count("M", M) + half), np.sqrt(_check.count("N", N) + half)
     return ((a + b) ** 2)[()], ((a + b) * np.cbrt(1 / a + 1 / b))[()]
 
 
-@lru_cache(maxsize=2)
+@lru_cache
 def _pieces(beta: int) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
     """Knots of the interpolant, and per piece its coefficients and those of its derivative."""
     text = Path(__file__).with_name("tracy_widom.csv").read_text(encoding="utf-8")
@@ -199,7 +204,33 @@ def _evaluate(s: ArrayLike, beta: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return s, log_tail.reshape(s.shape), slope.reshape(s.shape)
 
 
+def _third(s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log tail of beta = 4 and its slope, from the other two."""
+    u = np.clip(s * _STRETCH, *(_pieces(1)[0][at] for at in (0, -1)))
+    logs = [_log_tail(u, beta) for beta in (1, 2)]
+    left = u < _SWITCH
+    with np.errstate(all="ignore"):  # of the side that is not taken
+        one, two = (np.where(left, log, np.log1p(-np.exp(log))) for log, _ in logs)  # log F
+        d_one, d_two = (np.where(left, d, -np.exp(log) * d / -np.expm1(log)) for log, d in logs)
+        low = np.logaddexp(one, two - one) - np.log(2)
+        rise = (np.exp(one) * d_one + np.exp(two - one) * (d_two - d_one)) / (2 * np.exp(low))
+        S1, S2 = (np.where(left, -np.expm1(log), np.exp(log)) for log, _ in logs)
+        F1, room = np.exp(one), S2 - S1**2  # 2 F1 (1 - F4)
+        f1, f2 = F1 * d_one, np.exp(two) * d_two
+        high = np.log(room / (2 * F1))
+        fall = (2 * S1 * f1 - f2) / room - d_one
+        right = s >= _SWITCH
+        return np.where(right, high, low), _STRETCH * np.where(right, fall, rise)
+
+
+def _knots(beta: int) -> np.ndarray:
+    """Ends of the pieces, beyond which every probability underflows."""
+    return _pieces(1)[0] / _STRETCH if beta == 4 else _pieces(beta)[0]
+
+
 def _log_tail(s: np.ndarray, beta: int) -> tuple[np.ndarray, np.ndarray]:
+    if beta == 4:
+        return _third(s)
     knots, values, slopes = _pieces(beta)
     # Outside the outer knots every probability underflows, at the knots already.
     s = np.clip(s, knots[0], knots[-1])
@@ -213,37 +244,19 @@ def _log_tail(s: np.ndarray, beta: int) -> tuple[np.ndarray, np.ndarray]:
     return log_tail, slope
 
 
-@lru_cache(maxsize=2)
-def _guess_table(beta: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points of the line and the log tails there, dense enough for Newton to finish in two."""
-    knots, _, _ = _pieces(beta)
-    unit = np.arange(256) / 256
-    s = np.append((knots[:-1, None] + np.diff(knots)[:, None] * unit).ravel(), knots[-1])
-    return s, _log_tail(s, beta)[0]
-
-
 def _invert(log_target: np.ndarray, left: np.ndarray, beta: int) -> np.ndarray:
     """Solve log F(s) = target where `left`, log(1 - F(s)) = target elsewhere."""
-    grid, logs = _guess_table(beta)
-    n = int(np.searchsorted(grid, _SWITCH))
-    log_target, left = np.broadcast_arrays(log_target, left)
-    flat, is_left = log_target.ravel(), left.ravel()
-    s = np.empty(flat.shape)
-    lowest = np.nextafter(_SWITCH, -np.inf)
-    for start in range(0, flat.size, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        target, side = flat[block], is_left[block]
-        guess_left = np.interp(
-            target, np.append(logs[:n], np.log(cdf(_SWITCH, beta))), grid[: n + 1]
-        )
-        guess_right = np.interp(-target, -logs[n:], grid[n:])
-        value = np.where(side, guess_left, guess_right)
-        for _ in range(3):
-            value = np.where(side, np.minimum(value, lowest), np.maximum(value, _SWITCH))
-            log_tail, slope = _log_tail(value, beta)
-            value = value - (log_tail - target) / slope
-        s[block] = value
-    return s.reshape(log_target.shape)
+    knots = _knots(beta)
+    target, side = (a.ravel() for a in np.broadcast_arrays(log_target, left))
+    below = np.nextafter(_SWITCH, -np.inf)
+
+    def excess(s: np.ndarray) -> np.ndarray:
+        rest = _log_tail(np.where(side, np.minimum(s, below), s), beta)[0] - target
+        found: np.ndarray = np.where(side, rest, -rest)
+        return found
+
+    ends = np.where(side, knots[0], _SWITCH), np.where(side, _SWITCH, knots[-1])
+    return increasing_root(excess, *ends).reshape(np.shape(log_target))
 
 
 _check.guard(__name__)

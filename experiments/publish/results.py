@@ -2,11 +2,10 @@
 
 ``python -m hopfed.experiments.publish.results RUN.h5 ...`` keeps the summaries of runs with the
 code, one small JSON file each in ``experiments/summaries``, and rewrites the tables, each between
-two comments with its name. The output of `hopfed bench --json` is kept there too. The rows of the
-experiments are in `rows.toml`. A field of a row, such as ``{slope|3}``, is a key of the summary, or
-``config/`` and a setting. The words after the bar set the format: a number of decimals, ``%``
-(times 100), ``+`` (with its sign), ``mean`` (without the spread of a pair) or ``range`` (smallest
-and largest of a list).
+two comments with its name. Their rows are in `rows.toml`. A field of a row, such as ``{slope|3}``,
+is a key of the summary, or ``config/`` and a setting. The words after the bar set the format: a
+number of decimals, ``%`` (times 100), ``+`` (with its sign), ``mean`` (without the spread of a
+pair) or ``range`` (smallest and largest of a list).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -32,7 +30,6 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments" / "summaries"
 ROWS = tomllib.loads(Path(__file__).with_name("rows.toml").read_text(encoding="utf-8"))["row"]
 DIGITS = 6  # significant digits of what is kept; further ones would change with the machine
-ROUNDING = 1e-12  # a gap below it is rounding
 
 _FIELD = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
 _WORDS = {"%", "+", "mean", "range"}
@@ -154,69 +151,6 @@ def fl_methods() -> str:
     return table(("method", "MNIST", "worst tenth", "MB up", "CIFAR-10"), rows)
 
 
-def recoveries() -> str:
-    """Table of complete recoveries, and time and memory of large ones."""
-    found = read("bench")["recover"]
-    cells = []
-    for row in found["recovery"]:
-        c = row["case"]
-        shape = f"{c['N']:,}", str(c["K"]), f"{c['M']:,}", number(c["r"], 1), str(c["clients"])
-        complete = f"{row['complete']}/{row['seeds']}", str(row["false_discoveries"])
-        times = _short(row["seconds_median"]), _short(row["seconds_max"])
-        cells.append((*shape, c["method"], *complete, *times))
-    head = "N", "K", "M", "r", "clients", "method", "complete", "false", "median s", "worst s"
-    ratio = found["ratio"]
-    seconds = f"{_short(ratio['seconds'])} s against {_short(ratio['seconds_dense'])} s"
-    words = [
-        "Against the paper's algorithm, computed densely on the same data, `recover` is "
-        f"{ratio['ratio']:.0f} times faster ({seconds})."
-    ]
-    for row in (found["memory"], *found["targets"]):
-        c, cost = row["case"], f"{_short(row['seconds'])} s, {_short(row['peak_bytes'] / 1e9)} GB"
-        scores = f"{row['found']} found, {row['false_discoveries']} false"
-        words.append(f"N = {c['N']:,}, M = {c['M']:,}, K = {c['K']}: {scores}, {cost}.")
-    return "\n\n".join((table(head, cells), "\n".join(words)))
-
-
-def pairs() -> str:
-    """Table of kernels and the obvious way, at sizes with an aim and at the largest sizes."""
-    kept, rows = read("bench"), []
-    for name, found in kept["benchmarks"].items():
-        aims = {_size(t["point"]): _short(t["target"]) for t in found["targets"]}
-        compared = _compared(found["rows"])
-        for size, own, obvious in compared:
-            if size in aims or size == compared[-1][0]:
-                share = f"{own['share']:.0%} of {own['bound']}" if own["share"] else "-"
-                shown = _short(own["seconds"]), _short(own["ratio"]), aims.get(size, "-"), share
-                what = f"{name}: {own['way']} against {obvious['way']}"
-                rows.append((what, size, own["device"], *shown, _short(obvious["gap"])))
-    head = "benchmark", "size", "device", "seconds", "ratio", "aim", "share of the bound", "gap"
-    machine = kept["machine"]
-    where = f"{machine['cores']} cores of {machine['processor']}, {kept['date']}; {kept['note']}."
-    return "\n\n".join((where, table(head, rows)))
-
-
-def _compared(rows: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Size, hopfed's way, and the obvious way, for all sizes at which both were run."""
-    found: dict[Any, tuple[str, dict[str, Any], dict[str, Any]]] = {}
-    for row, after in pairwise(rows):
-        size = _size(row["point"])
-        if row["ratio"] is not None:
-            found.setdefault((row["device"], size), (size, row, after))
-    return list(found.values())
-
-
-def _size(point: dict[str, int]) -> str:
-    return ", ".join(f"{letter} = {point[letter]:,}" for letter in sorted(point))
-
-
-def _short(value: float) -> str:
-    """Format with two digits, or all digits before the point; 0 for a rounding error."""
-    if abs(value) < ROUNDING:
-        return "0"
-    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
-
-
 def _value(key: str, kept: Mapping[str, Any]) -> Any:
     """Look a key up; the whole key is tried first, since keys may contain slashes."""
     if key in kept["summary"]:
@@ -257,7 +191,6 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "neural": lambda: claims("neural methods"),
         "fl": fl_methods,
     },
-    "kernels/README.md": {"recoveries": recoveries, "pairs": pairs},
 }
 
 

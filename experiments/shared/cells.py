@@ -23,7 +23,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from hopfed._lib.random import stream
+from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays, Table, fl
 from hopfed.experiments.settings import Words, among
@@ -36,6 +36,7 @@ ALL = "all"
 TABLE = "methods"  # the section that holds every method once
 GROUPS, EACH = 4, 50  # of a plane: clients or domains, and test examples of each
 LAX = "best test round %"
+PERPLEXITY = 30.0
 
 
 @dataclass(frozen=True)
@@ -320,8 +321,6 @@ def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
     its own model; by "domains" examples of every domain, all under the model of client 0, as in
     FedH2L (arXiv:2101.11296, Fig. 1).
     """
-    from hopfed.neural.memory.embedding import features_of, flattened
-
     split, tensors = method.loaded.split, method.loaded.tensors
     found = np.zeros((min(GROUPS, len(split)), EACH, 3), np.uint8)
     clients = np.arange(len(found)) if by == "domains" else _alike(split.counts(), len(found))
@@ -329,7 +328,7 @@ def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
     for g, c in enumerate(clients):
         rows = stream(method.task.seed, "plane", int(c)).permutation(split.test[c])[:EACH]
         classifier = fl.classifier_of(method, state, 0 if by == "domains" else int(c))
-        features.append(features_of(classifier, tensors, rows))
+        features.append(classifier.embed(tensors, rows).features)
         labels.append(split.dataset.labels[rows])
         places += [(g, i) for i in range(len(rows))]
     xy = flattened(np.concatenate(features), way, method.task.seed)
@@ -338,6 +337,19 @@ def plane(method: Any, state: FederationState, by: str, way: str) -> np.ndarray:
     found[group, place, :2] = np.rint(255 * (xy - xy.min(axis=0)) / np.where(spread > 0, spread, 1))
     found[group, place, 2] = np.concatenate(labels) + 1
     return found
+
+
+def flattened(features: np.ndarray, way: str, seed: int = 0) -> np.ndarray:
+    """Return points (n, 2) for features (n, d), by "pca" or "t-sne"."""
+    if way == "pca":
+        from sklearn.decomposition import PCA
+
+        return np.asarray(PCA(2, svd_solver="full").fit_transform(features))
+    from sklearn.manifold import TSNE
+
+    perplexity = min(PERPLEXITY, (len(features) - 1) / 3)
+    law = derive(seed, "t-sne") % 2**32
+    return np.asarray(TSNE(2, perplexity=perplexity, random_state=law).fit_transform(features))
 
 
 def _alike(counts: np.ndarray, wanted: int) -> np.ndarray:

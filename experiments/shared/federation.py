@@ -1,72 +1,67 @@
-"""Rounds of several federations on the same examples, with their scores."""
+"""Several federations on the same examples, round by round, with their scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from hopfed.archetypes.overlap import retrieval
 from hopfed.experiments import Arrays
-from hopfed.experiments.shared.tracking import held_mixture
 from hopfed.federation.engines import Engine
-from hopfed.federation.messages import below
 from hopfed.federation.rounds import FederationState, Played, play_round
 from hopfed.hopfield import HopfieldFederation
+from hopfed.hopfield.encoding import Encoding
+from hopfed.hopfield.guard import Guard
+from hopfed.hopfield.patterns import Patterns
 
-# Metrics of the server that a run file keeps if they exist.
-SERVER = (
-    "n_detected", "threshold", "quality", "eigenvalues", "examples", "archetypes", "explained",
-)  # fmt: skip
+SERVER = ("n_detected", "eigenvalues")  # metrics that a run file keeps if they exist
+
+# What else is measured of a variant: (name, round, state before it, the round) -> arrays.
+More = Callable[[str, int, FederationState | None, Played], Arrays]
 
 
-def play_variants(
+def hopfield(source: Any, n_sites: int, **how: Any) -> HopfieldFederation:
+    """A federation of patterns on examples of `n_sites` columns; settings of both its parts."""
+    guard = {f.name: how.pop(f.name) for f in fields(Guard) if f.name in how}
+    return HopfieldFederation(source, Patterns(Encoding(n_sites), **how), guard=Guard(**guard))
+
+
+def play(
     variants: Mapping[str, HopfieldFederation],
     archetypes: np.ndarray,
-    at: tuple[int, Any, int, Arrays | None, Engine],
+    at: tuple[int, Any, Engine],
+    more: More | None = None,
     *,
-    mixtures: bool = False,
     clients: int = 0,
     **federation: Any,
-) -> tuple[Arrays, Arrays]:
-    """Play a round of every variant; return its arrays and the state after it.
+) -> Arrays:
+    """Play all rounds of every variant: arrays (rounds, ...), with the variant's name as a prefix.
 
-    Each continues from its own part of the state; arrays and states carry the variant's name as a
-    prefix. Archetypes (K, N) are the truth, used only to score the patterns that servers remember.
-    `at` is what `measure_round` is given; `mixtures` keeps the shares of the archetypes in what a
-    server holds as well; clients are those of the settings where 0. The rest is for `play_round`.
+    Archetypes (K, N) are the truth, used only to score the patterns that servers remember
+    (arXiv:2603.19902, eqs. (31) and (32)). `at` is what `measure` is given; clients are those of
+    the settings where 0. The rest is for `play_round`.
     """
-    seed, config, t, state, engine = at
+    seed, config, engine = at
     federation |= {"seed": seed, "clients": clients or config.clients, "engine": engine}
-    arrays: Arrays = {}
-    after: Arrays = {}
+    found: dict[str, list[np.ndarray]] = {}
     for name, method in variants.items():
-        before = None if state is None else FederationState.unflatten(below(state, name))
-        played = play_round(method, before, t, **federation)
-        measured = played.arrays() | kept_metrics(played) | score(played, archetypes)
-        if mixtures:
-            earlier = {} if before is None else before.server
-            measured["mixture"] = held_mixture(method, t, earlier, played, archetypes)
-        arrays |= {f"{name}/{key}": value for key, value in measured.items()}
-        after |= {f"{name}/{key}": value for key, value in played.state.flatten().items()}
-    return arrays, after
-
-
-def score(played: Played, archetypes: np.ndarray) -> Arrays:
-    """Scores of what is remembered (arXiv:2603.19902, eqs. (31) and (32)), and its number."""
-    patterns = played.state.server["memory/patterns"]
-    match = retrieval(patterns, archetypes)
-    return {
-        "magnetisation": match.magnetisation,
-        "matched": match.matched,
-        "frobenius": np.array(match.frobenius),
-        "false": np.array(match.false_discoveries),
-        "patterns": np.array(len(patterns)),
-    }
-
-
-def kept_metrics(played: Played) -> Arrays:
-    """Server metrics of a round, as arrays."""
-    metrics = played.server_metrics
-    return {name: np.asarray(metrics[name], dtype=float) for name in SERVER if name in metrics}
+        state: FederationState | None = None
+        for t in range(config.rounds):
+            played = play_round(method, state, t, **federation)
+            patterns = played.state.server["memory/patterns"]
+            match, said = retrieval(patterns, archetypes), played.server_metrics
+            arrays = played.arrays() | {
+                "magnetisation": match.magnetisation,
+                "matched": match.matched,
+                "frobenius": np.array(match.frobenius),
+                "false": np.array(match.false_discoveries),
+            }
+            arrays |= {key: np.asarray(said[key], dtype=float) for key in SERVER if key in said}
+            arrays |= more(name, t, state, played) if more is not None else {}
+            for key, value in arrays.items():
+                found.setdefault(f"{name}/{key}", []).append(np.asarray(value))
+            state = played.state
+    return {key: np.stack(values) for key, values in found.items()}

@@ -76,18 +76,15 @@ def _require_ours(*folders: Path) -> None:
 
 def _written(folder: Path, method: Any, state: FederationState) -> dict[str, Any]:
     """Write the weights of all clients; return what the networks are."""
-    from hopfed.experiments.fl import classifier_of
-    from hopfed.neural.models.weights import plain_names, write_tensors
+    from hopfed.experiments.fl import classifier_of, readied
+    from hopfed.neural.models.networks import plain_names, write_tensors
     from hopfed.neural.training.evaluation import Network
 
     task = method.loaded
     files = []
     same = type(method).shared and set(state.down) <= {EVERYONE}
     for c in range(1 if same else len(task.split)):
-        own = state.clients.get(c)
-        own = method.client_start(c, method.task.seed) if own is None else own
-        down = state.down.get(c, state.down.get(EVERYONE, {}))
-        params = plain_names(method.personal(own, down, c), task.model(c))
+        params = plain_names(method.personal(*readied(method, state, c)), task.model(c))
         files.append(write_tensors(folder, ALL if same else f"client-{c}", params).name)
     data, tensors = task.split.dataset, task.tensors
     scoring = classifier_of(method, state, 0)
@@ -140,6 +137,12 @@ class Kept:
             raise DataError(f"{ABOUT}: {due[1]} classes, but what is beside it has others")
         return found
 
+    def confusion(self, inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Count examples (classes, classes): of each label, a row, how many are taken for which."""
+        said, count = self.probabilities(inputs).argmax(axis=1), len(self.about["classes"])
+        pairs: np.ndarray = np.bincount(labels * count + said, minlength=count**2)
+        return pairs.reshape(count, count)
+
 
 def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept:
     """Read a client's network from a folder `seed-S`, and what it remembers beside it.
@@ -147,8 +150,7 @@ def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept
     Code of a user that the folder names is imported only if its name is `trusted`.
     """
     from hopfed.neural.models import build
-    from hopfed.neural.models.foreign import own_code
-    from hopfed.neural.models.weights import load_weights
+    from hopfed.neural.models.networks import load_weights, own_code
 
     folder = Path(folder)
     if not (folder / ABOUT).is_file():

@@ -1,18 +1,16 @@
 """Counts of spikes above Gaussian noise: white, or of a family of covariances that is fitted.
 
 The rules of `hopfed.spectral.rank` are for +-1 data: their trace is N, and the kurtosis of their
-noise shifts the edge. The white count scales any data to trace N and uses the edge of Gaussian
-noise. The families are fitted to a second-moment matrix that also contains archetypes.
-Only the family is assumed known: first-order autoregression along the sites, or blocks of sites of
-equal variance. Its parameters are fitted to the data without the spikes found so far. Archetypes of
-random signs are not smooth along the sites, so the rest of them has little effect on averages over
-sites.
+noise shifts the edge. Of a family, only its form is taken to be known: first-order autoregression
+along the sites, or blocks of sites of equal variance. Its parameters are fitted to the data without
+the spikes found so far; archetypes of random signs are not smooth along the sites, so the rest of
+them has little effect on averages over sites.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +19,9 @@ from hopfed.theory import general_spikes, tracy_widom
 from hopfed.theory.covariance import Population, noise_threshold
 
 _ROUNDS = 10  # largest number of fits and counts; two or three usually suffice
+
+# From second moments (N, N) to the covariance (N, N) nearest to them, and its spectrum.
+Family: TypeAlias = Callable[[np.ndarray], tuple[np.ndarray, Population]]
 
 
 def white_threshold(N: int, M: int, alpha: float) -> float:
@@ -57,42 +58,10 @@ def count_white(
     threshold = 0.0
     for k in range(len(values) - 1):
         variance = scale * noise_variance(values[:k] / scale, N, N / M)
-        threshold = variance * white_threshold(N - k, M - k, alpha) * (M - k) / M
-        threshold *= widening
+        threshold = variance * white_threshold(N - k, M - k, alpha) * (M - k) / M * widening
         if values[k] <= threshold:
             return k, threshold
     return len(values) - 1, threshold
-
-
-class Family(Protocol):
-    """A family of noise covariances."""
-
-    def fit(self, moments: np.ndarray) -> tuple[np.ndarray, Population]:
-        """Return the covariance (N, N) nearest to `moments` (N, N), and its spectrum."""
-
-
-@dataclass(frozen=True)
-class Autoregressive:
-    """``Cov(i, j) = variance rho^|i - j|``; rho is the lag-one correlation."""
-
-    def fit(self, moments: np.ndarray) -> tuple[np.ndarray, Population]:
-        """Fit variance and rho to the means of the diagonal and of the one beside it."""
-        variance = float(np.mean(np.diag(moments)))
-        rho = float(np.clip(np.mean(np.diag(moments, 1)) / variance, -0.99, 0.99))
-        return autoregressive(rho, variance, len(moments)), Population.ar1(rho, variance)
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Independent sites in `count` blocks of consecutive sites, one variance per block."""
-
-    count: int
-
-    def fit(self, moments: np.ndarray) -> tuple[np.ndarray, Population]:
-        """Fit every variance to the mean of its block of the diagonal."""
-        parts = np.array_split(np.diag(moments), self.count)
-        variances = np.concatenate([np.full(len(p), max(p.mean(), 1e-12)) for p in parts])
-        return np.diag(variances), Population(variances)
 
 
 def autoregressive(rho: float, variance: float, N: int) -> np.ndarray:
@@ -101,14 +70,22 @@ def autoregressive(rho: float, variance: float, N: int) -> np.ndarray:
     return variance * rho ** np.abs(sites[:, None] - sites)
 
 
-@dataclass(frozen=True)
-class Fit:
-    """Noise, its covariance (N, N) and spectrum, fitted with the eigenvalues above `threshold`."""
+def fit_autoregressive(moments: np.ndarray) -> tuple[np.ndarray, Population]:
+    """Fit ``variance rho^|i - j|`` to the means of the diagonal and of the one beside it."""
+    variance = float(np.mean(np.diag(moments)))
+    rho = float(np.clip(np.mean(np.diag(moments, 1)) / variance, -0.99, 0.99))
+    return autoregressive(rho, variance, len(moments)), Population.ar1(rho, variance)
 
-    n_detected: int
-    threshold: float
-    covariance: np.ndarray
-    population: Population
+
+def fit_blocks(count: int) -> Family:
+    """A family of independent sites in blocks of consecutive ones, one variance per block."""
+
+    def fit(moments: np.ndarray) -> tuple[np.ndarray, Population]:
+        parts = np.array_split(np.diag(moments), count)
+        variances = np.concatenate([np.full(len(p), max(p.mean(), 1e-12)) for p in parts])
+        return np.diag(variances), Population(variances)
+
+    return fit
 
 
 def fit_noise(
@@ -118,23 +95,20 @@ def fit_noise(
     M: int,
     family: Family,
     alpha: float,
-) -> Fit:
-    """Fit noise and count spikes alternately, until the count no longer changes.
+) -> tuple[int, np.ndarray]:
+    """Fit noise and count spikes in turn until the count settles: (count, covariance (N, N)).
 
     `second_moment` is ``x^T x / M`` (N, N), followed by its eigenpairs, descending.
     """
-    N = len(second_moment)
-    fit = Fit(0, 0.0, *family.fit(second_moment))
+    N, n_detected = len(second_moment), 0
+    covariance, population = family(second_moment)
     for _ in range(_ROUNDS):
-        threshold = noise_threshold(fit.population, N, M, alpha)
-        n_detected = int((values > threshold).sum())
-        settled = n_detected == fit.n_detected
-        fit = Fit(n_detected, threshold, fit.covariance, fit.population)
-        if settled:
+        before = n_detected
+        n_detected = int((values > noise_threshold(population, N, M, alpha)).sum())
+        if n_detected == before:
             break
-        ell = general_spikes.population_eigenvalue(values[:n_detected], fit.population, N / M)
-        strengths = np.nan_to_num(general_spikes.signal_strength(ell, fit.population))
+        ell = general_spikes.population_eigenvalue(values[:n_detected], population, N / M)
+        strengths = np.nan_to_num(general_spikes.signal_strength(ell, population))
         V = vectors[:, :n_detected]
-        rest = second_moment - (V * strengths) @ V.T
-        fit = Fit(n_detected, threshold, *family.fit(rest))
-    return fit
+        covariance, population = family(second_moment - (V * strengths) @ V.T)
+    return n_detected, covariance

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
@@ -19,56 +18,38 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments.shared.letters import LETTERS, render_letters
 from hopfed.tables.arrays import Npz
 
-PAPER_CLASSES = ("anchor", "Motorbikes", "bass")
+PAPER_CLASSES = ("anchor", "Motorbikes 16", "bass")
 SIDE = 28  # of the letters, as of the silhouettes
 ALIKE = 0.8  # above this |overlap| two pictures count as one
-
-_KEYS = ("images", "labels", "split", "class_names")
 
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Binary pictures with names: int8 (K, side^2), object +1, and what they are, for titles."""
+    """Binary pictures with names: int8 (K, side^2), object +1."""
 
     patterns: np.ndarray = field(repr=False)
     names: tuple[str, ...]
-    source: str
 
-    def __len__(self) -> int:
-        return len(self.names)
+    def spread(self, K: int) -> Pictures:
+        """Choose K pictures evenly spread over all, none nearer than `ALIKE` to another.
 
-    @property
-    def images(self) -> np.ndarray:
-        """The same as (K, side, side)."""
-        side = round(self.patterns.shape[1] ** 0.5)
-        return self.patterns.reshape(-1, side, side)
-
-    def take(self, picks: Sequence[int]) -> Pictures:
-        """Return the pictures at the indices `picks`, in that order."""
-        names = tuple(self.names[i] for i in picks)
-        return Pictures(self.patterns[list(picks)], names, self.source)
-
-    def spread(self, K: int, *, cut: float = ALIKE) -> Pictures:
-        """Choose K pictures evenly spread over all, none nearer than `cut` to another.
-
-        Every ``round(n / K)``-th picture is taken, going round; one with |overlap| above `cut` to
-        a chosen one gives way to the next. ArgumentError where fewer than K are left.
+        Every ``round(n / K)``-th picture is taken, going round; one that is alike a chosen one
+        gives way to the next. ArgumentError where fewer than K are left.
         """
-        n = len(self)
+        n = len(self.names)
         require(1 <= K <= n, "K", f"in 1 .. {n}", K)
-        require(0 < cut < 1, "cut", "in (0, 1)", cut)
         step = max(1, round(n / K))
-        near = np.abs(overlaps(self.patterns)) > cut
+        near = np.abs(overlaps(self.patterns)) > ALIKE
         barred = np.zeros(n, dtype=bool)
         picks: list[int] = []
         for i in range(K):
             order = np.roll(np.arange(n), -i * step)
             free = order[~barred[order]]
             if not len(free):
-                raise ArgumentError("K", f"at most {i} for overlaps up to {cut} in this order", K)
+                raise ArgumentError("K", f"at most {i} for overlaps up to {ALIKE}", K)
             picks.append(int(free[0]))
             barred |= near[free[0]]
-        return self.take(picks)
+        return Pictures(self.patterns[picks], tuple(self.names[i] for i in picks))
 
 
 def load_silhouettes(
@@ -79,24 +60,25 @@ def load_silhouettes(
     Parameters
     ----------
     path : the file; "" for as many capital letters as classes are named, spread over the alphabet
-        (all 26 when none is). `Pictures.source` tells which it was.
-    classes : names, or their beginnings where only one class begins so; () for all classes.
+        (all 26 when none is).
+    classes : names, whatever the case of their letters; () for all classes.
     example : which picture of each class, counted from 0 in the order of the training split.
     """
-    require(example >= 0, "example", "at least 0", example)
     if not str(path):
-        letters = Pictures(render_letters(SIDE), tuple(LETTERS), "letters")
+        letters = Pictures(render_letters(SIDE), tuple(LETTERS))
         return letters.spread(len(classes)) if classes else letters
     images, labels, split, names = _read(Path(path))
-    chosen = _find_classes(names, classes) if classes else list(range(len(names)))
+    known = {name.lower(): i for i, name in enumerate(names)}
     picks = []
-    for c in chosen:
+    for word in classes or names:
+        c = known.get(word.lower(), -1)
+        require(c >= 0, "classes", "of the file", repr(word))
         own = np.flatnonzero((labels == c) & (split == "train"))
-        most = f"below {len(own)}, the training pictures of {names[c]}"
-        require(example < len(own), "example", most, example)
+        fits = 0 <= example < len(own)
+        require(fits, "example", f"below {len(own)}, the training pictures of {word}", example)
         picks.append(own[example])
     patterns = np.where(images[picks].reshape(len(picks), -1) == 0, 1, -1).astype(np.int8)
-    return Pictures(patterns, tuple(names[c] for c in chosen), "Caltech-101 silhouettes")
+    return Pictures(patterns, tuple(classes or names))
 
 
 def overlaps(patterns: np.ndarray) -> np.ndarray:
@@ -128,8 +110,7 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
         common[k] += 2 * xi[k, site] * xi[:, site].astype(np.int64)
         common[k, k] = 0
         common[:, k] = common[k]
-    rule = f"larger: {xi.size} flips left an |overlap| of {np.abs(common).max() / xi.shape[1]:.3g}"
-    raise ArgumentError("target", rule, target)
+    raise ArgumentError("target", f"larger: {xi.size} flips do not reach it", target)
 
 
 def deflate(patterns: np.ndarray) -> np.ndarray:
@@ -148,32 +129,14 @@ def deflate(patterns: np.ndarray) -> np.ndarray:
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+    keys = ("images", "labels", "split", "class_names")
     with Npz(path) as archive:
-        missing = [key for key in _KEYS if key not in archive]
+        missing = [key for key in keys if key not in archive]
         if missing:
-            reason = f"it must be an .npz with {', '.join(_KEYS)}, and has no {missing[0]}"
-            raise DataError(f"{path}: cannot be read as silhouettes: {reason}")
-        images, labels, split, names = (archive[key] for key in _KEYS)
+            raise DataError(f"{path}: silhouettes are {', '.join(keys)}: no {missing[0]}")
+        images, labels, split, names = (archive[key] for key in keys)
     square = images.ndim == 3 and images.shape[1] == images.shape[2]
     rows = labels.shape == split.shape == images.shape[:1] and names.ndim == 1 and len(names) > 0
-    if not (square and rows):
-        raise DataError(f"{path}: silhouettes must be square, with a label and a split for each")
-    if not np.isin(images, (0, 1)).all():
-        raise DataError(f"{path}: silhouettes must hold 0 for the object and 1 for the background")
+    if not (square and rows and np.isin(images, (0, 1)).all()):
+        raise DataError(f"{path}: silhouettes must be squares of 0 and 1, with a label and a split")
     return images, labels, split, [str(name) for name in names]
-
-
-def _find_classes(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Return the index of the class that each wanted word names or begins."""
-    low = [name.lower() for name in names]
-    found = []
-    for word in map(str.lower, wanted):
-        hits = [low.index(word)] if word in low else []
-        hits = hits or [i for i, name in enumerate(low) if name.startswith(word)]
-        if len(hits) != 1:
-            near = [names[i] for i in hits or map(low.index, get_close_matches(word, low))]
-            hint = f"; near it: {', '.join(near)}" if near else ""
-            raise ArgumentError("classes", f"names of one class each{hint}", repr(word))
-        found.append(hits[0])
-    require(len(set(found)) == len(found), "classes", "different from one another", tuple(wanted))
-    return found

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.selection import SAME
+from hopfed.archetypes.subspace import SAME
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.messages import Message
 from hopfed.hopfield import HopfieldFederation

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.random import stream
+from hopfed.spectral.eigenpairs import eigenpairs
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.rank import RankEstimate, TracyWidom
 
 _REPEATS = 200
 
@@ -24,10 +27,21 @@ def stacked(cells: Sequence[Any]) -> dict[str, np.ndarray]:
     return {name: np.array(values(cells, name)) for name in first}
 
 
-def by_name(names: Iterable[Any], values: Iterable[float], form: str = "{} {:.3f}") -> str:
-    """Names with their numbers, as ``hebb 0.613; dense 0.702``; none for those without a number."""
+def counted_spectrum(operator: Any, M: int) -> tuple[Any, RankEstimate]:
+    """Eigenpairs that stand out in an operator of M examples, and their count, as of `recover`."""
+    ranks: list[RankEstimate] = []  # keeps the rule's one call, as costly as the spectrum
+
+    def count(values: np.ndarray, complete: bool) -> int:
+        ranks.append(TracyWidom()(Sample(values, operator.n_sites, M, complete)))
+        return ranks[-1].n_detected
+
+    return eigenpairs(operator, count), ranks[-1]
+
+
+def by_name(names: Iterable[Any], values: Iterable[Any], form: str = "{} {:.3f}") -> str:
+    """Names with what they have, as ``hebb 0.613; dense 0.702``; none for those with a NaN."""
     pairs = zip(names, values, strict=True)
-    return "; ".join(form.format(n, v) for n, v in pairs if np.isfinite(v))
+    return "; ".join(form.format(n, v) for n, v in pairs if v == v)
 
 
 def r_squared(
@@ -131,8 +145,7 @@ def half_lost(loads: np.ndarray, shares: np.ndarray) -> tuple[float, float]:
     whole = crossing(loads, shares.mean(axis=0))
     if whole is None or None in without or count < 2:
         return (np.nan if whole is None else whole), np.nan
-    spread = float(np.var(np.array(without, float)))
-    return whole, ((count - 1) * spread) ** 0.5
+    return whole, ((count - 1) * float(np.var(np.array(without, float)))) ** 0.5
 
 
 def limit(sizes: np.ndarray, critical: np.ndarray, error: np.ndarray) -> tuple[float, float] | None:

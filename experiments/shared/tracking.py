@@ -3,13 +3,10 @@
 A round's operator is a sum over archetypes, each weighted by its share of the examples. The
 patterns that the server remembers, fitted to the operator that it factors, give these shares back:
 its picture of the mixture. What it still holds of earlier rounds makes the picture late.
-
-Archetypes and true shares are used to score only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import cast
 
 import numpy as np
@@ -18,8 +15,7 @@ from scipy.optimize import linear_sum_assignment, nnls
 from hopfed.federation.messages import Message, below
 from hopfed.federation.rounds import Played
 from hopfed.hopfield import HopfieldFederation
-from hopfed.hopfield.encoding import Encoding
-from hopfed.hopfield.evidence import Batch, Blended, Evidence
+from hopfed.hopfield.evidence import Blended, Evidence
 from hopfed.hopfield.patterns import Patterns
 from hopfed.kernels import pack
 from hopfed.spectral.operators import HebbianOperator
@@ -42,8 +38,13 @@ def held_mixture(
     weights = {int(c): float(said[c]) for c in np.flatnonzero(said > 0)}
     channel = cast(Patterns, method.channel)
     evidence = Evidence.unflatten(channel.encoding, below(after, "evidence"))
-    if channel.discount == 0:  # the server has kept none
-        evidence = evidence.extend(_batches(method, channel.encoding, t, weights))
+    if channel.discount == 0:  # the server has kept none of what the clients of the round sent
+        code, sent = channel.encoding, []
+        for c, weight in weights.items():
+            rows = method.source.examples(t, c)
+            sums = rows.sum(axis=0, dtype=np.float64)
+            sent.append((c, code.decode(code.encode(pack(rows))), sums, weight))
+        evidence = evidence.extend(sent)
     if evidence.operator is None or not len(patterns):
         return shares
     earlier = before.get("memory/patterns", np.zeros((0, patterns.shape[1])))
@@ -57,16 +58,6 @@ def held_mixture(
     return shares
 
 
-def _batches(
-    method: HopfieldFederation, encoding: Encoding, t: int, weights: Mapping[int, float]
-) -> Iterator[Batch]:
-    """What the clients of a round sent, with the weights that they gave it."""
-    for c, weight in weights.items():
-        rows = method.source.examples(t, c)
-        operator = encoding.decode(encoding.encode(pack(rows)))
-        yield c, operator, rows.sum(axis=0, dtype=np.float64), weight
-
-
 def shares_of(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
     """Shares (C,), up to a factor, with which patterns (C, N) make up an operator off its diagonal.
 
@@ -77,22 +68,19 @@ def shares_of(operator: HebbianOperator, patterns: np.ndarray) -> np.ndarray:
     x = patterns.astype(np.float64)
     N = x.shape[1]
     energies = (x * np.asarray(operator.matmat(x.T)).T).sum(axis=1) - operator.trace
-    likeness = (x @ x.T) ** 2 - N
-    return nnls(likeness / N, energies)[0]
+    return nnls(((x @ x.T) ** 2 - N) / N, energies)[0]
 
 
-def lag(held: np.ndarray, true: np.ndarray) -> tuple[float, float, float]:
-    """How late held shares (T, K) are, their distance from the true ones, and that if moved.
+def lag(held: np.ndarray, true: np.ndarray) -> tuple[float, float]:
+    """How late held shares (T, K) are, and their distance from the true ones.
 
     The lag is the number of rounds, up to a third of T, by which the true path has to be moved for
     the smallest mean total variation (half the sum of absolute differences).
     """
-    T = len(true)
-    rounds, tried = np.arange(T), np.arange(0, T / 3 + STEP / 2, STEP)
+    rounds, tried = np.arange(len(true)), np.arange(0, len(true) / 3 + STEP / 2, STEP)
     means = []
     for shift in tried:
         at = np.maximum(rounds - shift, 0)
         moved = np.column_stack([np.interp(at, rounds, column) for column in true.T])
         means.append(float(np.abs(held - moved).sum(axis=1).mean() / 2))
-    best = int(np.argmin(means))
-    return float(tried[best]), means[0], means[best]
+    return float(tried[int(np.argmin(means))]), means[0]

@@ -2,17 +2,17 @@
 
     python -m hopfed.experiments.worked.own_method
 
-A method defines only its state and its messages; hopfed provides training, engines, accounting,
-faults and evaluation. This method changes a single step of FedAvg, the server's (Hsu, Qi and Brown,
-2019): the mean update of a round is added to a velocity, and the global model moves by the
-velocity. The command line also accepts a class by its module:
+A method is two functions: `answer` of a client, which trains and returns a message, and `play` of
+the server, which asks and goes on. hopfed provides training, engines, accounting, faults and
+evaluation. This method changes one step of FedAvg, the server's (Hsu, Qi and Brown, 2019): the mean
+update of a round is added to a velocity, and the global model moves by the velocity. The command
+line also accepts a class by its module:
 
     hopfed fl run hopfed.experiments.worked.own_method:FedAvgM --set beta=0.7
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,8 +20,8 @@ from hopfed._lib.settings import require
 from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
 from hopfed.federation.contract import EVERYONE, State
-from hopfed.federation.messages import Message
-from hopfed.neural.method import pack
+from hopfed.federation.rounds import Session
+from hopfed.neural.method import Played, pack, size_weighted
 from hopfed.neural.methods.fedavg import FedAvg
 
 
@@ -43,18 +43,16 @@ class FedAvgM(FedAvg):
         super().__post_init__()
         require(0 <= self.beta < 1, "beta", "in [0, 1)", self.beta)
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
+    def play(self, state: State, session: Session) -> Played:
         """Move the global model by the velocity instead of to the mean."""
-        if not messages:
-            return super().answer(state, messages)
+        heard = session.ask()
+        if not heard:
+            return state, {}, {}
         old = {n: a for n, a in state.items() if n.startswith("model/")}
-        old = old or pack(self.loaded.initial(0))
-        mean, _ = super().answer({}, messages)
+        old, mean = old or pack(self.loaded.initial(0)), size_weighted(heard)
         step = {n: self.beta * state.get(f"velocity/{n}", 0.0) + (mean[n] - old[n]) for n in old}
         new = {n: (old[n] + step[n]).astype(old[n].dtype) for n in old}
-        return new | {f"velocity/{n}": v for n, v in step.items()}, {EVERYONE: new}
+        return new | {f"velocity/{n}": v for n, v in step.items()}, {EVERYONE: new}, {}
 
 
 def main(rounds: int = 8) -> dict[str, float]:

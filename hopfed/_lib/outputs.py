@@ -18,7 +18,7 @@ from hashlib import blake2s
 from pathlib import Path
 
 from hopfed._lib import hdf5_files
-from hopfed._lib.guarded_reading import in_child_process
+from hopfed._lib.guarded_reading import survive
 from hopfed._lib.other_accounts import check_own, followed
 from hopfed.errors import ArgumentError, RunFileError
 
@@ -132,12 +132,14 @@ def is_run(path: str | Path) -> bool:
     """Whether a file is a run file of hopfed, sound or not."""
     import h5py  # noqa: F401  (before the child is made, which loads nothing)
 
-    def found() -> Iterator[bool]:
+    def found() -> None:
         with hdf5_files.opened(path) as file:
-            yield "hopfed_format" in file.attrs
+            _ = file.attrs["hopfed_format"]
 
     try:
-        return any(in_child_process(found, os.path.getsize(path)))
+        survive(found, os.path.getsize(path))
+        found()
+        return True
     except Exception:  # h5py raises nearly any class on damaged bytes
         return False
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.random import derive, stream
-from hopfed.archetypes.selection import DUPLICATE, SLACK, accepted, distinct, merge
-from hopfed.archetypes.subspace import Subspace
+from hopfed.archetypes.subspace import DUPLICATE, SLACK, Subspace, accepted, distinct, merge
 from hopfed.errors import ArgumentError
 from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import site_gauge
@@ -48,14 +47,14 @@ class Search:
         that hold no archetypes should not be searched for long, where there are some the first is
         soon found, and with half of them deflated none took more than two passes (50 draws).
     memory : the layered memory that is run; one layer, serial heat bath, by default.
-    slack : of the acceptance test (`hopfed.archetypes.selection.accepted`); inf lets every rest
+    slack : of the acceptance test (`hopfed.archetypes.subspace.accepted`); inf lets every rest
         state pass.
     flips : share of its sites that are turned at random to see whether a rest state attracts; 0
         takes any. Where loads are high or data scarce, states rest that score as archetypes do but
         attract nothing: at N = 100, K = 45, r = .95 there are 30 of them without this test and 1
         with it (.05 and .1: 19; .2: none, but at N = 200, K = 72 it found nothing in one draw of
         four).
-    duplicate : overlap of two likenesses of one (`hopfed.archetypes.selection.merge`); 1 keeps all
+    duplicate : overlap of two likenesses of one (`hopfed.archetypes.subspace.merge`); 1 keeps all
         that differ.
     deflate : take what was found out of the operator before the next pass.
     early_stop : stop a memory once its score is close to that of an archetype.

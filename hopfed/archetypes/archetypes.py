@@ -1,19 +1,20 @@
 """What a recovery returns, and what can be done with it: answers for rows, files, words, pictures.
 
-Each method is a function of another module: `assignment`, `export`, `storage` and `display`.
+Each method is a function of another module: `assignment`, `storage` and `display`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hopfed.archetypes import assignment, display, export, storage
+from hopfed.archetypes import assignment, display, storage
 from hopfed.archetypes.assignment import ALPHA, Assignment, Completion
-from hopfed.archetypes.graded.verdict.resolution import expected_overlaps
+from hopfed.archetypes.channel import expected_overlaps
 from hopfed.errors import shown
 from hopfed.tables.coding import Coding
 from hopfed.theory.exposures import interval
@@ -170,10 +171,21 @@ class Archetypes:
         return interval(self.quality, self.quality_error, level)
 
     def assign(self, X: Any, *, alpha: float = ALPHA) -> Assignment:
-        """Which archetype each row of X is of (-1: none of these), and how probably.
+        """Say of each row which archetype it is of (-1: none of these), and how probably.
 
-        `alpha` is the share of the model's own rows that may be called none of these, in [0, 1);
-        with 0 each row is of its nearest. See `hopfed.archetypes.assignment.assign`.
+        Parameters
+        ----------
+        X : rows (M, N) of +-1, 0/1 or booleans, or packed; NaN, None and masked entries are
+            missing, and 0 is where -1 occurs. Where the archetypes come from a table also another
+            one, a frame, a path or lists, coded in the same way, with columns in any order. The
+            other methods take the same.
+        alpha : share of the model's own rows that may be called none of these, in [0, 1); with 0
+            each row is of its nearest. A row without any entry is of none where it is above 0.
+
+        Raises
+        ------
+        DataError : rows that are not binary, or have other columns.
+        ArgumentError : `alpha` is out of its range.
         """
         return assignment.assign(self, X, alpha=alpha)
 
@@ -182,36 +194,64 @@ class Archetypes:
         return assignment.probabilities(self, X)
 
     def score(self, X: Any) -> np.ndarray:
-        """(M,) log-likelihood of what is observed of each row of X, in nats: low for outliers."""
+        """(M,) log-likelihood of what is observed of each row of X, in nats: low for outliers.
+
+        Without archetypes all columns are fair coins.
+        """
         return assignment.score(self, X)
 
     def complete(self, X: Any) -> Completion:
-        """Rows of X with their gaps filled by what is likelier, and the probability of that."""
+        """Rows of X with their gaps filled by what is likelier, and the probability of that.
+
+        What is observed stays as it is; of the levels of one category it is the likeliest. Without
+        archetypes that is a `DataError`.
+        """
         return assignment.complete(self, X)
 
     def denoise(self, X: Any) -> np.ndarray:
-        """(M, N) int8: every entry of X as the archetypes of its row have it."""
+        """(M, N) int8: the likelier sign of every entry of X, given the archetypes of its row."""
         return assignment.denoise(self, X)
 
     def to_frame(self) -> Any:
-        """Means as a pandas frame: a row for each archetype, indexed by number and share."""
-        return export.to_frame(self)
+        """Means as a pandas frame: a row for each archetype, indexed by number and share.
+
+        A column without any entry, of which nothing is known, is NaN.
+        """
+        return storage.to_frame(self)
 
     def to_csv(self, path: str | Path) -> None:
         """Write number, share and means of each archetype to a .csv file at `path`."""
-        export.to_csv(self, path)
+        storage.to_csv(self, path)
 
     def save(self, path: str | Path) -> None:
         """Write an .h5 run file to `path`, which `hopfed.load` reads; it replaces no other file."""
         storage.save(self, path)
 
     def summary(self) -> str:
-        """Say in words what was found, and which columns tell each archetype from the rest."""
+        """Say in words what was found, and which columns tell each archetype from the rest.
+
+        A column is named with its rate of +1 in the archetype and, after "against", in all other
+        rows, if there are any.
+        """
         return display.summary(self)
 
     def plot(self, shape: tuple[int, int] | None = None, path: str | Path | None = None) -> Any:
-        """Draw the means: a heat map, or pictures of a `shape`; to a file at `path` as well."""
+        """Draw the means of the archetypes: by column name, or as pictures.
+
+        Parameters
+        ----------
+        shape : height and width of a picture; a heat map with a line for each column when None.
+        path : .png, .pdf or .svg file to write as well.
+
+        Returns
+        -------
+        a `matplotlib.figure.Figure`, which notebooks show.
+
+        Raises
+        ------
+        ArgumentError : there are no archetypes, or `shape` does not make up the columns.
+        """
         return display.plot(self, shape, path)
 
     def _repr_html_(self) -> str:
-        return display.html(self)
+        return f"<pre>{escape(self.summary())}</pre>"

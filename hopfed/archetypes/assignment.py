@@ -17,11 +17,15 @@ Measured: of 20,000 new rows of planted classes (16 to 1,000 columns, 3 to 50 cl
 the entries missing) 0.4 to 1.2 in 1,000 are rejected at the level 0.001, and 4 to 11 at 0.01,
 whether the classes are known or were recovered from 200 to 2,000 other rows; fewer where classes
 can hardly be told apart. Rows of an archetype that the recovery missed are rejected nearly all.
+
+Rows are coded as those that the archetypes come from, columns by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,11 +34,15 @@ from scipy.special import gammainc, logsumexp, ndtr
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
 from hopfed._lib.settings import require
-from hopfed.archetypes.graded.owners.asking import Variables, log_joint, means_inside
-from hopfed.archetypes.rows import rows_of
+from hopfed.archetypes.session import Variables, log_joint, means_inside
 from hopfed.errors import DataError
+from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.determined import ERRORS
 from hopfed.spectral.rows import Bits, array_beside, is_blank, seen_times
+from hopfed.tables.coding import Coding, is_empty
+from hopfed.tables.examples import as_examples
+from hopfed.tables.reading import read_table
+from hopfed.tables.table import Table, is_made_up, listed, matched, places_of
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
@@ -52,12 +60,6 @@ class Assignment(NamedTuple):
     ----------
     archetype : (M,) number of the archetype, from 0; -1 where the row is none of them.
     probability : (M,) of the nearest archetype, given that the row is of one of them.
-
-    Examples
-    --------
-    >>> archetype, probability = Assignment(np.array([1, -1]), np.array([0.9, 0.6]))
-    >>> archetype.tolist()
-    [1, -1]
     """
 
     archetype: np.ndarray
@@ -71,11 +73,6 @@ class Completion(NamedTuple):
     ----------
     values : int8 (M, N) of +-1: what was observed, and what is likelier where nothing was.
     probability : float32 (M, N) of each value given what is observed of its row; 1 where it is.
-
-    Examples
-    --------
-    >>> Completion(np.array([[1, -1]]), np.array([[1.0, 0.8]])).values.tolist()
-    [[1, -1]]
     """
 
     values: np.ndarray
@@ -83,42 +80,16 @@ class Completion(NamedTuple):
 
 
 def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
-    """Say of each row which archetype it is of, how probably, or that it is of none.
-
-    A row without any entry is of none where `alpha` is above 0: nothing speaks for any.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    X : (M, N) of +-1, 0/1 or booleans, or packed; NaN, None and masked entries are missing, and 0
-        is where -1 occurs. Where the archetypes come from a table also another one, a frame, a path
-        or lists, coded in the same way, with columns in any order.
-    alpha : share of the rows of the model that may be taken for none of the archetypes, in [0, 1);
-        with 0 each row is of its nearest.
-
-    Raises
-    ------
-    DataError : rows that are not binary, or have other columns.
-    ArgumentError : `alpha` is out of its range.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> found = recover(x)
-    >>> strange = np.tile([1, -1], 100)
-    >>> archetype, probability = assign(found, np.vstack([x[:4], strange]))
-    >>> archetype.tolist(), probability[:4].round(3).tolist()
-    ([2, 1, 0, 2, -1], [1.0, 1.0, 1.0, 1.0])
-    """
+    """See `Archetypes.assign`."""
     require(0 <= alpha < 1, "alpha", "in [0, 1)", alpha)
     rows = _once(found, rows_of(found, X))
     archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
     if not len(found):
         return Assignment(archetype, probability)
     tails = _Tails(found)
-    for span, logs, nearest, best in _nearest(found, rows):
+    for span, logs in _logs(found, rows):
+        nearest = logs.argmax(axis=1)
+        best = logs[np.arange(len(logs)), nearest]
         np.exp(logs - best[:, None], out=logs)
         probability[span] = 1 / logs.sum(axis=1)
         if alpha > 0:
@@ -128,48 +99,8 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     return Assignment(archetype, probability)
 
 
-def fit(found: Archetypes, X: Any) -> np.ndarray:
-    """(M,) share of the rows of its nearest archetype that fit it no better than this row.
-
-    Parameters
-    ----------
-    found : the archetypes; without any, nothing fits (0).
-    X : as of `assign`.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> bool(abs(fit(recover(x), x).mean() - 0.5) < 0.05)
-    True
-    """
-    rows = _once(found, rows_of(found, X))
-    tail = np.zeros(len(rows))
-    if not len(found):
-        return tail
-    tails = _Tails(found)
-    for span, _, nearest, best in _nearest(found, rows):
-        tail[span] = tails(rows[span], nearest, best)
-    return tail
-
-
 def probabilities(found: Archetypes, X: Any) -> np.ndarray:
-    """(M, K) probability of each archetype for each row, given that it is of one of them.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    X : as of `assign`.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> probabilities(recover(x), x[:2]).round(3).tolist()
-    [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
-    """
+    """See `Archetypes.probabilities`."""
     rows = _once(found, rows_of(found, X))
     weights = np.zeros((len(rows), len(found)))
     for span, logs in _logs(found, rows):
@@ -178,23 +109,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def score(found: Archetypes, X: Any) -> np.ndarray:
-    """(M,) log-likelihood in nats of what is observed of each row; low ones are outliers.
-
-    Parameters
-    ----------
-    found : the archetypes; without any, all columns are fair coins.
-    X : as of `assign`.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> found = recover(x)
-    >>> strange = x[:, ::-1]  # of no archetype
-    >>> bool(score(found, x).mean() > score(found, strange).mean() + 50)
-    True
-    """
+    """See `Archetypes.score`."""
     rows = _once(found, rows_of(found, X))
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), array_beside(rows))
@@ -206,35 +121,12 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
 
 
 def complete(found: Archetypes, X: Any) -> Completion:
-    """Fill the gaps of rows by what is likelier given the rest of the row.
-
-    Of the levels of one category it is the likeliest.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    X : as of `assign`; what is observed stays as it is.
-
-    Raises
-    ------
-    DataError : there are no archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> row = x[:1].astype(float)
-    >>> row[0, 100:] = np.nan
-    >>> values, probability = complete(recover(x), row)
-    >>> bool((values[0, 100:] == xi[labels[0], 100:]).all()), probability[0, [0, 150]].round(1)
-    (True, array([1. , 0.9], dtype=float32))
-    """
+    """See `Archetypes.complete`."""
     given = rows_of(found, X)
     rows = _once(found, given)
     values = np.empty(rows.shape, np.int8)
     probability = np.empty(rows.shape, np.float32)
-    groups = [group.tolist() for group in _variables(found).groups()]
+    groups = [group.tolist() for group in _variables(found).groups]
     for span, mean in _posterior_means(found, rows):
         seen = to_host(kernels.unpack(given[span]))
         likelier = np.where(mean < 0, np.int8(-1), np.int8(1))
@@ -251,25 +143,7 @@ def complete(found: Archetypes, X: Any) -> Completion:
 
 
 def denoise(found: Archetypes, X: Any) -> np.ndarray:
-    """Int8 (M, N): the likelier sign of every entry, given which archetype its row may be of.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    X : as of `assign`.
-
-    Raises
-    ------
-    DataError : there are no archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> bool((denoise(recover(x), x) == xi[labels]).all())
-    True
-    """
+    """See `Archetypes.denoise`."""
     rows = _once(found, rows_of(found, X))
     values = np.empty(rows.shape, np.int8)
     for span, mean in _posterior_means(found, rows):
@@ -323,10 +197,8 @@ def _once(found: Archetypes, rows: Bits) -> Bits:
 def _expected_shares(found: Archetypes) -> np.ndarray:
     """(K,) shares that add up to one; equal ones where none is known."""
     shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
-    if not shares.sum() > 0:
-        shares = np.ones(len(found))
-    found_shares: np.ndarray = shares / max(shares.sum(), 1e-300)
-    return found_shares
+    shares = shares if shares.sum() > 0 else np.ones(len(found))
+    return np.asarray(shares / shares.sum())
 
 
 class _Tails:
@@ -341,7 +213,7 @@ class _Tails:
         cumulants = means * odds + even, spread * odds**2, 2 * means * spread * odds**3
         self.columns = np.stack(cumulants, axis=-1)
         self.columns[:, variables.inside] = 0.0
-        for group in variables.groups():  # one entry, that of the level, seen where the first is
+        for group in variables.groups:  # one entry, that of the level, seen where the first is
             rates = variables.normalised((1 + means) / 2)[:, group]
             logs = np.log(np.maximum(rates, 1e-300))
             middle = (rates * logs).sum(axis=1)
@@ -371,26 +243,12 @@ def _tail(lack: np.ndarray, variance: np.ndarray, third: np.ndarray) -> np.ndarr
     return np.where(variance > 0, np.where(count < NORMAL, poisson, normal), 1.0)
 
 
-def _spans(m: int, width: int) -> Iterator[slice]:
-    """Pieces of m rows, so that `width` numbers for each of them make a block."""
-    size = max(64, BLOCK // max(width, 1))
-    return (slice(a, min(a + size, m)) for a in range(0, m, size))
-
-
 def _logs(found: Archetypes, rows: Bits, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of rows, and the log of the probability of each row and each archetype together."""
     means, shares, variables = _expected_means(found), _expected_shares(found), _variables(found)
-    for span in _spans(len(rows), max(width, len(found))):
+    size = max(64, BLOCK // max(width, len(found), 1))
+    for span in (slice(a, min(a + size, len(rows))) for a in range(0, len(rows), size)):
         yield span, to_host(log_joint(rows[span], means, shares, np.float64, variables))
-
-
-def _nearest(
-    found: Archetypes, rows: Bits
-) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-    """What `_logs` yields, and with it the nearest archetype of each row and its log."""
-    for span, logs in _logs(found, rows):
-        nearest = logs.argmax(axis=1)
-        yield span, logs, nearest, logs[np.arange(len(logs)), nearest]
 
 
 def _softmax(logs: np.ndarray) -> np.ndarray:
@@ -405,3 +263,111 @@ def _posterior_means(found: Archetypes, rows: Bits) -> Iterator[tuple[slice, np.
     means = _expected_means(found)
     for span, logs in _logs(found, rows, rows.shape[1]):
         yield span, _softmax(logs) @ means
+
+
+def rows_of(found: Archetypes, X: Any) -> Bits:
+    """Pack rows, and check that they have the columns of the archetypes."""
+    if isinstance(X, Table):
+        return _alike(found, X).held
+    plain = isinstance(X, PackedBits | MaskedBits | np.ndarray) or hasattr(
+        X, "__cuda_array_interface__"
+    )
+    if isinstance(X, str | Path) or (found.coding is not None and not plain):
+        return table_of(found, X).held
+    rows = as_examples(X, name="rows", gaps=True, least=1)
+    _of_width(found, rows)
+    return rows
+
+
+def table_of(found: Archetypes, source: Any) -> Table:
+    """Read a table, coded as the one that the archetypes come from."""
+    if found.coding is None:
+        return _alike(found, read_table(source))
+    return _alike(found, read_table(source, coding=found.coding))
+
+
+def coded_as(found: Archetypes, table: Table, name: str = "rows") -> Archetypes:
+    """Return archetypes that know no coding with that of a table, their columns in its order.
+
+    Columns are found by name where both have names, by place otherwise.
+    """
+    if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
+        _of_width(found, table.rows)
+        return in_order(found, slice(None), table)
+    places = places_of(found.columns, table.columns, "the archetypes", name)
+    return in_order(found, np.array(places), table)
+
+
+def in_order(found: Archetypes, order: np.ndarray | slice, table: Table) -> Archetypes:
+    """Return archetypes with their columns in an order that is that of a table."""
+
+    def ordered(array: np.ndarray | None) -> np.ndarray | None:
+        return None if array is None else array[:, order]
+
+    leaders = found.leaders
+    if leaders is not None:
+        place = np.argsort(np.arange(len(leaders))[order]) + 1  # of each column, from 1
+        leaders = np.where(leaders == 0, 0, np.sign(leaders) * place[np.abs(leaders) - 1])[order]
+    return replace(
+        found,
+        levels=None if found.levels is None else found.levels[order],
+        leaders=leaders,
+        patterns=found.patterns[:, order],
+        graded_means=ordered(found.graded_means),
+        own_errors=ordered(found.own_errors),
+        columns=table.columns,
+        coding=table.coding,
+    )
+
+
+def unknown_columns(found: Archetypes) -> np.ndarray:
+    """(N,) booleans: columns without any entry in the rows that the archetypes come from.
+
+    Nothing is known of such a column: every class has the mean 0 there, as surely as any other, and
+    its coding is that of a column that holds no word. Where no coding is known, none is called so.
+    """
+    means, errors, coding = found.graded_means, found.own_errors, found.coding
+    if means is None or errors is None or coding is None or not len(means):
+        return np.zeros(found.patterns.shape[1], bool)
+    empty = [is_empty(code) for code in coding.codes for _ in range(code.width)]
+    alike = (means == 0).all(axis=0) & np.isclose(errors, errors[0], rtol=1e-6).all(axis=0)
+    found_empty: np.ndarray = np.array(empty, bool) & alike
+    return found_empty
+
+
+def _alike(found: Archetypes, table: Table) -> Table:
+    """Columns of a table in the order of the archetypes', where they mean the same."""
+    if found.columns is None or found.coding is None:
+        _of_width(found, table.held)
+        if found.columns is None or is_made_up(found.columns) or is_made_up(table.columns):
+            return table
+        like = replace(table, rows=_none(len(found.columns)), columns=found.columns, ids=None)
+        return matched([like, table], ["the archetypes", "rows"])[1]
+    like = Table(_none(len(found.columns)), found.columns, None, found.coding)
+    table = matched([like, table], ["the archetypes", "rows"])[1]
+    if table.coding != found.coding:
+        _check_cuts(found.coding, table.coding)
+    return table
+
+
+def _none(n: int) -> PackedBits:
+    """Bits of no rows."""
+    return PackedBits(np.zeros((0, -(-n // 64)), np.uint64), n)
+
+
+def _check_cuts(first: Coding, other: Coding) -> None:
+    """Refuse numbers that were cut elsewhere: +1 would mean something else."""
+    cuts = dict(zip(other.names, other.codes, strict=True))
+    off = [
+        name
+        for name, code in zip(first.names, first.codes, strict=True)
+        if code.kind == "number" and name in cuts and cuts[name].threshold != code.threshold
+    ]
+    if off:
+        raise DataError(f"rows: {listed(off)} cut elsewhere; read them with the archetypes' coding")
+
+
+def _of_width(found: Archetypes, rows: Any) -> None:
+    N = found.patterns.shape[1]
+    if rows.shape[1] != N:
+        raise DataError(f"rows: {rows.shape[1]} columns, but the archetypes have {N}")

@@ -19,16 +19,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hopfed import kernels
-from hopfed.archetypes.assignment import Completion, complete
-from hopfed.archetypes.rows import coded_as, unknown_columns
+from hopfed.archetypes.assignment import Completion, coded_as, complete, unknown_columns
 from hopfed.errors import DataError
 from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.spectral.rows import is_blank
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Code, Coding
 from hopfed.tables.formats import source_of
-from hopfed.tables.packing import Packing
-from hopfed.tables.reading import read_table
+from hopfed.tables.reading import Packing, read_table
 from hopfed.tables.words import Cells, plain_values, spelt
 from hopfed.tables.writers import Column, text_cell
 
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Filled(NamedTuple):
-    """Some rows of a table whose gaps are filled, or all of them.
+    """Some rows of a table whose gaps are filled.
 
     Attributes
     ----------
@@ -209,32 +207,6 @@ class Filling:
         for skip in self.skips:
             left[np.ix_(values[:, skip.column] == skip.sign, skip.blank)] = True
         return left
-
-
-def filled(found: Archetypes, source: Any) -> Filled:
-    """Read a table, and fill its gaps.
-
-    Raises
-    ------
-    DataError : there are no archetypes, or it is not such a table as they come from.
-    """
-    filling = Filling(found, source)
-    parts = list(filling.blocks())
-    cells = zip(*([array for _, array in part.columns] for part in parts), strict=True)
-    columns = [(name, joined(list(each))) for name, each in zip(filling.types, cells, strict=True)]
-    values = np.concatenate([part.completion.values for part in parts])
-    probability = np.concatenate([part.completion.probability for part in parts])
-    gaps = np.concatenate([part.gaps for part in parts])
-    return Filled(
-        columns,
-        Completion(values, probability),
-        gaps,
-        cells=sum(part.cells for part in parts),
-        filled=sum(part.filled for part in parts),
-        right=sum(part.right for part in parts),
-        blank=sum(part.blank for part in parts),
-        left=sum(part.left for part in parts),
-    )
 
 
 def _counted(cells: Cells) -> dict[str, int]:

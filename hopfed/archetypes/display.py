@@ -1,12 +1,11 @@
-"""Archetypes to look at: in words, as a table for notebooks, as a picture.
+"""Archetypes to look at: in words, as a picture.
 
-Names of columns may come from strangers: in words and tables what would steer a terminal or a page
-is spelled out.
+Names of columns may come from strangers: in words what would steer a terminal
+or a page is spelled out.
 """
 
 from __future__ import annotations
 
-from html import escape
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,11 +36,6 @@ class Telling(NamedTuple):
     name : its name, made harmless.
     rate : share of +1 among the rows of the archetype.
     other : the same of all other rows; None where there are none.
-
-    Examples
-    --------
-    >>> Telling(0, "tea", 0.9, 0.2).rate
-    0.9
     """
 
     column: int
@@ -54,24 +48,6 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
     """Columns in which archetype k differs most from the other rows: more often +1, and less.
 
     One that is alone is compared with a half.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    k : number of the archetype, from 0.
-    most : columns of each kind. A column counts from a difference of 0.1 in its rate on, and of
-        three of its standard errors where that is known.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> rng = np.random.default_rng(0)
-    >>> rate = np.array([[0.9] * 20 + [0.5] * 40, [0.5] * 30 + [0.9] * 30])
-    >>> x = rng.random((800, 60)) < rate[rng.integers(2, size=800)]
-    >>> found = recover(x, seed=0)
-    >>> more, less = telling(found, int(found.means[:, 0].argmax()), most=30)
-    >>> {t.column for t in more} == set(range(20)), min(t.column for t in less)
-    (True, 30)
     """
     shares = np.maximum(np.nan_to_num(found.shares), 0.0)
     others = np.delete(np.arange(len(found)), k)
@@ -102,22 +78,7 @@ def telling(found: Archetypes, k: int, most: int = MOST) -> tuple[list[Telling],
 
 
 def summary(found: Archetypes) -> str:
-    """Say in words what was found, and which columns tell each archetype from the rest.
-
-    Parameters
-    ----------
-    found : the archetypes. A column is named with its rate of +1 in the archetype and, after
-        "against", in all other rows, if there are any.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> rng = np.random.default_rng(0)
-    >>> rate = np.array([[0.95] * 10 + [0.5] * 50, [0.5] * 58 + [0.05] * 2])
-    >>> x = rng.random((800, 60)) < rate[rng.integers(2, size=800)]
-    >>> print(summary(recover(x, seed=0)).splitlines()[1][:29])
-    archetype 1, 53% of the rows,
-    """
+    """See `Archetypes.summary`."""
     lines = [f"{_number(found)}; {verdict(found)}"]
     for k in range(min(len(found), LISTED)):
         lines += described(found, k)
@@ -127,41 +88,12 @@ def summary(found: Archetypes) -> str:
 
 
 def verdict(found: Archetypes) -> str:
-    """Return status and advice as one harmless line: the file may be somebody else's.
-
-    Parameters
-    ----------
-    found : the archetypes.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> print(verdict(replace(recover(small_sample()[1]), advice="well\\nok: \\x1b[2J")))
-    ok: well\\nok: \\x1b[2J
-    """
+    """Return status and advice as one harmless line: the file may be somebody else's."""
     return shown(f"{found.status}: {found.advice}", VERDICT)
 
 
 def described(found: Archetypes, k: int) -> list[str]:
-    """Return lines that say how many rows archetype k has, and which columns tell it apart.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    k : number of the archetype, from 0. Behind "+-" is half the width of an interval that holds a
-        rate in 95 of 100 cases, the widest of the columns that are named, where their errors are
-        known. Where only signs are, no rates are said.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> rng = np.random.default_rng(0)
-    >>> heads = np.where(rng.random((500, 1)) < 0.5, 0.9, 0.4)  # of all 20 coins of a row
-    >>> described(recover(rng.random((500, 20)) < heads), 0)[0]
-    'archetype 1, 55% of the rows, each rate known within 5.8 points (95% interval):'
-    """
+    """Return lines that say how many rows archetype k has, and which columns tell it apart."""
     sides = telling(found, k)
     error = _widest(found, k, [t.column for side in sides for t in side])
     within = f", each rate known within {100 * error:.1f} points (95% interval)"
@@ -182,36 +114,12 @@ def described(found: Archetypes, k: int) -> list[str]:
 
 
 def sides_of(found: Archetypes) -> tuple[str, str]:
-    """What is said of columns that are +1 more often in an archetype than elsewhere, and less.
-
-    Parameters
-    ----------
-    found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> sides_of(recover(small_sample()[1]))
-    ('more often', 'less often')
-    """
+    """What is said of columns that are +1 more often in an archetype than elsewhere, and less."""
     return ("more often", "less often") if len(found) > 1 else ("mostly", "seldom")
 
 
 def none_told(found: Archetypes) -> str:
-    """What is said of an archetype that no column tells apart.
-
-    Parameters
-    ----------
-    found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> none_told(recover(small_sample()[1]))
-    'no column tells it from the rest by itself'
-    """
+    """What is said of an archetype that no column tells apart."""
     rest = "the rest by itself" if len(found) > 1 else "a coin"
     return f"no column tells it from {rest}"
 
@@ -229,20 +137,7 @@ def _widest(found: Archetypes, k: int, columns: list[int]) -> float:
 
 
 def pluses(found: Archetypes) -> list[str] | None:
-    """What is said of each column where it is +1, behind its name; None where no coding tells it.
-
-    Parameters
-    ----------
-    found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import read_table, recover
-    >>> rows = {"tea": ["yes", "no"] * 40, "milk": ["t", "f"] * 40}
-    >>> rows["size"] = [1.5, 2.5, 1.2, 3.1] * 20
-    >>> pluses(recover(read_table(rows, binarize="median")))
-    [' = yes', ' = t', ' > 2']
-    """
+    """What is said of each column where it is +1, behind its name; None without a coding."""
     if found.coding is None:
         return None
     said = []
@@ -256,70 +151,10 @@ def _worded(column: Telling, plus: list[str] | None) -> str:
     return column.name if plus is None else column.name + plus[column.column]
 
 
-def html(found: Archetypes) -> str:
-    """Return what a notebook shows: the verdict, and each archetype with its telling columns.
-
-    Parameters
-    ----------
-    found : the archetypes.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> html(recover(x)).count("<tr>")
-    4
-    """
-    plus = pluses(found)
-    sign = " +1" if plus is None else ""
-    more, less = sides_of(found)
-    than = " than in the other rows" if len(found) > 1 else ""
-    head = ("archetype", "share", f"{more}{sign}{than}", less)
-    rows = [
-        (
-            str(k + 1),
-            _percent(found.shares[k]),
-            *(_cell(side, plus, not found.signs_only) for side in telling(found, k)),
-        )
-        for k in range(min(len(found), LISTED))
-    ]
-    table = "".join(f"<th>{name}</th>" for name in head)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    words = escape(f"{_number(found)}; {verdict(found)}")
-    left = f"<p>... and {len(found) - LISTED} more</p>" if len(found) > LISTED else ""
-    if not rows:
-        return f"<p>{words}</p>"
-    return f"<p>{words}</p><table><tr>{table}</tr>{body}</table>{left}"
-
-
 def plot(
     found: Archetypes, shape: tuple[int, int] | None = None, path: str | Path | None = None
 ) -> Any:
-    """Draw the means of the archetypes: by column name, or as pictures.
-
-    Parameters
-    ----------
-    found : the archetypes.
-    shape : height and width of a picture; a heat map with a line for each column when None.
-    path : .png, .pdf or .svg file to write as well.
-
-    Returns
-    -------
-    a `matplotlib.figure.Figure`, which notebooks show.
-
-    Raises
-    ------
-    ArgumentError : there are no archetypes, or `shape` does not make up the columns.
-
-    Examples
-    --------
-    >>> from hopfed import recover
-    >>> from hopfed.hopfield.channel import small_sample
-    >>> xi, x, labels = small_sample()
-    >>> len(plot(recover(x), shape=(10, 20)).axes)
-    3
-    """
+    """See `Archetypes.plot`."""
     from hopfed.figures import save
     from hopfed.figures.archetypes import draw
 
@@ -331,12 +166,3 @@ def plot(
 
 def _number(found: Archetypes) -> str:
     return "1 archetype" if len(found) == 1 else f"{len(found)} archetypes"
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}" if np.isfinite(share) else "not known"
-
-
-def _cell(columns: list[Telling], plus: list[str] | None, rates: bool) -> str:
-    said = (f" ({t.rate:.0%})" if rates else "" for t in columns)
-    return ", ".join(f"{escape(_worded(t, plus))}{r}" for t, r in zip(columns, said, strict=True))

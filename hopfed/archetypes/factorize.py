@@ -1,7 +1,10 @@
 """From a counted spectrum to archetypes: candidates, and the fit that decides.
 
 Source: theory/NOTES.md, "Joint diagonalisation", "Search with one operator", "Exposure fit" and
-"Goodness of fit".
+"Goodness of fit"; arXiv:2603.19902, Algorithms 1 and 2 as printed, for the method "paper", a
+baseline. What is known of the truth in its authors' programs is not used there: the operator is
+multiplied by the number of eigenvalues counted, in the place of the true number of archetypes,
+because otherwise none exceeds tau once sharpened.
 """
 
 from __future__ import annotations
@@ -10,23 +13,24 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hopfed._lib.arrays import blas_threads
-from hopfed._lib.random import stream
+from hopfed._lib.arrays import blas_threads, to_host
+from hopfed._lib.random import derive, stream
+from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search, search_candidates
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.joint_diagonalization import JointDiagonalization, joint_candidates
-from hopfed.archetypes.published import published_patterns
-from hopfed.archetypes.selection import (
+from hopfed.archetypes.joint_diagonalization import joint_candidates
+from hopfed.archetypes.status import CROWDED, judge, stray_limit
+from hopfed.archetypes.subspace import (
     ExposureFit,
+    Subspace,
     debiased_weights,
     fit_exposures,
     match_known,
     merge,
     select,
 )
-from hopfed.archetypes.status import CROWDED, judge, stray_limit
-from hopfed.archetypes.subspace import Subspace
 from hopfed.errors import ArgumentError
+from hopfed.memory.layered import LayeredMemory
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.operators import FactorOperator
 from hopfed.spectral.rank import RankEstimate
@@ -72,7 +76,6 @@ def factorize(
     *,
     groups: Groups | None = None,
     method: str = "auto",
-    joint: JointDiagonalization | None = None,
     search: Search | None = None,
     known: np.ndarray | None = None,
     sure: np.ndarray | None = None,
@@ -85,12 +88,12 @@ def factorize(
     spectrum, rank : leading eigenpairs of C and how many of them are signal.
     groups : group projections; without them joint diagonalisation has nothing to work on.
     method : "joint", "layered" (one operator, search alone), the baseline "paper"
-        (`hopfed.archetypes.published`, all that it accepts), or "auto": joint first, layered for
+        (`published_patterns`, all that it accepts), or "auto": joint first, layered for
         what is left, the exposure fit decides.
     known : (C, N) patterns of earlier rounds; those that this operator shows come first, as they
-        are or as it shows them, whichever is surer (`hopfed.archetypes.selection.match_known`).
+        are or as it shows them, whichever is surer (`hopfed.archetypes.subspace.match_known`).
     sure : (C,) overlap to expect of each of them with its archetype; 1 when left out.
-    joint, search : settings of the two searches; their defaults when left out.
+    search : settings of the search; its defaults when left out.
     seed : of their starts.
 
     Raises
@@ -125,29 +128,33 @@ def factorize(
             kept = published_patterns(spectrum, rank, seed)
             fit = fit_exposures(space, kept)
         else:
-            kept, fit = _search(space, rank, groups, method, joint, search, candidates, seed)
-        kept, fit, weights = _weighed(space, kept, fit)
-        matches = np.where(rows >= 0, _places(candidates, kept)[rows], -1)
-        return _result(space, spectrum, rank, kept, fit, weights, matches, seed)
-
-
-def _weighed(
-    space: Subspace, kept: np.ndarray, fit: ExposureFit
-) -> tuple[np.ndarray, ExposureFit, np.ndarray]:
-    """Patterns and fit, heaviest first by the debiased weights (C,), which come last.
-
-    The verdict keeps to the fit that chose the patterns: it reads low where a pattern is unsure.
-    """
-    weights = debiased_weights(space, kept)
-    order = np.argsort(-weights, kind="stable")
-    sorted_fit = replace(fit, weights=fit.weights[order], shares=fit.shares[order])
-    return kept[order], sorted_fit, weights[order]
-
-
-def _places(patterns: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Row of each pattern (D, N) among those kept, -1 where it is not; one -1 more at the end."""
-    rows = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8))}
-    return np.array([*(rows.get(x.tobytes(), -1) for x in patterns.astype(np.int8)), -1])
+            kept, fit = _search(space, rank, groups, method, search, candidates, seed)
+        weights = debiased_weights(space, kept)
+        order = np.argsort(-weights, kind="stable")
+        # The verdict keeps to the fit that chose the patterns: it reads low where one is unsure.
+        fit = replace(fit, weights=fit.weights[order], shares=fit.shares[order])
+        kept, weights = kept[order], weights[order]
+        place = {x.tobytes(): row for row, x in enumerate(kept.astype(np.int8))}
+        at = [place.get(x.tobytes(), -1) for x in candidates.astype(np.int8)]
+        scores, gamma = space.judged(kept)
+        stray = _stray(spectrum, rank, kept, fit, seed)
+        verdict = judge(spectrum, rank, kept, gamma, fit, stray)
+        left = spectrum.values[rank.n_detected :]
+        return Archetypes(
+            patterns=kept,
+            scores=scores,
+            predicted_scores=gamma,
+            exposures=weights / max(rank.quality**2, 1e-12),
+            quality=rank.quality,
+            n_detected=rank.n_detected,
+            explained=fit.explained,
+            status=verdict.status,
+            advice=verdict.advice,
+            matches=np.array([at[row] if row >= 0 else -1 for row in rows], int),
+            residual=float(left[0] / rank.threshold)
+            if len(left) and rank.threshold > 0
+            else np.nan,
+        )
 
 
 def _search(
@@ -155,51 +162,22 @@ def _search(
     rank: RankEstimate,
     groups: Groups | None,
     method: str,
-    joint: JointDiagonalization | None,
     search: Search | None,
     candidates: np.ndarray,
     seed: int,
 ) -> tuple[np.ndarray, ExposureFit]:
     """Find more by `method` beside the `candidates` of earlier rounds; the fit decides."""
     kept, fit = select(space, candidates)
-    joint, search = joint or JointDiagonalization(), search or Search()
+    search = search or Search()
     if len(kept) < space.dim or space.dim == 0:
         new = np.zeros((0, space.n_sites), dtype=np.int8)
         if method in ("auto", "joint") and groups is not None:
-            new = joint_candidates(space, groups.sums, groups.counts, rank.variance, joint, seed)
+            new = joint_candidates(space, groups.sums, groups.counts, rank.variance, seed)
         kept, fit = select(space, merge(space, kept, new) if len(kept) else new)
     if method in ("auto", "layered") and len(kept) < space.dim:
         candidates = search_candidates(space, search, seed, known=kept)
         kept, fit = select(space, candidates)
     return kept, fit
-
-
-def _result(
-    space: Subspace,
-    spectrum: Spectrum,
-    rank: RankEstimate,
-    kept: np.ndarray,
-    fit: ExposureFit,
-    weights: np.ndarray,
-    matches: np.ndarray,
-    seed: int,
-) -> Archetypes:
-    scores, gamma = space.judged(kept)
-    verdict = judge(spectrum, rank, kept, gamma, fit, _stray(spectrum, rank, kept, fit, seed))
-    r2 = max(rank.quality**2, 1e-12)
-    return Archetypes(
-        patterns=kept,
-        scores=scores,
-        predicted_scores=gamma,
-        exposures=weights / r2,
-        quality=rank.quality,
-        n_detected=rank.n_detected,
-        explained=fit.explained,
-        status=verdict.status,
-        advice=verdict.advice,
-        matches=matches,
-        residual=_residual(spectrum, rank),
-    )
 
 
 def _stray(
@@ -212,12 +190,6 @@ def _stray(
     if stray > stray_limit(spectrum, rank) and rank.n_detected <= CROWDED * spectrum.n_sites:
         stray = replica_distance(spectrum, rank, kept, fit.weights, seed)
     return stray
-
-
-def _residual(spectrum: Spectrum, rank: RankEstimate) -> float:
-    """Largest eigenvalue that is not counted, over the edge; NaN where it was not computed."""
-    left = spectrum.values[rank.n_detected :]
-    return float(left[0] / rank.threshold) if len(left) and rank.threshold > 0 else np.nan
 
 
 def bulk_distance(spectrum: Spectrum, rank: RankEstimate) -> float:
@@ -289,3 +261,64 @@ def _apart(a: np.ndarray, b: np.ndarray) -> float:
     at = np.concatenate([a, b])
     parts = [np.searchsorted(x, at, side="right") / len(x) for x in (a, b)]
     return float(np.abs(parts[0] - parts[1]).max())
+
+
+# Settings of the algorithm, as its authors have them.
+TAU = 0.5  # sharpened eigenvalue above which an eigenvector counts
+SCORE = 0.6  # tau_2, part of an accepted pattern that lies in the subspace
+OVERLAP = 0.4  # delta, below which two patterns are different, of either sign
+EPS, STEPS = 0.01, 200  # of the sharpening
+LAYERS = 5
+BETA, UPDATES = 2.5, 50  # of the layered memory
+# It is synchronous, its cue is clamped, and the self-field is kept; the amplitude of the noise
+# falls from and to these, over beta.
+MEMORY = LayeredMemory(
+    layers=LAYERS,
+    repulsion=0.2,
+    field=0.1,
+    noise=(0.3, 0.02),
+    noise_over_beta=True,
+    self_field=True,
+)
+
+
+def published_patterns(
+    spectrum: Spectrum,
+    rank: RankEstimate,
+    seed: int,
+    mixtures: np.ndarray | None = None,
+) -> np.ndarray:
+    """Patterns (C, N) that Algorithms 1 and 2 accept, in their order."""
+    k = rank.n_detected
+    N = spectrum.n_sites
+    values = k * spectrum.values[:k] / N
+    for n in range(STEPS):  # each eigenvalue by itself: the iteration keeps the vectors
+        values = values + EPS / (1 + EPS * n) * (values - values**2)
+    V = to_host(spectrum.vectors)[:, :k][:, values > TAU].astype(np.float64)
+    values = values[values > TAU]
+    if not len(values):
+        return np.zeros((0, N), np.int8)
+    if mixtures is None:
+        count = max(1, 10 * int(len(values) / LAYERS * np.log(len(values) / 0.01)))
+        combined = stream(seed, "published").standard_normal((count, len(values))) @ V.T
+        mixtures = np.where(combined >= 0, 1, -1)
+    require(mixtures.ndim == 2 and mixtures.shape[1] == N, "mixtures", f"of {N} columns", "others")
+    relaxed = MEMORY.relax(
+        mixtures.astype(np.int8),
+        V * np.sqrt(values),
+        beta=BETA,
+        updates=UPDATES,
+        seed=derive(seed, "published"),
+    )
+    return _accepted(relaxed.state.reshape(-1, N), V)
+
+
+def _accepted(states: np.ndarray, V: np.ndarray) -> np.ndarray:
+    """States above tau_2 (18), in their order, each unlike those before it (14), (19)."""
+    x = states.astype(np.float64)
+    good = ((x @ V) ** 2).sum(axis=1) / x.shape[1] > SCORE
+    kept: list[int] = []
+    for i in np.flatnonzero(good):
+        if not kept or np.abs(x[kept] @ x[i]).max() / x.shape[1] < OVERLAP:
+            kept.append(int(i))
+    return states[kept].astype(np.int8)

@@ -20,7 +20,6 @@ archetypes. They come apart once all candidates are fitted to the operator toget
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -29,50 +28,19 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.selection import SLACK, joined, rested
-from hopfed.archetypes.subspace import SWEEPS, Held, Subspace, judged, polished, refined
-from hopfed.errors import ArgumentError
+from hopfed.archetypes.subspace import SLACK, Subspace, joined, rested
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import Bits, times, total
 
 DEALT = 1 << 20  # examples that are dealt to groups at once
+STEPS, STARTS = 100, 4  # Newton steps from each start, and starts; at most
 LONGEST = 0.3  # angle of a Newton step, per pair: far from the solution the first order is rough
-
-
-@dataclass(frozen=True)
-class JointDiagonalization:
-    """Settings of the joint route.
-
-    Attributes
-    ----------
-    groups : random groups that all clients together form inside their own data.
-    steps : Newton steps at most, from each start.
-    starts : random combinations to start from, at most; each works on what the last one left, and
-        one that finds nothing is the last.
-    """
-
-    groups: int = 10
-    steps: int = 100
-    starts: int = 4
-
-    def __post_init__(self) -> None:
-        if self.groups < 2:
-            raise ArgumentError("groups", "at least 2", self.groups)
-        for name in ("steps", "starts"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(name, "at least 1", getattr(self, name))
 
 
 def group_labels(
     n_rows: int, groups: int, seed: int, client: int = 0, start: int = 0, stop: int | None = None
 ) -> np.ndarray:
-    """Random group of each of the client's examples; of `DEALT` of them, groups differ by one.
-
-    Parameters
-    ----------
-    start, stop : of which examples the groups are asked for: all, when left out. Each `DEALT` are
-        dealt by themselves, so that whoever has some of the rows need not deal all.
-    """
+    """Random group of each of the client's examples; of `DEALT` of them, groups differ by one."""
     stop = n_rows if stop is None else stop
     found = [np.empty(0, np.int64)]
     for first in range(start // DEALT * DEALT, stop, DEALT):
@@ -90,17 +58,7 @@ def group_projections(
     client: int = 0,
     precision: Any = np.float32,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a client answers to the basis V: the K x K sums of its random groups.
-
-    Parameters
-    ----------
-    rows : the client's examples, (M, N).
-    vectors : V, (N, K), where the rows are.
-
-    Returns
-    -------
-    sums (groups, K, K) of ``V^T eta eta^T V`` and counts (groups,).
-    """
+    """What a client answers to the basis V: the K x K sums of its random groups."""
     V = namespace(vectors).astype(vectors, precision)
     deal = partial(group_labels, rows.shape[0], groups, seed, client)
     sums, counts = total(rows, partial(_projections, V=V, groups=groups, deal=deal), placed=True)
@@ -125,15 +83,9 @@ def joint_candidates(
     sums: np.ndarray,
     counts: np.ndarray,
     variance: float,
-    config: JointDiagonalization,
     seed: int,
 ) -> np.ndarray:
-    """Archetype candidates (C, N) int8 from group projections; see the module's text.
-
-    Parameters
-    ----------
-    sums, counts : (G, K, K) and (G,), as from `group_projections`, over all clients' groups.
-    """
+    """Archetype candidates (C, N) int8 from group projections; see the module's text."""
     found = np.zeros((0, space.n_sites), dtype=np.int8)
     if space.dim == 0 or (counts > 0).sum() < 2:
         return found
@@ -144,9 +96,9 @@ def joint_candidates(
     A = (whiten.T @ A @ whiten - np.eye(whiten.shape[1])) * np.sqrt(counts)[:, None, None]
     rng = stream(seed, "joint")
     rest = np.eye(whiten.shape[1])
-    for _ in range(config.starts):
+    for _ in range(STARTS):  # each works on what the last one left; one that finds none is the last
         left = (rest.T @ A @ rest).astype(np.float32)  # fine enough for groups, and twice as fast
-        U = rest @ joint_eigenbasis(left, rng, config.steps)
+        U = rest @ joint_eigenbasis(left, rng, STEPS)
         fresh = _tried(space, lift @ U, found)
         before = len(found)
         found = joined(space, found, fresh) if len(fresh) else found
@@ -162,56 +114,20 @@ def _tried(space: Subspace, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
     They are fitted to the operator together, which takes mixtures apart, and blurs an archetype of
     few examples among heavy ones: each is taken as it is or fitted, if theory accepts it.
     """
-    if space.held is not None:
-        return _tried_there(space, space.held, basis, found)
-    states = space.polish(np.where((space.vectors @ basis).T >= 0, 1, -1))
+    signs = to_host(space.vectors @ like(basis, space.vectors)).T >= 0
+    states = space.polish(np.where(signs, 1, -1))
     states = np.vstack([found, states])
     fitted = space.refine(states)
-    good, better = _taken(space.judged(states), space.judged(fitted), space.n_sites)
+    (before, promised), (after, hoped) = space.judged(states), space.judged(fitted)
+    slack = SLACK / np.sqrt(space.n_sites)
+    good, better = before >= promised - slack, after >= hoped - slack
+    better &= ~good | (after > before)
+    good |= better
     return rested(space, np.where(better[:, None], fitted, states)[good])
 
 
-def _tried_there(space: Subspace, held: Held, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """`_tried` on a device, with one copy each way, and one more up for what was found before.
-
-    All patterns come to rest there, and the host leaves those out that are not accepted.
-    """
-    N, V, xp = space.n_sites, held.basis, namespace(held.basis)
-    small = like(np.column_stack([basis, space.signal, space.overlaps]), held.vectors)
-    basis, signal, overlaps = small[:, :-2], xp.astype(small[:, -2], V.dtype), small[:, -1]
-    states = xp.where((held.vectors @ basis).T >= 0, np.float32(1), np.float32(-1))
-    states = polished(V, states, SWEEPS)
-    if len(found):
-        states = xp.concat([held.put(found), states])
-    fitted = refined(V, signal, states, SWEEPS)
-    before, after = (judged(x @ V, overlaps, N) for x in (states, fitted))
-    good, better = _taken(before, after, N)
-    states = polished(V, xp.where(better[:, None], fitted, states), SWEEPS)
-    fresh, good, scores = held.fetch(states, good, xp.where(better, after[0], before[0]))
-    kept: np.ndarray = fresh[good][np.argsort(-scores[good], kind="stable")]
-    return kept
-
-
-def _taken(
-    states: tuple[Array, Array], fitted: tuple[Array, Array], n_sites: int
-) -> tuple[Array, Array]:
-    """Which patterns are accepted (C,), and which of them fitted: those that score higher then."""
-    (before, promised), (after, hoped) = states, fitted
-    slack = SLACK / np.sqrt(n_sites)
-    good, better = before >= promised - slack, after >= hoped - slack
-    better = better & (~good | (after > before))
-    return good | better, better
-
-
 def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:
-    """Orthogonal U (K, K) for which all ``U^T A_g U`` are as diagonal as they get.
-
-    Parameters
-    ----------
-    A : (G, K, K) symmetric matrices; their dtype is that of the computation.
-    rng : draws the combination whose eigenbasis is the start.
-    steps : Newton steps at most; fewer when a step no longer lowers the off-diagonal part.
-    """
+    """Orthogonal U (K, K) for which all ``U^T A_g U`` are as diagonal as they get."""
     mixture = np.tensordot(rng.standard_normal(len(A)), A.astype(np.float64), axes=1)
     U = np.linalg.eigh(mixture)[1].astype(A.dtype)
     D = U.T @ A @ U

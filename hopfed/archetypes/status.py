@@ -7,15 +7,16 @@ in, a status and what to do about it goes out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from hopfed.archetypes.selection import ExposureFit
+from hopfed.archetypes.subspace import ExposureFit
 from hopfed.errors import shown
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate, white_edge
+from hopfed.spectral.row_order import DEPENDENT
 from hopfed.theory.resolution import (
     RESOLVED,
     expected_overlap,
@@ -25,9 +26,6 @@ from hopfed.theory.resolution import (
     strength_from_cosine,
     sure_level,
 )
-
-if TYPE_CHECKING:
-    from hopfed.archetypes.graded.verdict.judging import Residual
 
 GOOD_FIT = 0.6  # part of its direction that a found archetype explains on average, near the load
 # limit too; far from it this is 0.95 and more, and data of another kind do not come near
@@ -71,16 +69,16 @@ UNSEEN = " Or there are classes that so few entries cannot tell apart: give more
 DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
 NAMED = 8  # columns that a sentence names
 LONGEST = 60  # characters of a name
-SURE = 0.95  # mean certainty from which classes on fewer directions than they need are distinct
+SHARE = 0.7  # of the changes of class that chance would make, at most in a sorted table
+BETTER = 2.0  # nats by which classes must be better than one trait
 COPIES = 0.02  # variance within classes, over that of the table, below which rows are copies
 MANY = 20  # columns, in all of which rows of a class hardly agree by themselves
-BETWEEN = ("certainty", "leaning", "weaker")  # that say that rows do not lie in the classes
+BETWEEN = ("leaning", "weaker")  # that say that rows do not lie in the classes
 NO_CLASSES = "structure, but not classes"
 FOUND = ("ok", "detected, not resolved", "incomplete")  # statuses of patterns that are borne out
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """A status and the sentence that explains it."""
 
     status: str
@@ -99,11 +97,6 @@ def judge(
 
     Archetypes leave as many patterns as signal eigenvalues, each explaining its own direction of
     the operator. Data of another kind show many signal directions and few or no +-1 patterns.
-
-    Parameters
-    ----------
-    patterns, gamma : (K, N) what was found, and (K,) the squared cosines by which they are known.
-    stray : Kolmogorov distance of the bulk from its law.
     """
     found, N, M = len(patterns), spectrum.n_sites, spectrum.n_examples
     if spectrum.status != "converged":
@@ -159,11 +152,6 @@ def too_little(rows: float, observed: np.ndarray) -> Verdict | None:
     """Verdict on tables in which no kinds could be seen, however clear they are; None of others.
 
     If all entries agree, the largest eigenvalue of the second moment is the number of columns.
-
-    Parameters
-    ----------
-    observed : (N,) part of the entries of each column that is there, of columns that hold both
-        values.
     """
     columns = len(observed)
     both = int(rows * observed.mean() ** 2) if columns else 0  # that have two of the columns
@@ -240,13 +228,7 @@ def rounded(x: float) -> str:
 
 
 def judge_layers(known: Known, more: int, left: float) -> Verdict:
-    """Judge archetypes that came out in layers.
-
-    Parameters
-    ----------
-    known : how well the patterns are known, from the rows of each.
-    more : eigenvalues that count as signal among the rows that none of them explains.
-    """
+    """Judge archetypes that came out in layers."""
     found = len(known.rows)
     none = f"{left:,.0f} of the examples resemble none of them"
     if more:
@@ -259,6 +241,67 @@ def judge_layers(known: Known, more: int, left: float) -> Verdict:
     return _unresolved(known) or found_all
 
 
+def judge_patterns(
+    said: Verdict,
+    shown: int,
+    hidden: int,
+    support: int,
+    borne_out: bool = True,
+    asked: str = "",
+    narrow: bool = False,
+    order: np.ndarray | None = None,
+) -> Verdict:
+    """Judge patterns of which the rows were asked."""
+    if said.status not in FOUND:
+        return said
+    if not borne_out and asked:
+        return Verdict("poor fit", (FEW_COLUMNS if narrow else UNLIKE).format(name=asked))
+    if hidden:
+        status = "incomplete" if shown else "too little data"
+        return Verdict(status, HIDDEN.format(hidden=hidden, support=support))
+    if said.status != "ok" or shown < 2:
+        return said
+    return Verdict("ok", said.advice + order_in_words(order))
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """Largest eigenvalue of the standardised residuals, over the edge of white noise.
+
+    Attributes
+    ----------
+    ratio : of the rows.
+    expected, error : mean and standard deviation over replicas.
+    columns : indices of columns that depend on each other within classes, strongest first; empty
+        where none do.
+    """
+
+    ratio: float
+    expected: float
+    error: float
+    columns: np.ndarray = field(repr=False)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviations of the ratio above what is expected."""
+        return (self.ratio - self.expected) / self.error
+
+
+class Nearness(NamedTuple):
+    """How near classes are to the true ones.
+
+    Attributes
+    ----------
+    overlaps : (K,) that are expected with the true ones.
+    level : of them, from which all are sure to have `RESOLVED`.
+    rows : that would resolve all.
+    """
+
+    overlaps: np.ndarray
+    level: float
+    rows: float
+
+
 @dataclass(frozen=True, eq=False)
 class ClassMeasures:
     """What was measured of fitted classes, beside replicas of them.
@@ -269,10 +312,8 @@ class ClassMeasures:
     residual : of the columns.
     rows : deviation of each row statistic from that of replicas, in standard deviations.
     within : variance within classes, over that of the table.
-    certainty : mean surest responsibility.
     repeats : part of the rows that equal an earlier one, of the table and then of replicas.
     repeated : whether no row occurs once.
-    directions : that the means of classes span.
     carrying : numbers of the columns in which classes differ.
     worth, needed : what these are worth, and what so many classes need, in binary columns.
     weak, faded : (K,) quality of classes that are others, put together or faded; NaN of others.
@@ -281,16 +322,19 @@ class ClassMeasures:
     as_faint : whether classes too weak to be told apart would leave no more than the residuals.
     little : verdict on tables in which no kinds could be seen; None of others.
     names : of the columns.
+    near : how near the classes are to the true ones.
+    trait : nats by which they explain the table better than one trait, and its columns; None of
+        tables in which residuals would show it.
+    order : changes of class from one row to the next, their number by chance and its variance.
+    follow : standard errors by which rows follow each other in what classes leave.
     """
 
     size: int
     residual: Residual
     rows: dict[str, float]
     within: float
-    certainty: float
     repeats: np.ndarray
     repeated: bool
-    directions: int
     carrying: np.ndarray
     worth: float
     needed: int
@@ -302,17 +346,23 @@ class ClassMeasures:
     as_faint: bool
     little: Verdict | None
     names: Sequence[str] | None
+    near: Nearness | None = None
+    trait: tuple[float, int] | None = None
+    order: np.ndarray | None = None
+    follow: float = 0.0
 
 
 def judge_classes(m: ClassMeasures) -> Verdict:
     """The verdict on fitted classes: "ok" only where nothing speaks against them."""
-    found = _against(m) or _for(m)
+    found = _against(m) or _blurred(m) or _for(m)
+    if found.status in FOUND:
+        return _trait(m, found.status) or found
     faint = (
         found.status == NO_CLASSES
-        and all(abs(m.rows[name]) <= DEVIATIONS for name in BETWEEN)
+        and all(m.rows[name] <= DEVIATIONS for name in BETWEEN)
         and m.as_faint
     )
-    if found.status not in ("ok", "copies") and (m.more_shown or faint):
+    if found.status != "copies" and (m.more_shown or faint):
         found = Verdict(found.status, found.advice + UNSEEN)
     if found.status in ("one class", NO_CLASSES) and m.little is not None:
         return m.little
@@ -322,7 +372,7 @@ def judge_classes(m: ClassMeasures) -> Verdict:
 def _against(m: ClassMeasures) -> Verdict | None:
     """The first thing that speaks against classes; None where nothing does."""
     K, residual = m.size, m.residual
-    odd = {name: z for name, z in m.rows.items() if abs(z) > DEVIATIONS}
+    odd = {name: z for name, z in m.rows.items() if z > DEVIATIONS}
     if "repeats" in odd and m.repeated:
         return Verdict("copies", _all_repeated(m.repeats))
     if K > 1 and m.within < COPIES:
@@ -332,6 +382,8 @@ def _against(m: ClassMeasures) -> Verdict | None:
             f"by {m.within:.1%} of what they vary in all. These are copies of rows, not kinds.",
         )
     if residual.deviation > DEVIATIONS:
+        if m.follow > DEVIATIONS:
+            return Verdict(NO_CLASSES, DEPENDENT.format(m.follow))
         classes = "one class" if K == 1 else f"each of {K} classes"
         return Verdict(
             NO_CLASSES,
@@ -346,8 +398,6 @@ def _against(m: ClassMeasures) -> Verdict | None:
         return Verdict("one class", "Columns are independent; there is nothing to recover.")
     if m.worth < m.needed:
         return Verdict(NO_CLASSES, _carried(K, m.needed, _named(m.carrying, m.names)))
-    if m.directions < K - 1 and m.certainty < SURE:
-        return Verdict(NO_CLASSES, _degrees(K, m.directions))
     if not np.isnan(m.weak).all():
         return Verdict(NO_CLASSES, weak_rows_in_words(m.weak))
     return None
@@ -355,28 +405,51 @@ def _against(m: ClassMeasures) -> Verdict | None:
 
 def _for(m: ClassMeasures) -> Verdict:
     advice = f"{m.size} classes explain how the columns depend on each other."
-    return Verdict("ok", advice + in_words(m.faded) + _single_rows(m.equal, m.columns))
+    said = in_words(m.faded) + _single_rows(m.equal, m.columns)
+    return Verdict("ok", advice + said + order_in_words(m.order))
 
 
-def blurred_classes(overlaps: np.ndarray, blurred: int, level: float, rows: float) -> Verdict:
-    """The verdict on classes that too few rows describe, of which so many would resolve all."""
+def _blurred(m: ClassMeasures) -> Verdict | None:
+    """The verdict on classes that too few rows describe; None where none is."""
+    if m.near is None or not (blurred := int((m.near.overlaps < m.near.level).sum())):
+        return None
     return Verdict(
         "detected, not resolved",
-        f"{len(overlaps)} classes were found, but too few rows describe {blurred} of them: an "
-        f"overlap of {overlaps.min():.2f} with the true ones is expected of the least sure, and "
-        f"{level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(rows)} rows like these "
-        "would resolve all.",
+        f"{m.size} classes were found, but too few rows describe {blurred} of them: an overlap of "
+        f"{m.near.overlaps.min():.2f} with the true ones is expected of the least sure, and "
+        f"{m.near.level:.2f} is needed to be sure of {RESOLVED:g}. About {rounded(m.near.rows)} "
+        "rows like these would resolve all.",
     )
 
 
-def one_trait(size: str, classes: int, gain: float, clear: float) -> Verdict:
-    """The verdict on classes that degrees of one trait explain as well, or better by `-gain`."""
-    better = "better than" if gain <= -clear else "about as well as"
+def _trait(m: ClassMeasures, status: str) -> Verdict | None:
+    """The verdict on classes that degrees of one trait explain as well; None where they do not.
+
+    Where the trait explains them better, nor are they classes that more rows would resolve.
+    """
+    if m.trait is None or m.trait[0] >= (BETTER if status == "ok" else -BETTER):
+        return None
+    gain, columns = m.trait
+    better = "better than" if gain <= -BETTER else "about as well as"
     return Verdict(
         NO_CLASSES,
-        f"Degrees of one trait, of which a row has more or less, explain these {size} {better} "
-        f"{classes} classes ({-gain:+.1f} nats), so they may be no kinds. Take the classes as a "
-        "summary only, or give more columns.",
+        f"Degrees of one trait, of which a row has more or less, explain these {columns} columns "
+        f"{better} {m.size} classes ({-gain:+.1f} nats), so they may be no kinds. Take the classes "
+        "as a summary only, or give more columns.",
+    )
+
+
+def order_in_words(order: np.ndarray | None) -> str:
+    """A sentence about rows that are mostly of the class of the row before; or nothing."""
+    if order is None:
+        return ""
+    changes, expected, variance = order.tolist()
+    if changes > SHARE * expected or changes > expected - DEVIATIONS * variance**0.5:
+        return ""
+    times = "change" if changes == 1 else "changes"
+    return (
+        f" Rows next to each other are mostly of one class ({changes:,.0f} {times} where "
+        f"{expected:,.0f} are expected): the table is sorted, or a series, whose classes are times."
     )
 
 
@@ -384,13 +457,6 @@ def _carried(K: int, needed: int, named: str) -> str:
     return (
         f"{K} classes differ in {named[0].lower()}{named[1:]} and hardly elsewhere: so few cannot "
         f"be told from columns that depend on each other; at least {needed} columns are needed."
-    )
-
-
-def _degrees(K: int, directions: int) -> str:
-    return (
-        f"{K} classes lie along {directions} direction{'s' * (directions != 1)} only, and rows are "
-        "often between them: they look like degrees of a trait, not like kinds."
     )
 
 
@@ -424,24 +490,19 @@ def _named(columns: np.ndarray, names: Sequence[str] | None) -> str:
 
 
 def _odd_rows(K: int, odd: dict[str, float]) -> str:
-    between = "rows lie between the classes, as with a trait of degrees or mixed membership"
     says = {
-        "certainty": between,
-        "leaning": between,
+        "leaning": "rows lie between the classes, as with a trait of degrees or mixed membership",
         "weaker": "part of the rows are weaker than their class, as of lower quality",
-        "spread": "rows fit their class {} evenly than rows of classes do",
-        "overlap spread": "the likeness of rows to their class varies {} than in classes",
         "repeats": "rows equal each other more often than rows of classes do",
     }
-    name = max(odd, key=lambda n: (n in BETWEEN, abs(odd[n])))
-    how = "less" if (odd[name] > 0) == (name == "spread") else "more"
+    name = max(odd, key=lambda n: (n in BETWEEN, odd[n]))
     what = "a continuum or rows of different quality"
     if name == "repeats":
         what = "rows of which some are copies of others"
     classes = "1 class leaves" if K == 1 else f"{K} classes leave"
     return (
-        f"{classes} no dependence between columns, but {says[name].format(how)} "
-        f"({abs(odd[name]):.1f} standard deviations): the class{'es' * (K > 1)} "
+        f"{classes} no dependence between columns, but {says[name]} "
+        f"({odd[name]:.1f} standard deviations): the class{'es' * (K > 1)} "
         f"summarise{'s' * (K == 1)} {what}."
     )
 

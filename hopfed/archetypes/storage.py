@@ -1,19 +1,21 @@
-"""Archetypes in run files, and back: those of `hopfed recover`, `serve` and `join --out`.
+"""Archetypes in run files, and what `hopfed.load` reads: those of a recovery, or a memory.
 
 All of them hold one part, which `holding` writes and `of_run` reads. In the file of a recovery it
-is at the top, in that of a run of another kind in the group ``found``.
+is at the top, in that of a run of another kind in the group ``found``. For other programs they are
+tables: a row for each archetype, the columns of the data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopfed._lib.outputs import check_run
+from hopfed._lib.outputs import check_run, is_run
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError, RunFileError
 from hopfed.runs import FOUND, Run, blaming, plain
@@ -21,6 +23,11 @@ from hopfed.tables.coding import Coding
 
 if TYPE_CHECKING:
     from hopfed.archetypes.archetypes import Archetypes
+
+from hopfed.archetypes.assignment import unknown_columns
+from hopfed.errors import BackendError
+from hopfed.tables import writers
+from hopfed.tables.writers import PLAIN, Column, Dialect
 
 KIND = "recover"
 COLUMNS, ROWS = "columns/names", "rows/names"
@@ -34,25 +41,59 @@ OPTIONAL = {
 }
 
 
-def save(found: Archetypes, path: str | Path) -> None:
-    """Write archetypes to an .h5 run file, whole or not at all.
+def load(path: str | Path) -> Any:
+    """Read archetypes or a memory from the file that their `save`, or a command, wrote.
+
+    `hopfed recover`, `serve` and `join` write archetypes, `hopfed store` a memory.
+
+    Parameters
+    ----------
+    path : of the file.
+
+    Returns
+    -------
+    Archetypes, or a `hopfed.AssociativeMemory`.
 
     Raises
     ------
-    ArgumentError : a path of another ending, or of a file that is no run file.
-    RunFileError : the file cannot be written; what stood there before is untouched.
+    RunFileError : there is no such file, it is damaged, or it holds something else: what, and how
+        that is read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hopfed import AssociativeMemory
+    >>> memory = AssociativeMemory.store(np.array([[1, -1, 1]]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     memory.save(f"{folder}/m.h5")
+    ...     load(f"{folder}/m.h5")
+    AssociativeMemory(rule=Hebb())
     """
+    memories = import_module("hopfed.memory.storage")  # a room of its own, for a file of its own
+    try:
+        run = Run.load(path, complete=True)
+    except RunFileError as error:
+        table = Path(path).is_file() and not is_run(path)
+        way = "; hopfed.read_table reads tables" if table else ""
+        raise RunFileError(f"{error}{way}") from error
+    if run.kind == memories.KIND:
+        return memories.of_run(run, path)
+    if run.kind == "serve" or has_archetypes(run):
+        return loaded(run, path)
+    raise RunFileError(
+        f"{path}: holds a run of {run.kind!r} without archetypes; `hopfed show` prints it, and "
+        "hopfed.runs.Run.load reads it"
+    )
+
+
+def save(found: Archetypes, path: str | Path) -> None:
+    """Write archetypes to an .h5 run file, whole or not at all."""
     check_run("path", path)
     as_run(found).save(path)
 
 
 def loaded(run: Run, path: str | Path) -> Archetypes:
-    """Return the archetypes of a run file that was read.
-
-    Raises
-    ------
-    RunFileError : it holds none, or they are damaged.
-    """
+    """Return the archetypes of a run file that was read."""
     if not has_archetypes(run):
         way = "; hopfed serve --resume adds them" if run.kind == "serve" else ""
         raise RunFileError(f"{path}: holds a run of {run.kind!r} without archetypes{way}")
@@ -119,16 +160,7 @@ def packed_names(names: Sequence[str]) -> np.ndarray:
 
 
 def unpacked_names(run: Run, name: str = COLUMNS) -> tuple[str, ...] | None:
-    """Return the names of columns that a run file holds, None if it holds none.
-
-    Parameters
-    ----------
-    name : of the array: those of the columns, or of the patterns.
-
-    Raises
-    ------
-    ArgumentError, ValueError : they are no words.
-    """
+    """Return the names of columns that a run file holds, None if it holds none."""
     held = run.arrays.get(name)
     if held is None:
         return None
@@ -154,16 +186,7 @@ def summary_of(found: Archetypes) -> dict[str, Any]:
 
 
 def of_run(run: Run) -> Archetypes:
-    """Rebuild archetypes from a run; fields that older files lack have their defaults.
-
-    Parameters
-    ----------
-    run : of kind "recover", or one that `holding` returned.
-
-    Raises
-    ------
-    ArgumentError : arrays that do not fit together.
-    """
+    """Rebuild archetypes from a run; fields that older files lack have their defaults."""
     from hopfed.archetypes.archetypes import Archetypes  # whose methods are functions of this file
 
     if run.kind != KIND:
@@ -242,3 +265,76 @@ def _check(patterns: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
 def _number(value: Any) -> float:
     """A number of a summary, where JSON has null for what is not finite."""
     return np.nan if value is None else float(value)
+
+
+def to_frame(found: Archetypes) -> Any:
+    """Means, or signs, as a pandas frame (K, N), indexed by number (from 1) and share of the rows.
+
+    A column without any entry, of which nothing is known, is NaN.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise BackendError("frames need pandas: pip install pandas") from None
+    index = pd.MultiIndex.from_arrays(
+        [np.arange(1, len(found) + 1), found.shares], names=["archetype", "share"]
+    )
+    return pd.DataFrame(_entries(found), index=index, columns=list(names_of(found)))
+
+
+def to_csv(found: Archetypes, path: str | Path) -> None:
+    """Write number, share and means of each archetype to a .csv file, whole or not at all."""
+    writers.write(path, table_of(found), endings=(".csv",))
+
+
+def write(
+    found: Archetypes, path: str | Path, run: Run | None = None, dialect: Dialect = PLAIN
+) -> None:
+    """Write archetypes in the format that the ending of a name says."""
+    held, report = run or as_run(found), report_of(found)
+    writers.write(path, table_of(found), run=held, report=report, dialect=dialect)
+
+
+def table_of(found: Archetypes) -> list[Column]:
+    """Columns of the table: number, share, and the mean, or sign, of every column of the data."""
+    head: list[Column] = [
+        ("archetype", np.arange(1, len(found) + 1)),
+        ("share", np.asarray(found.shares, np.float64)),
+    ]
+    return head + list(zip(names_of(found), _entries(found).T, strict=True))
+
+
+def only_signs(found: Archetypes) -> bool:
+    """Whether means say no more than signs."""
+    return found.signs_only or bool(np.isnan(found.means).all())
+
+
+def _entries(found: Archetypes) -> np.ndarray:
+    """Means of the columns, or their signs where only these are known; NaN where nothing is."""
+    entries = np.array(found.patterns if only_signs(found) else found.means, np.float64)
+    entries[:, unknown_columns(found)] = np.nan
+    return entries
+
+
+def report_of(found: Archetypes) -> dict[str, Any]:
+    """All that is known of archetypes as JSON holds it: words, names, shares, means, errors.
+
+    "plus" is what +1 stands for in each column, where a table said it: a word, "> 2.5", or "" where
+    the name of the column says it. A column without any entry has the pattern 0, and no mean.
+    """
+    arrays: dict[str, Any] = {
+        name.partition("/")[2]: x for name, x in arrays_of(found).items() if x.dtype != "S"
+    }
+    arrays.pop("names", None)
+    if only_signs(found):  # the means are made of one quality
+        arrays.pop("means")
+    if found.errors is not None:
+        arrays["errors"] = found.errors
+    void = unknown_columns(found)
+    if void.any():
+        arrays["patterns"] = np.where(void, 0, found.patterns)
+        arrays |= {n: np.where(void, np.nan, arrays[n]) for n in ("means", "errors") if n in arrays}
+    if found.coding is not None:
+        arrays["plus"] = [code.plus for code in found.coding.codes for _ in range(code.width)]
+    made: dict[str, Any] = plain(summary_of(found) | {"columns": list(names_of(found))} | arrays)
+    return made

@@ -1,155 +1,40 @@
-"""The signal subspace: what the server knows once the spectrum has been counted.
+"""The signal subspace, and which candidates are archetypes in it.
 
 The leading eigenvectors V (N, K) of C, the debiased spike strengths ``theta = s2 kappa`` and the
-squared cosines gamma. A pattern sigma is seen through its coefficients ``a = V^T sigma``; the
-operator restricted to V is ``diag(theta gamma) ~ sum_mu e_mu r^2 a_mu a_mu^T`` (theory/NOTES.md,
-"Exposure fit").
+squared cosines gamma are what the server knows once the spectrum has been counted. A pattern sigma
+is seen through its coefficients ``a = V^T sigma``; the operator restricted to V is
+``diag(theta gamma) ~ sum_mu e_mu r^2 a_mu a_mu^T``.
 
-Zero-noise dynamics and scores of many patterns at once, on the arrays of any library.
-
-Patterns sigma (C, N) are float32 of +-1, V (N, K) are the signal eigenvectors in float32, and both
-lie where the work is done. On a device, too, every sweep asks whether all is at rest. It waits for
-the answer, but a sweep is dozens of launches, and a few sweeps are enough.
-
-Signal eigenvectors on a device, and what the host knows of the patterns that came from there.
+Sources: theory/NOTES.md, "Heat bath and self-field", "Score and acceptance", "Duplicates" and
+"Exposure fit".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 import numpy as np
+from scipy.optimize import nnls
 
-from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
+from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
+from hopfed.theory.resolution import expected_overlap
 
 TIE = 1e-6  # field that is a sum of float32 of about 1 which cancel: a tie, and +1
-
-
-def polished(V: Array, states: Array, sweeps: int) -> Array:
-    """Follow the dynamics of the projector ``V V^T``, self-field removed, to rest.
-
-    Source: theory/NOTES.md, "Heat bath and self-field".
-    """
-    xp, own = namespace(V), (V * V).sum(axis=1)
-    for _ in range(sweeps):
-        fields = (states @ V) @ V.T - own * states
-        new = xp.where(fields >= -TIE, np.float32(1), np.float32(-1))
-        if _at_rest(new, states):
-            break
-        states = new
-    return states
-
-
-def refined(V: Array, signal: Array, states: Array, sweeps: int) -> Array:
-    """Fit all patterns to the operator together; see `hopfed.archetypes.subspace.Subspace.refine`.
-
-    Parameters
-    ----------
-    V, states : (N, K) and (C, N), C at least 1.
-    signal : (K,) float32, the operator in the basis V.
-    """
-    xp, N = namespace(V), V.shape[0]
-    own = (V * V) @ signal
-    last = states
-    for _ in range(sweeps):
-        a, overlaps = states @ V, states @ states.T
-        p = xp.astype(_pair_weights(overlaps, a**2 @ signal - own.sum(), N), V.dtype)
-        fields = (a * signal) @ V.T - (overlaps * p) @ states
-        fields = fields + (N * p[:, None] - own + (p.sum() - p[:, None])) * states
-        new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
-        if _at_rest(new, states, last):
-            break
-        states, last = new, states
-    return states
-
-
-def judged(coefficients: Array, overlaps: Array, n_sites: int) -> tuple[Array, Array]:
-    """Scores (C,) of patterns, and those that theory expects of archetypes like them.
-
-    Parameters
-    ----------
-    coefficients : (C, K) of the patterns.
-    overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
-    """
-    xp = namespace(coefficients)
-    a2 = xp.astype(coefficients, xp.float64) ** 2
-    predicted = a2.sum(axis=1).clip(1e-300) / (a2 / overlaps).sum(axis=1).clip(1e-300)
-    return (coefficients**2).sum(axis=1) / n_sites, predicted
-
-
-def _at_rest(new: Array, *before: Array) -> bool:
-    """Whether `new` is one of the states before it."""
-    if isinstance(new, np.ndarray):
-        return any(np.array_equal(new, x) for x in before)
-    xp = namespace(new)
-    return bool(reduce(xp.logical_or, [xp.all(new == x) for x in before]))  # one wait
-
-
-def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
-    """Weights (C,) that fit an operator by patterns, over pairs of different sites."""
-    xp = namespace(overlaps)
-    H = xp.astype(overlaps, xp.float64) ** 2 - n_sites
-    # Two copies of one pattern share its weight.
-    ridge = 1e-6 * n_sites**2 * xp.eye(H.shape[0], dtype=xp.float64)
-    weights = xp.linalg.solve(H + ridge, xp.astype(energies, xp.float64))
-    return xp.maximum(weights, xp.zeros_like(weights))
-
-
-class Held:
-    """Signal eigenvectors where they were computed.
-
-    Patterns come to the host together with their coefficients, in one copy. The host scores,
-    compares and fits them from these, without asking the device again.
-
-    Parameters
-    ----------
-    vectors : (N, K) of the device.
-    """
-
-    def __init__(self, vectors: Array):
-        self.vectors = vectors
-        self.basis = namespace(vectors).astype(vectors, np.float32)
-        self._known: dict[bytes, np.ndarray] = {}
-
-    def put(self, patterns: np.ndarray) -> Array:
-        """Copy patterns (C, N) to the device, where they are float32."""
-        there = like(np.asarray(patterns, np.int8), self.basis)
-        return namespace(there).astype(there, self.basis.dtype)
-
-    def fetch(self, states: Array, *more: Array) -> tuple[np.ndarray, ...]:
-        """Copy patterns (C, N) and whatever else to the host, in one piece; patterns are int8."""
-        small = namespace(states).astype(states, np.int8)
-        patterns, coefficients, *others = all_to_host(small, states @ self.basis, *more)
-        self._remember(patterns, coefficients)
-        return patterns, *others
-
-    def coefficients(self, patterns: np.ndarray) -> np.ndarray:
-        """``V^T sigma`` of patterns (C, N): (C, K) float32; the device is asked for new ones."""
-        known = [self._known.get(key) for key in _keys(patterns)]
-        new = [i for i, row in enumerate(known) if row is None]
-        if new:
-            (found,) = all_to_host(self.put(patterns[new]) @ self.basis)
-            self._remember(patterns[new], found)
-        rows = [self._known[key] for key in _keys(patterns)]
-        return np.array(rows, np.float32).reshape(len(rows), self.basis.shape[1])
-
-    def _remember(self, patterns: np.ndarray, coefficients: np.ndarray) -> None:
-        self._known.update(zip(_keys(patterns), coefficients.copy(), strict=True))
-
-
-def _keys(patterns: np.ndarray) -> list[bytes]:
-    return [row.tobytes() for row in np.packbits(np.asarray(patterns) > 0, axis=1)]
-
-
 SWEEPS = 30  # of the dynamics at most
+DUPLICATE = 0.7  # overlap, plain and whitened, from which two candidates are one archetype
+SLACK = 0.5  # acceptance: score above prediction minus SLACK / sqrt(N); archetypes miss it by 0.13
+SHARE = 0.5  # of its own direction in the operator that a kept archetype must explain
+SAME = 0.9  # overlap from which two patterns are one: closer than archetypes get
+SPREADS = 4.0  # standard deviations below the overlap to expect of two estimates of one pattern
 
 
 @dataclass(frozen=True)
 class Subspace:
     """Signal eigenvectors with their spike strengths and overlaps.
+
+    Patterns come from the host and go back there; products with them are made where V is.
 
     Attributes
     ----------
@@ -157,19 +42,12 @@ class Subspace:
     strengths : (K,) ``theta = s2 kappa = N r^2 d^2``, the population spikes.
     overlaps : (K,) gamma, squared cosine of each eigenvector with its population direction.
     floor : strength of the weakest detectable spike, ``s2 sqrt q``: the resolution of the metric.
-    held : the vectors, if they are on a device: patterns come from the host and go back there, and
-        products are made on the device.
     """
 
     vectors: Array = field(repr=False)
     strengths: np.ndarray
     overlaps: np.ndarray
     floor: float = 0.0
-    held: Held | None = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        held = None if isinstance(self.vectors, np.ndarray) else Held(self.vectors)
-        object.__setattr__(self, "held", held)
 
     @classmethod
     def of(cls, spectrum: Spectrum, rank: RankEstimate) -> Subspace:
@@ -182,7 +60,7 @@ class Subspace:
 
     def on_host(self) -> Subspace:
         """The same subspace with its vectors copied to the host, where it is worked on then."""
-        return self if self.held is None else replace(self, vectors=to_host(self.vectors))
+        return replace(self, vectors=to_host(self.vectors))
 
     @property
     def n_sites(self) -> int:
@@ -197,33 +75,23 @@ class Subspace:
     @property
     def signal(self) -> np.ndarray:
         """(K,) ``theta gamma``: the signal part of the operator in the basis V."""
-        found: np.ndarray = self.strengths * self.overlaps
-        return found
-
-    def coefficients(self, patterns: np.ndarray) -> np.ndarray:
-        """``V^T sigma`` of every pattern: (C, K)."""
-        if self.held is not None:
-            return self.held.coefficients(patterns)
-        found: np.ndarray = self._put(patterns) @ self._basis
-        return found
-
-    @property
-    def _basis(self) -> Array:
-        """The vectors in float32, where products are made."""
-        return self.vectors.astype(np.float32) if self.held is None else self.held.basis
-
-    def _put(self, patterns: np.ndarray) -> Array:
-        """Patterns in float32, where products are made."""
-        return patterns.astype(np.float32) if self.held is None else self.held.put(patterns)
-
-    def _fetch(self, states: Array) -> np.ndarray:
-        """Patterns from where products are made, int8."""
-        return states.astype(np.int8) if self.held is None else self.held.fetch(states)[0]
+        return np.asarray(self.strengths * self.overlaps)
 
     @property
     def metric(self) -> np.ndarray:
         """(K,) scale of each direction of the operator, no finer than what can be detected."""
         return self.signal + self.floor
+
+    def _both(self, patterns: np.ndarray) -> tuple[Array, Array]:
+        """V and patterns in float32, where V is."""
+        xp = namespace(self.vectors)
+        states = like(np.asarray(patterns, np.int8), self.vectors)
+        return xp.astype(self.vectors, xp.float32), xp.astype(states, xp.float32)
+
+    def coefficients(self, patterns: np.ndarray) -> np.ndarray:
+        """``V^T sigma`` of every pattern: (C, K)."""
+        V, states = self._both(patterns)
+        return to_host(states @ V)
 
     def whitened(self, patterns: np.ndarray) -> np.ndarray:
         """Coefficients in the metric of the operator, ``a_k / sqrt(theta_k gamma_k)``: (C, K).
@@ -232,35 +100,37 @@ class Subspace:
         its weight, are orthonormal: resemblance between archetypes drops out. Directions close to
         the threshold, of which gamma is poorly known, are damped by the floor.
         """
-        found: np.ndarray = self.coefficients(patterns).astype(np.float64) / np.sqrt(self.metric)
-        return found
+        return np.asarray(self.coefficients(patterns).astype(np.float64) / np.sqrt(self.metric))
 
-    def scores(self, patterns: np.ndarray) -> np.ndarray:
-        """``(1/N) sigma^T V V^T sigma`` of every pattern: (C,), in [0, 1].
-
-        Source: arXiv:2603.19902, eq. (18).
-        """
-        return self.judged(patterns)[0]
-
-    def predicted_scores(self, patterns: np.ndarray) -> np.ndarray:
-        """Score that theory expects of an archetype with these patterns' coefficients: (C,).
+    def judged(self, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores ``(1/N) sigma^T V V^T sigma`` (C,), and what theory expects of archetypes (C,).
 
         For an archetype, ``a_k^2 ~ N gamma_k <p_k, u>^2`` with the direction cosines ``<p_k, u>``
         adding up to one; solved for the score this is a harmonic mean of gamma, weighted by
-        ``a_k^2`` (theory/NOTES.md, "Score and acceptance").
-        """
-        return self.judged(patterns)[1]
+        ``a_k^2``.
 
-    def judged(self, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`scores` and `predicted_scores`, (C,) both, from one product."""
-        return judged(self.coefficients(patterns), self.overlaps, self.n_sites)
+        Source: arXiv:2603.19902, eq. (18).
+        """
+        a = self.coefficients(patterns)
+        a2 = a.astype(np.float64) ** 2
+        expected = a2.sum(axis=1).clip(1e-300) / (a2 / self.overlaps).sum(axis=1).clip(1e-300)
+        return (a**2).sum(axis=1) / self.n_sites, expected
+
+    def scores(self, patterns: np.ndarray) -> np.ndarray:
+        """Scores (C,) of patterns, in [0, 1]."""
+        return self.judged(patterns)[0]
 
     def polish(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
-        """Follow the zero-noise dynamics of the projector, self-field removed, to rest.
-
-        Source: theory/NOTES.md, "Heat bath and self-field".
-        """
-        return self._fetch(polished(self._basis, self._put(patterns), sweeps))
+        """Follow the zero-noise dynamics of the projector, self-field removed, to rest."""
+        V, states = self._both(patterns)
+        xp, own = namespace(V), (V * V).sum(axis=1)
+        for _ in range(sweeps):
+            fields = (states @ V) @ V.T - own * states
+            new = xp.where(fields >= -TIE, np.float32(1), np.float32(-1))
+            if bool(xp.all(new == states)):
+                break
+            states = new
+        return to_host(xp.astype(states, xp.int8))
 
     def refine(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
         """Fit all patterns to the operator together: each is cleared of what the others explain.
@@ -270,14 +140,208 @@ class Subspace:
         site by the sign of its field, in turn. The fields of a pattern are those of the operator
         with the others deflated, so a pattern that is mostly right repairs those it disturbs; near
         the load limit a mixture of two archetypes turns into the one that nothing else explains.
-
-        Parameters
-        ----------
-        patterns : (C, N), close to as many archetypes; the others should be few.
-        sweeps : alternations at most; fewer once nothing changes, or sites only go to and fro.
         """
         if len(patterns) == 0:
             return patterns.astype(np.int8)
-        V = self._basis
+        V, states = self._both(patterns)
+        xp, N = namespace(V), self.n_sites
         signal = like(self.signal.astype(np.float32), V)
-        return self._fetch(refined(V, signal, self._put(patterns), sweeps))
+        own, last = (V * V) @ signal, states
+        for _ in range(sweeps):
+            a, overlaps = states @ V, states @ states.T
+            p = xp.astype(_pair_weights(overlaps, a**2 @ signal - own.sum(), N), V.dtype)
+            fields = (a * signal) @ V.T - (overlaps * p) @ states
+            fields = fields + (N * p[:, None] - own + (p.sum() - p[:, None])) * states
+            new = xp.where(fields >= 0, np.float32(1), np.float32(-1))
+            if bool(xp.all(new == states) | xp.all(new == last)):
+                break
+            states, last = new, states
+        return to_host(xp.astype(states, xp.int8))
+
+
+def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
+    """Weights (C,) that fit an operator by patterns, over pairs of different sites."""
+    xp = namespace(overlaps)
+    H = xp.astype(overlaps, xp.float64) ** 2 - n_sites
+    # Two copies of one pattern share its weight.
+    ridge = 1e-6 * n_sites**2 * xp.eye(H.shape[0], dtype=xp.float64)
+    weights = xp.linalg.solve(H + ridge, xp.astype(energies, xp.float64))
+    return xp.maximum(weights, xp.zeros_like(weights))
+
+
+def accepted(space: Subspace, patterns: np.ndarray, slack: float = SLACK) -> np.ndarray:
+    """Which patterns score as theory says that an archetype would: bool (C,)."""
+    scores, predicted = space.judged(patterns)
+    found: np.ndarray = scores >= predicted - slack / np.sqrt(space.n_sites)
+    return found
+
+
+def merge(
+    space: Subspace, kept: np.ndarray, new: np.ndarray, duplicate: float = DUPLICATE
+) -> np.ndarray:
+    """Add `new` patterns to those kept, best score first, without duplicates of either sign.
+
+    Duplicates are alike site by site and in the whitened metric too. There archetypes are
+    orthogonal however much they resemble each other, so a fixed overlap does not throw away
+    genuine ones that are alike; and near the threshold, where the whitened metric is noisy, the
+    plain overlap keeps apart what differs. With `duplicate` = 1 only exact copies go.
+    """
+    return joined(space, kept, rested(space, new), duplicate) if len(new) else kept
+
+
+def rested(space: Subspace, patterns: np.ndarray) -> np.ndarray:
+    """The states to which patterns fall, best pattern first."""
+    return space.polish(patterns[np.argsort(-space.scores(patterns), kind="stable")])
+
+
+def joined(
+    space: Subspace, kept: np.ndarray, fresh: np.ndarray, duplicate: float = DUPLICATE
+) -> np.ndarray:
+    """Do what `merge` does with patterns that are at rest, and sorted."""
+    both = distinct(np.vstack([kept, fresh]))
+    overlap = _likeness(space, both)
+    duplicate = min(duplicate, 1 - 1e-9)
+    chosen: list[int] = list(range(len(kept)))
+    for i in range(len(kept), len(both)):
+        if not (overlap[i, chosen] > duplicate).any():
+            chosen.append(i)
+    return both[chosen]
+
+
+def distinct(patterns: np.ndarray) -> np.ndarray:
+    """Patterns (C, N) without repetitions, in the order in which they come first."""
+    bits, first = np.packbits(patterns > 0, axis=1), dict[bytes, int]()
+    for i, row in enumerate(bits):
+        first.setdefault(row.tobytes(), i)
+    return patterns[list(first.values())]
+
+
+def _likeness(space: Subspace, patterns: np.ndarray) -> np.ndarray:
+    """Overlaps (C, C) of patterns, plain or whitened, whichever is smaller."""
+    b = space.whitened(patterns)
+    b /= np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
+    x = patterns.astype(np.float32)
+    found: np.ndarray = np.minimum(np.abs(b @ b.T), np.abs(x @ x.T) / space.n_sites)
+    return found
+
+
+def _one(a: np.ndarray, b: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Whether patterns (..., N) are as alike as two estimates of one archetype would be."""
+    N = a.shape[-1]
+    overlap = np.abs((a.astype(np.float64) * b).sum(axis=-1)) / N
+    found: np.ndarray = overlap >= np.minimum(
+        SAME, expected - SPREADS * np.sqrt((1 - expected**2) / N)
+    )
+    return found
+
+
+def match_known(
+    space: Subspace, known: np.ndarray, sure: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Match known patterns against this operator.
+
+    A pattern that is surer than the operator's own estimate of it stays as it is. Any other is
+    replaced by that estimate, its rest state in the signal subspace. It counts as the same
+    archetype if both are as alike as two estimates of one are expected to be; and so do two
+    patterns with one rest state.
+    """
+    rows = np.full(len(known), -1)
+    if len(known) == 0 or space.dim == 0:
+        return np.zeros((0, space.n_sites), np.int8), rows
+    falls = space.polish(known)
+    promise = expected_overlap(space.judged(falls)[1])
+    stays = (sure >= promise) & accepted(space, known)
+    candidates = np.where(stays[:, None], known, falls)
+    shown = accepted(space, candidates) & (stays | _one(known, falls, sure * promise))
+    alike = _likeness(space, falls) > DUPLICATE
+    chosen: list[int] = []
+    for i in np.argsort(-sure, kind="stable"):
+        if not shown[i]:
+            continue
+        row = next((row for row, j in enumerate(chosen) if alike[i, j]), len(chosen))
+        if row == len(chosen):
+            chosen.append(int(i))
+        first = chosen[row]
+        if first == i or _one(known[i], known[first], sure[i] * sure[first]):
+            rows[i] = row
+    return candidates[chosen], rows
+
+
+@dataclass(frozen=True)
+class ExposureFit:
+    """Non-negative fit of the operator by candidates.
+
+    Attributes
+    ----------
+    weights : (C,) estimates of ``e_mu r^2``; zero where a candidate is not needed.
+    shares : (C,) part of its own direction in the operator that each explains: 1 for an
+        archetype that stands alone, 1/2 for each of two copies of one.
+    explained : 1 minus the residual, relative to the operator: 1 is a perfect fit.
+    """
+
+    weights: np.ndarray
+    shares: np.ndarray
+    explained: float
+
+
+def fit_exposures(space: Subspace, patterns: np.ndarray) -> ExposureFit:
+    """Fit ``diag(theta gamma) ~ sum_c p_c a_c a_c^T`` with ``p >= 0``.
+
+    Source: theory/NOTES.md, "Exposure fit".
+
+    The fit is made in the whitened metric, where every direction of the operator counts alike and
+    the archetypes are orthonormal: rank-one matrices meet in ``(b_c . b_d)^2``, so the problem
+    has the size of the candidates, not of K^2.
+    """
+    if len(patterns) == 0 or space.dim == 0:
+        return ExposureFit(np.zeros(len(patterns)), np.zeros(len(patterns)), 0.0)
+    b = space.whitened(patterns)
+    size = (b**2).sum(axis=1)
+    target = space.signal / space.metric
+    alone = (b**2 @ target) / size
+    H = (b @ b.T) ** 2 / np.outer(size, size)  # unit candidates
+    root = np.linalg.cholesky(H + 1e-10 * np.eye(len(H)))
+    weights, _ = nnls(root.T, np.linalg.solve(root, alone))
+    total = float((target**2).sum())
+    residual = total - 2 * weights @ alone + weights @ H @ weights
+    shares = weights / np.maximum(alone, 1e-12)
+    return ExposureFit(weights / size, shares, float(1 - residual / total))
+
+
+def debiased_weights(space: Subspace, patterns: np.ndarray) -> np.ndarray:
+    """Estimates (C,) of ``e_mu r^2`` without what a blurred spectrum takes from `fit_exposures`.
+
+    An eigenvector keeps the part gamma of its direction, and a pattern read off its signs seems to
+    keep more. So the fit is made of the population spikes instead, ``diag(theta) ~ sum_c p_c b_c
+    b_c^T``, with the directions ``b ~ a_k / sqrt(gamma_k)`` of unit length, in the plain metric:
+    there the spread of eigenvalues that should be one cancels. The weights add up to the trace.
+
+    Source: theory/NOTES.md, "Exposure fit".
+    """
+    if len(patterns) == 0 or space.dim == 0:
+        return np.zeros(len(patterns))
+    least = space.n_sites ** (-1 / 3)  # as near to the threshold gamma is not known
+    b = space.coefficients(patterns) / np.sqrt(np.maximum(space.overlaps, least))
+    b = b.astype(np.float64) / np.maximum(np.linalg.norm(b, axis=1, keepdims=True), 1e-300)
+    root = np.linalg.cholesky((b @ b.T) ** 2 + 1e-10 * np.eye(len(b)))
+    weights, _ = nnls(root.T, np.linalg.solve(root, b**2 @ space.strengths))
+    if len(patterns) == space.dim and weights.sum() > 0:
+        weights *= space.strengths.sum() / weights.sum()
+    found: np.ndarray = weights / space.n_sites
+    return found
+
+
+def select(space: Subspace, candidates: np.ndarray) -> tuple[np.ndarray, ExposureFit]:
+    """Keep the candidates that the operator needs, heaviest first, with the fit that says so.
+
+    Those without weight are dropped at once. Then the least needed one is dropped and the rest is
+    fitted again, until all are needed: of two estimates of one archetype one stays.
+    """
+    kept = candidates
+    while True:
+        fit = fit_exposures(space, kept)
+        if len(kept) == 0 or fit.shares.min() > SHARE:
+            order = np.argsort(-fit.weights, kind="stable")
+            chosen = ExposureFit(fit.weights[order], fit.shares[order], fit.explained)
+            return kept[order], chosen
+        kept = kept[fit.shares > min(max(fit.shares.min(), 1e-3), SHARE)]

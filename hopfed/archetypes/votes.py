@@ -1,22 +1,39 @@
-"""Votes of rows for patterns, and which rows a set of patterns explains.
+"""What rows say of patterns: which they vote for, which explains them, and whether flips are even.
 
 An owner's rows vote for the pattern that they resemble most, of either sign; the sums over rows are
 integers that add up over owners. A row that resembles a pattern as much as the pattern's own rows
 do is explained by it.
 
-Source: theory/NOTES.md, "Peeling".
+Second moments cannot tell noisy patterns from blocks of correlated columns, a trait, or a chain:
+sums of such moments look like patterns as well. The rows can. Under the symmetric channel the
+overlap of a row with its pattern has the variance ``(1 - r^2) / N``, and the agreement of a column
+with the patterns, over the n rows of one pattern, differs from column to column by
+``(1 - r^2) / n`` only.
+
+Copies of rows satisfy that too. Two rows of one pattern, whose columns are flipped with probability
+``(1 - r) / 2`` each, agree in a column with probability ``(1 + r^2) / 2``; rows of two patterns
+that differ in d columns agree with ``(1 - r^2) / 2`` in those. So the number of pairs of equal rows
+is known, and no more rows than that equal an earlier one.
+
+Source: theory/NOTES.md, "Peeling", "Check of the symmetric channel".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hopfed._lib.arrays import like, namespace, to_host
-from hopfed.archetypes.selection import SAME, SPREADS
-from hopfed.spectral.reread_rows import Reread
+from hopfed._lib.arrays import all_to_host, like, namespace, to_host
+from hopfed.archetypes.session import Owner, Session
+from hopfed.archetypes.session import total as added_up
+from hopfed.archetypes.subspace import SAME, SPREADS
+from hopfed.federation.messages import Message
+from hopfed.spectral.equal_rows import equals
+from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import Bits, array_beside, parts, times, total, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
@@ -28,65 +45,44 @@ OWN = 5.0  # standard deviations that the overlap of a row with its own pattern 
 CHANCE = 0.01  # that a row comes as near to a pattern that is not its own
 SMALLEST = 20  # rows that tell an owner what their overlap with their patterns is
 
-
-@dataclass(frozen=True)
-class Votes:
-    """Sums over the rows of one owner, or of all of them.
-
-    Attributes
-    ----------
-    counts : (P,) rows that vote for each pattern.
-    signs : (P,) sums of the signs of their overlaps.
-    sums : (P, N) of those rows, each with that sign.
-    moments : (2,) number of rows that vote, and the sum of their overlaps.
-    """
-
-    counts: np.ndarray
-    signs: np.ndarray
-    sums: np.ndarray
-    moments: np.ndarray
-
-    def __add__(self, other: Votes) -> Votes:
-        both = (getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
-        return Votes(*both)
-
-    @property
-    def quality(self) -> float:
-        """Mean overlap of the rows that vote: r where the patterns are right."""
-        return float(self.moments[1] / max(self.moments[0], 1.0))
+DEVIATIONS = 6.0  # standard errors above what is expected that chance may reach
+BELOW = 2.0  # and below: rows that choose their pattern lie closer than chance
+WIDE = 0.15  # part by which the variance of overlaps may differ from that of flips
+UNEVEN = 0.05  # standard deviation over columns of the agreement that is let pass
+UNSURE = 1e9  # variance that stands for a ratio of which nothing is known
+RESEMBLING = 4.0  # standard deviations of noise: the mean overlap of rows that resemble patterns
+COPIED = 4.0  # standard deviations above what is expected that chance may reach
+TWICE = 0.02  # of the rows, which may have been entered twice by mistake
 
 
-def count_votes(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Votes:
-    """Sum the rows by the pattern that they resemble most, as far as they resemble it.
-
-    Parameters
-    ----------
-    rows : (M, N) of one owner.
-    patterns : (P, N) of +-1.
-    """
-    return total(rows, partial(_votes, patterns=patterns, least=least))
+_BALLOTS = ("counts", "signs", "sums", "moments")
 
 
-def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Votes:
-    """What one block of rows votes."""
-    counts, signs = np.zeros((2, len(patterns)))
-    sums = np.zeros(patterns.shape)
-    moments = np.zeros(2)
+def votes_of(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Message:
+    """Sum rows by the pattern that they resemble most, if by more than the overlap `least`."""
+    found = total(rows, partial(_votes, patterns=patterns, least=least))
+    kinds = np.int32, np.int32, np.int32, np.float64
+    return {n: x.astype(kind) for n, x, kind in zip(_BALLOTS, found, kinds, strict=True)}
+
+
+def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Sums:
+    """The same of one block of rows."""
+    P, N = patterns.shape
+    found = Sums((np.zeros(P), np.zeros(P), np.zeros((P, N)), np.zeros(2)))
     columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(rows))
-    identity = like(np.eye(len(patterns), dtype=np.float32), array_beside(rows))
+    identity = like(np.eye(P, dtype=np.float32), array_beside(rows))
     for block in parts(rows, BLOCK):
         products = times(block, columns)
         xp = namespace(products)
         choice = xp.argmax(xp.abs(products), axis=1)
         signed = xp.take_along_axis(products, choice[:, None], axis=1)
-        signed = xp.where(xp.abs(signed) > least * patterns.shape[1], signed, 0 * signed)
+        signed = xp.where(xp.abs(signed) > least * N, signed, 0 * signed)
         ballots = identity[choice] * xp.sign(signed)
-        counts += to_host(xp.abs(ballots).sum(axis=0))
-        signs += to_host(ballots.sum(axis=0))
-        sums += to_host(transposed_times(block, ballots)).T
-        overlaps = to_host(xp.abs(signed)).astype(np.float64) / patterns.shape[1]
-        moments += np.array([(overlaps > 0).sum(), overlaps.sum()])
-    return Votes(counts, signs, sums, moments)
+        overlaps = to_host(xp.abs(signed)).astype(np.float64) / N
+        counts, signs = to_host(xp.abs(ballots).sum(axis=0)), to_host(ballots.sum(axis=0))
+        moments = np.array([(overlaps > 0).sum(), overlaps.sum()])
+        found += (counts, signs, to_host(transposed_times(block, ballots)).T, moments)
+    return found
 
 
 def overlap_counts(rows: Bits | Reread, patterns: np.ndarray) -> np.ndarray:
@@ -128,11 +124,6 @@ def own_level(counts: np.ndarray, least: float, quality: float) -> float:
 
     The quality r is that of the owner's own rows, the median of those above `least`; of few rows
     nothing can be said, and `quality` stands for it. Then ``r - 5 sqrt((1 - r^2) / N)``.
-
-    Parameters
-    ----------
-    counts : (N + 1,) of the owner's rows (`overlap_counts`).
-    least : overlap below which a row may be of another pattern.
     """
     n_sites = len(counts) - 1
     overlaps = np.arange(n_sites + 1, dtype=np.float32) / n_sites
@@ -168,28 +159,27 @@ class Elected:
     scores: np.ndarray
     quality: float
 
-    def __len__(self) -> int:
-        return len(self.patterns)
-
     @property
     def predicted_scores(self) -> np.ndarray:
         """(K,) what theory expects of the scores."""
         return sureness(self.counts, self.quality)
 
 
-def elected(votes: Votes, patterns: np.ndarray) -> Elected:
+def elected(votes: Message, patterns: np.ndarray) -> Elected:
     """Patterns of at least `FEW` rows, as these have them, without duplicates.
 
     Two patterns are one if they are as alike as two estimates of one archetype, from as many rows,
     would be.
     """
-    order = np.argsort(-votes.counts, kind="stable")
-    order = order[votes.counts[order] >= FEW]
-    sums, counts = votes.sums[order], votes.counts[order]
+    rows, overlap = votes["moments"]
+    quality = float(overlap / max(rows, 1.0))  # r where the patterns are right
+    order = np.argsort(-votes["counts"], kind="stable")
+    order = order[votes["counts"][order] >= FEW]
+    counts, signs, sums = (votes[name][order] for name in _BALLOTS[:3])
     fresh = np.where(sums == 0, patterns[order], np.sign(sums))
-    fresh = (fresh * np.where(votes.signs[order] < 0, -1, 1)[:, None]).astype(np.int8)
+    fresh = (fresh * np.where(signs < 0, -1, 1)[:, None]).astype(np.int8)
     N = patterns.shape[1]
-    sure = expected_overlap(sureness(counts, votes.quality))
+    sure = expected_overlap(sureness(counts, quality))
     both = np.outer(sure, sure)
     limit = np.minimum(SAME, both - SPREADS * np.sqrt(np.maximum(1 - both**2, 0.0) / N))
     x = fresh.astype(np.float32)
@@ -199,4 +189,326 @@ def elected(votes: Votes, patterns: np.ndarray) -> Elected:
         if not alike[i, kept].any():
             kept.append(i)
     scores = np.abs(sums).sum(axis=1) ** 2 / np.maximum(N * (sums**2).sum(axis=1), 1.0)
-    return Elected(fresh[kept], counts[kept], scores[kept], votes.quality)
+    return Elected(fresh[kept], counts[kept], scores[kept], quality)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Sums over the rows of one client, each with the pattern that it resembles most.
+
+    Attributes
+    ----------
+    counts : (K,) rows of each pattern.
+    first, second : (K,) over columns the sum of the agreements ``c_j``, and of their squares;
+        ``c_j`` is the sum over those rows of ``x_j xi_j``.
+    overlaps : (3,) number of rows, and sums of their overlaps ``m = x . xi / N`` and ``m^2``.
+    repeats : of how many rows an equal one came before.
+    order : changes of pattern from one row to the next (3,), as of `runs`.
+    """
+
+    counts: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    overlaps: np.ndarray
+    repeats: float = 0.0
+    order: np.ndarray = field(default_factory=lambda: np.zeros(3))
+
+
+def check_channel(answers: list[Agreement], n_sites: int) -> bool:
+    """Whether nothing in the agreement of rows and patterns speaks against the symmetric channel.
+
+    The overlaps of each client are compared with its own mean, so each may have a quality r of its
+    own, and then those of all together, since a small client says little; one whose rows are noise
+    says nothing beside others.
+    """
+    resembling = [a for a in answers if _resembles(a.overlaps, n_sites)] or answers
+    breadths = [_breadth(a.overlaps, n_sites) for a in resembling]
+    broad = any(b.off for b in breadths) or _together(breadths).off
+    excess, error = _excess(answers, n_sites)
+    uneven = excess > max(UNEVEN**2, DEVIATIONS * error)
+    return not (broad or uneven)
+
+
+def is_covered(answers: list[Agreement]) -> bool:
+    """Whether most rows are of patterns that have enough of them at a client to be compared."""
+    counts = np.concatenate([a.counts for a in answers])
+    return bool(counts[counts >= FEW].sum() >= counts.sum() / 2)
+
+
+def summed(
+    patterns: np.ndarray,
+    moments: np.ndarray,
+    counts: np.ndarray,
+    sums: np.ndarray,
+    equal: np.ndarray,
+    order: np.ndarray,
+) -> Agreement:
+    """The answer of a client from its sums; see `nearest`."""
+    overlaps = moments / patterns.shape[1] ** np.arange(3)
+    along = np.einsum("kn,kn->k", sums, patterns)  # whole numbers, in any order
+    squares = np.einsum("kn,kn->k", sums, sums)
+    return Agreement(counts, along, squares, overlaps, float(equal[0]), order)
+
+
+def _resembles(overlaps: np.ndarray, n_sites: int) -> bool:
+    """Whether rows resemble their patterns more than noise does, which any row does somewhat."""
+    m, first, _ = overlaps
+    return bool(first > RESEMBLING / np.sqrt(n_sites) * max(m, 1))
+
+
+class _Breadth(NamedTuple):
+    """Variance of overlaps over what flips alone make of it, and the variance of this ratio."""
+
+    ratio: float
+    variance: float
+
+    @property
+    def off(self) -> bool:
+        """Whether the ratio is more, or less, than chance allows."""
+        error = np.sqrt(self.variance)
+        return not 1 - WIDE - BELOW * error <= self.ratio <= 1 + WIDE + DEVIATIONS * error
+
+
+def _together(breadths: list[_Breadth]) -> _Breadth:
+    """Mean of clients, each as sure as it is."""
+    weights = np.array([1 / b.variance for b in breadths])
+    ratios = np.array([b.ratio for b in breadths])
+    return _Breadth(float(weights @ ratios / weights.sum()), float(1 / weights.sum()))
+
+
+def _breadth(overlaps: np.ndarray, n_sites: int) -> _Breadth:
+    m, first, second = overlaps
+    if m < 2:
+        return _Breadth(1.0, UNSURE)
+    r = min(first / m, 1.0)
+    flips = n_sites * (1 - r) / 2  # of a row, on average; Poisson where few
+    if flips * m < FEW:
+        return _Breadth(1.0, UNSURE)
+    breadth = max(second / m - r**2, 0.0) / ((1 - r**2) / n_sites)
+    return _Breadth(float(breadth), float((2 + 1 / flips) / m))
+
+
+def _excess(answers: list[Agreement], n_sites: int) -> tuple[float, float]:
+    """Variance over columns of the agreement beyond chance, and its standard error."""
+    n = np.concatenate([a.counts for a in answers]).astype(np.float64)
+    first, second = (np.concatenate([getattr(a, k) for a in answers]) for k in ("first", "second"))
+    enough = n >= FEW
+    if not enough.any():
+        return 0.0, 0.0
+    n, first, second = n[enough], first[enough], second[enough]
+    mean = first / (n * n_sites)
+    found = second / (n**2 * n_sites) - mean**2
+    chance = np.maximum(1 - mean**2, 1 / n_sites) / n
+    weights = n / n.sum()
+    error = np.sqrt((weights**2 * chance**2 * 2 / n_sites).sum())
+    return float((weights * (found - chance)).sum()), float(error)
+
+
+def equal_pairs(answer: Agreement, patterns: np.ndarray) -> float:
+    """Return how many pairs of equal rows are expected of one client."""
+    n, N = answer.counts, patterns.shape[1]
+    r = min(max(float(answer.overlaps[1] / max(answer.overlaps[0], 1.0)), 0.0), 1.0)
+    differ = (N - patterns.astype(np.float64) @ patterns.T) / 2
+    agree = np.log((1 + r**2) / 2) * (N - differ)
+    agree += np.log(max((1 - r**2) / 2, 1e-300)) * differ
+    pairs = (np.outer(n, n) - np.diag(n)) / 2
+    return float((pairs * np.exp(agree)).sum())
+
+
+def are_copies(answers: Sequence[Agreement], patterns: np.ndarray) -> bool:
+    """Whether more rows equal an earlier one of their client than rows of the patterns would."""
+    rows = sum(float(answer.overlaps[0]) for answer in answers)
+    expected = sum(equal_pairs(answer, patterns) for answer in answers)
+    repeats = sum(answer.repeats for answer in answers)
+    return bool(repeats > expected + max(COPIED * np.sqrt(expected), TWICE * rows))
+
+
+def _packed(patterns: np.ndarray, **told: Any) -> Message:
+    """A message of patterns in bits, and numbers."""
+    return {
+        "patterns": np.packbits(patterns > 0, axis=1),
+        **{n: np.array(x) for n, x in told.items()},
+    }
+
+
+def _patterns(owner: Owner, told: Message) -> np.ndarray:
+    """Patterns of a message, (K, N) int8."""
+    plus = np.unpackbits(told["patterns"], axis=1, count=owner.rows.shape[1])
+    return 2 * plus.astype(np.int8) - 1
+
+
+def _level(owner: Owner, told: Message, patterns: np.ndarray) -> float:
+    """Overlap above which an owner's rows vote, or are explained where it is `strict`."""
+    quality = float(told["quality"])
+    least = least_overlap(quality, *patterns.shape)
+    if not told.get("strict", True):
+        return least
+    return own_level(overlap_counts(owner.rows, patterns), least, quality)
+
+
+def _split(owner: Owner, told: Message, explained: bool) -> Bits | Reread | None:
+    """Rows that a pattern explains, or the others; None where there are none."""
+    patterns, rows = _patterns(owner, told), owner.rows
+    level = _level(owner, told, patterns)
+
+    def fits(part: Bits) -> np.ndarray:
+        return np.asarray((best_overlaps(part, patterns) > level) == explained)
+
+    if isinstance(rows, Reread):
+        rows = rows.where(fits)
+    else:
+        rows = rows[like(np.flatnonzero(fits(rows)), array_beside(rows))]
+    return rows if len(rows) else None
+
+
+def ballots(owner: Owner, told: Message) -> Message:
+    """Sums over rows by the pattern that they resemble most."""
+    patterns = _patterns(owner, told)
+    return votes_of(owner.rows, patterns, _level(owner, told, patterns))
+
+
+def vote(session: Session, patterns: np.ndarray, quality: float, strict: bool = False) -> Message:
+    """Sums over all rows by the pattern that they resemble most.
+
+    Where `strict`, only rows vote that a pattern explains.
+    """
+    told = _packed(patterns, quality=np.float32(quality), strict=strict)
+    answers = session.ask(ballots, told)
+    return {name: added_up(answers, name) for name in _BALLOTS}
+
+
+def rest_of(session: Session, patterns: np.ndarray, quality: float) -> Session:
+    """Set the rows aside that a pattern explains; a session of what is left.
+
+    Each owner does so with its own rows, by their own quality, and tells of their number. What is
+    said there counts here as well.
+    """
+    left: list[Owner] = []
+
+    def set_aside(owner: Owner, told: Message) -> Message:
+        rows = _split(owner, told, explained=False)
+        left.extend([] if rows is None else [Owner(rows, owner.index)])
+        return {"rows": np.array(0 if rows is None else len(rows), np.int32)}
+
+    session.ask(set_aside, _packed(patterns, quality=np.float32(quality)))
+    return Session(left, session.seed, session.traffic)
+
+
+_SUMS = ("moments", "counts", "sums", "equal", "order")
+
+
+def nearest(owner: Owner, told: Message) -> Message:
+    """Sums over rows, each with the pattern that it resembles most.
+
+    `moments` (3,): their number, the sum of their products with it, and of the squares; `counts`
+    (K,) and `sums` (K, N) of each pattern; `equal` (2,): how many rows an equal one came before in
+    the same block, and how many have no equal; `order` (3,): what `runs` says of the patterns of
+    neighbours. All but the last are sums of whole numbers.
+    """
+    patterns, rows = _patterns(owner, told), owner.rows
+    if "quality" in told:
+        rows = _split(owner, told, explained=True)
+    if rows is None:
+        shapes = 3, len(patterns), patterns.shape, 2, 3
+        found = Sums(np.zeros(shape) for shape in shapes)
+    else:
+        found = total(rows, partial(_nearest, patterns=patterns))
+    kinds = np.float64, np.float64, np.int32, np.float64, np.float64
+    return {n: np.asarray(x, kind) for n, x, kind in zip(_SUMS, found, kinds, strict=True)}
+
+
+def _nearest(part: Any, patterns: np.ndarray) -> Sums:
+    found = times(part, like(patterns.T.astype(np.float32), array_beside(part)))
+    xp = namespace(found)
+    label = found.argmax(axis=1)
+    one = xp.eye(len(patterns), dtype=xp.float32)[label]
+    sums = transposed_times(part, one)
+    best, counts, sums, equal, label = all_to_host(
+        found.max(axis=1), one.sum(axis=0), sums, equals(part), label
+    )
+    best = best.astype(np.float64)
+    moments = np.array([len(best), best.sum(), (best**2).sum()])
+    return Sums((moments, counts.astype(np.float64), sums.T.astype(np.float64), equal, runs(label)))
+
+
+def own_agreement(owner: Owner, told: Message) -> Message:
+    """What an owner sees of these sums by itself: 3 K + 7 numbers."""
+    found = _of_sums(_patterns(owner, told), nearest(owner, told))
+    parts = found.counts, found.first, found.second, found.overlaps, [found.repeats], found.order
+    return {"moments": np.concatenate(parts)}
+
+
+def _of_sums(patterns: np.ndarray, answer: Message) -> Agreement:
+    return summed(patterns, *(answer[n] for n in _SUMS))
+
+
+def refitted(session: Session, patterns: np.ndarray) -> np.ndarray:
+    """Sign of the sum of the examples nearest to each pattern."""
+    sums = added_up(session.ask(nearest, _packed(patterns)), "sums")
+    return np.where(sums == 0, patterns, np.sign(sums)).astype(np.int8)
+
+
+def agreement(
+    session: Session, patterns: np.ndarray, quality: float | None = None, pooled: bool = False
+) -> list[Agreement]:
+    """Sums over each owner's rows that tell whether the patterns' channel is symmetric.
+
+    With a `quality`, over the rows only that a pattern explains; `pooled`, as of one owner.
+    """
+    more = {} if quality is None else {"quality": np.float32(quality)}
+    told, K = _packed(patterns, **more), len(patterns)
+    if pooled:
+        answers = session.ask(nearest, told)
+        found = [_of_sums(patterns, {n: added_up(answers, n) for n in _SUMS})]
+    else:
+        found = []
+        for answer in session.ask(own_agreement, told):
+            *sums, repeats, order = np.split(answer["moments"], [K, 2 * K, 3 * K, -4, -3])
+            found.append(Agreement(*sums, float(repeats[0]), order))
+    return [a for a in found if a.overlaps[0] > 0]
+
+
+def agrees(
+    session: Session, patterns: np.ndarray, quality: float | None = None
+) -> tuple[bool, np.ndarray]:
+    """Whether rows bear out that every column of them is flipped equally often; and their order.
+
+    Session of few rows for each pattern are asked for sums over these as well, which say together
+    what none of them can say alone. Rows that are copies of others bear out nothing.
+    """
+    answers, N = agreement(session, patterns, quality), session.n_columns
+    order = sum((a.order for a in answers), np.zeros(3))
+    if not answers or are_copies(answers, patterns):
+        return False, order  # no row is explained, or more of them than there are
+    holds = check_channel(answers, N)
+    if holds and not is_covered(answers):
+        holds = check_channel(agreement(session, patterns, quality, True), N)
+    return holds, order
+
+
+def runs(labels: np.ndarray) -> np.ndarray:
+    """Changes from one label to the next (3,): how many, how many by chance, and their variance.
+
+    Source: Barton and David, "Multiple runs", Biometrika 44 (1957), 168-178.
+    """
+    n = len(labels)
+    if n < 2:
+        return np.zeros(3)
+    sizes = np.unique(labels, return_counts=True)[1].astype(np.float64)
+    squares, cubes = (sizes**2).sum(), (sizes**3).sum()
+    variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n**2 * (n - 1))
+    return np.array([(np.diff(labels) != 0).sum(), n - squares / n, variance])
+
+
+def oriented(patterns: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Turn patterns the way the examples point: ``mean ~ sum_mu (r e_mu) xi_mu``.
+
+    Second moments do not see signs; the mean of the examples does. Least squares on the patterns
+    gives each coefficient, which is positive for a pattern that points the right way. The products
+    of patterns with each other are whole numbers, so nothing is lost by solving with these.
+    """
+    if len(patterns) == 0:
+        return patterns
+    rows = patterns.astype(np.float64)
+    coefficients = np.linalg.lstsq(rows @ rows.T, rows @ mean, rcond=None)[0]
+    return (patterns * np.where(coefficients < 0, -1, 1)[:, None]).astype(np.int8)

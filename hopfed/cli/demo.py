@@ -34,7 +34,7 @@ def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
         letters, examples, subsets = letters_over_clients(seed, size)
         from hopfed.archetypes.overlap import retrieval
         from hopfed.figures import save
-        from hopfed.figures.letters import draw
+        from hopfed.figures.style import examples_and_patterns
         from hopfed.recovery.recover import run_recovery
 
         status.update("recovering")
@@ -45,7 +45,8 @@ def demo_command(seed: int, size: int, figure: Path, device: str) -> None:
         patterns = recovery.archetypes.patterns
         score = retrieval(patterns, letters)  # the truth only sorts and scores
         drawn = [rows[i] for i in range(6) for rows in examples]
-        save(draw(drawn, patterns[score.best.argsort(kind="stable")], size), figure)
+        sorted_ = patterns[score.best.argsort(kind="stable")]
+        save(examples_and_patterns(drawn, sorted_, size), figure)
     for c, (rows, subset) in enumerate(zip(examples, subsets, strict=True), start=1):
         out.print(f"client {c}: {len(rows):,} noisy examples of the letters {subset}")
     out.print()

@@ -59,7 +59,6 @@ class Named:
         from hopfed.archetypes.storage import ROWS, unpacked_names
         from hopfed.runs import blaming
         from hopfed.tables.coding import Coding
-        from hopfed.tables.table import is_made_up
 
         try:
             with blaming(path, run.kind):
@@ -71,8 +70,7 @@ class Named:
         for held, due in ((columns, width), (coding, width), (ids, rows)):
             if held is not None and len(held) != due:
                 raise RunFileError(f"{path}: names of {len(held)} columns or patterns, not {due}")
-        made_up = columns is None or is_made_up(columns)
-        return cls(np.zeros((0, 0)), None if made_up else columns, ids, coding)
+        return cls(np.zeros((0, 0)), _given(columns), ids, coding)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The names as arrays of a run file."""
@@ -82,25 +80,37 @@ class Named:
         return {name: packed_names(held) for name, held in names.items() if held is not None}
 
 
+def _given(columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Names of columns that somebody gave them."""
+    from hopfed.tables.table import is_made_up
+
+    return None if columns is None or is_made_up(columns) else columns
+
+
 def _named(file: Path, options: dict[str, Any], coding: Any = None, least: int = 2) -> Named:
     """Read a file of numbers as they stand, or a table as `hopfed recover` reads it.
 
     A table is one of numbers where all cells are numbers in [-1, 1] and nothing was said of it.
     With `coding`, its columns are found by name; a table of words has `least` rows or more.
     """
+    from hopfed import kernels
     from hopfed.tables.formats import read_numbers, source_of
     from hopfed.tables.options import Choices
-    from hopfed.tables.table import is_made_up
+    from hopfed.tables.reading import read_tables as read_coded
 
     choices = choices_of(options)
     if file.suffix.lower() in ARRAYS and choices == Choices():
         return Named(read_numbers(file))
-    if choices == Choices() and (coding is None or is_made_up(coding.names)):
+    if choices == Choices() and (coding is None or _given(coding.names) is None):
         source = source_of(file)
         values = _numbers(source)
         if values is not None and not (np.abs(values) > 1).any():
-            return Named(values, None if is_made_up(source.names) else source.names)
-    return _of_words(file, choices, coding, least)
+            return Named(values, _given(source.names))
+    [table] = read_coded([file], choices=choices, coding=coding, least=least)
+    values = kernels.unpack(table.held).astype(np.float64)
+    values[values == 0] = np.nan
+    ids = None if table.ids is None else tuple(table.ids.tolist())
+    return Named(values, _given(table.columns), ids, table.coding)
 
 
 def _numbers(source: Any) -> np.ndarray | None:
@@ -110,24 +120,10 @@ def _numbers(source: Any) -> np.ndarray | None:
     parts = []
     for block in source.blocks():
         columns = [as_numbers(array, MISSING) for array in block]
-        found = [values for values in columns if values is not None]
-        if len(found) < len(columns):
+        if any(values is None for values in columns):
             return None
-        parts.append(np.stack(found, axis=1))
+        parts.append(np.stack(columns, axis=1))  # type: ignore[arg-type]
     return np.concatenate(parts) if parts else None
-
-
-def _of_words(file: Path, choices: Any, coding: Any, least: int) -> Named:
-    from hopfed import kernels
-    from hopfed.tables.reading import read_tables as read_coded
-    from hopfed.tables.table import is_made_up
-
-    [table] = read_coded([file], choices=choices, coding=coding, least=least)
-    values = kernels.unpack(table.held).astype(np.float64)
-    values[values == 0] = np.nan
-    columns = None if is_made_up(table.columns) else table.columns
-    ids = None if table.ids is None else tuple(table.ids.tolist())
-    return Named(values, columns, ids, table.coding)
 
 
 def ordered(found: Named, columns: tuple[str, ...] | None, file: Path) -> np.ndarray:
@@ -217,12 +213,10 @@ def _stored(file: Path, rule: Any, options: dict[str, Any], operator: bool) -> t
     if operator:
         from hopfed.spectral.operators import FactorOperator
         from hopfed.tables.examples import as_examples
-        from hopfed.tables.table import is_made_up
 
         [held] = read_tables([file], options)
         examples = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
-        columns = None if is_made_up(held.columns) else held.columns
-        named = Named(np.zeros((0, 0)), columns, None, held.coding)
+        named = Named(np.zeros((0, 0)), _given(held.columns), None, held.coding)
         return named, AssociativeMemory.store(examples, rule or "projector")
     named = read_patterns(file, options)
     graded = is_graded(named.values)
@@ -442,24 +436,21 @@ def _columns(states: np.ndarray, names: Named) -> list[Any]:
 
 def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | None) -> None:
     """Print what every cue was recalled as; cues and patterns by name where they have one."""
-    states, overlaps = run.arrays["states"], run.arrays["overlaps"]
-    layers = states.shape[1] if states.ndim == 3 else 1
-    grid = table("cue", *["layer"] * (layers > 1), "nearest", "overlap", "updates", "rests")
-    flat = overlaps.reshape(len(states), layers, -1)
-    for s in range(min(len(states), ROWS)):
-        for layer in range(layers):
-            row = flat[s, layer]
-            k = int(np.abs(row).argmax()) if len(row) else -1
-            pattern = str(k + 1) if patterns is None else patterns[k]
-            near = [pattern, f"{row[k]:.4f}"] if k >= 0 else ["-", "-"]
-            cue = str(s + 1) if cues is None else cues[s]
-            head = [cue, str(layer + 1)] if layers > 1 else [cue]
-            rests = "yes" if run.arrays["converged"][s] else "no"
-            grid.add_row(*head, *near, str(run.arrays["updates"][s]), rests)
+    said, overlaps = run.summary, run.arrays["overlaps"]
+    several = run.arrays["states"].ndim == 3
+    grid = table("cue", *["layer"] * several, "nearest", "overlap", "updates", "rests")
+    nearest, best = (np.array(said[name]) for name in ("nearest", "overlap"))
+    for at in np.ndindex(min(len(nearest), ROWS), *nearest.shape[1:]):
+        s, k, near = at[0], nearest[at], ["-", "-"]
+        if overlaps.shape[-1]:
+            near = [str(k + 1) if patterns is None else patterns[k], f"{best[at]:.4f}"]
+        head = [str(s + 1) if cues is None else cues[s], *(str(layer + 1) for layer in at[1:])]
+        rests = "yes" if run.arrays["converged"][s] else "no"
+        grid.add_row(*head, *near, str(run.arrays["updates"][s]), rests)
     out.print(grid)
-    if len(states) > ROWS:
-        out.print(f"... and {len(states) - ROWS} more (--json or --out holds all)")
-    if (np.array(run.summary["overlap"]) < 0).any():
+    if len(nearest) > ROWS:
+        out.print(f"... and {len(nearest) - ROWS} more (--json or --out holds all)")
+    if (best < 0).any():
         out.print(OPPOSITE)
 
 

@@ -1,4 +1,4 @@
-"""`hopfed run`, `sweep`, `list`, `show`, `compare`, `figure`, `report`: runs of experiments."""
+"""`hopfed run`, `sweep`, `show`, `compare`, `figure`, `report`: runs of experiments."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hopfed._lib.outputs import RUN, check_folder
-from hopfed._lib.settings import describe
+from hopfed._lib.settings import describe, from_plain, with_settings
 from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, SEEDS
 from hopfed.cli.outputs import (
@@ -29,11 +28,11 @@ from hopfed.cli.outputs import (
     overwriting,
     set_aside,
 )
-from hopfed.cli.printing import err, human_bytes, named, out, progress_bar, shown, table
+from hopfed.cli.printing import err, human_bytes, out, progress_bar, shown, table
 from hopfed.cli.tables.reading import NAMES, table_options
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
-from hopfed.experiments import CLAIMS, PRESET_NAMES, Table, find, preset
+from hopfed.experiments import PRESET_NAMES, find, preset
 
 if TYPE_CHECKING:
     from hopfed.runs import Run
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 FILES = ("data", "table", "weights")  # settings that name files to read
 MOST_FAULTS = 50  # that are listed for one variant
 LONGEST = 300  # characters of a setting that are shown
+COLUMNS = 3  # numbers of the cells of a sweep that are printed; the file has all
 ROWS = "Table, or folder of tables, whose rows a page about archetypes lists; may be repeated."
 
 _path = click.Path(path_type=Path)
@@ -57,23 +57,26 @@ _set = click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
 )
 _workers = click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes.")
-_dask = click.option(
-    "--dask",
-    metavar="local|ADDRESS",
-    help="Scheduler of the engine dask, such as tcp://host:8786.  [default: local]",
+_resume = click.option(
+    "--resume", is_flag=True, help="Continue the run in --out if the file exists."
 )
 
 
-def engine_options(command: Any) -> Any:
-    """Add --engine and --dask: where the clients of a federation run."""
+def engine_options(command: Any, names: Sequence[str] = ("local", "pool", "dask", "flower")) -> Any:
+    """Add --engine and --dask: where seeds, cells and the clients of a federation run."""
+    dask = click.option(
+        "--dask",
+        metavar="local|ADDRESS",
+        help="Scheduler of the engine dask, such as tcp://host:8786.  [default: local]",
+    )
     return click.option(
         "--engine",
-        type=click.Choice(("local", "pool", "dask", "flower")),
+        type=click.Choice(names),
         default="local",
         show_default=True,
-        help="Where clients of a federation run: in this process, in worker processes, as nodes of "
-        "Flower; or seeds and clients on workers of Dask.",
-    )(_dask(command))
+        help="Where seeds and clients of a federation run: in this process, in worker processes, "
+        "on workers of Dask, as nodes of Flower.",
+    )(dask(command))
 
 
 @click.command("run")
@@ -85,7 +88,7 @@ def engine_options(command: Any) -> Any:
 @_workers
 @device_option("recoveries run and networks are trained, where there are any", opens=False)
 @out_option("Run file (.h5) to write.")
-@click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
+@_resume
 @click.option("--trust", is_flag=True, help="Let the run in --out import code outside of hopfed.")
 @json_option
 def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
@@ -107,10 +110,9 @@ def run_command(name: str, out_file: Path | None, as_json: bool, **options: Any)
         for_networks(device)
     else:
         place(device).open()
-    config, options["first"] = _config(experiment, out_file, options)
-    if not trains:
         options["device"] = device
-    elif device != "cpu":
+    config, options["first"] = _config(experiment, out_file, options)
+    if trains and device != "cpu":
         config = replace(config, device=device)
     check_keep(config, out_file, options["resume"])
     carry_out(experiment, config, out_file, as_json, **options)
@@ -139,21 +141,23 @@ def carry_out(
         raise ArgumentError("--resume", "given together with --out", "no --out")
     folder = getattr(config, "keep", "")
     kept = [file.parent for file in Path(folder).glob("seed-*/model.json")] if folder else []
-    seconds = -time.perf_counter()
-    name = _name(experiment)
+    began, name = time.perf_counter(), _name(experiment)
     how: dict[str, Any] = {"out": out_file, "resume": resume, "engine": engine, "first": first}
     how |= {"workers": workers, "device": device}
     how["memory"] = BUDGET if memory is None else int(memory * 1e9)
     with _cluster(dask, engine, workers), progress(name) as report, set_aside(out_file, *kept):
         run = execute(experiment, config, report=report, **how)
-    seconds += time.perf_counter()
+    seconds = time.perf_counter() - began
     if as_json:
         print(json.dumps({"kind": run.kind, "config": run.config, "summary": run.summary}))
         return run
     print_summary(run)
     saved = f"wrote {shown(out_file)}" if out_file else "not saved; --out RUN.h5 saves a run"
+    data = ""
+    if hasattr(config, "partition"):  # what networks trained on, and how clients share it
+        data = f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
     seeds = f"{config.seeds} seed{'s' * (config.seeds != 1)}"
-    out.print(f"\n{_clients_of(config)}{seeds} in {seconds:.1f} s; {saved}")
+    out.print(f"\n{data}{seeds} in {seconds:.1f} s; {saved}")
     return run
 
 
@@ -183,16 +187,8 @@ def check_keep(config: Any, out_file: Path | None, resume: bool) -> None:
             raise ArgumentError("--keep", f"a new folder ({ways})", folder)
 
 
-def _clients_of(config: Any) -> str:
-    """Data that a federation of networks trained on, and how clients share them."""
-    if not all(hasattr(config, name) for name in ("data", "partition", "clients")):
-        return ""
-    return f"{shown(config.data)}, {config.clients} clients, {config.partition}; "
-
-
 def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
     """Settings, from the resumed file or the preset, changed by options; and the first seed."""
-    from hopfed._lib.settings import from_plain
     from hopfed.runs import Run, first_seed, settings_of
 
     preset(experiment, options["preset"] or "default")  # which may be unknown
@@ -214,8 +210,6 @@ def _changed(
     experiment: Any, options: Mapping[str, Any], config: Any = None, first: int = 0, how: Any = None
 ) -> tuple[Any, int]:
     """A config, else that of the preset, changed as the options say; and the first seed."""
-    from hopfed._lib.settings import with_settings
-
     config = preset(experiment, options["preset"] or "default") if config is None else config
     config = (how or with_settings)(config, options["settings"])
     if options["seeds"] is None:
@@ -234,27 +228,22 @@ def refuse_code(
     """
     from hopfed.experiments.fl import code_of
 
-    said = [(name.strip(), text.strip()) for name, _, text in (s.partition("=") for s in given)]
+    pairs = [(name.strip(), text.strip()) for name, _, text in (s.partition("=") for s in given)]
+    said = {(name, part.strip()) for name, text in pairs for part in (text, *text.split(","))}
 
     def refuse(what: str, name: str, setting: str = "") -> None:
         raise RunFileError(f"{path}: names {what}, {name}; give {trust}the same --set {setting}")
 
-    asked = {part.strip() for name, text in said if name in ("method", "models")
-             for part in text.split(",")}  # fmt: skip
     for name in getattr(experiment, "code_of", code_of)(config):
-        if name not in asked:
+        if not said & {("method", name), ("models", name)}:
             refuse("code to run", name, "if you know it")
-
-    def says(setting: str, value: str) -> bool:
-        return any(name == setting and value in (text, *text.split(",")) for name, text in said)
-
     for setting in FILES:
         held = getattr(config, setting, "")
         for file in (held,) if isinstance(held, str) else held:
-            if not re.fullmatch(r"\w*", file) and not says(setting, file):
+            if not re.fullmatch(r"\w*", file) and (setting, file) not in said:
                 refuse("a file to read", file, f"{setting}=")
     folder = getattr(config, "keep", "")
-    if folder and not says("keep", folder):
+    if folder and ("keep", folder) not in said:
         refuse("a folder to write", folder, "keep=")
 
 
@@ -275,15 +264,8 @@ def progress(name: str) -> Iterator[Any]:
 @_preset
 @_set
 @_seeds
-@click.option(
-    "--engine",
-    type=click.Choice(("local", "pool", "dask")),
-    default="local",
-    show_default=True,
-    help="Where cells and seeds run: in process, in worker processes, on workers of Dask.",
-)
+@lambda command: engine_options(command, ("local", "pool", "dask"))
 @_workers
-@_dask
 @click.option("--choose", metavar="NUMBER", help="Say which cell has most of it.")
 @click.option("--measure", help="Number of the summary that is drawn.  [default: the first]")
 @file_option("--out folder", "Folder to write.", required=True)
@@ -310,8 +292,8 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     if options["measure"] is not None and known and options["measure"] not in known:
         raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])
     before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []
-    opened = _cluster(options["dask"], engine, workers)
-    with opened, progress(name) as report, set_aside(*before):
+    cluster = _cluster(options["dask"], engine, workers)
+    with cluster, progress(name) as report, set_aside(*before):
         how_run = {"engine": engine, "workers": workers, "first": first, "report": report}
         cells = sweep(experiment, config, settings, folder, **how_run)
     _show_cells(cells, list(settings), folder, options["measure"])
@@ -328,83 +310,31 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
 
 
 def _show_cells(cells: Any, keys: list[str], folder: Path, measure: str | None) -> None:
-    """Print the table of the cells, and draw one number of them."""
+    """Print the first numbers of the cells, and draw one of them."""
     from hopfed.experiments.sweep import FIGURE as PICTURE
     from hopfed.experiments.sweep import TABLE, measures_of
     from hopfed.figures import save
     from hopfed.figures.sweep import draw_sweep
+    from hopfed.report.tables import number
 
     names = measures_of(cells)
     drawn = measure or next(iter(names), "to draw")
-    _print_cells(cells, keys, sorted(names, key=lambda name: name != drawn))
-    written = [folder / TABLE]
+    names = sorted(names, key=lambda name: name != drawn)
+    grid = table(*keys, *names[:COLUMNS])
+    for cell in cells:
+        grid.add_row(
+            *map(shown, (*cell.values, *(number(cell.measure(n)) for n in names[:COLUMNS])))
+        )
+    out.print(grid)
+    if len(names) > COLUMNS:
+        out.print(f"and {len(names) - COLUMNS} numbers more in the table that is written:")
+    out.print(f"wrote {shown(folder / TABLE)}")
     if drawn in names:
         values = {cell.values: cell.measure(drawn) for cell in cells}
         save(draw_sweep(keys, values, drawn), folder / PICTURE)
-        written.append(folder / PICTURE)
+        out.print(f"wrote {shown(folder / PICTURE)}")
     else:
         err.print(f"no figure: no cell has a number {shown(drawn)}", soft_wrap=True)
-    for path in written:
-        out.print(f"wrote {shown(path)}")
-
-
-def _print_cells(cells: Any, keys: list[str], names: list[str]) -> None:
-    """Print as many numbers of the cells as fit into a line; the file has all."""
-    import numpy as np
-
-    columns = [[key, *(str(shown(cell.values[i])) for cell in cells)] for i, key in enumerate(keys)]
-    columns += [[name, *(_words(cell.measure(name)) for cell in cells)] for name in names]
-    ends = np.cumsum([max(map(len, column)) + 1 for column in columns])
-    fit = max(int(np.searchsorted(ends, out.width + 1, side="right")), len(keys) + 1)
-    grid = table(*(column[0] for column in columns[:fit]))
-    for cells_of_row in zip(*(column[1:] for column in columns[:fit]), strict=True):
-        grid.add_row(*cells_of_row)
-    out.print(grid)
-    if fit < len(columns):
-        out.print(f"and {len(columns) - fit} numbers more in the table that is written:")
-
-
-def _words(pair: tuple[float, float] | None) -> str:
-    if pair is None:
-        return "-"
-    error = f"{pair[1]:.0f}" if pair[1] >= 100 else f"{pair[1]:.2g}"
-    return f"{pair[0]:.4g}" + (f" +- {error}" if pair[1] else "")
-
-
-@click.command("list")
-@click.argument("name", required=False)
-def list_command(name: str | None) -> None:
-    """List the experiments, or the settings of the one called NAME.
-
-    Example: hopfed list bbp
-    """
-    if name is not None:
-        _list_settings(find(name))
-        return
-    for each, (claim, source) in CLAIMS.items():
-        out.print(named(each, claim))
-        out.print(f"    {source}", style="dim")
-
-
-def _list_settings(experiment: Any) -> None:
-    from hopfed.experiments.settings import words_of
-
-    out.print(experiment.__doc__.strip())
-    presets = {name: preset(experiment, name) for name in experiment.PRESETS}
-    three, words = [presets.pop(name) for name in PRESET_NAMES], words_of(experiment.Config)
-    grid = table("setting", *PRESET_NAMES, "")
-    for setting in fields(experiment.Config):
-        values = (describe(getattr(p, setting.name)) for p in three)
-        grid.add_row(setting.name, *values, words[setting.name])
-    out.print("")
-    out.print(grid)
-    out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in experiment.MINUTES.items())}")
-    for name, held in presets.items():
-        out.print(f"\n--preset {name}: settings that differ from default's")
-        for setting in fields(experiment.Config):
-            value = getattr(held, setting.name)
-            if value != getattr(three[1], setting.name):
-                out.print(f"    {setting.name} = {describe(value)}", markup=False)
 
 
 @click.command("show")
@@ -432,10 +362,10 @@ def show_command(run_file: Path, as_json: bool) -> None:
         results = tables_of(run) if run.complete else []
     state = "complete" if run.complete else f"interrupted: {run.committed} of {run.planned} seeds"
     out.print(f"{shown(run.kind)}, {state}\n")
-    for title, pairs in (("setting", settings), ("made with", run.provenance), ("array", shapes)):
-        _print_pairs(title, pairs)
-    if faults:
-        _print_pairs("fault", faults)
+    pairs = {"setting": settings, "made with": run.provenance, "array": shapes, "fault": faults}
+    for title, held in pairs.items():
+        if held or title != "fault":
+            _print_rows((title, ""), held.items(), left=2)
     _print_tables(results)
 
 
@@ -466,43 +396,35 @@ def compare_command(run_files: tuple[Path, ...]) -> None:
 
     Example: hopfed compare before.h5 after.h5
     """
-    from hopfed.report.tables import side_by_side
+    import numpy as np
+
+    from hopfed.report.tables import differences, side_by_side
     from hopfed.runs import Run, blaming
 
     if len(run_files) < 2:
         raise ArgumentError("RUN", "at least two run files", len(run_files))
     runs = [Run.load(path, complete=True) for path in run_files]
     names = {name for run in runs for name in run.arrays}
+
+    def equal(a: Any, b: Any) -> bool:
+        both = a is not None and b is not None
+        return both and np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == "f")
+
     grid = table("summary", *map(shown, run_files))
     grid.columns[0].justify = "left"
     with blaming(", ".join(map(str, run_files)), runs[0].kind):
-        settings = _differences([run.config | {"kind": run.kind} for run in runs])
+        settings = differences([run.config | {"kind": run.kind} for run in runs])
         for label, *values in side_by_side(runs):
             style = None if len(set(values)) == 1 else "bold"
             grid.add_row(*map(shown, (label, *values)), style=style)
-        same = sum(all(_equal(runs[0], run, name) for run in runs[1:]) for name in names)
-    versions = _differences([run.provenance for run in runs])
-    for title, words in (("setting", settings), ("made with", versions)):
-        if words:
-            _print_pairs(title, words)
+        held = [[run.arrays.get(name) for run in runs] for name in names]
+        same = sum(all(equal(first, other) for other in others) for first, *others in held)
+    versions = differences([run.provenance for run in runs])
+    for title, rows in (("setting", settings), ("made with", versions)):
+        if rows:
+            _print_rows((title, ""), [(name, " | ".join(words)) for name, *words in rows], left=2)
     out.print(grid)
     out.print(f"\n{same} of {len(names)} arrays are equal to the last bit")
-
-
-def _equal(a: Run, b: Run, name: str) -> bool:
-    import numpy as np
-
-    if name not in a.arrays or name not in b.arrays:
-        return False
-    first, second = a.arrays[name], b.arrays[name]
-    return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
-
-
-def _differences(held: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the differing entries: name -> the value in each run, as a text."""
-    names = dict.fromkeys(name for each in held for name in each)
-    differ = [n for n in names if any(each.get(n) != held[0].get(n) for each in held)]
-    return {n: " | ".join(describe(each.get(n)) for each in held) for n in differ}
 
 
 def print_summary(run: Run) -> None:
@@ -512,13 +434,9 @@ def print_summary(run: Run) -> None:
     _print_tables(tables_of(run))
 
 
-def _print_tables(tables: Sequence[Table]) -> None:
+def _print_tables(tables: Iterable[Any]) -> None:
     for held in tables:
         _print_rows((held.title, *held.columns), held.rows, left=1)
-
-
-def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
-    _print_rows((title, ""), pairs.items(), left=2)
 
 
 def _print_rows(heads: Iterable[str], rows: Iterable[Iterable[str]], left: int) -> None:
@@ -547,7 +465,8 @@ def figure_command(
 
     Example: hopfed figure bbp.h5 --out bbp.png
     """
-    from hopfed.figures import drawer, has_more_sections, save, sections_drawer
+    from hopfed.experiments.pictures import draw_sections, drawer, has_more_sections
+    from hopfed.figures import save
     from hopfed.report.tables import load_complete
     from hopfed.runs import blaming
 
@@ -557,19 +476,20 @@ def figure_command(
     kinds, several = sorted({run.kind for run in runs}), len(runs) > 1
     if len(kinds) > 1:
         raise ArgumentError("RUN", "runs of one kind, to be drawn together", ", ".join(kinds))
-    if sections is None:
-        draw = drawer(kinds[0], several=several, whole=whole)
-        what = f"there is no figure for {'several runs' if several else 'runs'} of {kinds[0]!r}"
-    elif several or whole:
+    if sections is not None and (several or whole):
         raise ArgumentError("--sections", "with one RUN, and without --whole", sections)
-    else:
-        draw, what = sections_drawer(kinds[0]), f"runs of {kinds[0]!r} have no sections"
-        draw = draw and partial(draw, names=sections.split(","))
+    draw = drawer(kinds[0], several=several, whole=whole)
     if draw is None:
-        raise RunFileError(f"{run_files[0]}: {what}")
+        what = "several runs" if several else "runs"
+        raise RunFileError(f"{run_files[0]}: there is no figure for {what} of {kinds[0]!r}")
+    more = False
     with blaming(", ".join(map(str, run_files)), kinds[0]):
-        save(draw(runs) if several else draw(runs[0]), out_file)
-        more = not several and not whole and has_more_sections(runs[0])
+        if sections is not None:
+            figure = draw_sections(runs[0], sections.split(","))
+        else:
+            figure = draw(runs if several else runs[0])
+            more = not several and not whole and has_more_sections(runs[0])
+        save(figure, out_file)
     out.print(f"wrote {shown(out_file)}" + "; --whole draws all panels" * more)
 
 
@@ -619,7 +539,7 @@ def _answers(
 ) -> Any:
     """What the archetypes of one run say of the rows of files; None where there are none."""
     from hopfed.archetypes.storage import has_archetypes
-    from hopfed.cli.tables.found_file import found_for
+    from hopfed.cli.tables.answers import found_for
     from hopfed.report.rows import answers_of
 
     given = [f"--{name}" for name in NAMES if options[name] not in (None, ())]

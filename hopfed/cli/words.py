@@ -146,6 +146,7 @@ _COMMANDS = {
     "join": "client supernode flower-supernode start-client connect",
     "certs": "cert keys certificates keygen",
     "fl": "federated federation simulate simulation flwr train pfl",
+    "spectrum": "pca eigenvalues parallel-analysis scree svd",
     "theory": "power plan mp",
     "bench": "benchmark time speed",
     "doctor": "check env environment versions",

@@ -27,15 +27,26 @@ from scipy.special import logsumexp, xlogy
 from hopfed._lib.arrays import to_host
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, improve, maximise
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior, sums_and_pairs
-from hopfed.archetypes.graded.fitting.search import Search, agreement, merged, split, supported
-from hopfed.archetypes.graded.fitting.splitting import (
+from hopfed.archetypes.mixture import (
+    ClassSums,
+    Fit,
+    Mixture,
+    Prior,
+    improve,
+    maximise,
+    sums_and_pairs,
+)
+from hopfed.archetypes.search import (
+    Search,
+    agreement,
+    merged,
     residual_products,
+    split,
+    supported,
     upper_sums,
     well_explained_sums,
 )
-from hopfed.archetypes.graded.owners.asking import Owner, means_inside
+from hopfed.archetypes.session import Owner, means_inside
 from hopfed.errors import DataError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest, malformed, not_finite
@@ -550,7 +561,7 @@ class Clients:
 
     def fit(self, classes: Mixture, steps: int = 10) -> Fit:
         """Fit of classes to the clients that are left, improved by so many steps."""
-        from hopfed.archetypes.graded.fitting.expectation_maximization import expect
+        from hopfed.archetypes.mixture import expect
 
         if len(classes.shares) != len(self.clients) + 1:
             common = np.tile(classes.shares.mean(axis=0), (len(self.clients) + 1, 1))

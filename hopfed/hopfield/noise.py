@@ -39,7 +39,7 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.settings import require
-from hopfed.archetypes.graded.owners.asking import means_inside
+from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES

@@ -44,7 +44,7 @@ from hopfed.hopfield.plasticity import (
     Structure,
 )
 from hopfed.kernels import MaskedBits
-from hopfed.kernels.masked import with_gaps
+from hopfed.kernels.bits import with_gaps
 
 TRUTH, SHARE = one_of(True, False), real(0, 1)
 NOISE = made(Noise, type(None))

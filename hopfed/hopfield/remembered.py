@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import erf, erfc, erfinv
 
-from hopfed.archetypes.selection import SAME
+from hopfed.archetypes.subspace import SAME
 from hopfed.federation.aggregate import trimmed_mean
 from hopfed.federation.messages import Message
 from hopfed.hopfield.flat import flatten
@@ -235,9 +235,9 @@ class Remembered:
 
     def oriented(self, columns: np.ndarray) -> Remembered:
         """Turn the patterns that are new, as the mean of the examples points."""
-        from hopfed.recovery.moments import orient
+        from hopfed.archetypes.votes import oriented
 
-        turned = orient(self.patterns, columns)
+        turned = oriented(self.patterns, columns)
         fresh = self.voters == 0
         return replace(self, patterns=np.where(fresh[:, None], turned, self.patterns))
 

@@ -28,7 +28,7 @@ from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.told import FEWER, GOOD, STATUS, Told, own_verdict
 from hopfed.kernels import MaskedBits, PackedBits, concatenate
-from hopfed.kernels.masked import with_gaps
+from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
 COUNTED = 2_048  # columns up to which operators travel as counts, beyond as leading factors

@@ -14,16 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.fitting.expectation_maximization import Fit, expect, improve
-from hopfed.archetypes.graded.fitting.mixture import Mixture, Prior
-from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.judging import judge
+from hopfed.archetypes.classes import searched
+from hopfed.archetypes.judging import judge
+from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
+from hopfed.archetypes.session import Session
 from hopfed.errors import DataError
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import pack_patterns, unpack_patterns
 from hopfed.hopfield.patterns import MOST_PATTERNS
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.recovery.graded import searched
 from hopfed.tables.coding import Coding
 
 STOPPED = "stopped"  # in the last word of a federation that ended without a result
@@ -188,7 +187,7 @@ def own_verdict(
         return None
     if K > MOST:
         return STATUS, _too_large(K, rows.shape)
-    part = searched(Owners.of([rows], seed, groups), K, groups)
+    part = searched(Session.of([rows], seed, groups), K, groups)
     if K * int(part.owners.sizes.sum()) * part.owners.n_columns > MOST_WORK:
         return STATUS, _too_large(K, rows.shape)
     there = slice(None) if part.columns is None else part.columns
@@ -211,7 +210,7 @@ def _too_large(K: int, shape: tuple[int, ...]) -> str:
     )
 
 
-def _without_absent(owners: Owners, fit: Fit) -> Fit:
+def _without_absent(owners: Session, fit: Fit) -> Fit:
     """Leave out the class of the fewest rows as long as the evidence does not fall."""
     while fit.size > 1:
         kept = np.arange(fit.size) != fit.sums.counts.sum(axis=0).argmin()

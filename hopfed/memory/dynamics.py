@@ -160,7 +160,7 @@ def layered(
     if rule.g or held is not None:
         factor = namespace(W).astype(W, namespace(W).float64)
         return _layers(blocks, factor, rule, times, order, held, tie)
-    run = kernels.layered_sweep if order == "serial" else kernels.layered_step
+    run = partial(kernels.layered_step, serial=order == "serial")
     T = times.temperatures
     repulsion = rule.repulsion if rule.layers > 1 else 0.0
     options: dict[str, Any] = {"coupling": rule.coupling, "repulsion": repulsion, "tie": tie}

@@ -144,8 +144,7 @@ class LayeredMemory:
         blocks = np.repeat(states[:, None, :], self.layers, axis=1)
         betas = (beta * np.linspace(self.warm_up, 1.0, updates)).astype(np.float32)
         amplitude = np.linspace(*self.noise, updates)
-        step = kernels.layered_step if self.order == "synchronous" else kernels.layered_sweep
-        return step(
+        return kernels.layered_step(
             blocks,
             W,
             beta=betas,
@@ -157,4 +156,5 @@ class LayeredMemory:
             cue=states[:, None, :] if self.field else None,
             self_field=self.self_field,
             seed=seed,
+            serial=self.order == "serial",
         )

@@ -75,8 +75,8 @@ class Collected:
         ArgumentError : a method that does otherwise, no such client, or no secret.
         """
         chosen, state = _known(method, clients), {}  # type: ignore[var-annotated]
-        for exchange in (0, 1, 2):
-            state = _exchange(method, state, chosen, exchange, secret)
+        for question in method.questions[:3]:
+            state = _exchange(method, state, chosen, question, secret)
         return cls(method, state)
 
     @property
@@ -112,7 +112,7 @@ class Collected:
         """
         chosen = _known(self.method, [client])
         require(client not in self.members, "client", "one that is not in the sums", client)
-        return replace(self, state=_exchange(self.method, self.state, chosen, 2, secret))
+        return replace(self, state=_exchange(self.method, self.state, chosen, "sums", secret))
 
     def accuracy(self) -> np.ndarray:
         """Test accuracy of every client of the task, (clients,), member or not."""
@@ -130,16 +130,17 @@ def _known(method: Hebbian, clients: Iterable[int]) -> list[int]:
 
 
 def _exchange(
-    method: Hebbian, state: State, clients: list[int], exchange: int, secret: bytes
+    method: Hebbian, state: State, clients: list[int], question: str, secret: bytes
 ) -> State:
-    """Play an exchange with clients of which none is in the sums."""
+    """Ask clients of which none is in the sums."""
     seed, down, messages = method.task.seed, broadcast(state), {}
     for c in clients:
-        if exchange == 2 and method.epsilon:
+        if question == "sums" and method.epsilon:
             messages[c] = _with_noise(method, down, c, secret)
         else:
-            messages[c] = method.client_step({}, down, Context(seed, 0, exchange, c))[1]
-    return method.server_step(state, messages, Context(seed, 0, exchange))[0]
+            context = Context(seed, 0, method.questions.index(question), c)
+            messages[c] = method.client_step({}, down, context)[1]
+    return method.added(state, {c: m for c, m in messages.items() if m}, question)[0]
 
 
 def _with_noise(method: Hebbian, down: Message, client: int, secret: bytes) -> Message:

@@ -1,13 +1,16 @@
-"""Base class of all neural methods: local training on the contract of `hopfed.federation`.
+"""A federated method of networks, in two functions: what a client answers, and the server's script.
 
-The base class is a client that trains alone. A method says what it does otherwise: what a client
-starts from, the loss that it minimises, the message that it sends, and the server's answer. Clients
-of one architecture are trained together where that is faster.
+    answer(client, question, down)  at a client: a generator that yields its trainings, gets each
+                                    back when it is done, and returns the message to the server
+    play(state, session)            at the server: asks the clients and goes on, line by line
+
+The base class is a client that trains alone. Clients whose trainings wait at the same time, of one
+architecture, are trained together where that is faster; a method need not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -22,14 +25,18 @@ from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.models.base import Model
-from hopfed.neural.training.cost import forward_flops, step_flops
+from hopfed.federation.rounds import Session
+from hopfed.neural.models import Model
+from hopfed.neural.training.cost import forward_flops, training_flops
 from hopfed.neural.training.evaluation import Classifier, Network
-from hopfed.neural.training.losses import Batch, Net
-from hopfed.neural.training.stacked_or_not import train
+from hopfed.neural.training.losses import Batch, Net, Objective
 from hopfed.neural.training.task import Params, Task, TaskSpec, copied, task_of
-from hopfed.neural.training.training import Job, Phase, Training
+from hopfed.neural.training.together import train
+from hopfed.neural.training.training import Job, Training
 
+Answer = Generator[Job, Job, Message]
+Down = Mapping[int, Message]  # messages down, by client or for everyone
+Played = tuple[State, Down, Metrics]
 Rule = str | tuple[str, ...]  # of a setting: a range of `RANGES`, or the words that it may be
 RANGES: dict[str, Callable[[float], bool]] = {
     "above 0": lambda v: v > 0,
@@ -41,16 +48,131 @@ RANGES: dict[str, Callable[[float], bool]] = {
 }
 
 
+class Client:
+    """A client while it answers, or while it is scored.
+
+    Attributes
+    ----------
+    number : index of the client.
+    state : arrays that it keeps from round to round, by name; empty before it first took part.
+    context : where in the federation this is.
+    flops : FLOPs of this answer so far.
+    metrics : numbers about this answer, by name; "loss" is that of the last training.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods.standalone import Standalone
+    >>> method = Standalone(TaskSpec(models=("mlp",), clients=2, examples=200))
+    >>> client = Client(method, {}, Context(seed=0, round=0, exchange=0, client=1))
+    >>> client.size, list(client.initial)[-1], client.kept()
+    ({'examples': array(80)}, 'head.bias', {})
+    """
+
+    def __init__(self, method: NeuralMethod, state: State, context: Context):
+        if context.client is None:
+            raise ValueError("the context of a client's step names no client")
+        self.method, self.task, self.state, self.context = method, method.loaded, state, context
+        self.number = context.client
+        self.flops, self.metrics = 0.0, dict[str, float](loss=float("nan"))
+        self._trainings = 0
+
+    @property
+    def net(self) -> nn.Module:
+        """Module that the client trains; clients of one architecture share the object."""
+        return self.method.net(self.number)
+
+    @property
+    def model(self) -> Model:
+        """Model of the client's architecture."""
+        return self.task.model(self.number)
+
+    @property
+    def initial(self) -> Params:
+        """Copy of the parameters and buffers that the client's module starts with."""
+        return self.method.initial(self.number)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Indices of its training examples."""
+        return self.task.split.train[self.number]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Labels of its training examples."""
+        return self.task.labels_of(self.number)
+
+    @property
+    def size(self) -> Message:
+        """Number of its training examples, as a message tells it."""
+        return {"examples": np.asarray(len(self.rows))}
+
+    def kept(self, part: str = "model") -> Params:
+        """Tensors of a part of its state; none before it first took part."""
+        return unpack(self.state, part)
+
+    def keep(self, params: Mapping[str, Tensor], part: str = "model") -> None:
+        """Let tensors be its state."""
+        self.state = pack(params, part)
+
+    def train(
+        self,
+        params: Params,
+        objective: Objective | None = None,
+        *,
+        epochs: int | None = None,
+        training: Training | None = None,
+        augment: bool = True,
+        path: tuple[Any, ...] = (),
+        rows: np.ndarray | None = None,
+        **more: Any,
+    ) -> Job:
+        """Describe a training, to be yielded: it comes back with the trained `params`.
+
+        Parameters
+        ----------
+        params : parameters and buffers to start from, which are not changed.
+        objective : loss of a batch; that of the method if it is left out.
+        epochs : passes over the examples; those of the settings if they are left out.
+        training : settings; those of this round if they are left out.
+        augment : whether images are augmented if the task asks for it.
+        path : names the random stream of the batches, after the seed, in place of that of the step.
+        rows : examples; all of the client if they are left out.
+        more : `extra`, `frozen`, `plan`, `moments` and `direct` of a `Job`.
+        """
+        training = training or self.method.training.at(self.context.round)
+        here = (self.context.round, self.context.exchange, self.number)
+        phase = ("phase", self._trainings) if self._trainings else ()
+        self._trainings += 1
+        return Job(
+            self.net,
+            params,
+            self.rows if rows is None else rows,
+            (self.context.seed, *(path or (*here, *phase))),
+            objective or self.method.objective,
+            training if epochs is None else replace(training, epochs=epochs),
+            augment=self.task.augment if augment else None,
+            **more,
+        )
+
+    def spend(self, flops: float) -> None:
+        """Count FLOPs of an answer, beside those of its trainings."""
+        self.flops += flops
+
+    @property
+    def pass_flops(self) -> float:
+        """FLOPs of one forward pass over its training examples."""
+        each = forward_flops(self.method.task, self.task.names[self.number])
+        return float(len(self.rows) * each)
+
+
 @dataclass(frozen=True)
 class NeuralMethod:
-    """Base of the neural methods.
+    """Base of the neural methods: clients that train alone.
 
-    Arguments have the same meaning in all its methods. `state` holds the arrays that a client or
-    the server keeps, by name. `down` is the last message from the server. `messages` maps each
-    client that answered to its message. `client` is an index. `call` is one step to make, with its
-    `context` in the federation; `job` is the training of that step. `seed` is the seed of the run.
-    `params` are the parameters and buffers of a network by name. `net` is a network in training,
-    and `batch` the examples of a step, see `hopfed.neural.training.losses`.
+    Arguments have the same meaning in all its methods. `client` is a `Client`. `state` holds the
+    arrays that the server, or a client, keeps, by name. `down` is the last message from the server,
+    empty before the first. `session` asks clients, see `hopfed.federation.rounds.Session`. `net` is
+    a network in training, `batch` the examples of a step, see `hopfed.neural.training.losses`.
 
     Attributes
     ----------
@@ -71,7 +193,7 @@ class NeuralMethod:
     task: TaskSpec
     training: Training = field(default_factory=Training)
 
-    exchanges: ClassVar[int] = 1
+    questions: ClassVar[tuple[str, ...]] = ("train",)  # that `play` asks, in order
     fresh: ClassVar[bool] = False
     name: ClassVar[str] = ""
     source: ClassVar[str] = ""
@@ -81,6 +203,7 @@ class NeuralMethod:
     reads: ClassVar[type[NeuralMethod] | None] = None  # see `trained_as`
     opens: ClassVar[str | None] = None  # prefix of what the server sends before round 0; "": all
     trains_first: ClassVar[bool] = False  # whether one that never took part trains to be scored
+    tunes: ClassVar[bool] = False  # whether training to be scored is part of every answer
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -96,10 +219,71 @@ class NeuralMethod:
                     known = ", ".join(word for word in rule if word)
                     require(got in rule, name, f"one of {known}", repr(got))
 
+    # What a method defines, where it is not clients that train alone.
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Answer the server: train, and keep the model."""
+        trained = yield client.train(self.begin(client, down))
+        client.keep(trained.params)
+        return {}
+
+    def play(self, state: State, session: Session) -> Played:
+        """Play a round at the server; return its state, messages down, and numbers about it."""
+        session.ask()
+        return state, {}, {}
+
+    def begin(self, client: Client, down: Message) -> Params:  # noqa: ARG002
+        """Parameters that a client trains from: those after its last training."""
+        return client.kept() or client.initial
+
+    def wrap(self, model: Model) -> nn.Module:
+        """Return the module that a client trains: its model, or a module that contains it.
+
+        Added parts must start with the same weights in every call.
+        """
+        return model
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Loss of a batch: cross-entropy."""
+        return batch.cross_entropy(net(batch.x)[1])
+
+    def ready(self, client: Client, down: Message) -> Answer:
+        """Train what a client lacks to be scored; nothing, unless the method trains first."""
+        if self.trains_first and not client.state:
+            yield from self.answer(client, self.questions[0], down)
+        return {}
+
+    def personal(self, client: Client, down: Message) -> Params:
+        """Parameters of the model with which the client classifies now."""
+        return self.begin(client, down)
+
+    def decide(self, client: Client, down: Message) -> Classifier:
+        """Return the client's present classifier: its model, unless a method overrides this."""
+        return Network(client.model, self.personal(client, down))
+
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """Whether a client classifies with the server's last message; `known`: it took part."""
+        return False
+
+    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
+        """Form of a client's message: that of an answer without training."""
+        return _form(self, context.client or 0, context.exchange)
+
+    def reading_flops(self, client: int) -> float:  # noqa: ARG002
+        """FLOPs of training to be scored, in a round that a client takes part in."""
+        return 0.0
+
+    # What comes of it.
+
     @property
     def loaded(self) -> Task:
         """The task itself, made once per process."""
         return task_of(self.task)
+
+    @property
+    def exchanges(self) -> int:
+        """Number of questions in a round."""
+        return len(self.questions)
 
     def trained_as(self) -> NeuralMethod:
         """Return the method whose rounds are the same to the bit; itself if they are its own.
@@ -110,114 +294,39 @@ class NeuralMethod:
         base = type(self).__dict__.get("reads")
         return self if base is None else base(self.task, self.training)
 
-    # Steps that a method defines, where it is not a client that trains alone.
-
-    def wrap(self, model: Model) -> nn.Module:
-        """Return the module that a client trains: its model, or a module that contains it.
-
-        Added parts must start with the same weights in every call.
-        """
-        return model
-
-    def phases(self) -> tuple[Phase, ...]:
-        """Parts of a client's training in a round, in order."""
-        return (Phase(self.training.epochs, self.objective),)
-
-    def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Loss of a batch: cross-entropy."""
-        return batch.cross_entropy(net(batch.x)[1])
-
-    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """Parameters that a client trains from: those after its last training."""
-        return unpack(state) or self.initial(client)
-
-    def start_params_at(self, call: Call) -> Params:
-        """As `start_params`, for a method where they depend on the round."""
-        return self.start_params(call.state, call.down, client_of(call.context))
-
-    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """Further tensors that the client's objective uses."""
-        return {}
-
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
-        """State and message of a client after training: its model; nothing."""
-        return pack(params), {}
-
-    def finish_at(self, call: Call, params: Params) -> tuple[State, Message]:
-        """As `finish`, for a method where the result also depends on `down` or on the round."""
-        return self.finish(call.state, params, client_of(call.context))
-
-    def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
-        """Form of a client's message: that of the message with which it begins."""
-        return _form(self, context.client or 0)
-
-    def answer(
-        self,
-        state: State,
-        messages: Mapping[int, Message],  # noqa: ARG002
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Server's state and messages down: nothing."""
-        return state, {}
-
-    def personal(self, state: State, down: Message, client: int) -> Params:
-        """Parameters of the model with which the client classifies now."""
-        return self.start_params(state, down, client)
-
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
-        """Return the client's present classifier: its model, unless a method overrides this."""
-        return Network(self.loaded.model(client), self.personal(state, down, client))
-
-    def reading_flops(self, client: int) -> float:  # noqa: ARG002
-        """FLOPs of a client after training, in a round it takes part in."""
-        return 0.0
-
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
-        """Whether a client classifies with the server's last message; `known`: it took part."""
-        return False
-
-    def scoring_flops(self, client: int, known: bool, heard: bool) -> float:  # noqa: ARG002
-        """FLOPs of training for a score alone; `known`: it took part once, `heard`: this round."""
-        if known or not self.trains_first:
-            return 0.0
-        job = self.job(Call({}, {}, Context(self.task.seed, 0, 0, client)))
-        spent = 0.0
-        for number, phase in enumerate(self.phases()):
-            job.begin(phase, number)
-            spent += self.training_flops(job, phase) * phase.epochs if job.trained() else 0.0
-        return spent + self.reading_flops(client)
-
-    # What methods use.
-
     def net(self, client: int) -> nn.Module:
         """Return the module that a client trains; clients of one architecture share the object."""
         return _net(self, self.loaded.names[client])
 
     def initial(self, client: int) -> Params:
-        """Copy of the parameters and buffers that a client's network starts with."""
+        """Copy of the parameters and buffers that a client's module starts with."""
         return copied(self.net(client))
-
-    def size(self, client: int) -> Message:
-        """Number of the client's training examples, as a message tells it."""
-        return {"examples": np.asarray(len(self.loaded.split.train[client]))}
 
     def opening_bytes(self, client: int) -> int:
         """Bytes of the first model, or the part of it, that the server sends to a client."""
         if self.opens is None:
             return 0
-        return sum(t.nbytes for n, t in self.initial(client).items() if n.startswith(self.opens))
+        first = self.initial(client).items()
+        return sum(t.nbytes for n, t in first if n.startswith(self.opens))
 
-    def pass_flops(self, client: int) -> float:
-        """FLOPs of one forward pass over the client's training examples."""
-        examples = len(self.loaded.split.train[client])
-        return float(examples * forward_flops(self.task, self.loaded.names[client]))
+    def readied(self, state: State, down: Message, client: int) -> tuple[Client, Message]:
+        """Return a client that can be scored, with the FLOPs that this took, and its message."""
+        made = Client(self, state, Context(self.task.seed, 0, 0, client))
+        (found,) = _driven([(made, self.ready(made, down))])
+        if isinstance(found, Exception):
+            raise found
+        return made, down
 
-    def after_one_round(self, state: State, down: Message, client: int) -> State:
-        """Return `state`; for a client that never took part, its state after one round alone."""
-        if state:
-            return state
-        return self.client_step(state, down, Context(self.task.seed, 0, 0, client))[0]
+    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+        """Return the classifier of a client with a state, after a message from the server.
 
-    # The contract of the federation.
+        Parameters
+        ----------
+        state : of the client; empty for one that never took part.
+        down : last message to it.
+        client : index of the client.
+        """
+        return self.decide(*self.readied(state, down, client))
 
     def alike(self, client: int) -> str:
         """Key that clients must share to be trained together: the architecture."""
@@ -235,9 +344,7 @@ class NeuralMethod:
         ArgumentError : a network cannot be made for the data, or does not take images of
             their shape.
         """
-        for client in {
-            name: c for c, name in reversed(list(enumerate(self.loaded.names)))
-        }.values():
+        for client in {n: c for c, n in reversed(list(enumerate(self.loaded.names)))}.values():
             self.net(client)
             self.loaded.check_shape(client)
         return {}
@@ -245,67 +352,55 @@ class NeuralMethod:
     def client_step(
         self, state: State, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
-        """Train one client."""
+        """Answer as one client."""
         outcome = self.client_steps([Call(state, down, context)])[0]
         if outcome.fault != Fault.NONE or not isinstance(outcome.message, dict):
             raise RuntimeError(outcome.reason)
         return outcome.state, outcome.message, outcome.metrics
 
     def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
-        """Train the clients of an exchange; outcomes in the order of `calls`."""
-        jobs: dict[int, Job] = {}
-        failed: dict[int, Outcome] = {}
-        for i, call in enumerate(calls):
-            try:
-                jobs[i] = self.job(call)
-            except Exception as error:  # the fault of one client must not stop the others
-                failed[i] = Outcome(fault=Fault.RAISED, reason=f"{type(error).__name__}: {error}")
-        flops = dict.fromkeys(jobs, 0.0)
-        training = self.training.at(calls[0].context.round) if calls else self.training
-        for number, phase in enumerate(self.phases()):
-            if calls and phase.exchange not in (None, calls[0].context.exchange):
+        """Answer as the clients of an exchange; outcomes in the order of `calls`."""
+        runs = []
+        for call in calls:
+            client = Client(self, call.state, call.context)
+            if call.context.exchange:
+                client.spend(float(call.state.get("flops", 0.0)))
+            question = self.questions[call.context.exchange]
+            runs.append((client, self.answer(client, question, call.down)))
+        outcomes = []
+        for (client, _), found in zip(runs, _driven(runs), strict=True):
+            if isinstance(found, Exception):
+                reason = f"{type(found).__name__}: {found}"
+                outcomes.append(Outcome(fault=Fault.RAISED, reason=reason))
                 continue
-            for job in jobs.values():
-                job.begin(phase, number)
-            ours = {i: job for i, job in jobs.items() if job.trained()}
-            for i, job in ours.items():
-                flops[i] += self.training_flops(job, phase) * phase.epochs
-            settings = replace(training, epochs=phase.epochs)
-            augment = self.loaded.augment if phase.augment else None
-            train(list(ours.values()), self.loaded.tensors, settings, phase.objective, augment)
-        return [
-            failed[i] if i in failed else self.outcome(calls[i], jobs[i], flops[i])
-            for i in range(len(calls))
-        ]
+            if self.exchanges > 1:  # FLOPs of a round, of which every exchange has a part
+                client.state = client.state | {"flops": np.asarray(client.flops)}
+            metrics = client.metrics | {"flops": client.flops}
+            outcomes.append(Outcome(client.state, found, metrics))
+        return outcomes
 
-    def server_step(
-        self, state: State, messages: Mapping[int, Message], context: Context
-    ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Answer the clients."""
-        del context
-        state, down = self.answer(state, messages)
-        return state, down, {}
 
-    def job(self, call: Call) -> Job:
-        """The training of a step."""
-        c = client_of(call.context)
-        path = call.context.seed, call.context.round, call.context.exchange, c
-        extra = self.extra(call.state, call.down, c)
-        rows = self.loaded.split.train[c]
-        return Job(self.net(c), self.start_params_at(call), rows, path, extra)
-
-    def training_flops(self, job: Job, phase: Phase) -> float:
-        """FLOPs of an epoch of a phase."""
-        if not len(job.rows):
-            return 0.0
-        each = step_flops(job, phase.objective, self.loaded.tensors, self.training.batch)
-        return each * len(job.rows)
-
-    def outcome(self, call: Call, job: Job, flops: float) -> Outcome:
-        """What comes of a step whose training took so many `flops`."""
-        state, message = self.finish_at(call, job.params)
-        flops += self.reading_flops(client_of(call.context))
-        return Outcome(state, message, {"loss": job.loss, "flops": flops})
+def _driven(runs: Sequence[tuple[Client, Answer]]) -> list[Message | Exception]:
+    """Go through the answers of clients; their trainings that wait at the same time are made."""
+    found: list[Message | Exception] = [{}] * len(runs)
+    waiting: dict[int, Job | None] = dict.fromkeys(range(len(runs)))
+    while waiting:
+        jobs: dict[int, Job] = {}
+        for i, job in waiting.items():
+            try:
+                jobs[i] = next(runs[i][1]) if job is None else runs[i][1].send(job)
+            except StopIteration as end:
+                found[i] = end.value
+            except Exception as error:  # the fault of one client must not stop the others
+                found[i] = error
+        for i, job in jobs.items():
+            runs[i][0].spend(training_flops(job, runs[i][0].task.tensors))
+        if jobs:
+            train(list(jobs.values()), runs[0][0].task.tensors)
+        for i, job in jobs.items():
+            runs[i][0].metrics["loss"] = job.loss
+        waiting = dict(jobs)
+    return found
 
 
 @lru_cache(32)
@@ -314,9 +409,15 @@ def _net(method: NeuralMethod, architecture: str) -> nn.Module:
 
 
 @lru_cache(4096)
-def _form(method: NeuralMethod, client: int) -> Spec:
-    message = method.finish({}, method.initial(client), client)[1]
-    arrays = {name: np.asarray(array) for name, array in message.items()}
+def _form(method: NeuralMethod, client: int, exchange: int) -> Spec:
+    made = Client(method, {}, Context(method.task.seed, 0, exchange, client))
+    steps = method.answer(made, method.questions[exchange], {})
+    job = None
+    try:
+        while True:
+            job = next(steps) if job is None else steps.send(job)
+    except StopIteration as end:
+        arrays = {name: np.asarray(array) for name, array in end.value.items()}
     return {n: Field(a.shape, "f" if a.dtype.kind == "f" else "iu") for n, a in arrays.items()}
 
 
@@ -336,23 +437,6 @@ def size_weighted(messages: Mapping[int, Message]) -> Message:
     sizes = [float(m["examples"]) for m in messages.values()]
     parts = [{n: a for n, a in m.items() if n != "examples"} for m in messages.values()]
     return mean_tree(parts, sizes)
-
-
-def client_of(context: Context) -> int:
-    """Return the client of a client step.
-
-    Parameters
-    ----------
-    context : where in the federation the step is made; ValueError if it is a step of the server.
-
-    Examples
-    --------
-    >>> client_of(Context(seed=0, round=2, exchange=0, client=5))
-    5
-    """
-    if context.client is None:
-        raise ValueError("the context of a client step names no client")
-    return context.client
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:

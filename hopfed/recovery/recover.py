@@ -1,34 +1,50 @@
-"""`recover`: from binary examples, in one place or several, to archetypes."""
+"""`recover`: from binary examples, in one place or several, to archetypes.
+
+Rows, session, estimator, fit, verdict: examples are packed (`tables`), columns that say nothing of
+their own are left out (`hopfed.spectral.determined`), owners are asked in a session, `Patterns` are
+looked for where entries are complete, `Classes` where the rows do not bear these out; and what was
+left out is filled in.
+"""
 
 from __future__ import annotations
 
+import math
+import os
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import blas_threads
-from hopfed._lib.settings import require
+from hopfed._lib.arrays import blas_threads, to_host
+from hopfed._lib.random import stream
+from hopfed._lib.settings import real, require
+from hopfed.archetypes import storage
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.graded.owners.asking import ONE_THREAD
+from hopfed.archetypes.classes import Classes
+from hopfed.archetypes.patterns import Patterns
+from hopfed.archetypes.search import Search as ClassSearch
+from hopfed.archetypes.session import ONE_THREAD, Recovery, Session
 from hopfed.errors import ArgumentError, DataError
-from hopfed.kernels import MaskedBits
+from hopfed.kernels import MaskedBits, PackedBits
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.place import Place, place
-from hopfed.recovery.cautions import with_cautions, with_open_rates, with_trait
-from hopfed.recovery.columns import with_all_columns
-from hopfed.recovery.moments import Federation
-from hopfed.recovery.routes import Recovery, graded_recovery, judged, symmetric_recovery
-from hopfed.recovery.settings import Settings, named_rule, tables_of, warn_of_input
-from hopfed.spectral.determined import determined
-from hopfed.spectral.rank import RankRule
+from hopfed.kernels.place import place
+from hopfed.runs import Run, plain
+from hopfed.spectral.determined import Determined, determined
+from hopfed.spectral.rank import Fixed, MarchenkoPastur, RankRule, Shuffle, TracyWidom
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, array_beside
+from hopfed.spectral.rows import Bits, array_beside, column_moments
 from hopfed.tables.examples import as_examples
-from hopfed.tables.table import check_choice, is_made_up
+from hopfed.tables.files import is_many
+from hopfed.tables.partitions import is_partitioned, read_partitions
+from hopfed.tables.reading import read_table, read_tables
+from hopfed.tables.table import Table, check_choice, is_made_up, matched
+
+__all__ = ["recover", "run_recovery", "split"]
 
 Rows = Bits | Reread  # of one client, held or not
 
@@ -45,7 +61,6 @@ def recover(
     search: Search | None = None,
     refit: bool = False,
     channel: str = "auto",
-    masked: bool = False,
     support: int = 5,
     columns: str = "same",
     device: str | None = None,
@@ -60,7 +75,7 @@ def recover(
         by name then, and the result knows their names. Tables that were read with `memory` and did
         not fit are read again for every sum over their rows. An array or a frame of Dask, and the
         path of a folder of files, of a zarr store or of many files ("data/*.parquet"), is one
-        owner's: its partitions are read, and stay as bits, on Dask's workers. Owners exchange
+        owner's: its partitions are read, and stay as bits, on Dask's workers. Session exchange
         operators, sums over classes and small matrices with the server, never examples. Arrays on a
         device (CuPy, PyTorch) and bits packed there stay there, all owners' on one, unless `device`
         says otherwise; the result is on the host.
@@ -68,7 +83,7 @@ def recover(
     quality : r in (0, 1] when known; estimated otherwise.
     method : "auto", "joint", "layered" or "paper"; see
         `hopfed.archetypes.factorize.factorize`. Where one spectrum is too crowded "auto" goes on in
-        layers, `hopfed.recovery.patterns`.
+        layers, `hopfed.archetypes.patterns`.
     rank_rule : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.
     alpha : false-alarm rate of "tw" (default 0.001) and "shuffle" (default 0.05).
     groups : random groups formed inside the data, over all owners together.
@@ -77,11 +92,9 @@ def recover(
         left out.
     channel : "symmetric", every column flipped equally often; "graded", a mean for each class and
         column; or "auto": symmetric where entries are complete and the rows bear it out, graded
-        otherwise. `quality`, `method`, `rank_rule`, `refit`, `search` and `masked` set the
+        otherwise. `quality`, `method`, `rank_rule`, `refit` and `search` set the
         symmetric one; the rows are asked all the same, and where they do not bear it out the status
         is "poor fit". Who asks for "symmetric" by name is believed.
-    masked : the server sees sums over all owners only, as behind secure aggregation; owners of
-        different noise are then not told apart.
     support : examples that an archetype must have. One of fewer says more of them than of a kind,
         and is not shown to anyone.
     columns : of tables with names: "same", and other columns are refused; "union", and what an
@@ -123,7 +136,6 @@ def recover(
         search=search,
         refit=refit,
         channel=channel,
-        masked=masked,
         support=support,
         columns=columns,
         device=device,
@@ -143,7 +155,7 @@ def run_recovery(
     Parameters
     ----------
     examples, seed, device, columns : as in `recover`.
-    options : the fields of `Settings`.
+    options : the others of `recover`.
 
     Examples
     --------
@@ -152,88 +164,107 @@ def run_recovery(
     >>> x = draw_examples(rademacher(3, 200, rng), 600, 0.8, rng)[0]
     >>> recovery = run_recovery([x[:300], x[300:]], seed=1, quality=0.8)
     >>> recovery.n_examples, recovery.traffic.up.tolist()
-    ([300, 300], [41244, 41244])
+    ([300, 300], [41268, 41268])
     """
-    settings = Settings(**options)
-    rule = named_rule(settings.rank_rule, settings.alpha, seed)
+    patterns = patterns_of(seed, **options)
     there = None if device is None else place(device)
     if there is not None:
         there.open()  # that it is not there is said before anything is packed
     check_choice(columns)
     tables = tables_of(examples, columns)
-    if tables is not None:
-        examples = [table.rows for table in tables]
     coding = None if tables is None else tables[0].coding
+    names = None if tables is None else tables[0].columns
+    called = None if names is None or is_made_up(names) else names
+    known = () if coding is None or patterns.only else coding.groups
     with nullcontext() if there is None else there.current():
-        clients = _clients(examples, gaps=not settings.only_symmetric)
+        given = examples if tables is None else [table.rows for table in tables]
+        clients = packed_rows(given, gaps=not patterns.only)
         if any(isinstance(rows, Reread) for rows in clients):
-            _check_reread(settings, there)
+            held = not isinstance(patterns.rule, Shuffle)
+            require(held, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
+            here = there is None or there.ordinal is None
+            require(here, "device", "cpu where rows are not held", str(there))
         elif there is not None:
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
-        known = () if coding is None or settings.only_symmetric else coding.groups
         apart = determined(clients, known, seed)
-        rows = clients if apart.whole else [apart.of(rows) for rows in clients]
-        names = None if tables is None or is_made_up(tables[0].columns) else tables[0].columns
-        if names is not None or not apart.whole:
-            names = [str(j + 1) if names is None else names[j] for j in apart.kept]  # type: ignore[assignment]
+        kept = [apart.of(rows) for rows in clients]
+        session = Session.over(kept, seed)
         # Beside a device the host solves small problems, for which threads wait for each other.
-        with blas_threads(1 if any(map(_is_there, clients)) else None):
-            recovery = _recovered(rows, rule, settings, seed, apart.kept_groups, names)
-            found = with_open_rates(recovery.archetypes, rows)
-            if apart.groups:
-                found = replace(found, levels=apart.level[apart.kept])
-            else:
-                found = with_trait(found, rows)
-            found = with_cautions(found, rows)
-            recovery = with_all_columns(replace(recovery, archetypes=found), apart, clients)
-    found = recovery.archetypes
-    if tables is not None:
-        found = replace(found, columns=tables[0].columns, coding=coding)
-    if said := apart.said(found.columns, known):
+        there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
+        with blas_threads(1 if there_too else None):
+            recovery = _fitted(session, patterns, options.get("channel"), apart, called)
+        found = _filled(recovery.archetypes, apart, clients)
+    if said := apart.said(called, known):
         found = replace(found, advice=f"{found.advice} {said}")
-    made = [rows.made() for rows in clients if isinstance(rows, Reread)]
-    return replace(recovery, archetypes=found, readings=max(made, default=1))
+    constant = apart.kept[recovery.constant_columns]
+    residual = recovery.residual
+    if residual is not None:
+        residual = replace(residual, columns=apart.kept[residual.columns])
+    readings = max((rows.made() for rows in clients if isinstance(rows, Reread)), default=1)
+    return replace(
+        recovery,
+        archetypes=replace(found, columns=names, coding=coding),
+        constant_columns=np.union1d(constant, np.flatnonzero(apart.left_single)).astype(int),
+        residual=residual,
+        traffic=session.traffic,
+        exchanges=session.exchanges,
+        n_examples=session.sizes.tolist(),
+        raw_nbytes=[_packed_bytes(rows) for rows in kept],
+        readings=readings,
+    )
 
 
-def _is_there(rows: Rows) -> bool:
-    """Whether the words of packed rows are on a device."""
-    return not isinstance(rows, Reread) and on_device(array_beside(rows))
-
-
-def _check_reread(settings: Settings, there: Place | None) -> None:
-    """Refuse what rows cannot do that are not held."""
-    held = settings.rank_rule != "shuffle"
-    require(held, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
-    here = there is None or there.ordinal is None
-    require(here, "device", "cpu where rows are not held", str(there))
-
-
-def _recovered(
-    clients: list[Rows],
-    rule: RankRule,
-    settings: Settings,
-    seed: int,
-    groups: Sequence[Sequence[int]],
+def _fitted(
+    session: Session,
+    patterns: Patterns,
+    channel: str | None,
+    apart: Determined,
     names: Sequence[str] | None,
 ) -> Recovery:
-    """Recover by the symmetric channel, and by the graded one where that is not enough.
+    """What `Patterns` find, and `Classes` where that is not enough.
 
     The levels of a variable are no columns of a symmetric channel, which flips each by itself.
     """
-    federation = Federation.over(clients, seed, settings.masked)
-    mean = federation.mean()
-    recovery = None
-    gaps = any(c.gaps if isinstance(c, Reread) else isinstance(c, MaskedBits) for c in clients)
-    levels = len(groups) > 0 and not settings.only_symmetric
-    if settings.channel != "graded" and not gaps and not levels:
-        recovery = symmetric_recovery(federation, mean, rule, settings, seed)
-        recovery, final = judged(federation, mean, recovery, settings)
-        if final:
-            return replace(recovery, exchanges=federation.exchanges)
-    small = federation.n_rows * federation.n_sites <= ONE_THREAD
+    rows = [owner.rows for owner in session.members]
+    gaps = any(r.gaps if isinstance(r, Reread) else isinstance(r, MaskedBits) for r in rows)
+    groups, found = apart.kept_groups, None
+    levels = len(groups) > 0 and not patterns.only
+    if channel != "graded" and not gaps and not levels:
+        found = patterns.fit(session)
+        if found.final:
+            return found
+    if names is not None or not apart.whole:
+        names = [str(j + 1) if names is None else names[j] for j in apart.kept]
+    classes = Classes(patterns.rule, ClassSearch(support=patterns.support), groups, names)
+    small = session.n_rows * session.n_columns <= ONE_THREAD
     with blas_threads(1 if small else None):
-        support = settings.support
-        return graded_recovery(federation, mean, rule, recovery, support, seed, groups, names)
+        return classes.fit(session, None if found is None else found.archetypes)
+
+
+def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Archetypes:
+    """Archetypes of all columns: those left out as their leaders, or all rows, have them."""
+    level = apart.level if apart.groups else None
+    if apart.whole:
+        return replace(found, levels=level)
+    signs = apart.filled(found.patterns.astype(np.float64))
+    new = replace(
+        found,
+        patterns=np.where(signs < 0, -1, 1).astype(np.int8),
+        levels=level,
+        leaders=apart.signed,
+    )
+    if found.graded_means is not None:
+        new = replace(new, graded_means=apart.filled(found.graded_means))
+    if found.own_errors is not None:
+        seen = sum(to_host(column_moments(rows)[1]).astype(np.float64) for rows in clients)
+        new = replace(new, own_errors=apart.filled_errors(found.own_errors, seen))
+    return new
+
+
+def _packed_bytes(rows: Rows) -> int:
+    """Bytes of rows in bits, of two planes where entries are missing."""
+    gaps = rows.gaps if isinstance(rows, Reread) else isinstance(rows, MaskedBits)
+    return -(-(1 + gaps) * int(rows.shape[0]) * int(rows.shape[1]) // 8)
 
 
 def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
@@ -254,16 +285,14 @@ def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
     m = examples.shape[0]
     if not 1 <= clients <= m // 2:
         raise ArgumentError("clients", f"between 1 and {m // 2} for {m} examples", clients)
-    from hopfed._lib.random import stream
-
     order = stream(seed, "split").permutation(m)
     parts = [np.sort(part) for part in np.array_split(order, clients)]
-    if isinstance(examples, Reread):
-        return [examples.chosen(part) for part in parts]
-    return [examples[part] for part in parts]
+    chosen = examples.chosen if isinstance(examples, Reread) else examples.__getitem__
+    return [chosen(part) for part in parts]
 
 
-def _clients(examples: Any, gaps: bool) -> list[Rows]:
+def packed_rows(examples: Any, gaps: bool) -> list[Rows]:
+    """Packed rows of each owner, from an array or a list of arrays; with `gaps` or without."""
     if isinstance(examples, Rows) or hasattr(examples, "shape"):
         examples = [examples]
     if not isinstance(examples, Sequence) or len(examples) == 0:
@@ -278,3 +307,153 @@ def _clients(examples: Any, gaps: bool) -> list[Rows]:
     if len(set(widths)) > 1:
         raise DataError(f"all owners must have the same columns, got {widths} columns")
     return packed
+
+
+CHANNELS = ("auto", "symmetric", "graded")
+
+
+def patterns_of(
+    seed: int = 0,
+    channel: str = "auto",
+    rank_rule: str | float = "tw",
+    alpha: float | None = None,
+    **how: Any,
+) -> Patterns:
+    """The estimator of patterns that options of `recover` ask for; an error where they clash."""
+    require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
+    found = Patterns(named_rule(rank_rule, alpha, seed), believed=channel == "symmetric", **how)
+    clash = channel == "graded" and found.asked
+    require(not clash, "channel", f"auto or symmetric with {found.asked}", channel)
+    return found
+
+
+def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:
+    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper."""
+    require(alpha is None or isinstance(alpha, Real), "alpha", "a number", alpha)
+    if name == "tw":
+        return TracyWidom() if alpha is None else TracyWidom(alpha)
+    if name == "shuffle":
+        return Shuffle(seed=seed) if alpha is None else Shuffle(alpha, seed=seed)
+    if alpha is not None:
+        raise ArgumentError("alpha", "left out unless the rank rule is tw or shuffle", alpha)
+    if name == "mp":
+        return MarchenkoPastur()
+    rule = "tw, mp, shuffle or a finite number"
+    tau = real("rank_rule", str(name), rule)
+    require(math.isfinite(tau), "rank_rule", rule, name)
+    return Fixed(tau)
+
+
+def tables_of(examples: Any, columns: str = "same") -> list[Table] | None:
+    """Return the tables that somebody gives as examples, their columns in one order."""
+    alone = (_is_path, is_partitioned, _is_frame, _is_rows)
+    if isinstance(examples, Table) or any(check(examples) for check in alone):
+        return [_table(examples)]
+    if not isinstance(examples, Sequence) or not any(_is_named(part) for part in examples):
+        return None
+    apart = [
+        isinstance(p, Table) or is_partitioned(p) or (_is_path(p) and is_many(p)) for p in examples
+    ]
+    if not any(apart):
+        return read_tables(list(examples), columns=columns)
+    require(columns == "same", "columns", "same where tables were read one by one", columns)
+    return matched([*map(_table, examples)], [f"examples[{i}]" for i in range(len(examples))])
+
+
+def warn_of_input(examples: Any) -> None:
+    """Warn where 0 stands beside -1 in arrays, and where owners hold the same rows."""
+    several = isinstance(examples, list | tuple) and not _is_rows(examples)
+    given = examples if several else [examples]
+    arrays = [part for part in given if isinstance(part, np.ndarray) and part.dtype.kind in "if"]
+    if any(part.size and part.min() == -1 and (part == 0).any() for part in arrays):
+        warnings.warn(
+            "examples: 0 is missing, as -1 occurs; where 0 means no, give np.where(x == 0, -1, x);"
+            " where it means no and -1 no answer, give np.where(x == -1, np.nan, x)",
+            stacklevel=3,
+        )
+    if len({id(part) for part in given}) < len(given):
+        warnings.warn("examples: one is given twice, so that its rows count twice", stacklevel=3)
+
+
+def _table(given: Any) -> Table:
+    if isinstance(given, Table):
+        return given
+    return read_partitions(given) if _is_path(given) and is_many(given) else read_table(given)
+
+
+def _is_named(part: Any) -> bool:
+    checks = (_is_path, is_partitioned, _is_frame, _is_rows)
+    return isinstance(part, Table) or any(check(part) for check in checks)
+
+
+def _is_path(given: Any) -> bool:
+    return isinstance(given, str | os.PathLike)
+
+
+def _is_frame(given: Any) -> bool:
+    """Whether something has columns of its own, or is no array that is packed as it stands."""
+    if isinstance(given, PackedBits | MaskedBits):
+        return False
+    kinds = ("__arrow_c_stream__", "__dataframe__", "obs_names", "tocsr", "collect_schema")
+    return isinstance(given, dict) or any(hasattr(given, kind) for kind in kinds)
+
+
+def _is_rows(given: Any) -> bool:
+    """Whether something is a list of rows of cells."""
+    if not isinstance(given, list | tuple) or not given or not isinstance(given[0], list | tuple):
+        return False
+    return all(cell is None or isinstance(cell, bool | int | float | str) for cell in given[0])
+
+
+def as_run(recovery: Recovery, config: dict[str, Any]) -> Run:
+    """Turn a recovery into a run; no example of any client is in it."""
+    alone = storage.as_run(recovery.archetypes)
+    arrays = {
+        "spectrum/eigenvalues": recovery.eigenvalues,
+        "columns/constant": recovery.constant_columns,
+    }
+    summary = {
+        "threshold": recovery.threshold,
+        "rule": recovery.rule,
+        "n_examples": recovery.n_examples,
+        **{k: v for k, v in report(recovery, 0.0).items() if k != "seconds"},
+    }
+    return replace(
+        alone,
+        config=config | alone.config,
+        arrays=alone.arrays | arrays,
+        summary=alone.summary | summary,
+    )
+
+
+def _listed(numbers: np.ndarray | None) -> list[float] | None:
+    return None if numbers is None else numbers.tolist()
+
+
+def report(recovery: Recovery, seconds: float) -> dict[str, Any]:
+    """Return what `hopfed recover --json` prints."""
+    found = recovery.archetypes
+    made = {
+        **storage.summary_of(found),
+        "scores": found.scores.tolist(),
+        "predicted_scores": found.predicted_scores.tolist(),
+        "exposures": found.exposures.tolist(),
+        "exposure_errors": _listed(found.exposure_errors),
+        "seconds": seconds,
+        "bytes_sent": recovery.traffic.up.tolist(),
+        "bytes_dense": recovery.dense_nbytes,
+        "bytes_raw": recovery.raw_nbytes,
+        "exchanges": recovery.exchanges,
+        "constant_columns": recovery.constant_columns.tolist(),
+    }
+    if recovery.readings > 1:
+        made["readings"] = recovery.readings
+    if recovery.residual is not None:
+        made["log_likelihood"] = recovery.log_likelihood
+        made["dependent_columns"] = recovery.residual.columns.tolist()
+    if found.columns is not None and not is_made_up(found.columns):
+        made["columns"] = list(found.columns)
+        for what in ("constant_columns", "dependent_columns"):
+            made[what] = [found.columns[j] for j in made.get(what, ())]
+    found_plain: dict[str, Any] = plain(made)
+    return found_plain

@@ -19,11 +19,11 @@ from markupsafe import Markup
 from hopfed._lib.settings import describe
 from hopfed.archetypes.storage import KIND, has_archetypes
 from hopfed.experiments import CLAIMS
-from hopfed.figures import drawer
+from hopfed.experiments.pictures import drawer
 from hopfed.report import recovery
 from hopfed.report.markup import PARTS, rendered
 from hopfed.report.rows import Answers
-from hopfed.report.tables import side_by_side, tables_of
+from hopfed.report.tables import differences, side_by_side, tables_of
 from hopfed.runs import Run, blaming
 
 MOST = 16 << 20  # largest number of bytes of compressed arrays in a page
@@ -73,9 +73,7 @@ def _fingerprint(template: str, tag: str) -> Markup:
 def _comparison(runs: Mapping[str, Run]) -> Markup:
     """Compare runs of one kind: differing settings, summaries, and a common figure if any."""
     held = list(runs.values())
-    keys = dict.fromkeys(key for run in held for key in run.config)
-    settings = [(key, *(describe(run.config.get(key)) for run in held)) for key in keys]
-    differ = [row for row in settings if len(set(row[1:])) > 1]
+    differ = differences([run.config for run in held])
     return rendered("comparison", list(runs), differ, side_by_side(held), _figure(held))
 
 

@@ -13,7 +13,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed.archetypes import display, storage
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.rows import table_of
+from hopfed.archetypes.assignment import table_of
 from hopfed.errors import shown
 from hopfed.report.markup import Markup, rendered
 from hopfed.spectral.rows import Bits

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hopfed._lib.settings import from_plain
+from hopfed._lib.settings import describe, from_plain
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.experiments import NAMES, OTHERS, Measure, Table, compared, find
 from hopfed.runs import Run, require_seeds, settings_of
@@ -32,6 +32,13 @@ def load_complete(path: str | Path) -> Run:
 def measures_of(kind: str) -> Mapping[str, Measure]:
     """Return the declared rows of the summary of `kind`; empty if none are declared."""
     return compared(find(kind)) if kind in KNOWN else {}
+
+
+def differences(held: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Rows (name, value in each) of the entries that differ."""
+    names = dict.fromkeys(name for each in held for name in each)
+    rows = [(name, *(describe(each.get(name)) for each in held)) for name in names]
+    return [row for row in rows if len(set(row[1:])) > 1]
 
 
 def tables_of(run: Run) -> list[Table]:

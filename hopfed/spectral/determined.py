@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,6 +150,20 @@ class Determined:
         found: np.ndarray = np.clip(self.centre + self.slope * follows, -1.0, 1.0)
         found[:, self.kept] = means
         return found
+
+    def filled_errors(self, own: np.ndarray, seen: np.ndarray) -> np.ndarray:
+        """(K, N) standard errors: of a copy as of its leader, of a silent column as of all rows."""
+        errors = np.empty((len(own), len(self.leader)))
+        errors[:, self.kept] = own
+        copies, silent = self.copies, self.silent
+        errors[:, copies] = np.abs(self.slope[copies]) * errors[:, self.leader[copies]]
+        errors[:, silent] = np.sqrt((1 - self.centre[silent] ** 2) / (seen[silent] + 1))
+        return errors
+
+    @property
+    def left_single(self) -> np.ndarray:
+        """(N,) whether a column was left out that holds one value, or none."""
+        return self.single & ~self.whole
 
     def said(self, names: Sequence[str] | None, known: Sequence[Sequence[int]] = ()) -> str:
         """Sentences about the columns that were left out, and levels nobody knew of; or nothing."""
@@ -462,7 +475,8 @@ class _Search:
         apart &= (n >= LEAST) & (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
         evidence = expected - both
         left = np.ones(len(among), bool)
-        for sure, grow in product((True, False), (self._beside, self._anywhere)):
+        # Of levels with gaps that stand anywhere, neighbours may be a part only.
+        for sure, grow in ((True, self._beside), (True, self._anywhere), (False, self._anywhere)):
             for a in range(len(among)):
                 if (
                     not left[a]

@@ -9,8 +9,7 @@ Three routes, chosen by size (theory/NOTES.md, "Low-rank forms"):
   applied, as over a federation, where every product is one exchange.
 
 Matrices and vectors stay in the array library and on the device of the operator; eigenvalues come
-to the host, where rank rules count them. How many eigenvectors are wanted is known only then, so a
-matrix on the host is made tridiagonal once, and its vectors are computed afterwards.
+to the host, where rank rules count them. How many eigenvectors are wanted is known only then.
 
 Block Krylov keeps its basis where the products are made, as a list of blocks, which are never
 joined; the small projected matrix T is on the host, and so is all that is done with it. A product
@@ -36,7 +35,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import lapack
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
@@ -84,73 +82,6 @@ def _signs(x: Array) -> Array:
     return 2 * xp.astype(x >= 0, xp.float64) - 1
 
 
-@dataclass(frozen=True)
-class Tridiagonal:
-    """``A = Q T Q^T`` with T tridiagonal and Q a product of Householder reflectors.
-
-    Attributes
-    ----------
-    diagonal, off_diagonal : (n,) and (n - 1,), of T; float64.
-    reflectors : (n, n), below the diagonal the reflectors as LAPACK's sytrd leaves them.
-    scales : (n - 1,) their factors.
-    """
-
-    diagonal: np.ndarray
-    off_diagonal: np.ndarray
-    reflectors: np.ndarray
-    scales: np.ndarray
-
-    @classmethod
-    def of(cls, matrix: np.ndarray) -> Tridiagonal:
-        """Reduce the symmetric `matrix` (n, n), n at least 1; it is not changed.
-
-        In single precision it takes two thirds of the time, and eigenvalues are off by about
-        1e-6 of the largest.
-        """
-        reduce, room = lapack.get_lapack_funcs(("sytrd", "sytrd_lwork"), (matrix,))
-        size = int(room(len(matrix), lower=1)[0])
-        # The transpose of a C array is a Fortran array, which LAPACK copies once.
-        reflectors, diagonal, off_diagonal, scales, _ = reduce(matrix.T, lower=1, lwork=size)
-        T = diagonal.astype(np.float64), off_diagonal.astype(np.float64)
-        return cls(*T, reflectors, scales)
-
-    def values(self) -> np.ndarray:
-        """(n,) eigenvalues of a positive semi-definite matrix, descending, rounding below 0 cut."""
-        if len(self.diagonal) == 1:
-            found: np.ndarray = np.maximum(self.diagonal, 0.0)
-            return found
-        values = scipy.linalg.eigvalsh_tridiagonal(
-            self.diagonal, self.off_diagonal, check_finite=False
-        )
-        found = np.maximum(values[::-1], 0.0)
-        return found
-
-    def vectors(self, count: int) -> np.ndarray:
-        """(n, count) eigenvectors of the largest eigenvalues, in their order."""
-        n = len(self.diagonal)
-        if count == 0 or n == 1:
-            return np.ones((n, count))
-        vectors = scipy.linalg.eigh_tridiagonal(
-            self.diagonal,
-            self.off_diagonal,
-            select="i",
-            select_range=(n - count, n - 1),
-            check_finite=False,
-            lapack_driver="stemr",
-        )[1]
-        return self._turned(vectors[:, ::-1])
-
-    def _turned(self, vectors: np.ndarray) -> np.ndarray:
-        """``Q @ vectors``: the reflectors act on all rows but the first."""
-        below = np.asfortranarray(self.reflectors[1:, :-1])
-        rest = np.asfortranarray(vectors[1:], dtype=below.dtype)
-        (turn,) = lapack.get_lapack_funcs(("ormqr",), (below,))
-        size = int(turn("L", "N", below, self.scales, rest, -1)[1][0])
-        vectors = np.array(vectors)
-        vectors[1:] = turn("L", "N", below, self.scales, rest, size)[0]
-        return vectors
-
-
 SHORT = 1e-6  # part of the longest direction of an image below which one adds nothing
 MOST = 512  # columns of a basis, where as many are not needed
 BYTES = 3 << 30  # of a basis, where as many are not needed
@@ -191,9 +122,7 @@ def drawn_block(n: int, width: int, rng: np.random.Generator, other: Array) -> A
     words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)
     if not on_device(other):
         return like(kernels.unpack(PackedBits(words, width), np.float32), other)
-    from hopfed.kernels.cuda.bits import DevicePacked
-
-    return kernels.unpack(DevicePacked(like(words, other), width), np.float32)
+    return kernels.unpack(PackedBits(like(words, other), width), np.float32)
 
 
 def leading_pairs(
@@ -308,15 +237,6 @@ def _turned(blocks: list[Array], Y: np.ndarray) -> Array:
 
 Wanted = int | Callable[[np.ndarray, bool], int]  # from (eigenvalues, whether all are there)
 
-# On an H200 all pairs of a matrix take 11 ms at a side of 1,000, 26 at 2,000 and 57 at 3,000, of
-# which nine tenths are for the eigenvalues alone; an iteration for 1 to 50 pairs takes 22 to 32 ms
-# at any of these. So a rule that wants all eigenvalues first has the vectors from the library too.
-ITERATED = 2_000  # side of a matrix from which its eigenvectors are iterated on
-PART = 16  # of the side: of more pairs all are computed
-COLUMNS = 16  # of a block
-EXACT_TOL = 1e-6  # angle to the eigenvectors there
-TOP_TOL = 1e-4  # residual of a largest eigenvalue; its error is of second order
-
 
 class Leading(NamedTuple):
     """Eigenpairs of a small matrix."""
@@ -328,13 +248,8 @@ class Leading(NamedTuple):
 
 
 def all_pairs(A: Array, wanted: Wanted) -> Leading:
-    """Eigenpairs by an iteration, or by a library that gives all vectors or none."""
+    """Eigenpairs by a library that gives all vectors or none, as on a device."""
     xp = namespace(A)
-    n = A.shape[0]
-    if not callable(wanted) and 0 < wanted <= n // PART and n >= ITERATED:
-        found = _iterated(A, wanted)
-        if found is not None:
-            return found
     if wanted == 0:
         ascending, vectors = xp.linalg.eigvalsh(A), A[:, :0]
     else:
@@ -345,37 +260,6 @@ def all_pairs(A: Array, wanted: Wanted) -> Leading:
     return Leading(values, there, xp.flip(vectors[:, vectors.shape[1] - count :], axis=1))
 
 
-def _iterated(A: Array, wanted: int) -> Leading | None:
-    """Eigenpairs by products with `A`; None where they are not found to the tolerance."""
-    xp, n = namespace(A), A.shape[0]
-    found = leading_pairs(
-        A.__matmul__,
-        xp.astype(drawn_block(n, COLUMNS, stream(0, "iterated", n), A), A.dtype),
-        lambda values, whole: counted(wanted, values, whole),
-        lambda values, k: EXACT_TOL * (values[:k] - values[k : k + 1].max(initial=0.0)),
-        max_products=max(12, 4 * (wanted // COLUMNS + 1)),
-    )
-    if found.loose:
-        return None
-    there = like(found.values[: found.vectors.shape[1]].astype(np.float64), A)
-    return Leading(found.values, there, xp.astype(found.vectors, xp.float64), "converged")
-
-
-def top(n: int, product: Callable[[Array], Array], home: Array) -> float:
-    """Largest eigenvalue of a matrix (n, n) by its `product` with others, float32, where `home` is.
-
-    Its error is of second order in the residual, of which it stops at `TOP_TOL`.
-    """
-    found = leading_pairs(
-        product,
-        drawn_block(n, min(8, n), stream(0, "top", n), home),
-        lambda *_: 1,
-        lambda values, k: TOP_TOL * values[:k],
-        max_products=100,
-    )
-    return float(found.values[0])
-
-
 def counted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1e-12) -> int:
     """How many vectors are wanted, of those whose eigenvalues are not zero."""
     count = wanted(np.maximum(values, 0.0), complete) if callable(wanted) else wanted
@@ -384,7 +268,7 @@ def counted(wanted: Wanted, values: np.ndarray, complete: bool, floor: float = 1
     return min(count, int((values > floor * max(values[0], 1e-300)).sum()))
 
 
-__all__ = ["Spectrum", "block_krylov", "eigenpairs", "largest_value"]
+__all__ = ["Spectrum", "block_krylov", "eigenpairs"]
 
 ROUTES = ("auto", "gram", "dense", "krylov")
 SMALL = 1_500  # side of a matrix below which its eigenproblem runs in one thread
@@ -544,29 +428,14 @@ def _leading(A: Array, wanted: Wanted) -> Leading:
     # On a small matrix a second thread gains a third, and costs twentyfold where the core that it
     # waits for is taken by another program.
     with blas_threads(1 if n < SMALL else None):
-        reduced = Tridiagonal.of(A)
-        values = reduced.values()
-        vectors = reduced.vectors(counted(wanted, values, True))
-    return Leading(values, values[: vectors.shape[1]], vectors)
-
-
-def largest_value(operator: FactorOperator) -> float:
-    """Largest eigenvalue of an operator on a device, to about 1e-6 of itself.
-
-    The smaller of the two matrices is made in single precision, where it is one to be made.
-
-    Examples
-    --------
-    >>> x = np.array([[1, 1, -1], [1, -1, -1]])
-    >>> round(largest_value(FactorOperator.from_examples(x)), 4)
-    2.0
-    """
-    chosen = _choose(operator)
-    if chosen != "krylov":
-        A = _products_of_rows(operator) if chosen == "gram" else explicit(operator)
-        A = namespace(A).astype(A, namespace(A).float32)
-        return top(len(A), A.__matmul__, A)
-    return top(operator.n_sites, operator.matmat, operator.home)
+        ascending = scipy.linalg.eigvalsh(A, check_finite=False)
+        values = np.maximum(ascending[::-1].astype(np.float64), 0.0)
+        k = counted(wanted, values, True)
+        vectors = A[:, :0]
+        if k:
+            vectors = scipy.linalg.eigh(A, subset_by_index=(n - k, n - 1), check_finite=False)[1]
+    vectors = vectors[:, ::-1].astype(np.float64)
+    return Leading(values, values[:k], vectors)
 
 
 def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: str) -> Spectrum:

@@ -15,7 +15,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.kernels.masked import with_gaps
+from hopfed.kernels.bits import with_gaps
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import Bits, array_beside, concatenate
 

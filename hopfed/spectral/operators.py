@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -46,7 +46,6 @@ __all__ = [
     "FactorOperator",
     "HebbianOperator",
     "PooledOperator",
-    "average",
     "explicit",
     "pool",
 ]
@@ -331,22 +330,10 @@ def pool(
     for op in operators[1:]:
         operators[0]._check_addable(op)
     weights = [1.0] * len(operators) if weights is None else list(weights)
-    if all(type(op) is DenseOperator for op in operators):
-        return _summed(operators, weights)  # type: ignore[arg-type]
     scaled = [op if w == 1 else op * w for op, w in zip(operators, weights, strict=True)]
     if len(scaled) > 2 and all(isinstance(op, FactorOperator) for op in scaled):
         return _stacked([op for op in scaled if isinstance(op, FactorOperator)])
     return reduce(lambda a, b: a + b, scaled)
-
-
-def _summed(operators: Sequence[DenseOperator], weights: Sequence[float]) -> DenseOperator:
-    """Pool matrices in one more of their size, whatever their number."""
-    masses = [op._scaled(w) for op, w in zip(operators, weights, strict=True)]
-    total = operators[0].matrix * weights[0]
-    for op, w in zip(operators[1:], weights[1:], strict=True):
-        total += op.matrix if w == 1 else op.matrix * w
-    mass, sum_sq_weights = (sum(m[name] for m in masses) for name in ("mass", "sum_sq_weights"))
-    return DenseOperator(operators[0].n_sites, mass, sum_sq_weights, total)
 
 
 def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
@@ -359,18 +346,6 @@ def _stacked(operators: Sequence[FactorOperator]) -> FactorOperator:
         concatenate([op.rows for op in operators]),
         namespace(*weights).concat(weights),
     )
-
-
-def average(operators: Sequence[HebbianOperator]) -> HebbianOperator:
-    """Average clients' `operators` with equal weights: arXiv:2603.19902, eq. (28).
-
-    Examples
-    --------
-    >>> few, many = np.ones((2, 2)), np.array([[1, -1]] * 4)
-    >>> average([FactorOperator.from_examples(x) for x in (few, many)]).matmat(np.eye(2)).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
-    return pool(operators, [1.0 / op.mass for op in operators])
 
 
 def explicit(operator: HebbianOperator) -> Array:
@@ -398,33 +373,10 @@ def explicit(operator: HebbianOperator) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class DerivedOperator(HebbianOperator):
-    """Products with `base` and with what is made of them: neither added nor of a known diagonal."""
-
-    base: HebbianOperator = field(repr=False)
-    made: ClassVar[str]  # what was done to the base
-
-    @property
-    def home(self) -> Array:
-        return self.base.home
-
-    @property
-    def trace(self) -> float:
-        raise ArgumentError("operator", "one whose diagonal is known", f"a {self.made} operator")
-
-    def _added(self, other: Self) -> Self:
-        got = f"{type(self).__name__} and {type(other).__name__}"
-        raise ArgumentError("operators", f"added before they are {self.made}", got)
-
-    def __mul__(self, weight: float) -> Self:
-        return replace(self, base=self.base * weight, **self._scaled(weight))
-
-
-@dataclass(frozen=True, eq=False)
-class ScaledOperator(DerivedOperator):
+class ScaledOperator(HebbianOperator):
     """``diag(s) (S - mass m m^T) diag(s)`` as products with `base`; s and m (N,) where it lives."""
 
-    made = "scaled"
+    base: HebbianOperator = field(repr=False)
     scale: Array = field(repr=False)
     mean: Array = field(repr=False)
 
@@ -435,8 +387,22 @@ class ScaledOperator(DerivedOperator):
         return s * (self.base.matmat(inner) - m * (m.T @ inner))
 
     @property
+    def home(self) -> Array:
+        return self.base.home
+
+    @property
+    def trace(self) -> float:
+        raise ArgumentError("operator", "one whose diagonal is known", "a scaled operator")
+
+    @property
     def nbytes(self) -> int:
         return self.base.nbytes + 4 * self.n_sites
+
+    def _added(self, other: Self) -> Self:
+        raise ArgumentError("operators", "added before they are scaled", type(other).__name__)
+
+    def __mul__(self, weight: float) -> Self:
+        return replace(self, base=self.base * weight, **self._scaled(weight))
 
 
 def centred(operator: HebbianOperator, mean: np.ndarray) -> HebbianOperator:

@@ -149,8 +149,8 @@ class TracyWidom:
     def __call__(self, sample: Sample) -> RankEstimate:
         """Estimate the rank of `sample`."""
         start = min(START_LEVEL, self.alpha)
-        k = _robust_start(sample, lambda k, s2: _edge(sample, k, s2, start))
-        k = _climb(sample, k, lambda k, s2: _edge(sample, k, s2, self.alpha))
+        k = robust_start(sample, lambda k, s2: _edge(sample, k, s2, start))
+        k = climb(sample, k, lambda k, s2: _edge(sample, k, s2, self.alpha))
         s2 = sample.variance(k)
         rule = f"Tracy-Widom at a false-alarm rate of {self.alpha:g}"
         return _estimate(sample, k, _edge(sample, k, s2, self.alpha), s2, rule)
@@ -177,9 +177,9 @@ class MarchenkoPastur:
                 # The law of the variances lives on the examples: M and N change places.
                 inverse = sample.drawn / sample.n_sites
                 location = upper_edge(law, inverse).location / inverse
-            return location * _shift(sample, k, s2) * _rare(sample, 0.5)
+            return location * _shift(sample, k, s2)
 
-        k = _climb(sample, _robust_start(sample, edge), edge)
+        k = climb(sample, robust_start(sample, edge), edge)
         s2 = sample.variance(k)
         return _estimate(sample, k, edge(k, s2), s2, "Marchenko-Pastur edge")
 
@@ -190,9 +190,7 @@ class Shuffle:
 
     In factor form: every entry gets a random sign ("signs"), or every column is permuted on its
     own ("permute"). Permuting keeps the column means, which unequal exposures leave behind and
-    which are a spike of their own in the uncentred C: that null is conservative. In whitened
-    coordinates columns of the fitted rates are permuted, without their means, by the seed of the
-    whitening.
+    which are a spike of their own in the uncentred C: that null is conservative.
 
     Attributes
     ----------
@@ -233,14 +231,11 @@ class Shuffle:
         """Estimate the rank of `sample`, whose operator must hold its rows."""
         from hopfed.spectral.shuffle_null import null_eigenvalues
 
-        if sample.columns is not None:  # of one variance each: their entries change places
-            tops = sample.columns.draws(self.repeats)
-        elif sample.operators:
-            tops = null_eigenvalues(
-                sample.operators, repeats=self.repeats, null=self.null, seed=self.seed
-            )
-        else:
+        if not sample.operators:
             raise ArgumentError("operators", "given in factor form for the shuffle rule", "none")
+        tops = null_eigenvalues(
+            sample.operators, repeats=self.repeats, null=self.null, seed=self.seed
+        )
         tau = float(np.quantile(tops, 1 - self.alpha, method="higher"))
         k = int((sample.values > tau).sum())
         rule = f"shuffle null ({self.null}, {self.repeats} repeats) at {self.alpha:g}"
@@ -285,7 +280,7 @@ class Fixed:
         return replace(_estimate(sample, k, tau, sample.variance(k), rule), none=none)
 
 
-def _robust_start(sample: Sample, edge: Edge) -> int:
+def robust_start(sample: Sample, edge: Edge) -> int:
     """First count, with the bulk variance read off the median of the bulk.
 
     The trace counts undetected spikes as noise: with many archetypes per site the sequential test
@@ -321,7 +316,7 @@ def _count_above(sample: Sample, s2: float, edge: Edge) -> int:
     return k
 
 
-def _climb(sample: Sample, k: int, edge: Edge) -> int:
+def climb(sample: Sample, k: int, edge: Edge) -> int:
     """Sequential test from k upward, the variance re-estimated beside k spikes each time."""
     while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1
@@ -348,7 +343,7 @@ def _edge(sample: Sample, k: int, s2: float, alpha: float) -> float:
         law = Population(sample.profile.variances(k, s2), sample.profile.weights)
         m, n = max(m, 2), max(n, 2)
         tau = n / sample.drawn * noise_threshold(law, m, n, alpha)
-    return tau * _shift(sample, k, s2) * _rare(sample, alpha)
+    return tau * _shift(sample, k, s2)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -374,11 +369,6 @@ def _rare_flips(s2: float, m: int, n: int, alpha: float) -> float:
     if 4 * r * LARGEST < np.sqrt(s2 * min(m, n)):
         return 0.0
     return spikes.rare_flip_edge(r, m, n, alpha) / max((1 - r) * (1 + r), 1e-12)
-
-
-def _rare(sample: Sample, alpha: float) -> float:
-    """By how much columns with few of their rarer values move the edge of whitened noise."""
-    return 1.0 if sample.columns is None else sample.columns.factor(alpha)
 
 
 def _shift(sample: Sample, k: int, s2: float) -> float:

@@ -52,7 +52,7 @@ def sharpened_product(p: PackedBits, X: Array, t: float, weights: Array | None =
     ----------
     p : (M, N) packed examples; ``J = sum_m w_m eta_m eta_m^T / (N sum_m w_m)``.
     X : (N, k) of the library and on the device of `p`.
-    t : dreaming time, finite; the limit is `projector` of the eigenvectors.
+    t : dreaming time, finite; the limit is the projector on the eigenvectors.
     weights : (M,), at least 0; all equal without.
 
     Raises
@@ -130,35 +130,3 @@ def iterate(J: Array, *, eps: float = 0.01, steps: int = 200) -> Array:
     for n in range(steps):
         J = J + (eps / (1 + eps * n)) * (J - J @ J)
     return J
-
-
-def without_diagonal(J: Array) -> Array:
-    """Symmetrise and remove the diagonal (56); shifts every eigenvalue of +-1 data's C by -1.
-
-    Parameters
-    ----------
-    J : (N, N).
-
-    Examples
-    --------
-    >>> without_diagonal(np.array([[1.0, 0.25], [0.75, 1.0]])).tolist()
-    [[0.0, 0.5], [0.5, 0.0]]
-    """
-    xp = namespace(J)
-    J = (J + J.T) / 2
-    return J * (1 - xp.eye(J.shape[0], dtype=J.dtype))
-
-
-def projector(vectors: Array) -> Array:
-    """Dense orthogonal projector ``V V^T`` on the span of orthonormal columns (N, k) (15).
-
-    Parameters
-    ----------
-    vectors : (N, k).
-
-    Examples
-    --------
-    >>> projector(np.array([[0.6], [0.8]])).round(2).tolist()
-    [[0.36, 0.48], [0.48, 0.64]]
-    """
-    return vectors @ vectors.T

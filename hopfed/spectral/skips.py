@@ -51,12 +51,7 @@ class Skip(NamedTuple):
 
 
 def skips(rows: Bits | Array) -> list[Skip]:
-    """Find the columns that decide which others are blank; of several, the rarest value first.
-
-    Parameters
-    ----------
-    rows : (M, N) of -1, 0 (missing) and +1, or packed bits; the first of them are looked at.
-    """
+    """Find the columns that decide which others are blank; of several, the rarest value first."""
     few = rows[: max(1, LOOKED_AT // rows.shape[1])]
     if not isinstance(few, Bits):
         few = kernels.pack_masked(to_host(few))

@@ -2,8 +2,8 @@
 
 What a header says is checked against the bytes of the file and the memory that is free before
 anything is allocated. Python objects are refused, as are links, and values in other files. The
-HDF5 library does not return from some damaged files, and crashes on others: it reads in a child
-process (`hopfed._lib.guarded_reading`).
+HDF5 library crashes on some damaged files: a child process tries it first
+(`hopfed._lib.guarded_reading`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import stat
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib import hdf5_files
-from hopfed._lib.guarded_reading import COPIES, in_child_process, raise_limits
+from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.tables.files import UNPACKED, opened, pieces, reading, size_of
@@ -32,7 +32,7 @@ ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
 KINDS = "biufUS"  # truth values, numbers and words
 DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
-ROOM = 1 << 30  # bytes that any packed array may hold
+ROOM = 1 << 30  # bytes that any packed array may hold, and that are tried of one in HDF5
 METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
 LITTLE = 1 << 16  # bytes that a chunk takes in any case
 LARGE = 1 << 26  # bytes of an array from which it is read in parts
@@ -41,15 +41,7 @@ NAME = 100  # bytes that the name takes of a column that has none
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in a file.
-
-    Attributes
-    ----------
-    shape, dtype : of the array.
-    size : bytes of the file.
-    read : yields all rows, some at a time.
-    chunk : rows that are stored together.
-    """
+    """An array in a file of `size` bytes; `read` yields some rows at a time, whole chunks."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -109,27 +101,6 @@ def _array(
     begin: Callable[[], AbstractContextManager[Any]], length: int, size: int, what: Path | str
 ) -> Stored:
     """An array whose header and values come from a stream of some bytes, in a file of `size`."""
-    form = np.lib.format
-    readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
-
-    def header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype]:
-        """Read the header; the file stands at the values afterwards."""
-        version = form.read_magic(file)
-        if version not in readers:
-            raise ValueError(f"arrays of version {version[0]}.{version[1]} are not read")
-        shape, fortran, dtype = readers[version](file)
-        if dtype.hasobject:
-            raise ValueError("Object arrays are refused: they can run code")
-        if dtype.kind not in KINDS or not dtype.itemsize:
-            raise ValueError(
-                f"arrays of {dtype} are not read, only numbers, truth values and words"
-            )
-        if min(shape, default=0) < 0:
-            raise ValueError(f"there is no array of shape {shape}")
-        due, follow = math.prod(shape) * dtype.itemsize, length - file.tell()
-        if due != follow:
-            raise ValueError(f"{due} bytes are due after the header, there are {follow}")
-        return tuple(map(int, shape)), fortran, dtype
 
     def values(file: Any, count: int) -> np.ndarray:
         row = dtype.itemsize * math.prod(shape[1:])
@@ -147,7 +118,7 @@ def _array(
 
     def read(step: int) -> Iterator[np.ndarray]:
         with begin() as file:
-            header(file)
+            _header(file, length)
             rows = shape[0] if shape else 1
             step = max(rows, 1) if fortran else step
             for start in range(0, max(rows, 1), step):
@@ -156,8 +127,28 @@ def _array(
                 raise ValueError("holds more than the header says")
 
     with begin() as file:
-        shape, fortran, dtype = header(file)
+        shape, fortran, dtype = _header(file, length)
     return Stored(shape, dtype, size, lambda step: pieces(read(step), what))
+
+
+def _header(file: Any, length: int) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Read the header of an array of some bytes; the file stands at the values afterwards."""
+    form = np.lib.format
+    version = form.read_magic(file)
+    readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"arrays of version {version[0]}.{version[1]} are not read")
+    shape, fortran, dtype = readers[version](file)
+    if dtype.hasobject:
+        raise ValueError("Object arrays are refused: they can run code")
+    if dtype.kind not in KINDS or not dtype.itemsize:
+        raise ValueError(f"arrays of {dtype} are not read, only numbers, truth values and words")
+    if min(shape, default=0) < 0:
+        raise ValueError(f"there is no array of shape {shape}")
+    due, follow = math.prod(shape) * dtype.itemsize, length - file.tell()
+    if due != follow:
+        raise ValueError(f"{due} bytes are due after the header, there are {follow}")
+    return tuple(map(int, shape)), fortran, dtype
 
 
 def _npy(path: Path) -> Stored:
@@ -236,34 +227,36 @@ def _hdf5(path: Path) -> Stored:
     with opened(path) as raw:
         size = size_of(raw)
 
-    def found(step: int) -> Iterator[Any]:
+    def table_of(file: Any) -> Any:
         tables: list[str] = []
 
         def collect(name: str, item: object) -> None:
             if isinstance(item, h5py.Dataset) and item.shape is not None and item.ndim >= 2:
                 tables.append(name)
 
-        with hdf5_files.opened(path) as file:
-            file.visititems(collect)  # follows no links
-            table = file[_pick(path, tables)]
-            if table.is_virtual or table.external:
-                raise ValueError("its values are in other files")
-            yield _checked(path, table, size)
-            if step:
-                yield from _slices(path, table, step)
-
-    def begun(step: int) -> Any:
-        what = f"cannot be read as {path.suffix[1:]}"
-        return closing(pieces(in_child_process(partial(found, step), size), path, what))
+        file.visititems(collect)  # follows no links
+        table = file[_pick(path, tables)]
+        if table.is_virtual or table.external:
+            raise ValueError("its values are in other files")
+        return table, *_checked(path, table, size)
 
     def read(step: int) -> Iterator[np.ndarray]:
-        with begun(step) as parts:
-            next(parts)
-            yield from parts
+        with hdf5_files.opened(path) as file:
+            yield from _slices(path, table_of(file)[0], step)
 
-    with begun(0) as parts:
-        shape, dtype, chunk = next(parts)
-    return Stored(shape, dtype, size, read, chunk)
+    def tried() -> None:
+        with hdf5_files.opened(path) as file:
+            table, shape, dtype, chunk = table_of(file)
+            if math.prod(shape) * dtype.itemsize <= ROOM:
+                row = math.prod(shape[1:]) * dtype.itemsize
+                for _ in _slices(path, table, max(chunk, LARGE // max(row, 1))):
+                    pass
+
+    survive(tried, size)
+    with hdf5_files.opened(path) as file:
+        shape, dtype, chunk = table_of(file)[1:]
+    what = f"cannot be read as {path.suffix[1:]}"
+    return Stored(shape, dtype, size, lambda step: pieces(read(step), path, what), chunk)
 
 
 def _checked(path: Path, table: Any, size: int) -> tuple[tuple[int, ...], np.dtype, int]:
@@ -282,7 +275,7 @@ def _slices(
 ) -> Iterator[np.ndarray]:
     first, last = span or (0, table.shape[0])
     item, width = table.dtype.itemsize, math.prod(table.shape[1:])
-    needed = item * (COPIES * min(step, last - first) * width + math.prod(table.chunks or (1,)))
+    needed = item * (2 * min(step, last - first) * width + math.prod(table.chunks or (1,)))
     require_memory(needed, str(path))
     raise_limits(needed + item * math.prod(table.shape))
     for start in range(first, max(last, first + 1), step):

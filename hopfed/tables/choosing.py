@@ -19,9 +19,10 @@ import numpy as np
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.tables.coding import EMPTY, Code, Coding
 from hopfed.tables.examples import RULE
-from hopfed.tables.held import Column, Held, doubtful
+from hopfed.tables.held import Column, Held
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import remarks
+from hopfed.tables.source import doubtful
 from hopfed.tables.table import SHOWN, columns_error, is_made_up, listed
 from hopfed.tables.words import (
     FAMILIES,
@@ -68,35 +69,19 @@ KNOWN_SIGNS = {
 } | {"-1": -1, "0": -1, "1": 1}
 
 
-Way = tuple[str, dict[str, Any]]  # when something may be given, and that, as of `Choices.give`
-
-
 class Fault(NamedTuple):
     """What is in the way in a column, what settles it (of `Choices.give`), and other ways."""
 
     column: Column
     why: str
     told: dict[str, Any]
-    ways: Sequence[Way] = ()
-
-
-class Decision(NamedTuple):
-    """How the columns of tables are coded, and what was noticed, a line each."""
-
-    coding: Coding
-    notes: list[str]
+    ways: Sequence[tuple[str, dict[str, Any]]] = ()  # when something may be given, and that
 
 
 class Decider:
-    """Chooses how each column is coded.
+    """Chooses how each column is coded, from the `parts` that columns `names` hold in each table.
 
-    Parameters
-    ----------
-    whats : the tables, for messages.
-    names : of the columns of the first, all different.
-    parts : what these columns hold, in each table.
-    choices : what was told.
-    commas : of each table whether it has decimal commas; None where points are decimal ones.
+    `commas` say of each table whether it has decimal commas, None where points are decimal ones.
     """
 
     def __init__(
@@ -105,11 +90,10 @@ class Decider:
         names: Sequence[str],
         parts: Sequence[Sequence[Held]],
         choices: Choices,
-        commas: Sequence[bool | None] = (),
+        commas: Sequence[bool | None],
     ):
         self.whats, self.names, self.parts, self.what = whats, names, parts, whats[0]
-        self.choices = choices.among(names)
-        self.commas = commas or [None] * len(whats)
+        self.choices, self.commas = choices.among(names), commas
         self.places = list(zip(whats, parts, strict=True))  # where words are looked for
         told = self.choices.named()
         columns = enumerate(zip(names, zip(*parts, strict=True), strict=True))
@@ -121,8 +105,8 @@ class Decider:
         self.id: Column | None = None
         self._made_up = is_made_up(names)
 
-    def decide(self) -> Decision:
-        """Return the coding of all columns that are used, or refuse those that cannot be used."""
+    def decide(self) -> tuple[Coding, list[str]]:
+        """Return the coding of all columns that are used and what was noticed, or refuse them."""
         unknown = sorted(self.choices.named() - set(self.names))
         if unknown:
             raise _no_columns(self.what, unknown, self.names)
@@ -144,8 +128,7 @@ class Decider:
         left = tuple(name for j, name in enumerate(self.names) if j not in kept)
         ids = (self.id.name,) if self.id else ()
         coding = Coding(tuple(c.name for c in used), tuple(c.code for c in used), ids, left)
-        self.notes += remarks(used, self.choices, self.minus, self._made_up)
-        return Decision(coding, self.notes)
+        return coding, [*self.notes, *remarks(used, self.choices, self.minus, self._made_up)]
 
     def _is_used(self, c: Column) -> bool:
         """Whether a column is one to compute with; a line says so if it is not."""
@@ -241,7 +224,7 @@ class Decider:
         """How a column is coded; None, and a fault, where it cannot be used as it is."""
         kind = self.choices.of(c.name)
         if c.held.why:
-            return self._drop(c, c.held.why)
+            return self._fault(c, c.held.why)
         rest, said = c.tokens - c.given.keys(), c.tokens & c.given.keys()
         if kind == "answers":
             return self._answers(c)
@@ -280,7 +263,7 @@ class Decider:
             return self._category(c)
         for doubts, part in zip(self._doubts, c.parts, strict=True):
             if doubts and doubts[c.place] and part.words:
-                return self._drop(c, doubts[c.place])
+                return self._fault(c, doubts[c.place])
         endless = {spelt(v) for v in values if math.isinf(v)}
         if endless:
             return self._odd(c, endless, "is no number to use")
@@ -320,9 +303,9 @@ class Decider:
         said = [word for word in c.held.words if canonical(word) not in whole]
         mark, answers = several_answers(said, sure=True)
         if not mark:
-            return self._drop(c, "holds no cell of several answers, with ; or | or , between")
+            return self._fault(c, "holds no cell of several answers, with ; or | or , between")
         if len(answers) > LEVELS or c.held.many:
-            return self._drop(c, f"holds {len(answers):,} or more different answers")
+            return self._fault(c, f"holds {len(answers):,} or more different answers")
         return Code("answers", tuple(whole.items()), levels=answers, mark=mark)
 
     # Faults
@@ -332,7 +315,7 @@ class Decider:
         tokens, before = {canonical(word) for word in levels}, len(self.faults)
         numbers = {canonical(word) for word in levels if number(word) is not None}
         known, strange = tokens & FULL, tokens - KNOWN
-        if self._is_dressed(c, levels) or self._is_coded(c):
+        if self._is_dressed(c, levels):
             return True
         if numbers:
             rest = tokens - numbers
@@ -341,7 +324,7 @@ class Decider:
             else:
                 self._odd(c, rest, "is not a number")
         elif all(map(DATE.fullmatch, levels)):
-            self._drop(c, "holds dates")
+            self._fault(c, "holds dates")
         elif known and len(tokens) > 1:
             rare = c.rows_of(tokens & KNOWN) < c.rows_of(strange)
             if not (rare and len(strange) >= OTHERS):  # SI and NO: places
@@ -358,32 +341,13 @@ class Decider:
         way = "write them like 1234.5"
         if THOUSANDS.fullmatch(one):
             way = f"write {re.sub('[^0-9+-]', '', one)}, without marks of thousands"
-        self._drop(c, f"holds numbers that are written like '{shown(one, 40)}': {way}")
-        return True
-
-    def _is_coded(self, c: Column) -> bool:
-        """Whether one owner has 1 and 2 where others have words of a known meaning: a fault."""
-        coded = [bool(tokens) and None not in map(number, tokens) for tokens in c.each]
-        words = [tokens for tokens, is_code in zip(c.each, coded, strict=True) if not is_code]
-        if not any(coded) or not any(words) or meanings(words) is None:
-            return False
-        at = coded.index(True)
-        values = sorted(float(word) for word in c.each[at])
-        codes = [spelt(v) for v in values if abs(v) not in NO_ANSWERS]
-        if len(codes) > 2:
-            return False
-        gone = {spelt(v): 0 for v in values if abs(v) in NO_ANSWERS}
-        one, other = ({**dict(zip(codes, s, strict=False)), **gone} for s in ((1, -1), (-1, 1)))
-        numbers, others = listed(list(map(spelt, values))), listed(sorted(set().union(*words)))
-        why = f"holds {numbers} in {self.whats[at]} where others hold {others}"
-        way = "the other way round", {"words": {c.name: other}}
-        self._fault(c, why, {"words": {c.name: one}}, way)
+        self._fault(c, f"holds numbers that are written like '{shown(one, 40)}': {way}")
         return True
 
     def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
         """Refuse numbers of which nobody said where they are cut."""
         told: dict[str, Any] = {"binarize": {c.name: "median" if self.choices.by_rows else 20.5}}
-        ways: list[Way] = []
+        ways: list[tuple[str, dict[str, Any]]] = []
         if codes:
             told = {"words": {c.name: {spelt(code): 0 for code in codes}}}
             ways = [("if these are numbers", {"binarize": {c.name: 1.5}})]
@@ -394,7 +358,7 @@ class Decider:
             ways.append((f"{lead}, and leave it out", {"ignore": [c.name]}))
         odd = next((v for v in sorted(values) if v not in BINARY), None)
         if not self._made_up or odd is None:
-            self._fault(c, "holds numbers", told, *ways)
+            self._fault(c, "holds numbers", told, ways)
             return
         row = self._where(c, {spelt(odd)})[1]
         why = f"{RULE}, got {odd:g} at row {row}, column {c.place + 1}"
@@ -429,17 +393,16 @@ class Decider:
             self.faults.append(Fault(c, f"{self._called(c)} {why}", told))
             return
         named = not held.different and (c.place == 0 or NAMING.fullmatch(c.name))
-        self._drop(c, why + (f", which repeat in its {held.rows:,} rows" if named else ""))
+        self._fault(c, why + (f", which repeat in its {held.rows:,} rows" if named else ""))
 
-    def _drop(self, c: Column, why: str) -> None:
-        """Refuse a column that can only be left out, or name the rows."""
-        self._fault(c, why, {"ignore": [c.name]})
+    def _fault(
+        self, c: Column, why: str, told: Mapping[str, Any] | None = None, ways: Sequence[Any] = ()
+    ) -> None:
+        """Refuse a column: where nothing is told it can only be left out, or name the rows."""
+        told = dict(told or {"ignore": [c.name]})
+        self.faults.append(Fault(c, f"{self._called(c)} {why}", told, [*ways, *self._naming(c)]))
 
-    def _fault(self, c: Column, why: str, told: dict[str, Any], *ways: Way) -> None:
-        said = f"{self._called(c)} {why}"
-        self.faults.append(Fault(c, said, told, [*ways, *self._naming(c)]))
-
-    def _naming(self, c: Column) -> list[Way]:
+    def _naming(self, c: Column) -> list[tuple[str, dict[str, Any]]]:
         """What to give if a column names the rows, where it may, as none does yet."""
         held = c.held
         if self.id is not None or self._made_up or "lists" in held.why:

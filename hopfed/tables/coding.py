@@ -81,10 +81,9 @@ class Code:
         return tuple(f"{name}={level}" for level in shown)
 
     def codes(self, words: Sequence[str]) -> np.ndarray:
-        """Code of each word (int64): -1, 0 (missing), +1; of a category 0 or the level from 1.
+        """Code of each word (int64): -1, 0 (missing), +1, UNKNOWN; of a category the level from 1.
 
-        UNKNOWN stands for a word that the column did not hold when the coding was made. Answers
-        have no code, but `entries`.
+        Answers have no code, but `entries`.
         """
         return np.array([self._code(word) for word in words], np.int64)
 

@@ -16,8 +16,8 @@ from hopfed import kernels
 from hopfed._lib.arrays import is_torch, like, to_host
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels.bits import first_bad
 from hopfed.kernels.dispatch import on_device
-from hopfed.kernels.masked import first_bad
 from hopfed.kernels.place import adopted
 
 __all__ = ["as_examples"]

@@ -15,7 +15,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from glob import glob
 from itertools import takewhile
@@ -27,6 +27,7 @@ from hopfed.errors import DataError, HopfedError, shown
 Piece = TypeVar("Piece")
 
 UNPACKED = 100  # bytes for each byte of a packed file; of honest tables mostly below 20
+LIBRARIES = ("pyarrow", "python_calamine", "pyreadstat")
 PATTERN = "*?["  # one of these makes a path a pattern
 # What damaged bytes make the libraries raise; a wrong name of ours is not among them.
 BROKEN = (
@@ -76,10 +77,9 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
     except BROKEN as error:
         raise DataError(f"{path}: {what}: {_reason(error)}") from error
     except BaseException as error:  # of the libraries; one that panics is written in Rust
-        library = type(error).__module__.partition(".")[0]
         if type(error).__name__ == "PanicException":
             raise DataError(f"{path}: {what}: it is damaged") from None
-        if library not in ("pyarrow", "python_calamine", "pyreadstat"):
+        if type(error).__module__.partition(".")[0] not in LIBRARIES:
             raise
         raise DataError(f"{path}: {what}: {_reason(error)}") from None
 
@@ -129,22 +129,17 @@ def files_of(path: str | Path) -> list[Path]:
     place = Path(path)
     if any(c in str(path) for c in PATTERN) and not place.exists():
         found = [Path(one) for one in sorted(glob(str(path), recursive=True))]
-        if not found:
-            raise DataError(f"{path}: no such file")
-        fixed = takewhile(lambda part: not any(c in part for c in PATTERN), place.parts)
-        _check_links(found, Path(*fixed))
-        return [file for one in found for file in files_of(one)]
-    if not place.is_dir() or place.suffix.lower() == ".zarr":
+        folder = Path(*takewhile(lambda part: not any(c in part for c in PATTERN), place.parts))
+    elif not place.is_dir() or place.suffix.lower() == ".zarr":
         return [place]
-    files = (p for p in sorted(place.rglob("*")) if p.is_file())
-    kept = [p for p in files if not any(x[0] in "._" for x in p.relative_to(place).parts)]
-    if not kept:
-        raise DataError(f"{path}: there are no files in it")
-    _check_links(kept, place)
-    return kept
-
-
-def _check_links(found: Iterable[Path], folder: Path) -> None:
-    for path in found:
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise DataError(f"{path}: a link that leads out of {folder}: name the file itself")
+    else:
+        every, folder = (p for p in sorted(place.rglob("*")) if p.is_file()), place
+        found = [p for p in every if not any(x[0] in "._" for x in p.relative_to(place).parts)]
+    if not found:
+        raise DataError(
+            f"{path}: there are no files in it" if place == folder else f"{path}: no such file"
+        )
+    for one in found:
+        if not one.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{one}: a link that leads out of {folder}: name the file itself")
+    return found if place == folder else [file for one in found for file in files_of(one)]

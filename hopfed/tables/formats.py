@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hopfed._lib.arrays import to_host
-from hopfed._lib.guarded_reading import in_child_process
+from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import BackendError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
@@ -22,9 +21,9 @@ from hopfed.tables import arrays
 from hopfed.tables.examples import of_tensor
 from hopfed.tables.files import UNPACKED, files_of, opened, pieces, reading, size_of
 from hopfed.tables.source import NAME, Block, Numbers, Source, named
-from hopfed.tables.table import made_up, ordered
+from hopfed.tables.table import made_up
 from hopfed.tables.text import LINES, PACKED, layout, most_of, of_text, unpacked
-from hopfed.tables.words import MISSING, distinct, number, spelt, token
+from hopfed.tables.words import MISSING, Cells, number, spelt, token
 from hopfed.tables.writers import Dialect
 
 ROOM = 1 << 26  # bytes of words that any packed file may hold
@@ -91,7 +90,7 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         if kind in BOOKS:
             return _of_book(path, sheet, words)
         if kind in STUDIES:
-            return _of_study(path, STUDIES[kind])
+            return _of_study(path, STUDIES[kind], size)
         if kind in ARROW:
             return _of_arrow(path, ARROW[kind], size)
         if kind in RECORDS:
@@ -168,25 +167,30 @@ def _mixed(cells: Sequence[Any]) -> Any:
     return pa.array([None if c is None else spelt(c) for c in cells], pa.string())
 
 
-def _of_study(path: Path, kind: str) -> Source:
-    """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words."""
+def _of_study(path: Path, kind: str, size: int) -> Source:
+    """A file of SPSS, Stata or SAS, some rows at a time: values with a label are its words.
+
+    Its reader crashes where records of a dictionary contradict each other: a child tries it.
+    """
     module = _extra("pyreadstat", "files of SPSS, Stata and SAS")
-    if kind == "sav":
-        _check_spss(path)
     read: Callable[..., Any] = getattr(module, f"read_{kind}")
+
+    def rows(start: int, most: int) -> list[Any]:
+        found = read(str(path), row_offset=start, row_limit=most, output_format="dict")[0]
+        return list(found.values())
+
+    survive(lambda: rows(0, PART), size)
     _, meta = read(str(path), metadataonly=True, output_format="dict")
     names, notes = named(meta.column_names, str(path))
     labels = [meta.variable_value_labels.get(name, {}) for name in meta.column_names]
-    size = max(1, PART // max(len(names), 1))
+    step = max(1, PART // max(len(names), 1))
 
     def blocks() -> Iterator[Block]:
-        start = rows = 0
-        while not start or rows == size:
-            data, _ = read(str(path), row_offset=start, row_limit=size, output_format="dict")
-            found = [_labelled(cells, k) for cells, k in zip(data.values(), labels, strict=True)]
-            rows = len(found[0]) if found else 0
-            start += size
-            if rows:
+        start, full = 0, True
+        while full:
+            found = [_labelled(*pair) for pair in zip(rows(start, step), labels, strict=True)]
+            start, full = start + step, bool(found) and len(found[0]) == step
+            if found and len(found[0]):
                 yield found
 
     labelled = sum(map(bool, labels))
@@ -207,45 +211,6 @@ def _labelled(cells: Any, labels: Mapping[Any, str]) -> Any:
     coded = array.dictionary_encode()
     told = [words.get(w := spelt(cell), w) for cell in coded.dictionary.to_pylist()]
     return pa.array(told, pa.string()).take(coded.indices)
-
-
-def _check_spss(path: Path) -> None:
-    """Refuse a dictionary of SPSS whose records contradict each other: ReadStat would crash.
-
-    Each string of more than 8 bytes has records of its further bytes, and labels are those of
-    variables that are there.
-    """
-    with opened(path) as file:
-        head = file.read(176)
-        order = "<" if head[64:68] in (b"\2\0\0\0", b"\3\0\0\0") else ">"
-
-        def ints(count: int) -> tuple[int, ...]:
-            return struct.unpack(f"{order}{count}i", file.read(4 * count))
-
-        starts: list[bool] = []  # of each record of a variable: whether one starts there
-        due = 0
-        while (record := ints(1)[0]) in (2, 3, 4, 6):
-            if due and record != 2:
-                raise ValueError("a string is cut short in its dictionary")
-            if record == 2:
-                width, label, gaps, _, _ = ints(5)
-                if (width < 0) != (due > 0) or width < -1 or width > 255:
-                    raise ValueError("widths of strings contradict each other in its dictionary")
-                starts.append(width >= 0)
-                due = due - 1 if width < 0 else max(-(-width // 8) - 1, 0)
-                file.seek(8, 1)
-                file.seek(-(-ints(1)[0] // 4) * 4 if label else 0, 1)
-                file.seek(8 * abs(gaps), 1)
-            elif record == 3:
-                for _ in range(ints(1)[0]):
-                    file.seek(8, 1)
-                    file.seek(file.read(1)[0] // 8 * 8 + 7, 1)
-            elif record == 4:
-                places = ints(ints(1)[0])
-                if not all(0 < k <= len(starts) and starts[k - 1] for k in places):
-                    raise ValueError("labels of a variable that is not there")
-            else:
-                file.seek(80 * ints(1)[0], 1)
 
 
 def _of_records(path: Path) -> Source:
@@ -300,7 +265,7 @@ def of_groups(path: Path, groups: Sequence[int], what: str) -> Source:
 def _of_arrow(path: Path, kind: str, size: int, groups: list[int] | None = None) -> Source:
     """A file of Arrow, whose batches are what they say, and no more than can be in a file."""
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import orc, parquet
 
     def begun(raw: Any) -> tuple[Any, int, Iterator[Any]]:
         """Its schema, the number of its rows where that is stated, and batches of them."""
@@ -313,8 +278,6 @@ def _of_arrow(path: Path, kind: str, size: int, groups: list[int] | None = None)
             made = file.iter_batches(some, row_groups=groups, use_threads=False)
             return schema, held.metadata.num_rows, made
         if kind == "orc":
-            from pyarrow import orc
-
             file = orc.ORCFile(pa.PythonFile(raw, "r"))
             return file.schema, file.nrows, map(file.read_stripe, range(file.nstripes))
         options = pa.ipc.IpcReadOptions(use_threads=False)
@@ -326,7 +289,9 @@ def _of_arrow(path: Path, kind: str, size: int, groups: list[int] | None = None)
     def batches() -> Iterator[Any]:
         entries = letters = 0
         with opened(path) as raw:
-            for batch in begun(raw)[2]:
+            schema, count, made = begun(raw)
+            _require_room(path, count * len(schema), size)
+            for batch in made:
                 entries += batch.num_rows * batch.num_columns
                 letters += sum(c.nbytes for c in batch.columns if _is_text(c.type))
                 _require_room(path, entries, size)
@@ -335,18 +300,18 @@ def _of_arrow(path: Path, kind: str, size: int, groups: list[int] | None = None)
                 batch.validate(full=True)  # what it calls text is, and nothing leads out of it
                 yield batch
 
-    def stated() -> Iterator[Any]:
-        with opened(path) as raw:
-            yield begun(raw)[:2]
+    def tried() -> None:
+        raise_limits(most)
+        for _ in batches():
+            pass
 
-    def safely(work: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        """The reader of ORC crashes on some damaged files, so it reads in a child process."""
-        return in_child_process(work, most) if kind == "orc" else work()
-
-    [(schema, count)] = safely(stated)
+    if kind == "orc":  # whose reader crashes on some damaged files
+        survive(tried, size)
+    with opened(path) as raw:
+        schema, count, _ = begun(raw)
     _require_room(path, count * len(schema), size)
     what = f"cannot be read as {path.suffix[1:]}"
-    return _of_batches(schema, lambda: pieces(safely(batches), path, what), str(path))
+    return _of_batches(schema, lambda: pieces(batches(), path, what), str(path))
 
 
 def _is_text(kind: Any) -> bool:
@@ -373,7 +338,7 @@ def _of_folder(path: Path) -> Source:
 
     def read() -> Iterator[Block]:
         for source in sources:
-            yield from ordered(source, first.names)()
+            yield from source.ordered(first.names)()
 
     notes = list(dict.fromkeys(line for source in sources for line in source.notes))
     return Source(str(path), first.names, read, notes=notes)
@@ -383,11 +348,10 @@ def _of_stream(given: Any, what: str) -> Source:
     """A frame that Arrow knows: of polars, of Arrow itself, and others."""
     import pyarrow as pa
 
+    begin = pa.RecordBatchReader.from_stream
     with reading(what):
-        schema = pa.RecordBatchReader.from_stream(given).schema
-    return _of_batches(
-        schema, lambda: pieces(iter(pa.RecordBatchReader.from_stream(given)), what), what
-    )
+        schema = begin(given).schema
+    return _of_batches(schema, lambda: pieces(iter(begin(given)), what), what)
 
 
 def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) -> Source:
@@ -565,17 +529,19 @@ def read_numbers(path: str | Path, gaps: bool = False) -> np.ndarray:
     parts: list[np.ndarray] = []
     for block in of_path(path).blocks():
         columns = []
-        for j, array in enumerate(block, start=1):
-            words, places = distinct(array)
+        for j, cells in enumerate(map(Cells, block), start=1):
             missing = MISSING if gaps else {"nan"}
-            found = [np.nan if token(w) in missing else number(w) for w in words]
-            odd = np.array([value is None for value in found] + [not gaps])[places]
+            found = [np.nan if token(w) in missing else number(w) for w in cells.words]
+            odd = np.array([value is None for value in found] + [not gaps])[cells.places]
             if odd.any():
                 row = int(odd.argmax())
-                word = shown(words[places[row]].strip(), 40) if places[row] >= 0 else ""
+                word = (
+                    shown(cells.words[cells.places[row]].strip(), 40)
+                    if cells.places[row] >= 0
+                    else ""
+                )
                 what = f"'{word}' is not a number" if word else "there is no number"
-                before = sum(map(len, parts))
-                raise DataError(f"{path}: row {before + row + 1}, column {j}: {what}")
-            columns.append(np.array([*found, None], float)[places])
+                raise DataError(f"{path}: row {sum(map(len, parts)) + row + 1}, column {j}: {what}")
+            columns.append(np.array([*found, None], float)[cells.places])
         parts.append(np.stack(columns, axis=1))
     return np.concatenate(parts)

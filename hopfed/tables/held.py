@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -23,42 +22,28 @@ from hopfed.tables.words import (
     canonical,
     meanings,
     number,
+    unfit,
 )
 
 MOST = 1000  # different words of a column that are kept
 COMBINED = 100_000  # the same where each is a combination of answers
 EVEN = 0.1  # of the rows, by which another value must come nearer to halving than the median
-POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 
 
 @dataclass
 class Held:
-    """What the rows of a column that were read so far hold.
+    """What the rows of a column that were read so far hold."""
 
-    Attributes
-    ----------
-    words : its different words as they stand, and how often each occurs; a missing entry is "".
-    first : row of each of them, from 1.
-    many : there are more than `most` of them, and `words` are the first.
-    numeric : so far all words are numbers or missing.
-    different : whether no two of the rows were alike, or missing.
-    rows : that were looked at.
-    kept : the numbers themselves, once there are many and if they are asked for.
-    missing : words that stand for no entry.
-    most : different words that are kept.
-    why : it cannot be used, whatever the words are.
-    """
-
-    words: Counter[str] = field(default_factory=Counter)
-    first: dict[str, int] = field(default_factory=dict)
-    many: bool = False
-    numeric: bool = True
-    different: bool = True
+    words: Counter[str] = field(default_factory=Counter)  # as they stand; "" of a missing entry
+    first: dict[str, int] = field(default_factory=dict)  # row of each of them, from 1
+    many: bool = False  # whether there are more than `most`, and `words` are the first
+    numeric: bool = True  # whether so far all words are numbers or missing
+    different: bool = True  # whether no two of the rows were alike, or missing
     rows: int = 0
-    kept: list[np.ndarray] | None = None
-    missing: frozenset[str] = MISSING | UNSAID
-    most: int = MOST
-    why: str = ""
+    kept: list[np.ndarray] | None = None  # numbers, once there are many and if they are asked for
+    missing: frozenset[str] = MISSING | UNSAID  # words that stand for no entry
+    most: int = MOST  # different words that are kept
+    why: str = ""  # it cannot be used, whatever the words are
 
     @classmethod
     def of(cls, choices: Choices, name: str) -> Held:
@@ -82,12 +67,11 @@ class Held:
             if values is not None and self.kept is not None:
                 self.kept.append(values[~np.isnan(values)])
             return
-        words, places = cells.words, cells.places
-        counts = np.bincount(places[places >= 0], minlength=len(words))
+        words, counts = cells.words, cells.counts
         fresh = [k for k, word in enumerate(words) if word not in self.words and counts[k]]
         if self.different:
             self.different = len(fresh) == len(cells)
-        for k, row in zip(fresh, _first(places, fresh, len(words)), strict=True):
+        for k, row in zip(fresh, _first(cells.places, fresh, len(words)), strict=True):
             self.first[words[k]] = before + row + 1
         for word, count in zip(words, counts.tolist(), strict=True):
             if count:
@@ -171,40 +155,31 @@ class Held:
         return cut if cut < values[-1] and near else float(values[misses.argmin()])
 
 
-class Column:
-    """What a column of some tables holds, and what was told of it.
+def _first(places: np.ndarray, which: Sequence[int], words: int) -> list[int]:
+    """First row that holds each of some words."""
+    if len(which) < 8:
+        return [int((places == k).argmax()) for k in which]
+    at = np.empty(words + 1, int)
+    at[places[::-1]] = np.arange(len(places))[::-1]
+    return at[list(which)].tolist()
 
-    Attributes
-    ----------
-    place, name : among the columns of the tables.
-    parts, held : what it holds in each table, and in all of them.
-    given, gone : codes of the words that were given, and those that are missing entries.
-    free : whether nobody said anything of it.
-    unsaid : words that are taken for no answer.
-    tokens : words that may be entries.
-    code : how it is coded, once that is decided.
-    """
+
+class Column:
+    """What a column of some tables holds, and what was told of it."""
 
     def __init__(self, place: int, name: str, parts: Sequence[Held], choices: Choices, free: bool):
-        self.place, self.name, self.parts, self.free = place, name, parts, free
+        self.place, self.name, self.parts = place, name, parts
+        self.free = free  # nobody said anything of it
         self.held = Held.together(parts)
-        self.given = choices.signs(name)
+        self.given = choices.signs(name)  # codes of the words that were given
         self.gone = {word: GONE for word, sign in self.given.items() if sign == GONE}
-        self.unsaid: set[str] = set()
-        self.code: Any = None
-        self.tokens = self.tokens_of(self.held)
+        self.unsaid: set[str] = set()  # words that are taken for no answer
+        self.code: Any = None  # how it is coded, once that is decided
+        self.tokens = self._tokens(self.held)  # words that may be entries
+        self.shown = shown(name, 60)  # its name in a line
+        self.blanks = self.held.words.get("", 0)
 
-    @property
-    def shown(self) -> str:
-        """Its name in a line."""
-        return shown(self.name, 60)
-
-    @property
-    def blanks(self) -> int:
-        """Number of blank cells."""
-        return self.held.words.get("", 0)
-
-    def tokens_of(self, held: Held) -> set[str]:
+    def _tokens(self, held: Held) -> set[str]:
         """Words of a table, or of all, that may be entries."""
         found = {canonical(word) for word in held.words} - self.gone.keys()
         found = found - MISSING | ({"-"} & found if "+" in found else set())
@@ -231,7 +206,7 @@ class Column:
     def each(self) -> list[set[str]]:
         """Words in each table that may be entries."""
         alone = len(self.parts) == 1
-        return [self.tokens if alone else self.tokens_of(part) for part in self.parts]
+        return [self.tokens if alone else self._tokens(part) for part in self.parts]
 
     def meanings(self, told: Collection[str] = ()) -> dict[str, int] | None:
         """Code of each word that is not told, if those of each table are of one family."""
@@ -240,49 +215,3 @@ class Column:
     def rows_of(self, words: Collection[str]) -> int:
         """Number of rows that hold one of some words."""
         return sum(n for word, n in self.held.words.items() if canonical(word) in words)
-
-
-def _first(places: np.ndarray, which: Sequence[int], words: int) -> list[int]:
-    """First row that holds each of some words."""
-    if len(which) < 8:
-        return [int((places == k).argmax()) for k in which]
-    at = np.empty(words + 1, int)
-    at[places[::-1]] = np.arange(len(places))[::-1]
-    return at[list(which)].tolist()
-
-
-def unfit(kind: Any) -> str:
-    """Return why columns of a type of Arrow cannot be used; nothing where they can."""
-    import pyarrow.types as types
-
-    kind = getattr(kind, "value_type", kind) if types.is_dictionary(kind) else kind
-    if types.is_nested(kind):
-        return "holds lists or records"
-    return "holds dates or times" if types.is_temporal(kind) else ""
-
-
-def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
-    """Return, of each column of a file, why it is not read as its points may be of thousands.
-
-    Where a file has decimal commas (`sure`), a point in a number is no decimal one as a rule; where
-    semicolons separate its cells, and nothing says which its decimal sign is, it may be none. A
-    column whose points all stand before three digits is not read then: 6.372 beside 346 may be
-    more than that, or less. Of most columns it is "".
-    """
-    found, plain = [], False
-    for words in columns:
-        pointed = [w for word in words if "." in (w := word.strip()) and number(w) is not None]
-        like = [word for word in pointed if POINTED.fullmatch(word)]
-        long = not sure and any(re.fullmatch(r"\s*[+-]?\d{4,}\s*", word) for word in words)
-        decimal = len(like) < len(pointed) or long
-        plain = plain or decimal
-        whole = bool(like) and any(re.fullmatch(r"\s*[+-]?\d{1,3}\s*", word) for word in words)
-        found.append(like[0] if like and not decimal and (sure or whole) else "")
-    return [_why(word, sure) if word and (sure or not plain) else "" for word in found]
-
-
-def _why(word: str, sure: bool) -> str:
-    where = "in a file with decimal commas" if sure else "beside whole numbers"
-    decimal = "" if word.count(".") > 1 else f", as {word}0 if it is a decimal one"
-    plain = word.replace(".", "")
-    return f"holds '{word}' {where}: write it as {plain} if the point is one of thousands{decimal}"

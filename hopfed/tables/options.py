@@ -66,13 +66,8 @@ class Choices:
         object.__setattr__(self, "kinds", {**self.kinds, **kinds})
         object.__setattr__(self, "words", given or None)
         for value in given.values():
-            for sign in value.values() if isinstance(value, Mapping) else [value]:
+            for sign in value.values() if _is_map(value) else [value]:
                 _sign(sign, self.called("words"))
-
-    @property
-    def cuts(self) -> str:
-        """Where numbers may be cut, in words."""
-        return HOW if self.by_rows else "a number such as 20.5"
 
     def called(self, name: str) -> str:
         """Return the name of a choice as the caller knows it: an option or an argument."""
@@ -96,34 +91,33 @@ class Choices:
         """
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
         out = [shown(name, 200) for name in ignore[:NAMED]]
-        name = None if id is None else shown(id, 200)
-        plain: dict[str, Any] = {}
-        for key, value in (words or {}).items():
-            own = isinstance(value, Mapping)
-            signs = {shown(w, 200): s or "missing" for w, s in value.items()} if own else value
-            plain[shown(key, 200)] = signs or "missing"
+        plain = {
+            shown(key, 200): {shown(w, 200): s or "missing" for w, s in value.items()}
+            if _is_map(value)
+            else value or "missing"
+            for key, value in (words or {}).items()
+        }
         cut = {shown(k, 200): v for k, v in binarize.items()} if _is_map(binarize) else binarize
         if not self.options:
             parts = [f"words={plain}"] if plain else []
             parts += [f"binarize={cut!r}"] if cut else []
             parts += [f"ignore={out}{more}"] if out else []
-            return ", ".join(parts + ([f"id={name!r}"] if name is not None else []))
-        told = []
-        for key, value in plain.items():
-            for word, sign in value.items() if _is_map(value) else [("", value)]:
-                lead = f"{key}={word}" if _is_map(value) else key
-                told.append(f"{lead}={sign:+d}" if isinstance(sign, int) else f"{lead}={sign}")
-        text = ",".join(told)
-        parts = [f"--words{'=' if text[:1] == '-' else ' '}{shlex.quote(text)}"] if told else []
-        cuts = cut if _is_map(cut) else {} if cut is None else {"": cut}
-        pairs = [f"{column}={how}" if column else str(how) for column, how in cuts.items()]
-        parts += [f"--binarize {shlex.quote(pair)}" for pair in pairs]
-        groups = [
-            [each for each in out if "," not in each],
-            *([each] for each in out if "," in each),
+            parts += [f"id={shown(id, 200)!r}"] if id is not None else []
+            return ", ".join(parts)
+        flat = [
+            (f"{key}={word}" if _is_map(value) else key, sign)
+            for key, value in plain.items()
+            for word, sign in (value.items() if _is_map(value) else [("", value)])
         ]
-        parts += [f"--ignore {shlex.quote(','.join(group))}" for group in groups if group]
-        parts += [f"--id {shlex.quote(name)}"] if name is not None else []
+        text = ",".join(f"{w}={s:+d}" if isinstance(s, int) else f"{w}={s}" for w, s in flat)
+        parts = [f"--words{'=' if text[:1] == '-' else ' '}{shlex.quote(text)}"] if text else []
+        cuts = cut if _is_map(cut) else {} if cut is None else {"": cut}
+        parts += [
+            f"--binarize {shlex.quote(f'{k}={how}' if k else str(how))}" for k, how in cuts.items()
+        ]
+        groups = [",".join(n for n in out if "," not in n), *(n for n in out if "," in n)]
+        parts += [f"--ignore {shlex.quote(group)}" for group in groups if group]
+        parts += [f"--id {shlex.quote(shown(id, 200))}"] if id is not None else []
         return " ".join(parts) + more
 
     def among(self, names: Sequence[str]) -> Choices:
@@ -147,7 +141,7 @@ class Choices:
         return replace(self, ignore=tuple(name for name in found if name), words=words or None)
 
     def _cuts(self) -> dict[str, Any]:
-        if isinstance(self.binarize, Mapping):
+        if _is_map(self.binarize):
             return dict(self.binarize)
         return {} if self.binarize is None else {"": self.binarize}
 
@@ -167,7 +161,7 @@ class Choices:
     def entries(self) -> frozenset[str]:
         """Return the words, in lower case, that have a given meaning: none names a column."""
         given = dict(self.words or {})
-        own = [word for value in given.values() if isinstance(value, Mapping) for word in value]
+        own = [word for value in given.values() if _is_map(value) for word in value]
         plain = [word for word, sign in given.items() if not _is_map(sign)]
         return frozenset(str(word).strip().lower() for word in (*plain, *own))
 
@@ -178,21 +172,19 @@ class Choices:
     def signs(self, column: str) -> dict[str, int]:
         """Codes of the words of a column that were given."""
         given = self.words or {}
-        if not given:
-            return {}
-        everywhere = {word: sign for word, sign in given.items() if not _is_map(sign)}
         own = given.get(column)
-        both = {**everywhere, **(own if isinstance(own, Mapping) else {})}
+        both = {word: sign for word, sign in given.items() if not _is_map(sign)}
+        both |= own if _is_map(own) else {}
         return {canonical(str(word)): _sign(sign) for word, sign in both.items()}
 
 
-def _is_map(value: object) -> bool:
+def _is_map(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
 def _sign(given: object, called: str = "words") -> int:
     """Return -1, 0 or +1 for what somebody may call it."""
-    if given is None or (isinstance(given, float) and math.isnan(given)):
+    if given is None or given != given:
         return GONE
     said = str(given).strip().lower()
     rule = "for +1, -1 or missing; or category or answers, behind the name of a column"
@@ -205,7 +197,5 @@ def _check_cut(how: object, called: str) -> None:
     if str(how) in ("median", "mean", "levels"):
         return
     value = number(share if kind == "quantile" else str(how))
-    fits = value is not None and math.isfinite(value)
-    if kind == "quantile":
-        fits = fits and value is not None and 0 < value < 1
+    fits = value is not None and math.isfinite(value) and (kind != "quantile" or 0 < value < 1)
     require(fits, called, HOW, how)

@@ -30,7 +30,7 @@ from hopfed.tables.files import files_of
 from hopfed.tables.formats import of_groups, parquet_groups, source_of
 from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
-from hopfed.tables.packing import Packing, pointed
+from hopfed.tables.reading import Packing
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.source import Source
 from hopfed.tables.table import Table, made_up, places_of
@@ -49,12 +49,30 @@ def read_partitions(
     given: Any, *, choices: Choices | None = None, coding: Coding | None = None
 ) -> Table:
     """Read a table that is in partitions, on Dask's workers; its bits stay there."""
-    dask_itself()
-    choices = choices or Choices()
-    parts = _parts_of(given)
+    dask = dask_itself()
+    choices, notes = choices or Choices(), list[str]()
+    parts = _parts_of_collection(given) if is_partitioned(given) else _parts_of(given)
+    # What a partition is goes to a worker by itself: Dask finds tasks in arguments alone.
+    tasks = [(part.given, replace(part, given=None)) for part in parts]
     if all(part.plain for part in parts) and choices == Choices() and coding is None:
-        return _plain(parts)
-    return _coded(parts, choices, coding)
+        pack, settle = (dask.delayed(work, pure=False) for work in (_packed, _settled))
+        bits = dask.persist(*(pack(*task) for task in tasks))
+        # Whether 0 is -1 or missing is known once all of them were looked at.
+        minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
+        rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
+        coding = Coding.of_bits(made_up(rows.shape[1]), minus)
+        notes += [ZERO_IS_MISSING] if minus and zeros else []
+    else:
+        if coding is None:
+            look = dask.delayed(_looked, pure=False)
+            coding, notes = _decided(
+                dask.compute(*(look(*task, choices) for task in tasks)), choices
+            )
+        by_coding = dask.delayed(_packed_by, pure=False)
+        rows = Partitioned.of([by_coding(*task, choices, coding) for task in tasks])
+    if len(rows) < 2:
+        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
+    return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
 
 
 @dataclass(frozen=True)
@@ -71,15 +89,6 @@ class _Part:
     span: tuple[int, int] | None = None
 
 
-def _parts_of(given: Any) -> list[_Part]:
-    if is_partitioned(given):
-        return _parts_of_collection(given)
-    paths = [given] if isinstance(given, str | os.PathLike) else list(given)
-    return [
-        part for path in paths for file in files_of(Path(path)) for part in _parts_of_file(file)
-    ]
-
-
 def _parts_of_collection(given: Any) -> list[_Part]:
     plain = False
     if hasattr(given, "rechunk"):
@@ -89,6 +98,12 @@ def _parts_of_collection(given: Any) -> list[_Part]:
         plain = given.dtype.kind in "biuf"
     blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
     return [_Part(f"partition {i}", block, plain) for i, block in enumerate(blocks)]
+
+
+def _parts_of(given: Any) -> list[_Part]:
+    paths = [given] if isinstance(given, str | os.PathLike) else given
+    files = [file for path in paths for file in files_of(Path(path))]
+    return [part for file in files for part in _parts_of_file(file)]
 
 
 def _parts_of_file(path: Path) -> list[_Part]:
@@ -114,8 +129,10 @@ def _parts_of_file(path: Path) -> list[_Part]:
     return [_Part(f"{path}, row {row + 1} on", str(path), plain, span) for row, span in pairs]
 
 
+# Work of a task, once Dask has made what it is given
+
+
 def _opened(given: Any, part: _Part, choices: Choices) -> Source:
-    """What reads a partition, whose task Dask has done by now."""
     if part.span and part.plain:
         found = arrays.stored(Path(given), part.span).whole(part.what)
         given = found.reshape(len(found), -1)
@@ -124,23 +141,8 @@ def _opened(given: Any, part: _Part, choices: Choices) -> Source:
     return source_of(given, part.what, choices.entries())
 
 
-# Numbers: +-1, 0/1 or booleans.
-
-
-def _plain(parts: Sequence[_Part]) -> Table:
-    """Pack arrays; whether 0 is -1 or missing is known once all of them were looked at."""
-    dask = dask_itself()
-    pack = dask.delayed(_packed, pure=False)
-    bits = dask.persist(*(pack(part.given, replace(part, given=None)) for part in parts))
-    minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
-    settle = dask.delayed(_settled, pure=False)
-    rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
-    notes = (ZERO_IS_MISSING,) if minus and zeros else ()
-    return _table(rows, Coding.of_bits(made_up(rows.shape[1]), minus), notes)
-
-
 def _packed(given: Any, part: _Part) -> tuple[Bits, bool, bool]:
-    """Rows of one partition as if there were no others, and whether -1 and 0 occur in them."""
+    """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
     if not isinstance(given, np.ndarray):
         source = _opened(given, part, Choices())
         if source.numbers is None:
@@ -148,8 +150,7 @@ def _packed(given: Any, part: _Part) -> tuple[Bits, bool, bool]:
         found = list(source.parts())
         given = np.concatenate(found) if found else np.empty((0, len(source.names)))
     x = given.reshape(len(given), -1)
-    bits = packed(x, part.what)
-    return bits, bool((x == -1).any()), bool((x == 0).any())
+    return packed(x, part.what), bool((x == -1).any()), bool((x == 0).any())
 
 
 def _settled(bits: Bits, own: bool, minus: bool) -> Bits:
@@ -159,9 +160,6 @@ def _settled(bits: Bits, own: bool, minus: bool) -> Bits:
     ones = bits.signs if isinstance(bits, MaskedBits) else bits
     whole = (kernels.column_sums(ones) == len(ones)).all()
     return ones if whole else MaskedBits(ones, ones)
-
-
-# Words, categories, and numbers that are cut.
 
 
 class _Looked(NamedTuple):
@@ -174,19 +172,6 @@ class _Looked(NamedTuple):
     notes: list[str]
 
 
-def _coded(parts: Sequence[_Part], choices: Choices, coding: Coding | None) -> Table:
-    dask = dask_itself()
-    notes: list[str] = []
-    given = [(part.given, replace(part, given=None)) for part in parts]
-    if coding is None:
-        look = dask.delayed(_looked, pure=False)
-        found = dask.compute(*(look(*each, choices) for each in given))
-        coding, notes = _decided(found, choices)
-    pack = dask.delayed(_packed_by, pure=False)
-    rows = Partitioned.of([pack(*each, choices, coding) for each in given])
-    return _table(rows, coding, notes)
-
-
 def _looked(given: Any, part: _Part, choices: Choices) -> _Looked:
     source = _opened(given, part, choices)
     choices = choices.among(source.names)
@@ -194,7 +179,7 @@ def _looked(given: Any, part: _Part, choices: Choices) -> _Looked:
     for block in source.blocks():
         for column, array in zip(held, block, strict=True):
             column.add(Cells(array))
-    return _Looked(source.what, source.names, held, pointed(source), source.notes)
+    return _Looked(source.what, source.names, held, source.pointed, source.notes)
 
 
 def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[str]]:
@@ -208,17 +193,11 @@ def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[s
         column.different &= column.many or len(column.words) == column.rows
     decider = Decider([first.what], first.names, [together], choices, [first.commas])
     decider.places = [(one.what, columns) for one, columns in zip(full, held, strict=True)]
-    decision = decider.decide()
-    return decision.coding, [*first.notes, *decision.notes]
+    coding, notes = decider.decide()
+    return coding, [*first.notes, *notes]
 
 
 def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Bits:
     packing = Packing(_opened(given, part, choices), coding)
     found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])
-
-
-def _table(rows: Partitioned, coding: Coding, notes: Sequence[str]) -> Table:
-    if len(rows) < 2:
-        raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
-    return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))

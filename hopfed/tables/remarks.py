@@ -6,20 +6,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import binom
 
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.errors import shown
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Coding
 from hopfed.tables.held import Column
 from hopfed.tables.options import Choices
-from hopfed.tables.table import Table, listed
+from hopfed.tables.table import listed
 from hopfed.tables.words import MISSING, NO_ANSWERS, canonical, several_answers, spelt
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
 FAR = 0.5  # of the range of the other numbers, by which a code of no answer lies beside it
 TOGETHER = 1 << 22  # entries of pairs of columns that are compared at once
 ROUNDING = 1e-9  # of sums of normal draws, for each root of their number
-LEVEL = 1e-6  # chance of a line about tables that share nothing
 ZERO_IS_MISSING = "0 is missing, as -1 occurs; where 0 means no, say so: words={'0': -1}"
 TICKED = "one word and blanks"  # begins a line about boxes that are ticked
 
@@ -43,24 +40,23 @@ def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: b
     lines, give = [], choices.give
     made = [c for c in columns if c.code.kind == "category"]
     more = [c for c in made if c.code.width > 1]
-    two = [c.name for c in made if len(c.code.levels) == 2]
     if more:
         width = sum(c.code.width for c in more)
         lines.append(
             f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
             f"{listed([c.name for c in more])}"
         )
+    two = [c.name for c in made if len(c.code.levels) == 2]
     if two:
         lines.append(f"two categories each, of which the second is +1: {listed(two)}")
-    lines += [line for c in made if c.free for line in _of_category(c, choices)]
     lines += [line for c in columns if c.code.levels for line in _of_levels(c, choices)]
     for word in sorted({word for c in columns for word in c.unsaid}):
         held = [c.name for c in columns if word in c.unsaid]
         lines.append(f"'{word}' is taken for no answer in {listed(held)}")
-    told = {canonical(word): word for word in choices.entries() - MISSING}
-    if told and not any(c.held.many for c in columns):
+    if not any(c.held.many for c in columns):
         found = {canonical(word) for c in columns for word in c.held.words}
-        never = sorted(word for key, word in told.items() if key not in found)
+        told = choices.entries() - MISSING
+        never = sorted(word for word in told if canonical(word) not in found)
         called = choices.called("words")
         if never:
             lines.append(f"no cell holds {listed(never)}, of which {called} says what it means")
@@ -84,27 +80,10 @@ def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: b
     return lines + [line for c in columns for line in _far(c, choices)]
 
 
-def _of_category(c: Column, choices: Choices) -> list[str]:
-    """Categories that are combinations of answers, or may rather name persons or places."""
-    lines, levels, rows = [], c.code.levels, c.held.rows
-    mark, answers = several_answers(levels)
-    if mark:
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
-            f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
-            f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
-        )
-    if len(levels) > MANY and len(levels) > OFTEN * rows:
-        lines.append(
-            f"'{c.shown}' holds {len(levels)} different words in {rows:,} rows; if they name "
-            f"persons or places: {choices.give(id=c.name)}"
-        )
-    return lines
-
-
 def _of_levels(c: Column, choices: Choices) -> list[str]:
-    """Answers of a column, and levels that differ in case or spaces alone."""
-    lines, levels = [], c.code.levels
+    """Combinations of answers, names of persons or places, and levels that differ in case alone."""
+    lines, levels, rows = [], c.code.levels, c.held.rows
+    mark, answers = several_answers(levels) if c.free else ("", ())
     if c.code.kind == "answers":
         lines.append(
             f"'{c.shown}' holds {len(levels)} answers with '{c.code.mark}' between them, "
@@ -113,15 +92,25 @@ def _of_levels(c: Column, choices: Choices) -> list[str]:
         if c.blanks and not c.code.words:
             way = choices.give(words={c.name: {"": -1}})
             lines.append(f"blanks in '{c.shown}' are missing: if they mean none, say so ({way})")
+    elif mark:
+        lines.append(
+            f"'{c.shown}' holds {len(levels)} combinations of {len(answers)} answers "
+            f"({listed(answers)}) with '{mark}' between them, each a category; for a column of "
+            f"yes and no for each answer: {choices.give(words={c.name: 'answers'})}"
+        )
+    elif c.free and len(levels) > max(MANY, OFTEN * rows):
+        lines.append(
+            f"'{c.shown}' holds {len(levels)} different words in {rows:,} rows; if they name "
+            f"persons or places: {choices.give(id=c.name)}"
+        )
     alike: dict[str, list[str]] = {}
     for level in levels:
         alike.setdefault("".join(level.lower().split()), []).append(level)
     groups = [listed(group) for group in alike.values() if len(group) > 1]
     if groups:
-        more = f" and {len(groups) - 5:,} more" if len(groups) > 5 else ""
         lines.append(
-            f"'{c.shown}' holds {'; '.join(groups[:5])}{more}, each by itself: if they are the "
-            "same but for case and spaces, write them alike"
+            f"'{c.shown}' holds {'; '.join(groups[:5])}, each by itself: if they are the same but "
+            "for case and spaces, write them alike"
         )
     return lines
 
@@ -245,34 +234,3 @@ def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
         if any(alike):
             found[j] = min(found.get(i, i), found.get(j, j))
     return sorted((i, j) for j, i in found.items())
-
-
-def repeated(tables: Sequence[Table], names: Sequence[str], most: int = 3) -> list[str]:
-    """Return a line about rows that several tables hold; no line where there are none to be seen.
-
-    Rows of few columns are alike by chance. But rows of which there are exactly two in all tables
-    together fall on the tables as pairs of cards do, where the tables hold rows of one kind: with
-    M_i rows each, both are in one table with probability sum of (M_i / M)^2. Where far more of such
-    pairs than that are split between two tables, the tables share rows.
-    """
-    if len(tables) < 2 or any(isinstance(table.rows, Reread) for table in tables):
-        return []
-    sizes = np.array([len(table) for table in tables])
-    owner = np.repeat(np.arange(len(tables)), sizes)
-    marks = np.concatenate([row_marks(table.held) for table in tables])
-    order = np.argsort(marks, kind="stable")
-    marks, owner = marks[order], owner[order]
-    starts = np.flatnonzero(np.r_[True, marks[1:] != marks[:-1]])
-    twice = starts[np.diff(np.r_[starts, len(marks)]) == 2]
-    first, second = owner[twice], owner[twice + 1]
-    split = first != second
-    apart = 1 - ((sizes / sizes.sum()) ** 2).sum()
-    if not len(twice) or binom.sf(split.sum() - 1, len(twice), apart) > LEVEL:
-        return []
-    pairs, counts = np.unique(
-        np.stack([first[split], second[split]], axis=1), axis=0, return_counts=True
-    )
-    order = np.argsort(-counts, kind="stable")[:most]
-    said = [f"{counts[k]:,} of {names[pairs[k, 0]]} and {names[pairs[k, 1]]}" for k in order]
-    more = f", and of {len(counts) - most:,} pairs more" if len(counts) > most else ""
-    return [f"the same rows are in several files, and count twice: {', '.join(said)}{more}"]

@@ -6,7 +6,8 @@ block at a time; small ones are kept once they are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from unicodedata import normalize
@@ -15,12 +16,14 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import DataError, shown
+from hopfed.tables.words import number
 from hopfed.tables.writers import PLAIN, Dialect, numbered
 
 KEPT = 1 << 25  # bytes of blocks that are kept, so that they are read once
 LONGEST = 200  # characters of a name
 NAME = 400  # bytes that a column takes, whatever it holds
 Block = list[Any]
+_POINTED = re.compile(r"[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 
 
 class Numbers(NamedTuple):
@@ -33,35 +36,25 @@ class Numbers(NamedTuple):
 
 @dataclass
 class Source:
-    """A table that can be read as often as is needed.
+    """A table that can be read as often as is needed."""
 
-    Attributes
-    ----------
-    what : it is called in an error.
-    names : of its columns; made up where it has none.
-    read : begins to read: yields blocks.
-    ids : names of rows that it brings with it, beside its columns.
-    notes : what was taken for what, a line each.
-    numbers : the numbers, where the source is an array without words or names.
-    dialect : how it is written, of a text file.
-    commas : places of its columns of numbers with a decimal comma.
-    watch : is told what part is read, where that is known.
-    most : bytes of blocks that are kept.
-    readings : times that it was read.
-    """
-
-    what: str
-    names: tuple[str, ...]
-    read: Callable[[], Iterator[Block]]
-    ids: np.ndarray | None = None
-    notes: list[str] = field(default_factory=list)
-    numbers: Numbers | None = None
-    dialect: Dialect = PLAIN
-    commas: frozenset[int] = frozenset()
-    watch: Callable[[float], None] | None = None
-    most: int = KEPT
-    readings: int = 0
+    what: str  # it is called in an error
+    names: tuple[str, ...]  # of its columns; made up where it has none
+    read: Callable[[], Iterator[Block]]  # begins to read
+    ids: np.ndarray | None = None  # names of rows that it brings with it, beside its columns
+    notes: list[str] = field(default_factory=list)  # what was taken for what
+    numbers: Numbers | None = None  # of an array without words or names
+    dialect: Dialect = PLAIN  # how it is written, of a text file
+    commas: frozenset[int] = frozenset()  # places of columns of numbers with a decimal comma
+    watch: Callable[[float], None] | None = None  # is told what part is read
+    most: int = KEPT  # bytes of blocks that are kept
+    readings: int = 0  # times that it was read
     _kept: list[Block] | None = None
+
+    @property
+    def pointed(self) -> bool | None:
+        """Whether it has decimal commas; None where points in numbers are decimal ones."""
+        return True if self.commas else False if self.dialect.delimiter == ";" else None
 
     def blocks(self) -> Iterator[Block]:
         """Yield all rows, a block at a time, with points for decimal commas."""
@@ -69,9 +62,9 @@ class Source:
 
     def plain(self, block: Block) -> Block:
         """Return a block with points for decimal commas."""
-        for j in sorted(self.commas):
-            block = [*block[:j], self._pointed(j, block[j]), *block[j + 1 :]]
-        return block
+        if not self.commas:
+            return block
+        return [self._pointed(j, a) if j in self.commas else a for j, a in enumerate(block)]
 
     def _pointed(self, j: int, cells: Any) -> Any:
         import pyarrow.compute as pc
@@ -110,6 +103,20 @@ class Source:
             self.readings += 1
             yield from self.numbers.parts()
 
+    def ordered(self, names: Sequence[str]) -> Callable[[], Iterator[Block]]:
+        """What begins to read the columns of these names, cells that it lacks missing."""
+        place = {name: j for j, name in enumerate(self.names)}
+        places = [place.get(name) for name in names]
+
+        def read() -> Iterator[Block]:
+            import pyarrow as pa
+
+            for block in self.blocks():
+                gone = pa.nulls(len(block[0]) if block else 0, pa.string())
+                yield [gone if j is None else block[j] for j in places]
+
+        return read
+
 
 def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
     """Return names of columns that all differ, and a line where some were alike or too long."""
@@ -131,3 +138,30 @@ def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
             f"'{shown(fresh, 60)}' here{others}"
         )
     return tuple(found), notes
+
+
+def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
+    """Return, of each column of a file, why it is not read as its points may be of thousands.
+
+    Where a file has decimal commas (`sure`), a point in a number is no decimal one as a rule; where
+    semicolons separate its cells, and nothing says which its decimal sign is, it may be none. A
+    column whose points all stand before three digits is not read then: 6.372 beside 346 may be
+    more than that, or less. Of most columns it is "".
+    """
+    found, plain = [], False
+    for words in columns:
+        pointed = [w for word in words if "." in (w := word.strip()) and number(w) is not None]
+        like = [word for word in pointed if _POINTED.fullmatch(word)]
+        long = not sure and any(re.fullmatch(r"\s*[+-]?\d{4,}\s*", word) for word in words)
+        decimal = len(like) < len(pointed) or long
+        plain = plain or decimal
+        whole = bool(like) and any(re.fullmatch(r"\s*[+-]?\d{1,3}\s*", word) for word in words)
+        found.append(like[0] if like and not decimal and (sure or whole) else "")
+    return [_why(word, sure) if word and (sure or not plain) else "" for word in found]
+
+
+def _why(word: str, sure: bool) -> str:
+    where = "in a file with decimal commas" if sure else "beside whole numbers"
+    decimal = "" if word.count(".") > 1 else f", as {word}0 if it is a decimal one"
+    plain = word.replace(".", "")
+    return f"holds '{word}' {where}: write it as {plain} if the point is one of thousands{decimal}"

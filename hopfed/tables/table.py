@@ -11,20 +11,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 import numpy as np
 
-from hopfed import kernels
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
 from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.kernels.masked import with_gaps
-from hopfed.spectral.reread_rows import Reread
-from hopfed.tables.coding import Code, Coding
-from hopfed.tables.source import Block, Source
+from hopfed.spectral.reread_rows import Reread, packed_columns
+from hopfed.tables.coding import Coding
+from hopfed.tables.source import Source
 
 __all__ = ["Table"]
 
@@ -169,30 +167,14 @@ def matched(tables: Sequence[Table], names: Sequence[str]) -> list[Table]:
     """
     first, found = tables[0], []
     for table, name in zip(tables, names, strict=True):
-        places = places_of(table.columns, first.columns, name, names[0])
-        moved = places != list(range(len(places)))
-        coding = first.coding if moved else table.coding
-        found.append(with_columns(table, places, first.columns, coding))
+        places, rows = places_of(table.columns, first.columns, name, names[0]), table.rows
+        if places != list(range(len(places))):
+            order = np.array(places, int)
+            again = rows.columns(order) if isinstance(rows, Reread) else None
+            rows = packed_columns(table.held, order) if again is None else again
+            table = replace(table, rows=rows, coding=first.coding)
+        found.append(replace(table, columns=first.columns))
     return found
-
-
-def with_columns(
-    table: Table, places: Sequence[int], columns: tuple[str, ...], coding: Coding
-) -> Table:
-    """Return a table with the columns at some places, -1 for one that is missing in every row."""
-    rows, order = table.rows, np.array(places, int)
-    if len(order) == rows.shape[1] and (order == np.arange(len(order))).all():
-        pass
-    elif isinstance(rows, Reread) and (order >= 0).all():
-        rows = rows.columns(order)
-    else:
-        lines = kernels.transpose(table.held)
-        if (order < 0).any():
-            gaps = with_gaps(lines)
-            empty = replace(gaps.seen, words=0 * gaps.seen.words[:1])
-            lines = kernels.concatenate([gaps, MaskedBits(empty, empty)])  # the last one
-        rows = kernels.transpose(lines[order])
-    return replace(table, rows=rows, columns=columns, coding=coding)
 
 
 # Owners whose tables have different columns
@@ -220,7 +202,7 @@ def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
         notes = [*source.notes, *([lacking(source.what, lacks)] if lacks else [])]
         if lost:
             notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
-        found.append(Source(source.what, names, ordered(source, names), source.ids, notes))
+        found.append(Source(source.what, names, source.ordered(names), source.ids, notes))
     return found
 
 
@@ -263,49 +245,6 @@ def _check_spelling(tables: Sequence[Sequence[str]], whats: Sequence[str]) -> No
             )
 
 
-def ordered(source: Source, names: Sequence[str]) -> Callable[[], Iterator[Block]]:
-    """What begins to read the columns of these names, cells that a source lacks missing."""
-    place = {name: j for j, name in enumerate(source.names)}
-    places = [place.get(name) for name in names]
-
-    def read() -> Iterator[Block]:
-        import pyarrow as pa
-
-        for block in source.blocks():
-            gone = pa.nulls(len(block[0]) if block else 0, pa.string())
-            yield [gone if j is None else block[j] for j in places]
-
-    return read
-
-
 def lacking(what: str, names: Sequence[str]) -> str:
     """Return a line about columns that a table lacks."""
     return f"{what}: lacks {listed(names)}, missing in all of its rows"
-
-
-def aligned_tables(tables: Sequence[Table], names: Sequence[str], columns: str) -> list[Table]:
-    """Tables, called `names`, that have the same columns, those that are chosen, in one order."""
-    check_choice(columns)
-    first = set(tables[0].columns)
-    if columns == "same" or all(set(table.columns) == first for table in tables):
-        return matched(tables, names)
-    held = [table.coding.names for table in tables]
-    kept = _chosen(held, names, columns)
-    if columns == "union":
-        check_joined(held, names)
-    codes: dict[str, Code] = {}
-    for table, what in zip(tables, names, strict=True):
-        for name, code in zip(table.coding.names, table.coding.codes, strict=True):
-            if codes.setdefault(name, code).names(name) != code.names(name):
-                raise DataError(
-                    f"{what}: column '{name}' has other categories than in another table: read "
-                    "the tables together (hopfed recover), or with one coding"
-                )
-    used, partial = tuple(codes[name] for name in kept), columns == "union"
-    coding = replace(tables[0].coding, names=kept, codes=used, partial=partial)
-    found = []
-    for table in tables:
-        place = {name: j for j, name in enumerate(table.columns)}
-        places = [place.get(name, -1) for name in coding.columns]
-        found.append(with_columns(table, places, coding.columns, coding))
-    return found

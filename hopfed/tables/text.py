@@ -20,8 +20,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from threading import Lock
 from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
@@ -36,7 +37,7 @@ CELLS = 20_000  # of them that may hold another delimiter
 WIDEST = 2_000_000  # columns
 LONGEST = 1 << 28  # bytes of a line
 CELL = 1 << 26  # characters of a cell
-BLOCK, MOST = 1 << 21, 1 << 26  # bytes of text that are read at a time, at least and at most
+BLOCK, MOST = 1 << 22, 1 << 26  # bytes of text that are read at a time, at least and at most
 ROWS = 256  # rows that they hold at least, as far as that fits
 ROOM = 1 << 26  # bytes that any packed file may hold
 UNSURE = 0.015  # of an encoding, below which it is as good as not known
@@ -75,7 +76,7 @@ def of_text(path: Path, words: Collection[str] = ()) -> Source:
     dialect = Dialect("," if delimiter == " " else delimiter, bool(commas), mark, end, encoding)
     skipped, quote = ends[found.above - 1] if found.above else 0, _quote(lines, delimiter)
     quoted, longest = any(quote in line for line in lines), max(map(len, lines))
-    text = Text(path, encoding, delimiter, quote, len(names), skipped, quoted, longest)
+    text = _Text(path, encoding, delimiter, quote, len(names), skipped, quoted, longest)
 
     def read() -> Iterator[Block]:
         return pieces(text.blocks(source), path, "cannot be read as text")
@@ -342,7 +343,7 @@ def most_of(path: Path) -> float:
     return max(UNPACKED * path.stat().st_size, ROOM) if packed else math.inf
 
 
-class Text(NamedTuple):
+class _Text(NamedTuple):
     """A text file of cells, and how it is read; a space stands for any run of white space.
 
     Rows have `width` cells, below `skipped` lines; cells in quotes (`quoted`) may hold ends of
@@ -358,133 +359,110 @@ class Text(NamedTuple):
     quoted: bool
     longest: int
 
-    @property
-    def block(self) -> int:
-        """Bytes that are read at a time: each block costs something for each column."""
-        return min(max(BLOCK, ROWS * self.longest), MOST)
-
     def blocks(self, source: Source) -> Iterator[Block]:
         """Yield all rows as arrays of text."""
-        import pyarrow as pa
-
-        rows, blank, fault = 0, [False], [""]
+        rows, blank, lines = 0, False, self.skipped
         with unpacked(self.path) as file:
-            raw = _Bytes(self._bytes(file, blank))
-            try:
-                for batch in self._reader(raw, fault):
-                    if source.watch is not None and hasattr(file, "fileno"):
-                        at = os.lseek(file.fileno(), 0, os.SEEK_CUR)  # of a packed file: packed
-                        source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
-                    rows += batch.num_rows
-                    if batch.num_rows:
-                        yield batch.columns
-            except pa.ArrowInvalid as error:
-                if raw.fault is None:
-                    said = str(error)
-                    said = "a line in it is too long" if "straddl" in said else said
-                    if "invalid UTF8" in said:
-                        said = "it is not UTF-8 text throughout: save it as UTF-8"
-                    raise ValueError(fault[0] or said) from None
-            finally:
-                raw.end()
-        if raw.fault is not None:
-            raise raw.fault
+            for data in self._lines(file):
+                if source.watch is not None and hasattr(file, "fileno"):
+                    at = os.lseek(file.fileno(), 0, os.SEEK_CUR)  # of a packed file: packed
+                    source.watch(at / max(os.fstat(file.fileno()).st_size, 1))
+                blank = blank or _BLANK.search(data) is not None
+                found = self._parsed(_narrow(data) if self.delimiter == " " else data, lines, rows)
+                rows, lines = rows + found.num_rows, 0
+                for batch in found.to_batches():
+                    yield batch.columns
         if not rows:
             raise DataError(f"{self.path}: only a header line, no examples")
-        if blank[0] and self.width > 1 and not any("blank lines" in n for n in source.notes):
+        if blank and self.width > 1 and not any("blank lines" in n for n in source.notes):
             source.notes.append("blank lines between rows are left out")
 
-    def _reader(self, raw: _Bytes, fault: list[str]) -> Any:
+    def _parsed(self, data: bytes, skipped: int, before: int) -> Any:
+        """Rows of some lines, `before` of which come others, as a table of text."""
         import pyarrow as pa
         from pyarrow import csv as arrow
 
+        fault = ""
+
         def refuse(row: Any) -> str:
-            at = "" if row.number is None else f" {row.number - self.skipped}"
+            nonlocal fault
+            at = "" if row.number is None else f" {before + row.number - skipped}"
             held, due = row.actual_columns, row.expected_columns
-            few = "cell" if held == 1 else "cells"
-            fault[0] = f"row{at} has {held} {few} instead of {due}: leave out what is no row"
+            cells = "cell" if held == 1 else "cells"
+            fault = f"row{at} has {held} {cells} instead of {due}: leave out what is no row"
             return "error"
 
         names = [str(j) for j in range(self.width)]
-        return arrow.open_csv(
-            pa.PythonFile(raw, "r"),
-            read_options=arrow.ReadOptions(
-                use_threads=False,  # rows have numbers then
-                block_size=4 * max(self.block, self.longest),
-                column_names=names,
-                skip_rows=self.skipped,
-            ),
-            parse_options=arrow.ParseOptions(
-                delimiter=self.delimiter,
-                quote_char=self.quote,
-                ignore_empty_lines=self.width > 1,
-                newlines_in_values=self.quoted,
-                invalid_row_handler=refuse,
-            ),
-            convert_options=arrow.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()),
-                strings_can_be_null=False,
-                null_values=[],  # Arrow would keep its lists of words for every column, 7 kB each
-                true_values=[],
-                false_values=[],
-            ),
-        )
+        try:
+            return arrow.read_csv(
+                pa.py_buffer(data),
+                read_options=arrow.ReadOptions(
+                    use_threads=False,  # rows have numbers then
+                    block_size=len(data) + 1,
+                    column_names=names,
+                    skip_rows=skipped,
+                ),
+                parse_options=arrow.ParseOptions(
+                    delimiter=self.delimiter,
+                    quote_char=self.quote,
+                    ignore_empty_lines=self.width > 1,
+                    newlines_in_values=self.quoted,
+                    invalid_row_handler=refuse,
+                ),
+                convert_options=arrow.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    strings_can_be_null=False,
+                    null_values=[],  # Arrow would keep its lists for every column, 7 kB each
+                    true_values=[],
+                    false_values=[],
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            said = "it is not UTF-8 text throughout: save it as UTF-8"
+            said = said if "invalid UTF8" in str(error) else str(error)
+            raise ValueError(fault or said) from None
 
-    def _bytes(self, file: BinaryIO, blank: list[bool]) -> Iterator[bytes]:
-        """Bytes as UTF-8, without blank lines at the end; one space for several, if they part."""
+    def _lines(self, file: BinaryIO) -> Iterator[bytes]:
+        """Whole lines as UTF-8, some bytes at a time, without blank ones at the end of all."""
         decoder = None
         if self.encoding != "utf-8":
             decoder = codecs.getincrementaldecoder(self.encoding)()
-        most, total, held, spaces = most_of(self.path), 0, b"", self.delimiter == " "
-        while data := bytes(file.read(self.block)):
+        # Each block costs something for each column.
+        size, most = min(max(BLOCK, ROWS * self.longest), MOST), most_of(self.path)
+        total, rest = 0, b""
+        while data := bytes(file.read(max(size, len(rest)))):
             total += len(data)
             if total > most:
                 raise ValueError(f"it unpacks to more than {most:,} bytes: unpack it first")
-            data = held + (data if decoder is None else decoder.decode(data).encode())
+            data = data if decoder is None else decoder.decode(data).encode()
             if b"\0" in data:
                 raise ValueError("it holds NUL bytes, so it is no text")
-            end = len(data.rstrip(b"\r\n"))
-            if spaces and end == len(data):
-                end = max(data.rfind(b"\n"), data.rfind(b"\r"), 0)  # narrowed are whole lines
-            body, held = data[:end], data[end:]
-            if body:
-                blank[0] = blank[0] or _BLANK.search(body) is not None
-                yield _narrow(body) if spaces else body
+            data = rest + data
+            end = self._end(data, len(data) > CELL)
+            rest = data[end:]
+            if len(rest) > LONGEST:
+                raise ValueError("a line in it is too long")
+            if end:
+                yield data[:end]
         if decoder is not None:
             decoder.decode(b"", final=True)
-        if held.strip(b"\r\n"):
-            yield _narrow(held) if spaces else held
+        if rest := rest.rstrip(b"\r\n"):
+            yield rest
 
+    def _end(self, data: bytes, anyhow: bool) -> int:
+        """Where the last line of some bytes ends that is followed by more, blank ones left out.
 
-class _Bytes:
-    """Bytes on their way to Arrow; after an error there are none, and it is kept.
-
-    A thread of Arrow's calls `read`; an error there would end the program with a signal later.
-    """
-
-    closed = False
-
-    def __init__(self, made: Iterator[bytes]):
-        self.fault: Exception | None = None
-        self._pieces = made
-        self._reading = Lock()
-
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, none at the end, and none after a fault."""
-        with self._reading:
-            try:
-                piece = next(self._pieces, b"")
-                if 0 <= size < len(piece):
-                    raise ValueError("a line in it is too long")
-                return piece
-            except Exception as error:
-                self.fault, self._pieces = error, iter(())
-                return b""
-
-    def end(self) -> None:
-        """Wait until nothing is read any more, ahead of what was used: the program may end now."""
-        with self._reading:
-            self._pieces = iter(())
+        Ends of lines within quotes are none, unless a line is sought `anyhow`.
+        """
+        end = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
+        if self.quoted and not anyhow and end >= 0:
+            letters = np.frombuffer(data, np.uint8, end + 1)
+            quotes = np.flatnonzero(letters == ord(self.quote))
+            ends = np.flatnonzero((letters == 10) | (letters == 13))
+            ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
+            end = int(ends[-1]) if len(ends) else -1
+        end = len(data[: max(end, 0)].rstrip(b"\r\n"))
+        return end and end + (2 if data[end : end + 2] == b"\r\n" else 1)
 
 
 def _narrow(lines: bytes) -> bytes:

@@ -107,12 +107,8 @@ def level(word: str) -> str:
 
 def sorted_levels(levels: Iterable[str]) -> tuple[str, ...]:
     """Return categories in order: numbers first, by size."""
-
-    def place(word: str) -> tuple[bool, float, str]:
-        value = number(word)
-        return value is None, value or 0.0, word
-
-    return tuple(sorted(levels, key=place))
+    values = {word: number(word) for word in levels}
+    return tuple(sorted(values, key=lambda word: (values[word] is None, values[word] or 0, word)))
 
 
 def meanings(parts: Iterable[Collection[str]]) -> dict[str, int] | None:
@@ -155,17 +151,48 @@ def several_answers(words: Collection[str], sure: bool = False) -> tuple[str, tu
     often = {mark: sum(mark in word for word in words) for mark in JOINING}
     parts = {m: set[str]().union(*(answers_in(word, m) for word in words)) for m in JOINING}
     fit = (m for m in JOINING if 3 * often[m] >= len(words) and 1 < len(parts[m]) < len(words))
-    mark = next(
-        fit, max(often, key=lambda mark: often[mark]) if sure and any(often.values()) else ""
-    )
+    best = max(JOINING, key=lambda mark: often[mark])
+    mark = next(fit, best if sure and often[best] else "")
     return mark, sorted_levels(parts[mark]) if mark else ()
+
+
+# Arrays of Arrow
+
+
+@dataclass
+class Cells:
+    """Some cells of a column, an array of Arrow, whose different words are found once and kept."""
+
+    array: Any
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def words(self) -> list[str]:
+        """The different words."""
+        return self._distinct[0]
+
+    @property
+    def places(self) -> np.ndarray:
+        """For each cell which of the words it is; -1 for null."""
+        return self._distinct[1]
+
+    @cached_property
+    def _distinct(self) -> tuple[list[str], np.ndarray]:
+        return distinct(self.array)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How often each of the words occurs."""
+        return np.bincount(self.places + 1, minlength=len(self.words) + 1)[1:]
 
 
 def distinct(array: Any) -> tuple[list[str], np.ndarray]:
     """Return the different words of an array, and for each row which it is, -1 for null."""
     import pyarrow as pa
 
-    short = _single(array)
+    short = _letters(array)
     if short is not None:
         return short
     if pa.types.is_nested(array.type):  # Arrow cannot look up lists and records
@@ -204,7 +231,7 @@ def plain_values(array: Any) -> list[Any]:
     return found
 
 
-def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
+def _letters(array: Any) -> tuple[list[str], np.ndarray] | None:
     """Do what `distinct` does for text of one letter or none in every cell, as most tables hold."""
     import pyarrow as pa
 
@@ -215,8 +242,11 @@ def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
     lengths = np.diff(at)
     if lengths.max() > 1 or text is None:
         return None
-    letters = np.full(len(array), 255, np.uint8)  # no letter, as UTF-8 knows no such byte
-    letters[lengths > 0] = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+    letters = np.frombuffer(text, np.uint8)[at[0] : at[-1]]
+    if len(letters) < len(array):
+        some = np.full(len(array), 255, np.uint8)  # no letter, as UTF-8 knows no such byte
+        some[lengths > 0] = letters
+        letters = some
     found = np.flatnonzero(np.bincount(letters, minlength=256))
     if ((found > 127) & (found < 255)).any():
         return None
@@ -225,45 +255,21 @@ def _single(array: Any) -> tuple[list[str], np.ndarray] | None:
     return ["" if letter == 255 else chr(letter) for letter in found], place[letters]
 
 
-@dataclass
-class Cells:
-    """Some cells of a column, an array of Arrow, whose different words are found once and kept."""
-
-    array: Any
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    @property
-    def words(self) -> list[str]:
-        """The different words."""
-        return self._distinct[0]
-
-    @property
-    def places(self) -> np.ndarray:
-        """For each cell which of the words it is; -1 for null."""
-        return self._distinct[1]
-
-    @cached_property
-    def _distinct(self) -> tuple[list[str], np.ndarray]:
-        return distinct(self.array)
-
-
 def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
     """Return the numbers of an array of Arrow, NaN where one is missing; None if one is a word."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(array.type):  # of each word once, however long it is
+    types = pa.types
+    if types.is_dictionary(array.type):  # of each word once, however long it is
         used, places = np.unique(_indices(array), return_inverse=True)
         values = as_numbers(array.dictionary.take(pa.array(used, mask=used < 0)), missing)
         return None if values is None else values[places]
-    if pa.types.is_temporal(array.type) or pa.types.is_nested(array.type):
+    if types.is_temporal(array.type) or types.is_nested(array.type):
         return None
-    text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
     try:
         given = array
-        if text:
+        if types.is_string(array.type) or types.is_large_string(array.type):
             given = pc.utf8_trim_whitespace(array)
             gone = pc.is_in(pc.utf8_lower(given), value_set=pa.array(sorted(missing), array.type))
             given = pc.if_else(gone, None, given)
@@ -277,3 +283,13 @@ def as_numbers(array: Any, missing: Collection[str] = ()) -> np.ndarray | None:
         values = np.array([*found, np.nan], float)[places]
     told = [value for word in missing if (value := number(word)) is not None]
     return np.where(np.isin(values, told), np.nan, values) if told else values
+
+
+def unfit(kind: Any) -> str:
+    """Return why columns of a type of Arrow cannot be used; nothing where they can."""
+    import pyarrow.types as types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_nested(kind):
+        return "holds lists or records"
+    return "holds dates or times" if types.is_temporal(kind) else ""

@@ -2,13 +2,9 @@
 
 A file is written whole or not at all. In a .csv, a text that a spreadsheet would take for a formula
 is led by an apostrophe, which spreadsheets read as "this is text": one that begins with =, +, -, @,
-a tab or a carriage return and is neither a number nor nothing but such signs, as "+" and "-" for
-yes and no; names of columns and rows of strangers may be such texts. So it is with texts that begin
-with a sign of full width, or behind characters that have no width; or that has such a piece after a
-semicolon or a tab, at which many a spreadsheet splits the line, or after the end of a line in the
-text. A carriage return in a text is written as a line feed, which is quoted. Cells of a file that
-is written again, with some of them filled, are as they were (`Dialect.verbatim`).
-Elsewhere texts are as they are; nothing there calculates.
+a tab or a carriage return, behind white space or what has no width, and is neither a number nor
+nothing but signs; so are its pieces at which many a spreadsheet splits the line. Cells of a file
+that is written again, with some of them filled, are as they were (`Dialect.verbatim`).
 """
 
 from __future__ import annotations
@@ -47,24 +43,14 @@ _SIGNS = re.compile(r"[\s+-]+")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text file is written.
-
-    Attributes
-    ----------
-    delimiter : between cells.
-    commas : whether numbers have a decimal comma.
-    mark : whether the file begins with the mark of its encoding, as spreadsheets ask for.
-    end : of a line.
-    encoding : of its letters.
-    verbatim : whether texts are cells of a file of one's own that is written again, as they are.
-    """
+    """How a text file is written."""
 
     delimiter: str = ","
-    commas: bool = False
-    mark: bool = False
+    commas: bool = False  # whether numbers have a decimal comma
+    mark: bool = False  # whether it begins with the mark of its encoding, as spreadsheets ask for
     end: str = "\n"
     encoding: str = "utf-8"
-    verbatim: bool = False
+    verbatim: bool = False  # whether texts are cells of a file of one's own, written as they are
 
 
 PLAIN = Dialect()
@@ -102,10 +88,8 @@ def write(
         (run or _run(columns)).save(path)
     elif ending == ".json":
         if report is None:
-            names, values = (
-                numbered([name for name, _ in columns]),
-                [_listed(v) for _, v in columns],
-            )
+            names = numbered([name for name, _ in columns])
+            values = [_listed(v) for _, v in columns]
             report = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
         text = json.dumps(plain(report), allow_nan=False)
         with replacing(path) as temporary:
@@ -148,18 +132,15 @@ def writing(
 def text_cell(text: str) -> str:
     """Return a text as a cell of a .csv that no spreadsheet calculates.
 
-    Where lists are written with semicolons, or tabs, a spreadsheet splits a text there as well:
-    what follows one is a cell of its own. So it may be with ends of lines; those with a carriage
-    return become line feeds, for `csv` writes a cell with a carriage return without quotes.
+    Ends of lines with a carriage return become line feeds: `csv` would write them without quotes.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if _is_formula(text):
-        text = f"'{text}"
-    parts = _SPLIT.split(text)
-    for k in range(1, len(parts)):  # a program that splits there may take quotes for its own
-        if _is_formula(parts[k].lstrip("\"' ")):
-            parts[k] = f"'{parts[k]}"
-    return "".join(parts)
+    parts = _SPLIT.split(text.replace("\r\n", "\n").replace("\r", "\n"))
+    # A program that splits a text may take quotes for its own.
+    pieces = [parts[0], *(part.lstrip("\"' ") for part in parts[1:])]
+    return "".join(
+        f"'{part}" if _is_formula(piece) else part
+        for part, piece in zip(parts, pieces, strict=True)
+    )
 
 
 def _is_formula(text: str) -> bool:

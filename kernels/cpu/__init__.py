@@ -3,12 +3,8 @@
 NumPy arrays, laid out and checked by the public functions of `hopfed.kernels`, come in; the loops
 fill output arrays that the caller made. Importing this package loads no Numba.
 
-    threads    thread_count, for_each, spans
-    compiled   how a loop is compiled and kept on disk
-    vectors    bit counts and float32 vectors, which Numba has not
-    draws      thresholds from the counter-based generator
-    bits, moments, products, heatbath, layered, shuffle
-               the loops of the public modules of the same names
+    threads, compiled   tiles on all cores; how a loop is compiled and kept on disk
+    vectors             float32 vectors, which Numba has not; draws
 """
 
 import os

@@ -1,72 +1,249 @@
-"""Compiled loops over packed words: transposition, column counts."""
+"""Bits on the CPU: packing, unpacking, transposition, counts of columns.
 
+To be packed, an entry is a byte: -1, 0, 1 or GONE. Its lowest bit tells that it is -1 or 1, its
+highest that it is -1 or missing, and those between are those of -1 or all 0.
+"""
+
+# ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
+from hopfed.kernels.bits import CHUNK, MINUS, MISSING, OTHER, WORD, ZERO, entries, n_words
 from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.vectors import popcount
+from hopfed.kernels.cpu.threads import for_each, spans
+from hopfed.kernels.cpu.vectors import BYTE, INDEX, load, operands, store
 
-MASKS = np.array(
-    [
-        0x00000000FFFFFFFF,
-        0x0000FFFF0000FFFF,
-        0x00FF00FF00FF00FF,
-        0x0F0F0F0F0F0F0F0F,
-        0x3333333333333333,
-        0x5555555555555555,
-    ],
-    np.uint64,
-)
+FIRST = 1 << 16  # entries looked at before all are packed as complete ones
+LOW_BITS = np.uint64(0x0101010101010101)  # the lowest bit of each byte
+GATHER = np.uint64(0x0102040810204080)  # brings those eight bits together in the top byte
+BETWEEN = np.uint64(0x7E7E7E7E7E7E7E7E)
+ALL = np.uint64(255)
+
+
+def pack(
+    x: Any, mask: Any = None, gaps: bool = False
+) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Return words of signs and of what is seen, None if that is all; None if `x` is bad.
+
+    gaps : whether entries may be missing; zeros are, where -1 occurs.
+    """
+    m, n = x.shape
+    zeros_count = True
+    if not gaps or (mask is None and x.dtype.kind != "O"):
+        tried = x[: max(1, FIRST // max(n, 1))] if gaps else x[:0]  # where most gaps show at once
+        found = _packed(tried, None, True, False)[2]
+        if not _mixed(found):
+            words, _, found = _packed(x, None, True, False)
+            if not _mixed(found):
+                return words, None
+        if not gaps:
+            return None
+        zeros_count = not found & MINUS
+    for _ in range(2):
+        signs, seen, found = _packed(x, mask, zeros_count, True)
+        if zeros_count == (not found & MINUS):
+            break
+        zeros_count = not zeros_count
+    if found & OTHER:
+        return None
+    complete = not found & MISSING and (zeros_count or not found & ZERO)
+    return signs, None if complete else seen
+
+
+def _mixed(found: int) -> bool:
+    """Tell whether such values are no complete rows: others than these three, or 0 among -1."""
+    return bool(found & (OTHER | MISSING)) or found & 3 == 3
+
+
+def _packed(x: Any, mask: Any, zeros_count: bool, gaps: bool) -> tuple[np.ndarray, np.ndarray, int]:
+    """Words of both planes, and what occurs; left off where that shows that all is in vain."""
+    m, n = x.shape
+    signs = np.zeros((m, n_words(n)), np.uint64)
+    seen = np.zeros_like(signs if gaps else signs[:0])
+    occurs, in_vain = [0], [0]
+    none_missing = mask is None and x.dtype.kind in "biu"
+
+    def task(span: tuple[int, int]) -> None:
+        if len(in_vain) > 1:
+            return
+        rows = slice(*span)
+        codes = entries(x[rows], None if mask is None else mask[rows])
+        found = _pack_bytes(codes, zeros_count, signs[rows], seen[rows])
+        if none_missing and found & MISSING:  # the number that stands for it, itself
+            found |= OTHER
+        wrong = found & OTHER or (zeros_count and found & MINUS) if gaps else _mixed(found)
+        (in_vain if wrong else occurs).append(found)
+
+    if x.size:
+        for_each(task, spans(m, max(1, CHUNK // n)))
+    return signs, seen, int(np.bitwise_or.reduce(occurs + in_vain))
+
+
+def _pack_bytes(x: np.ndarray, zeros_count: bool, signs: np.ndarray, seen: np.ndarray) -> int:
+    """Pack contiguous int8 rows into planes of zeroed words, the second maybe of no rows."""
+    n = x.shape[1]
+    whole = -(-n // 8) * 8
+    if whole != n:  # ones up to a whole byte, which tell of nothing, and are cleared again
+        padded = np.ones((len(x), whole), np.int8)
+        padded[:, :n] = x
+        x = padded
+    both = signs.view(np.uint8), seen.view(np.uint8)
+    found = _pack_eights(x.view(np.uint64), LOW_BITS * np.uint64(zeros_count), *both)
+    if whole != n:
+        for plane in both:
+            plane[:, n // 8 : n // 8 + 1] &= (1 << n % 8) - 1
+    return found
 
 
 @inner
-def transpose_block(block, at):
-    """Transpose 64 x 64 bits from block[at] in place: swap quadrants of halving size."""
-    size = 32
-    for level in range(6):
-        mask = MASKS[level]
-        shift = np.uint64(size)
-        for start in range(at, at + 64, 2 * size):
-            for k in range(start, start + size):
-                swap = ((block[k] >> shift) ^ block[k + size]) & mask
-                block[k + size] ^= swap
-                block[k] ^= swap << shift
-        size //= 2
+def _pack_row(eights, row, count, zeros, signs, seen):
+    """Pack words of eight entries into a byte of each plane; say which values occurred.
+
+    zeros : a bit in every byte if a 0 is an entry, else 0.
+    """
+    zero = np.uint64(0)
+    minus = np.uint64(0)
+    bad = np.uint64(0)
+    gone = np.uint64(0)
+    for i in range(count):
+        u = eights[row, i]
+        odd = u & LOW_BITS
+        high = (u >> np.uint64(7)) & LOW_BITS
+        negative = odd & high
+        neither = ~(odd | high) & LOW_BITS
+        bad |= (u ^ negative * ALL) & BETWEEN
+        zero |= neither
+        minus |= negative
+        gone |= high & ~odd
+        signs[row, i] = ((odd ^ negative) * GATHER) >> np.uint64(56)
+        if len(seen):
+            seen[row, i] = ((odd | (neither & zeros)) * GATHER) >> np.uint64(56)
+    return int(zero != 0) | int(minus != 0) << 1 | int(bad != 0) << 2 | int(gone != 0) << 3
+
+
+@kernel
+def _pack_eights(eights, zeros, signs, seen):
+    found = 0
+    for i in range(len(eights)):
+        found |= _pack_row(eights, i, eights.shape[1], zeros, signs, seen)
+    return found
+
+
+def unpack(signs: np.ndarray, seen: np.ndarray | None, n: int, dtype: Any) -> np.ndarray:
+    """Return the (M, n) entries, of int8, float32 or float64."""
+    out = np.empty((len(signs), n), dtype)
+    each = spans(len(out), max(1, CHUNK // max(n, 1)))
+    for_each(lambda rows: _unpack_rows(signs, seen, *rows, out), each)
+    return out
+
+
+@intrinsic
+def _spread_word(_typing, up, there, out, at):
+    """out[at + j] = +1 or -1 as bit j of `up` says, 0 where `there` has no bit; 64 entries."""
+
+    def codegen(context, builder, signature, args):
+        up, there, out, at = operands(context, builder, signature, args)
+        element = context.get_data_type(signature.args[2].dtype)
+        lanes = ir.VectorType(element, WORD)
+        plus, minus, none = (ir.Constant(lanes, [element(value)] * WORD) for value in (1, -1, 0))
+        bits = ir.VectorType(ir.IntType(1), WORD)
+        signs = builder.select(builder.bitcast(up, bits), plus, minus)
+        store(builder, builder.select(builder.bitcast(there, bits), signs, none), out, at)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, out, types.intp), codegen
+
+
+@kernel
+def _unpack_rows(signs, seen, start, stop, out):
+    """Write entries of rows start..stop-1 into `out`: +-1, 0 where none is seen."""
+    n = out.shape[1]
+    flat = out.ravel()
+    there = ~np.uint64(0)
+    for i in range(start, stop):
+        for w in range(n // WORD):
+            if seen is not None:
+                there = seen[i, w]
+            _spread_word(signs[i, w], there, flat, i * n + w * WORD)
+        for j in range(n // WORD * WORD, n):
+            bit, w = np.uint64(j % WORD), j // WORD
+            if seen is not None:
+                there = seen[i, w]
+            sign = 2 * np.int8((signs[i, w] >> bit) & np.uint64(1)) - 1
+            out[i, j] = sign * np.int8((there >> bit) & np.uint64(1))
+
+
+def transpose(words: np.ndarray, n: int) -> np.ndarray:
+    """Return the (n, ceil(M / 64)) words of the transpose."""
+    out = np.zeros((n, n_words(len(words))), np.uint64)
+    if out.size:
+        size = max(1, CHUNK // (WORD * len(words)))
+
+        def task(span: tuple[int, int]) -> None:
+            first, last = WORD * span[0], WORD * span[1]
+            transpose_columns(words, *span, out[first:last], np.empty(WORD, np.uint64))
+
+        for_each(task, spans(n_words(n), size))
+    return out
+
+
+def count_columns(words: np.ndarray, n: int) -> np.ndarray:
+    """Return the number of set bits of each column, (n,) int64."""
+    counts = np.zeros(n, np.int64)
+
+    def task(span: tuple[int, int]) -> None:
+        mine = counts[WORD * span[0] : WORD * span[1]]
+        turned = np.empty((len(mine), n_words(len(words))), np.uint64)
+        transpose_columns(words, *span, turned, np.empty(WORD, np.uint64))
+        np.bitwise_count(turned).sum(axis=1, dtype=np.int64, out=mine)
+
+    for_each(task, spans(n_words(n), max(1, CHUNK // (WORD * max(len(words), 1)))))
+    return counts
+
+
+@intrinsic
+def _turn(_typing, block):
+    """Transpose 64 x 64 bits in place: the lowest bytes of all words, bit by bit, and so on."""
+
+    def codegen(context, builder, signature, args):
+        (block,) = operands(context, builder, signature, args)
+        words = load(builder, block, INDEX(0), ir.VectorType(INDEX, WORD))
+        for byte in range(8):
+            shift = ir.Constant(words.type, [8 * byte] * WORD)
+            bytes_ = builder.trunc(builder.lshr(words, shift), ir.VectorType(BYTE, WORD))
+            for bit in range(8):
+                top = builder.shl(bytes_, ir.Constant(bytes_.type, [7 - bit] * WORD))
+                found = builder.icmp_signed("<", top, ir.Constant(bytes_.type, [0] * WORD))
+                store(builder, builder.bitcast(found, INDEX), block, INDEX(8 * byte + bit))
+        return context.get_dummy_value()
+
+    return types.void(block), codegen
 
 
 @inner
-def load_block(words, first, column, block, at):
-    """Copy 64 words of a column from row `first` to block[at:]; zeros beyond the last row."""
+def _load_turned(words, first, column, block):
+    """Write 64 words of a column from row `first` on into `block`, transposed; zeros beyond."""
     rows = min(64, words.shape[0] - first)
     for k in range(rows):
-        block[at + k] = words[first + k, column]
+        block[k] = words[first + k, column]
     for k in range(rows, 64):
-        block[at + k] = 0
+        block[k] = 0
+    _turn(block)
 
 
 @kernel
 def transpose_columns(words, start, stop, out, block):
-    """Write the transpose of word columns start..stop-1 into rows 64*start.. of `out`.
-
-    block : (64,) uint64, work space.
-    """
+    """Write the transpose of word columns start..stop-1 into `out`; block : (64,), work space."""
     for column in range(start, stop):
-        columns = min(64, out.shape[0] - 64 * column)
+        first = 64 * (column - start)
+        columns = min(64, out.shape[0] - first)
         for b in range(out.shape[1]):
-            load_block(words, 64 * b, column, block, 0)
-            transpose_block(block, 0)
+            _load_turned(words, 64 * b, column, block)
             for k in range(columns):
-                out[64 * column + k, b] = block[k]
-
-
-@kernel
-def count_columns(words, start, stop, counts, block):
-    """Add the number of set bits of word columns start..stop-1 to `counts`; block as above."""
-    for column in range(start, stop):
-        columns = min(64, len(counts) - 64 * column)
-        for first in range(0, words.shape[0], 64):
-            load_block(words, first, column, block, 0)
-            transpose_block(block, 0)
-            for k in range(columns):
-                counts[64 * column + k] += np.int64(popcount(block[k]))
+                out[first + k, b] = block[k]

@@ -25,12 +25,10 @@ SOURCES = _digest_of_sources()
 
 
 def kernel(function: Callable) -> Any:
-    """Compile a loop that is called from Python, and keep the machine code on disk.
-
-    Numba renews what it keeps when the file of the function changes, but not when a function that
-    it calls does, in another file. Its key does contain the closure of the function, so a digest
-    of all sources that they may use is put there.
-    """
+    """Compile a loop that is called from Python, and keep the machine code on disk."""
+    # Numba renews what it keeps when the file of the function changes, but not when a function that
+    # it calls does, in another file. Its key does contain the closure of the function, so a digest
+    # of all sources that they may use is put there.
     code = function.__code__
     if code.co_freevars:
         raise TypeError(f"{function.__name__} may not have a closure of its own")

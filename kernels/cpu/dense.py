@@ -1,10 +1,9 @@
 """Compiled parts of `dense`: serial sweeps of one chain, and what is between two large products.
 
 The overlap of a state with a pattern is a whole number in steps of two: `level` is the number of
-sites at which the two agree, 0 .. N. What depends on it is looked up, or for low powers a short
-polynomial, which vectors compute several times faster.
+sites at which the two agree, 0 .. N. What depends on it is looked up.
 
-rule : (exponential, parameter, values, owns, odd, even), see `dense.energy_rule`.
+rule : (exponential, parameter, values, owns), see `dense.energy_rule`.
 """
 
 from __future__ import annotations
@@ -13,12 +12,9 @@ import numpy as np
 from numba import njit
 
 from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.draws import draw
+from hopfed.kernels.cpu.vectors import draw
 
-NEAR = 4.0  # roundings of a float32 sum within which a sign is settled in float64
 CLOSE = 1e-11  # the same of sums in float64, of their size; structural ties fall below it
-RISE = 100.0  # exponent by which the table of the exponential may grow before it is made anew
-MULTIPLIED = 64  # flips after which it is made anew for its rounding
 
 # The order of a sum is the compiler's, so that it may use vectors. Whole numbers are exact in any.
 _sum = njit(
@@ -58,26 +54,6 @@ def _halves(columns, i, table):
 
 
 @_sum
-def _polynomials(level, mass, n, odd, even, is_even, table):
-    """Fill the table with ``w P(a)`` and return ``sum w Q(a)``, P and Q given by powers of a^2."""
-    own = 0.0
-    p0, p1, p2, q0, q1, q2 = odd[0], odd[1], odd[2], even[0], even[1], even[2]
-    if is_even:
-        for mu in range(len(level)):
-            a = 2.0 * level[mu] - n
-            square = a * a
-            table[mu] = mass[mu] * (((p0 * square + p1) * square + p2) * a)
-            own += mass[mu] * ((q0 * square + q1) * square + q2)
-        return own
-    for mu in range(len(level)):
-        a = 2.0 * level[mu] - n
-        square = a * a
-        table[mu] = mass[mu] * ((p0 * square + p1) * square + p2)
-        own += mass[mu] * (((q0 * square + q1) * square + q2) * a)
-    return own
-
-
-@_sum
 def _looked_up(level, mass, values, owns, table):
     """Fill the table with ``w values[level]``; return ``sum w owns[level]``."""
     own = 0.0
@@ -101,26 +77,12 @@ def _exponentials(level, mass, values, table):
     return total
 
 
-@_sum
-def _multiply(columns, i, rise, fall, table):
-    """Multiply the table by `rise` where patterns are up at a site, else by `fall`; its sum."""
-    total = 0.0
-    middle, half = (rise + fall) / 2, (rise - fall) / 2
-    for mu in range(len(table)):
-        table[mu] *= middle + half * columns[i, mu]
-        total += table[mu]
-    return total
-
-
 @inner
 def _tabulate(level, mass, rule, table):
     """Fill the table of a state, and return the factor of the spin itself; or the table's sum."""
-    exponential, parameter, values, owns, odd, even = rule
+    exponential, _, values, owns = rule
     if exponential:
         return _exponentials(level, mass, values, table)
-    if len(odd):
-        is_even = int(parameter) % 2 == 0
-        return _polynomials(level, mass, len(values) - 1, odd, even, is_even, table)
     return _looked_up(level, mass, values, owns, table)
 
 
@@ -180,17 +142,15 @@ def run_chain(
 ):  # fmt: skip
     """Sweep over the sites of chain c; see `dense.dense_sweep` for the arguments."""
     level, table, by_level, t, bits, lanes = scratch
-    exponential, parameter, _, _, odd, even = rule
-    is_even = int(parameter) % 2 == 0
+    exponential, parameter, _, _ = rule
     n, count = columns.shape
     scale = np.float64(n) / (2 * parameter) / np.float64(n) ** parameter
     rise, fall = np.exp(2 * parameter), np.exp(-2 * parameter)
-    often = min(MULTIPLIED, int(RISE / (2 * parameter))) if exponential else 0
     for i in range(n):
         for mu in range(count):
             level[mu] += state[c, i] == columns[i, mu]
     for sweep in range(betas.shape[1]):
-        own, flips, since = _tabulate(level, mass, rule, table), 0, 0
+        own, flips = _tabulate(level, mass, rule, table), 0
         if not cold:
             number, place = np.uint64(first_chain + c), np.uint64(first_sweep + sweep)
             draw(k0, k1, stream, number, place, 0, lookup, bits, lanes, t, 0, n)
@@ -214,86 +174,19 @@ def run_chain(
                 state[c, i] = -state[c, i]
                 _turn(columns, i, np.int32(state[c, i]), level)
                 flips += 1
-                since += 1
-                if len(odd):
-                    own = _polynomials(level, mass, n, odd, even, is_even, table)
-                elif since >= often:
-                    own, since = _tabulate(level, mass, rule, table), 0
-                elif spin < 0:
-                    own = _multiply(columns, i, rise, fall, table)
-                else:
-                    own = _multiply(columns, i, fall, rise, table)
+                own = _tabulate(level, mass, rule, table)
         used[c] += 1
         if cold and flips == 0:
             settled[c] = True
             break
 
 
-@inner
-def _levels(a, s, n, level):
-    """Levels of state s from its overlap sums, whole numbers in float32."""
-    for mu in range(len(level)):
-        level[mu] = (np.int32(a[s, mu]) + np.int32(n)) // np.int32(2)
-
-
 @kernel
-def tabulate_states(start, stop, a, n, mass, rule, B, own, scratch):
-    """Write the table B of overlap sums `a` for states start..stop-1, and their own factors.
-
-    Both are scaled: to fields for a power, to weights that sum to one for the exponential.
-    """
-    level, table = scratch[:2]
-    exponential, parameter = rule[:2]
-    scale = np.float64(n) / (2 * parameter) / np.float64(n) ** parameter
-    for s in range(start, stop):
-        _levels(a, s, n, level)
-        total = _tabulate(level, mass, rule, table)
-        factor = 1 / total if exponential else scale
-        for mu in range(len(table)):
-            B[s, mu] = table[mu] * factor
-        own[s] = 0.0 if exponential else total * scale
-
-
-@inner
-def _size(B, s, own):
-    """Size of the float32 sums of state s, for the bound of their rounding."""
-    square = 0.0
-    for mu in range(B.shape[1]):
-        square += np.float64(B[s, mu]) * np.float64(B[s, mu])
-    return np.sqrt(square) + abs(own[s])
-
-
-@inner
-def _settle(s, h, bound, x, a, columns, mass, rule, scratch):
-    """Replace the fields of state s that are within the bound by numbers of their exact sign."""
-    level, table, by_level = scratch[:3]
-    n = columns.shape[0]
-    _levels(a, s, n, level)
-    total = _tabulate(level, mass, rule, table)
-    for i in range(n):
-        if abs(h[s, i]) <= bound:
-            own = 0.0 if rule[0] else x[s, i] * total
-            found = _exactly(columns, i, 0, level, mass, rule, by_level) + own
-            h[s, i] = np.sign(found)
-
-
-@kernel
-def decide_states(start, stop, h, x, B, own, a, columns, mass, rule, held, flips, scratch):
-    """Set float32 spins x of states start..stop-1 to the signs of their fields; count the flips."""
-    n = columns.shape[0]
-    for s in range(start, stop):
-        bound = np.float32(NEAR * 1.2e-7 * np.sqrt(B.shape[1]) * _size(B, s, own))
-        part, near = np.float32(own[s]), 0
+def settle(near, h, x, level, own, columns, mass, rule):
+    """Replace fields of float32 spins that are `near` 0 by numbers of their exact sign."""
+    n, by_level = h.shape[1], np.zeros(h.shape[1] + 1)
+    for s in range(len(h)):
         for i in range(n):
-            h[s, i] += part * x[s, i]
-            near += abs(h[s, i]) <= bound
-        if near:
-            _settle(s, h, bound, x, a, columns, mass, rule, scratch)
-        turned = 0
-        for i in range(n):
-            new = x[s, i]
-            if h[s, i] != 0 and not (len(held) and held[s, i]):
-                new = np.float32(1) if h[s, i] > 0 else np.float32(-1)
-            turned += new != x[s, i]
-            x[s, i] = new
-        flips[s] = turned
+            if near[s, i]:
+                found = _exactly(columns, i, 0, level[s], mass, rule, by_level)
+                h[s, i] = np.sign(found if rule[0] else found + x[s, i] * own[s])

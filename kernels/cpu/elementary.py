@@ -7,80 +7,50 @@ split off; it is off by a few units in the last place.
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
+from math import factorial
+
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from hopfed.kernels.cpu.compiled import inlined, kernel
+from hopfed.kernels.cpu.compiled import kernel
 
 PER_LN2 = 1 / np.log(2)
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # parts of log 2
 ROUND = 1.5 * 2.0**52  # added to a number, it leaves the nearest integer in the lowest bits
-ONE = np.uint64(0x3FF0000000000000)  # bits of 1
-SHIFT = np.uint64(52)
+ONE = 0x3FF0000000000000  # bits of 1
+DEGREE = 13  # of the polynomial
 LEAST = -700.0  # argument of exp below which it is taken for this
 FAINT = 1e-18  # of products of two smaller weights a processor takes many times as long: denormal
 BLOCK = 64  # rows whose numbers stay in registers and the nearest cache
 
 
 @intrinsic
-def bits_of(_typing, x):
-    """Return the bits of a float64."""
+def exp(_typing, x):
+    """Exponential of a float64 up to 700."""
 
     def codegen(_context, builder, _signature, args):
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.uint64(types.float64), codegen
-
-
-@intrinsic
-def from_bits(_typing, bits):
-    """Return the float64 of these bits."""
-
-    def codegen(_context, builder, _signature, args):
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.uint64), codegen
-
-
-@intrinsic
-def step(_typing, p, x, c):
-    """Return p x + c, of a polynomial."""
-
-    def codegen(_context, builder, _signature, args):
-        real = ir.DoubleType()
+        real, whole = ir.DoubleType(), ir.IntType(64)
         kind = ir.FunctionType(real, [real] * 3)
-        return builder.call(
-            cgutils.get_or_insert_function(builder.module, kind, "llvm.fmuladd.f64"), args
-        )
+        fused = cgutils.get_or_insert_function(builder.module, kind, "llvm.fmuladd.f64")
 
-    return types.float64(types.float64, types.float64, types.float64), codegen
+        def step(p, x, c):
+            return builder.call(fused, [p, x, c])
 
+        low = builder.fcmp_ordered("<", args[0], real(LEAST))
+        x = builder.select(low, real(LEAST), args[0])
+        rounded = step(x, real(PER_LN2), real(ROUND))
+        n = builder.fsub(rounded, real(ROUND))
+        r = step(n, real(-LN2_LOW), step(n, real(-LN2_HIGH), x))
+        p = real(1 / factorial(DEGREE))
+        for power in reversed(range(DEGREE)):
+            p = step(p, r, real(1 / factorial(power)))
+        bits = builder.shl(builder.bitcast(rounded, whole), whole(52))
+        return builder.fmul(p, builder.bitcast(builder.add(bits, whole(ONE)), real))
 
-@inlined
-def exp(x):
-    """Exponential of a number up to 700."""
-    x = max(x, LEAST)
-    whole = step(x, PER_LN2, ROUND)
-    n = whole - ROUND
-    r = step(n, -LN2_LOW, step(n, -LN2_HIGH, x))
-    p = 1 / 6227020800.0
-    p = step(p, r, 1 / 479001600.0)
-    p = step(p, r, 1 / 39916800.0)
-    p = step(p, r, 1 / 3628800.0)
-    p = step(p, r, 1 / 362880.0)
-    p = step(p, r, 1 / 40320.0)
-    p = step(p, r, 1 / 5040.0)
-    p = step(p, r, 1 / 720.0)
-    p = step(p, r, 1 / 120.0)
-    p = step(p, r, 1 / 24.0)
-    p = step(p, r, 1 / 6.0)
-    p = step(p, r, 0.5)
-    p = step(p, r, 1.0)
-    p = step(p, r, 1.0)
-    return p * from_bits((bits_of(whole) << SHIFT) + ONE)
+    return types.float64(types.float64), codegen
 
 
 @kernel

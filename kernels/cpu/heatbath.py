@@ -12,19 +12,77 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed.kernels.cpu.compiled import inner, kernel
-from hopfed.kernels.cpu.draws import draw
+from hopfed.kernels.cpu.threads import for_each, thread_count
 from hopfed.kernels.cpu.vectors import (
     CHAINS,
-    SITES,
     add_multiple,
     block_fields,
+    draw,
     take_next,
     visit_block,
 )
+from hopfed.kernels.layout import SITES, lay_out
+from hopfed.kernels.philox import thresholds
 
 SLOTS = 8  # chains under way at a time: as many share each block of W from the outer caches
 REFRESH_EVERY = 64  # sweeps after which the running coefficients are summed afresh
 CHECK_EVERY = 4  # sweeps between two looks at the score
+
+
+def run_chains(
+    state: np.ndarray,
+    W: np.ndarray,
+    betas: np.ndarray,
+    counters: tuple,
+    weights: np.ndarray,
+    stop: float,
+    held: np.ndarray,
+    cold: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lay W out for the compiled loop and run it on all cores."""
+    state = state.copy()
+    used = np.zeros(len(state), np.int64)
+    settled = np.zeros(len(state), np.bool_)
+    if betas.size == 0:
+        return state, used, settled
+    layout = lay_out(W)
+    padded_weights = np.zeros(layout.rows.shape[1], np.float32)
+    padded_weights[: len(weights)] = weights
+    lookup = thresholds().copy()  # writable, as the type that the loops are compiled for
+    queue = np.zeros(1, np.int64)  # the next chain to be taken, shared by the threads
+
+    def task(_: int) -> None:
+        _run_chains(
+            state, *layout, betas, lookup, *counters, padded_weights,
+            np.float32(stop), np.float32(cold), held, queue, used, settled,
+            _scratch(layout.rows.shape),
+        )  # fmt: skip
+
+    for_each(task, range(min(thread_count(), len(state))))
+    return state, used, settled
+
+
+def _scratch(shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Work space of one thread for a factor padded to `shape`, SLOTS chains under way.
+
+    (chain in each slot or -1, flips, beta, groups of slots in use, coefficients, fields, spins,
+    thresholds, draws, the same by 16 bits). Padded sites are up, feel no field and have threshold
+    0, or at zero temperature one below 0: they never flip.
+    """
+    n, rank = shape
+    bits = np.zeros(n // 2, np.uint32)
+    return (
+        np.full(SLOTS, -1, np.int64),
+        np.zeros(SLOTS, np.int64),
+        np.zeros(SLOTS, np.float32),
+        np.zeros(SLOTS // CHAINS, np.bool_),
+        np.zeros((SLOTS, rank), np.float32),
+        np.zeros((CHAINS, SITES), np.float32),
+        np.ones((SLOTS, n), np.float32),
+        np.zeros((SLOTS, n), np.float32),
+        bits,
+        bits.view(np.uint16),
+    )
 
 
 @inner
@@ -47,7 +105,7 @@ def _score(a, slot, weights, n):
 
 @inner
 def _fill_slots(
-    chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, score, settled
+    chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, settled
 ):  # fmt: skip
     """Retire the chains that are done and put the next ones in their slots; return how many run."""
     n_chains, n = state.shape
@@ -63,8 +121,6 @@ def _fill_slots(
             if done:
                 for i in range(n):
                     state[c, i] = np.int8(spins[slot, i])
-                _sum_afresh(spins, rows, a, slot)
-                score[c] = _score(a, slot, weights, n)
                 c = -1
             elif used[c] % REFRESH_EVERY == 0:
                 _sum_afresh(spins, rows, a, slot)
@@ -91,9 +147,9 @@ def _bind(held, c, spins, slot, t, n, cold):
 
 
 @kernel
-def run_chains(
+def _run_chains(
     state, rows, columns, overlaps, diagonal, betas, lookup, k0, k1, stream, first_sweep,
-    first_chain, weights, stop, cold, held, queue, used, score, settled, scratch,
+    first_chain, weights, stop, cold, held, queue, used, settled, scratch,
 ):  # fmt: skip
     """Take chains from `queue` until it is empty; SLOTS of them are under way at any time.
 
@@ -101,12 +157,12 @@ def run_chains(
     betas : (S, sweeps), at least one sweep.
     cold : the largest field that leaves a spin as it is, without noise; 0 with noise.
     held : (S, N) bool, or (0, 0) where no site is held.
-    scratch : as made by `heatbath.scratch`.
+    scratch : as made by `_scratch`.
     """
     chain, flips, beta, running, a, h, spins, t, bits, lanes = scratch
     n, n_padded, rank, r = state.shape[1], rows.shape[0], rows.shape[1], columns.shape[1]
     while _fill_slots(
-        chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, score, settled
+        chain, flips, spins, a, state, rows, betas, weights, stop, cold, queue, used, settled
     ):
         for group in range(SLOTS // CHAINS):
             running[group] = False

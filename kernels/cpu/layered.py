@@ -14,22 +14,75 @@ from __future__ import annotations
 import numpy as np
 
 from hopfed.kernels.cpu.compiled import inlined, inner, kernel
-from hopfed.kernels.cpu.draws import draw
+from hopfed.kernels.cpu.threads import for_each, spans, thread_count
 from hopfed.kernels.cpu.vectors import (
     CHAINS,
-    SITES,
     add_block,
     add_multiple,
     block_fields,
+    draw,
     lowest_bit,
     popcount,
     update_block,
     widen,
 )
+from hopfed.kernels.layered import Call, LayeredUpdate
+from hopfed.kernels.layout import SITES
 
+ROWS = 40  # layers updated together by one thread: as many share each piece of W
 PIECE = 256  # sites whose draws are made at a time
 MANY = 24  # flips among the spins of CHAINS x SITES above which all are added alike
 REFRESH_EVERY = 64  # updates after which the running coefficients are summed afresh
+
+
+def run_layers(state: np.ndarray, call: Call, serial: bool) -> LayeredUpdate:
+    """Run the compiled loops on all cores."""
+    n_blocks, n_layers, _ = state.shape
+    out = LayeredUpdate(
+        state.copy(),
+        np.zeros(n_blocks),
+        np.zeros(n_blocks, np.int64),
+        np.zeros(n_blocks, np.int64),
+    )
+    run, layout = _sweep_blocks if serial else _step_blocks, call.layout
+
+    def task(span: tuple[int, int]) -> None:
+        n_rows = n_layers * (1 if serial else span[1] - span[0])
+        run(
+            *span, _scratch(n_rows, n_layers, layout.rows.shape), out.state, out.energy,
+            out.changed, out.updates, call.cue, *layout[:3], call.diagonal, call.betas,
+            call.lookup, call.level, call.still, *call.counters, call.quadratic, call.repulsion,
+            call.field,
+        )  # fmt: skip
+
+    together = max(1, min(ROWS // n_layers, -(-n_blocks // thread_count())))
+    for_each(task, spans(n_blocks, 1 if serial else together))
+    return out
+
+
+def _scratch(n_rows: int, n_layers: int, shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
+    """Work space for `n_rows` layers on a factor padded to `shape`: most of it spins and cues.
+
+    (spins, cues, coefficients, those of the fields, fields, thresholds, draws, the same by 16
+    bits, overlaps of layers, flips, masks of flips). Made here because compiled code that
+    allocates takes seconds to compile.
+    """
+    n, rank = shape
+    padded = -(-n_rows // CHAINS) * CHAINS
+    bits = np.zeros(PIECE // 2, np.uint32)
+    return (
+        np.ones((padded, n), np.int8),
+        np.zeros((padded, n), np.int8),
+        np.zeros((padded, rank), np.float32),
+        np.zeros((padded, rank), np.float32),
+        np.zeros((padded, SITES), np.float32),
+        np.zeros((padded, PIECE), np.float32),
+        bits,
+        bits.view(np.uint16),
+        np.zeros((n_layers, n_layers)),
+        np.zeros(n_rows, np.int64),
+        np.zeros(CHAINS, np.uint64),
+    )
 
 
 @inner
@@ -90,16 +143,15 @@ def _mix(a, first, n_layers, n, quadratic, repulsion, q, c):
 
 @inner
 def _finish(
-    s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy, score
+    s, first, a, q, spins, cues, quadratic, repulsion, field, state, energy
 ):  # fmt: skip
-    """Write out the spins, the energy and the scores of block s, held in rows first.. ."""
+    """Write out the spins and the energy of block s, held in rows first.. ."""
     n_layers, n = state.shape[1:]
     _overlaps(a, first, n_layers, q)
     total = 0.0
     for u in range(n_layers):
         for i in range(n):
             state[s, u, i] = spins[first + u, i]
-        score[s, u] = q[u, u] / n
         total -= q[u, u]
         for v in range(n_layers):
             if v != u:
@@ -162,16 +214,12 @@ def _step_piece(
 
 
 @kernel
-def step_blocks(
-    start, stop, scratch, state, energy, changed, score, used, cue, rows, columns, _overlap, d,
+def _step_blocks(
+    start, stop, scratch, state, energy, changed, used, cue, rows, columns, _overlap, d,
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
     repulsion, field,
 ):  # fmt: skip
-    """Synchronous updates of blocks start..stop-1; see `layered.layered_step` for the arguments.
-
-    scratch : as made by `layered.scratch` for (stop - start) * L rows.
-    d : the diagonal of the couplings, or zeros to keep the self-field.
-    """
+    """Synchronous updates of blocks start..stop-1; d is zeros to keep the self-field."""
     spins, cues, a, c, h, t, bits, lanes, q, flips, masks = scratch
     n_layers, n = state.shape[1:]
     m = (stop - start) * n_layers
@@ -203,7 +251,7 @@ def step_blocks(
     for s in range(start, stop):
         _finish(
             s, (s - start) * n_layers, a, q, spins, cues, quadratic, repulsion, field,
-            state, energy, score,
+            state, energy,
         )  # fmt: skip
 
 
@@ -245,12 +293,12 @@ def _sweep_site(
 
 
 @kernel
-def sweep_blocks(
-    start, stop, scratch, state, energy, changed, score, used, cue, rows, columns, overlaps, d,
+def _sweep_blocks(
+    start, stop, scratch, state, energy, changed, used, cue, rows, columns, overlaps, d,
     betas, lookup, level, still, k0, k1, stream, first_update, first_chain, quadratic,
     repulsion, field,
 ):  # fmt: skip
-    """Serial updates of blocks start..stop-1; see `step_blocks` for the arguments."""
+    """Serial updates of blocks start..stop-1; see `_step_blocks` for the arguments."""
     spins, cues, a, _, h, t, bits, lanes, q, _, _ = scratch
     n_layers, n = state.shape[1:]
     rank, r = rows.shape[1], columns.shape[1]
@@ -282,4 +330,4 @@ def sweep_blocks(
             if still[update] and flips == 0:
                 break
         _sum_afresh(spins, rows, a, h)
-        _finish(s, 0, a, q, spins, cues, quadratic, repulsion, field, state, energy, score)
+        _finish(s, 0, a, q, spins, cues, quadratic, repulsion, field, state, energy)

@@ -21,13 +21,7 @@ VARIABLE = "HOPFED_NUM_THREADS"
 
 
 def thread_count() -> int:
-    """Return the number of threads a kernel uses: HOPFED_NUM_THREADS, else the cores at hand.
-
-    Examples
-    --------
-    >>> thread_count() >= 1
-    True
-    """
+    """Return the number of threads a kernel uses: HOPFED_NUM_THREADS, else the cores at hand."""
     asked = os.environ.get(VARIABLE, "")
     if asked:
         if not asked.isdecimal() or int(asked) < 1:

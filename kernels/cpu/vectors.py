@@ -1,4 +1,4 @@
-"""Bit counts and explicit float32 vectors for Numba, which has neither.
+"""Bit counts and explicit float32 vectors for Numba, which has neither, and draws.
 
 LLVM lowers a long vector to whatever the machine has (registers of 16, 8 or 4 floats), and the
 order of the operations is fixed here, so that results do not depend on how work was grouped.
@@ -10,12 +10,15 @@ arithmetic.
 # ruff: noqa: ARG001  (the arguments of an intrinsic are types; the values come to its codegen)
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import binding, ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
+from hopfed.kernels.cpu.compiled import inner
 from hopfed.kernels.layout import LANES, SITES
+from hopfed.kernels.philox import philox4x32
 
 CHAINS = 4  # chains whose fields are computed together: CHAINS x SITES sums hide the latency
 FLOAT = ir.FloatType()
@@ -321,3 +324,22 @@ def take_next(_typing, queue):
         return builder.atomic_rmw("add", cell, INDEX(1), "seq_cst")
 
     return types.int64(queue), codegen
+
+
+# Inlined as source, so that LLVM sees one loop and computes eight Philox blocks at a time.
+_philox = njit(philox4x32, inline="always")
+
+
+@inner
+def draw(k0, k1, stream, chain, sweep, first, lookup, bits, lanes, t, row, n):
+    """Fill t[row, :n] with the thresholds of sites first.., a multiple of 8, of one chain."""
+    blocks = (n + 7) // 8
+    start = np.uint64(first // 8)
+    for b in range(blocks):
+        x0, x1, x2, x3 = _philox(start + np.uint64(b), sweep, chain, stream, k0, k1)
+        bits[4 * b] = np.uint32(x0)
+        bits[4 * b + 1] = np.uint32(x1)
+        bits[4 * b + 2] = np.uint32(x2)
+        bits[4 * b + 3] = np.uint32(x3)
+    for i in range(n):
+        t[row, i] = lookup[lanes[i]]

@@ -7,11 +7,14 @@ BOTH u64 zero_bytes(u64 x) {
     return ~(((x & low) + low) | x | low);
 }
 
-// A thread makes one byte of `words` (m, n_words) from 8 entries of x (m, n), read at once where
-// rows start at multiples of 8. *seen collects 1: a zero occurs, 2: a -1 occurs, 4: something else.
-extern "C" __global__ void pack_rows(const i8* x, i64 m, i64 n, u64* words, u32* seen) {
+// A thread makes one byte of each plane (m, n_words) from 8 entries of x (m, n), read at once where
+// rows start at multiples of 8: -1, 0, 1, or -128 for a missing one. *found collects 1: a zero
+// occurs, 2: a -1 occurs, 4: something else, 8: a missing one. Bit 1 of `signs` means +1, bit 1 of
+// `seen`, which is written if `gaps`, that there is an entry, zeros among them if `zeros_count`.
+extern "C" __global__ void pack_rows(
+    const i8* x, i64 m, i64 n, int gaps, int zeros_count, u64* signs, u64* seen, u32* found) {
     i64 bytes = (n + 63) / 64 * 8, id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    bool zero = false, minus = false, other = false;
+    bool zero = false, minus = false, other = false, missing = false;
     if (id < m * bytes) {
         i64 row = id / bytes, first = id % bytes * 8, left = n - first;
         const i8* from = x + row * n + first;
@@ -23,58 +26,64 @@ extern "C" __global__ void pack_rows(const i8* x, i64 m, i64 n, u64* words, u32*
         const u64 every = 0x0101010101010101ull;
         u64 ones = zero_bytes(eight ^ every) & there;
         u64 none = zero_bytes(eight) & there, down = zero_bytes(~eight) & there;
+        u64 gone = zero_bytes(eight ^ (every << 7)) & there;
         zero = none != 0;
         minus = down != 0;
-        other = (ones | none | down) != (there & (every << 7));
+        missing = gone != 0;
+        other = (ones | none | down | gone) != (there & (every << 7));
         // Bit 8 k of the first factor comes to bit 56 + k.
-        reinterpret_cast<u8*>(words)[id] = (u8)((ones >> 7) * 0x0102040810204080ull >> 56);
+        const u64 gather = 0x0102040810204080ull;
+        reinterpret_cast<u8*>(signs)[id] = (u8)((ones >> 7) * gather >> 56);
+        if (gaps) {
+            u64 kept = ones | down | (zeros_count ? none : 0);
+            reinterpret_cast<u8*>(seen)[id] = (u8)((kept >> 7) * gather >> 56);
+        }
     }
-    u32 found = (__ballot_sync(FULL, zero) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
-                (__ballot_sync(FULL, other) ? 4 : 0);
-    if (threadIdx.x % 32 == 0 && found & ~*seen) atomicOr(seen, found);
+    u32 occurs = (__ballot_sync(FULL, zero) ? 1 : 0) | (__ballot_sync(FULL, minus) ? 2 : 0) |
+                 (__ballot_sync(FULL, other) ? 4 : 0) | (__ballot_sync(FULL, missing) ? 8 : 0);
+    if (threadIdx.x % 32 == 0 && occurs & ~*found) atomicOr(found, occurs);
 }
 
-// out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on.
-// `pieces` blocks of threads for each row.
+// out (rows, width) = entries 0..width-1 of packed rows `stride` words apart; 0 from column n on, and
+// if `gaps` where `seen` has no bit. `pieces` blocks of threads for each row.
 template <class U>
-__device__ void unpack(const u64* words, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
+__device__ void unpack(
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, U* out) {
     const int each = 8 / sizeof(U);  // entries of a thread, all of one word
     i64 row = blockIdx.x / pieces;
     i64 first = ((i64)(blockIdx.x % pieces) * SPREAD * blockDim.x + threadIdx.x) * each;
-    words += row * stride;
+    signs += row * stride;
+    if (gaps) seen += row * stride;
     out += row * width;
 #pragma unroll
     for (int i = 0; i < SPREAD; ++i, first += (i64)blockDim.x * each) {
         if (first >= width) return;
-        u64 up = first < n ? words[first / 64] >> (first % 64) : 0;
+        u64 up = first < n ? signs[first / 64] >> (first % 64) : 0;
         u64 there = n - first >= each ? ~0ull : first < n ? (1ull << (n - first)) - 1 : 0;
+        if (gaps && first < n) there &= seen[first / 64] >> (first % 64);
         spread(up, there, width - first, width % each == 0, out + first);
     }
 }
 
 extern "C" __global__ void unpack_int8(
-    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
-    unpack(words, stride, pieces, n, width, reinterpret_cast<u8*>(out));
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, i8* out) {
+    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u8*>(out));
 }
 extern "C" __global__ void unpack_bf16(
-    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, u16* out) {
-    unpack(words, stride, pieces, n, width, out);
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, u16* out) {
+    unpack(signs, seen, gaps, stride, pieces, n, width, out);
 }
 extern "C" __global__ void unpack_float32(
-    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
-    unpack(words, stride, pieces, n, width, reinterpret_cast<u32*>(out));
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, float* out) {
+    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u32*>(out));
 }
 extern "C" __global__ void unpack_float64(
-    const u64* words, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
-    unpack(words, stride, pieces, n, width, reinterpret_cast<u64*>(out));
+    const u64* signs, const u64* seen, int gaps, i64 stride, u32 pieces, i64 n, i64 width, double* out) {
+    unpack(signs, seen, gaps, stride, pieces, n, width, reinterpret_cast<u64*>(out));
 }
 
-// Transposes and counts of columns take tiles of 256 rows of 4 words: a thread reads 32 bytes of its
-// row, a whole sector, and a warp turns its 32 rows, 32 columns at a time, by shuffles. By the count
-// that is 40 shuffles and some 160 other instructions for 128 words: 1.6 for a word, where ballots
-// took 8, and a look at each bit, for counts, 10; and of the 32 bytes of a sector 8 were used. For 25
-// MB of bits they come to 5 us on 132 processors, where their bytes take 8 us (counts) and 15 us
-// (transpose) at 3.3 TB/s. Not yet measured.
+// Transposes take tiles of 256 rows of 4 words: a thread reads 32 bytes of its
+// row, a whole sector, and a warp turns its 32 rows, 32 columns at a time, by shuffles.
 #define TILE 4                     // words of a row in a tile, and of a row of the transpose
 #define PITCH (2 * TILE + 1)       // 32-bit words between turned columns, so that banks differ
 
@@ -93,23 +102,6 @@ __device__ __forceinline__ u32 turn(u32 x) {
     return x;
 }
 
-// Words `first` to `first` + 3 of a row that has n_words; 0 beyond. Pairs at once where `wide`.
-__device__ __forceinline__ void load_tile(
-    const u64* row, i64 first, i64 n_words, bool there, bool wide, u64 words[TILE]) {
-#pragma unroll
-    for (int k = 0; k < TILE; k += 2) {
-        Two two = {{0, 0}};
-        if (there && wide) {
-            if (first + k < n_words) two = *reinterpret_cast<const Two*>(row + first + k);
-        } else if (there) {
-            if (first + k < n_words) two.x[0] = row[first + k];
-            if (first + k + 1 < n_words) two.x[1] = row[first + k + 1];
-        }
-        words[k] = two.x[0];
-        words[k + 1] = two.x[1];
-    }
-}
-
 // Whether rows of n_words start at multiples of 16 bytes.
 __device__ __forceinline__ bool in_pairs(const u64* words, i64 n_words) {
     return n_words % 2 == 0 && reinterpret_cast<u64>(words) % 16 == 0;
@@ -123,8 +115,21 @@ extern "C" __global__ void __launch_bounds__(256) transpose_bits(
     i64 down = blockIdx.x / across * TILE, first = blockIdx.x % across * TILE;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     i64 row = down * 64 + threadIdx.x, column = first * 64 + threadIdx.x;
-    u64 mine[TILE];
-    load_tile(words + row * n_words, first, n_words, row < m, in_pairs(words, n_words), mine);
+    const u64* from_row = words + row * n_words;
+    u64 mine[TILE] = {};
+    bool paired = in_pairs(words, n_words);
+#pragma unroll
+    for (int k = 0; k < TILE; k += 2) {  // pairs at once where rows start at multiples of them
+        if (row >= m || first + k >= n_words) continue;
+        if (paired) {
+            Two two = *reinterpret_cast<const Two*>(from_row + first + k);
+            mine[k] = two.x[0];
+            mine[k + 1] = two.x[1];
+        } else {
+            mine[k] = from_row[first + k];
+            if (first + k + 1 < n_words) mine[k + 1] = from_row[first + k + 1];
+        }
+    }
 #pragma unroll
     for (int k = 0; k < 2 * TILE; ++k)
         turned[32 * k + lane][warp] = turn((u32)(mine[k / 2] >> (32 * (k % 2))));
@@ -145,32 +150,6 @@ extern "C" __global__ void __launch_bounds__(256) transpose_bits(
     }
 }
 
-// counts[j] += set bits of column j among `rows` rows; 256 threads for 4 words of each.
-extern "C" __global__ void __launch_bounds__(256) count_columns(
-    const u64* words, i64 m, i64 n, i64 rows, u64* counts) {
-    __shared__ u32 found[8][64 * TILE];
-    i64 n_words = (n + 63) / 64, first = (i64)blockIdx.x * TILE, start = blockIdx.y * rows;
-    i64 stop = start + rows < m ? start + rows : m;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    bool wide = in_pairs(words, n_words);
-    u32 count[2 * TILE] = {};
-    for (; start < stop; start += blockDim.x) {
-        i64 row = start + threadIdx.x;
-        u64 mine[TILE];
-        load_tile(words + row * n_words, first, n_words, row < stop, wide, mine);
-#pragma unroll
-        for (int k = 0; k < 2 * TILE; ++k)
-            count[k] += __popc(turn((u32)(mine[k / 2] >> (32 * (k % 2)))));
-    }
-#pragma unroll
-    for (int k = 0; k < 2 * TILE; ++k) found[warp][32 * k + lane] = count[k];
-    __syncthreads();
-    i64 column = first * 64 + threadIdx.x;
-    u64 total = 0;
-    for (int w = 0; w < 8; ++w) total += found[w][threadIdx.x];
-    if (column < n && total) atomicAdd(&counts[column], total);
-}
-
 // counts[row] = set bits of a packed row; one warp a row.
 extern "C" __global__ void count_rows(const u64* words, i64 m, i64 n_words, int* counts) {
     i64 row = ((i64)blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -188,5 +167,4 @@ EXPORT(unpack_bf16)
 EXPORT(unpack_float32)
 EXPORT(unpack_float64)
 EXPORT(transpose_bits)
-EXPORT(count_columns)
 EXPORT(count_rows)

@@ -7,9 +7,7 @@ whose arrays name it as `emulated`, so that the code around the kernels is teste
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ import numpy as np
 from hopfed.errors import ArgumentError, BackendError
 
 FOLDER = Path(__file__).parent
-WORKSPACE = 32 << 20  # bytes; what cuBLAS is said to want on Hopper
 # Fused only where fmaf says so, also when emulated. CuPy adds -ftz=true: on a device a float32 that
 # is not 0 and below 1.2e-38 becomes 0, which on the CPU and emulated it does not.
 OPTIONS = ("-std=c++17", "-fmad=false")
@@ -78,14 +75,9 @@ class Cuda:
         self.out_of_memory = cupy.cuda.memory.OutOfMemoryError
         self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], Any] = {}
-        self._capturing = False
 
     def kernel(self, module: str, name: str, shared: int = 0) -> Any:
-        """Compiled kernel `name` of `module`.cu, allowed `shared` bytes of dynamic memory.
-
-        A block has `PLAIN_SHARED` bytes unless it asks for more, and those that the kernel declares
-        for itself are among them.
-        """
+        """Compiled kernel `name` of `module`.cu, allowed `shared` bytes of dynamic memory."""
         found = self._kernels.get((module, name))
         if found is None:
             if module not in self._modules:
@@ -108,11 +100,11 @@ class Cuda:
         self.kernel(module, name, shared)(grid, (threads,), args, shared_mem=shared)
 
     def gemm(self, a: Any, b: Any, out: Any, *, ta: bool, tb: bool, add: bool) -> None:
-        """out (+)= op(a) op(b) by cuBLAS without any allocation, so that it can be captured.
+        """out (+)= op(a) op(b) by cuBLAS, without any allocation.
 
         Row-major matrices whose rows may be apart (last stride one element); float32, float64, int8
         to int32, with sides and pitches that are multiples of 4, or uint16 to float32, which stands
-        for bfloat16 (`hopfed.kernels.cuda.bf16`).
+        for bfloat16 (`hopfed.kernels.cuda.products`).
         """
         from cupy_backends.cuda.libs import cublas
 
@@ -137,10 +129,7 @@ class Cuda:
             one.ctypes.data, b.data.ptr, lead[0], a.data.ptr, lead[1], beta.ctypes.data,
             out.data.ptr, lead[2],
         )  # fmt: skip
-        if self._capturing:
-            _direct_gemm(a.dtype, handle, *shape, *rest)
-        else:
-            product(handle, *shape, *rest)
+        product(handle, *shape, *rest)
 
     def free_memory(self) -> int:
         """Bytes that an allocation may hope for: those free, and those the pool holds unused."""
@@ -169,83 +158,10 @@ class Cuda:
         """Context in which new arrays lie on this device."""
         return self.xp.cuda.Device(self.ordinal)
 
-    @contextmanager
-    def stream(self) -> Iterator[Any]:
-        """Make a new stream the current one, which is given."""
-        stream = self.xp.cuda.Stream(non_blocking=True)
-        # What the stream will read may still be under way on the one before.
-        stream.wait_event(self.xp.cuda.get_current_stream().record())
-        with stream:
-            yield stream
-
-    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Record `work` on the current stream as a graph; return what replays it there.
-
-        Every kernel of `work` must have run before, for loading one cannot be recorded. CuPy
-        refuses cuBLAS while it records, though cuBLAS allows it; so the library is called past
-        CuPy, with a work space of the graph's own. Without the library, `work` itself is returned.
-        """
-        from cupy_backends.cuda.libs import cublas
-
-        if _cublas() is None:
-            return work
-        stream = self.xp.cuda.get_current_stream()
-        handle = self.xp.cuda.device.get_cublas_handle()
-        space = self.xp.empty(WORKSPACE, np.uint8)
-        cublas.setStream(handle, stream.ptr)
-        _succeed(_cublas().cublasSetWorkspace_v2(*_longs(handle, space.data.ptr, space.nbytes)))
-        self._capturing = True
-        stream.begin_capture()
-        try:
-            work()
-        finally:
-            self._capturing = False
-            graph = stream.end_capture()
-            cublas.setStream(handle, stream.ptr)  # back to the library's own work space
-
-        def replay() -> None:
-            graph.launch(stream)
-
-        replay.space = space  # type: ignore[attr-defined]  # the graph writes there
-        return replay
-
 
 def _pitch(x: Any) -> int:
     """Elements from one row to the next; the stride of a single row may be anything."""
     return int(x.strides[0]) // x.itemsize if x.shape[0] > 1 else x.shape[1]
-
-
-def _longs(*values: int) -> tuple[ctypes.c_size_t, ...]:
-    return tuple(ctypes.c_size_t(int(v)) for v in values)
-
-
-@lru_cache(maxsize=1)
-def _cublas() -> Any:
-    """Return the cuBLAS that CuPy is linked with, or None; a handle means nothing to another one.
-
-    A process may hold several. The symbols of a library are looked up in those that it needs, so
-    CuPy's own module finds its own.
-    """
-    from cupy_backends.cuda.libs import cublas
-
-    library = ctypes.CDLL(cublas.__file__)
-    return library if hasattr(library, "cublasSetWorkspace_v2") else None
-
-
-def _succeed(status: int) -> None:
-    if status:
-        raise BackendError(f"cuBLAS failed with status {status}")
-
-
-def _direct_gemm(dtype: Any, handle: int, *args: int) -> None:
-    """cublasSgemm or cublasDgemm; five sides as int, then pointers, each followed by its pitch."""
-    call = _cublas().cublasSgemm_v2 if dtype == np.float32 else _cublas().cublasDgemm_v2
-    kinds = "iiiiippipippi"
-    values = (
-        ctypes.c_int(x) if kind == "i" else ctypes.c_void_p(x)
-        for kind, x in zip(kinds, args, strict=True)
-    )
-    _succeed(call(ctypes.c_void_p(handle), *values))
 
 
 # Types of what is given and made, CUDA_R_* of library_types.h, and that of the arithmetic.
@@ -267,12 +183,7 @@ def _opened(ordinal: int) -> Cuda:
 
 
 def device_of(name: str, x: Any) -> Any:
-    """Return the device on which array `x`, passed as `name`, lives.
-
-    Raises
-    ------
-    ArgumentError : not an array of a device.
-    """
+    """Return the device on which array `x`, passed as `name`, lives, or raise."""
     emulated = getattr(x, "emulated", None)
     if emulated is not None:
         return emulated
@@ -301,12 +212,7 @@ def blocks(items: int, per_block: int = BLOCK) -> tuple[int, int]:
 
 
 def shrinking(device: Any, what: str, size: int, least: int, work: Callable[[int], Any]) -> Any:
-    """Return ``work(size)``, halving `size` down to `least` while memory runs out.
-
-    Raises
-    ------
-    BackendError : even the least size does not fit.
-    """
+    """Return ``work(size)``, halving `size` down to `least` while memory runs out, or raise."""
     while True:
         try:
             return work(size)
@@ -321,12 +227,7 @@ def shrinking(device: Any, what: str, size: int, least: int, work: Callable[[int
 
 
 def shared_bytes(device: Any, rank: int, vectors: int = 1) -> int:
-    """Bytes of shared memory for `vectors` float32 vectors of length `rank`.
-
-    Raises
-    ------
-    BackendError : more than a block may have on this device.
-    """
+    """Bytes of shared memory for `vectors` float32 vectors of length `rank`, or raise."""
     wanted = 4 * rank * vectors
     limit = device.shared_limit - 16384  # what the kernels have beside it, with a margin
     if wanted > limit:

@@ -1,62 +1,44 @@
-// Inner products of packed rows of +-1, exact: by exclusive-or and population count, and by the
-// 1-bit matrix instruction.
+// Inner products of all pairs of packed rows of +-1, exact, by the 1-bit matrix instruction.
 //
 // The instruction is used with AND, which every chip since compute capability 8.0 has; with
 // counts |a|, |b| of set bits, <a, b> = n - 2 |a| - 2 |b| + 4 |a and b|.
 #include "common.cu"
 
-#define MMA_A 128  // rows of a in a block of gram_mma
-#define MMA_B 64   // rows of b
+#define MMA_A 128  // rows on the left of a block of gram_mma
+#define MMA_B 64   // rows on the right
 #define PITCH 20   // 32-bit words between staged rows of 16: rows g, words t meet no bank twice
 
-// out[i, j] += value, and out[j, i] too when one half is computed for both.
-__device__ __forceinline__ void add(
-    int* out, i64 pitch, i64 i, i64 j, int value, int symmetric) {
-    if (symmetric && j > i) return;
-    out[i * pitch + j] += value;
-    if (symmetric && j < i) out[j * pitch + i] += value;
-}
-
-// Start to copy the 8 words from `start` on of the rows of a block, those of a before those of b.
+// Start to copy the 8 words from `start` on of the rows of a block, those of the left first.
 template <int BYTES>
 __device__ __forceinline__ void stage(
-    u32 (*to)[PITCH], const u64* a, i64 ma, i64 row, const u64* b, i64 mb, i64 column, i64 n_words,
-    i64 start) {
+    u32 (*to)[PITCH], const u64* words, i64 m, i64 row, i64 column, i64 n_words, i64 start) {
     const int each = BYTES / 8, pieces = 8 / each;
     for (int id = threadIdx.x; id < (MMA_A + MMA_B) * pieces; id += 256) {
         int r = id / pieces, k = id % pieces * each;
-        bool of_a = r < MMA_A;
-        i64 source = of_a ? row + r : column + r - MMA_A;
-        const u64* from = of_a ? a : b;
-        bool there = start + k < n_words && source < (of_a ? ma : mb);
-        if (there) from += source * n_words + start + k;
+        i64 source = r < MMA_A ? row + r : column + r - MMA_A;
+        bool there = start + k < n_words && source < m;
+        const u64* from = there ? words + source * n_words + start + k : words;
         copy_async<BYTES>(to[r] + 2 * k, from, there);
     }
 }
 
-// out (ma, mb) += a b^T for packed rows of n columns, n_words apart. With `symmetric` (a is b) only
-// blocks that meet the lower half work; 256 threads, a warp has 32 x 32 entries. The words are read as
-// pairs of 32 bits; ones_a, ones_b are the set bits of each row.
-//
-// By the count, 8 words of all rows are 12 KB, 190 cycles from the second-level cache after some 600
-// of waiting, and 128 matrix instructions, 256 cycles at 2 for each. Three blocks on a processor hid
-// a part of that from each other; words that come while the ones before are multiplied, a barrier in
-// place of two, and 3 copies for a thread in place of 6 loads and 6 stores. Not yet measured.
+// out (m, m) = inner products of packed rows of n columns, n_words apart. Only blocks that meet the
+// lower half work, and fill the other too; 256 threads, a warp has 32 x 32 entries. The words are read
+// as pairs of 32 bits; `ones` are the set bits of each row.
 extern "C" __global__ void __launch_bounds__(256) gram_mma(
-    const u64* a, i64 ma, const int* ones_a, const u64* b, i64 mb, const int* ones_b, i64 n_words,
-    i64 n, int* out, int symmetric) {
+    const u64* words, i64 m, const int* ones, i64 n_words, i64 n, int* out) {
     __shared__ __align__(16) u32 staged[2][MMA_A + MMA_B][PITCH];
     i64 row = (i64)blockIdx.y * MMA_A, column = (i64)blockIdx.x * MMA_B;
-    if (symmetric && column >= row + MMA_A) return;
+    if (column >= row + MMA_A) return;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     int top = warp / 2 * 32, side = warp % 2 * 32;
     int both[2][4][4] = {};
-    bool wide = n_words % 2 == 0 && (reinterpret_cast<u64>(a) | reinterpret_cast<u64>(b)) % 16 == 0;
+    bool wide = n_words % 2 == 0 && reinterpret_cast<u64>(words) % 16 == 0;
     auto begin = [&](int turn, i64 start) {
         if (wide)
-            stage<16>(staged[turn], a, ma, row, b, mb, column, n_words, start);
+            stage<16>(staged[turn], words, m, row, column, n_words, start);
         else
-            stage<8>(staged[turn], a, ma, row, b, mb, column, n_words, start);
+            stage<8>(staged[turn], words, m, row, column, n_words, start);
     };
     begin(0, 0);
     int turn = 0;
@@ -92,9 +74,9 @@ extern "C" __global__ void __launch_bounds__(256) gram_mma(
             for (int part = 0; part < 4; ++part) {
                 i64 u = row + top + 16 * i + g + 8 * (part / 2);
                 i64 v = column + side + 8 * j + 2 * t + part % 2;
-                if (u >= ma || v >= mb) continue;
-                i64 value = n - 2ll * ones_a[u] - 2ll * ones_b[v] + 4ll * both[i][j][part];
-                add(out, mb, u, v, (int)value, symmetric);
+                if (u >= m || v > u) continue;
+                i64 value = n - 2ll * ones[u] - 2ll * ones[v] + 4ll * both[i][j][part];
+                out[u * m + v] = out[v * m + u] = (int)value;
             }
 }
 
@@ -106,5 +88,20 @@ extern "C" __global__ void mirror(int* out, i64 m) {
     if (j > i) out[id] = out[j * m + i];
 }
 
+#define CHAINS 8  // independent results of a warp, so that one does not wait for the last
+
+// n times CHAINS 1-bit matrix instructions of 16 x 8 x 256 in every warp.
+extern "C" __global__ void peak_b1(int* out, int n) {
+    u32 a[4] = {threadIdx.x, 3 * threadIdx.x, 7, 9}, b[2] = {5 * threadIdx.x, 11};
+    int c[CHAINS][4] = {};
+    for (int i = 0; i < n; ++i)
+#pragma unroll
+        for (int j = 0; j < CHAINS; ++j) mma_and(c[j], a, b);
+    int total = 0;
+    for (int j = 0; j < CHAINS; ++j) total += c[j][0] + c[j][1] + c[j][2] + c[j][3];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = total;
+}
+
+EXPORT(peak_b1)
 EXPORT(gram_mma)
 EXPORT(mirror)

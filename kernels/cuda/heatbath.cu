@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(32) heat_bath(
     i8* state, i64 n, const float* rows, const float* columns, const float* overlaps,
     const float* diagonal, int rank, int r, const float* betas, int sweeps, const float* lookup,
     u32 k0, u32 k1, u32 stream, u32 first_sweep, u32 first_chain, const float* weights, float stop,
-    float cold, const i8* held, float hold, i64* used, double* score, u32* settled, i64 chains) {
+    float cold, const i8* held, float hold, i64* used, u32* settled, i64 chains) {
     DYNAMIC_SHARED(float, a);
     int lane = threadIdx.x;
     i64 chain = (i64)blockIdx.x * TOGETHER;
@@ -165,13 +165,8 @@ extern "C" __global__ void __launch_bounds__(32) heat_bath(
             }
             if (end) done |= 1u << c;
         }
-        u32 afresh = sweep % REFRESH_EVERY == 0 ? running : done;
-        if (afresh) sum_all_afresh(s, n, rows, rank, a, afresh);
-        for (int c = lane; c < TOGETHER; c += 32)
-            if ((done >> c) & 1) {
-                used[chain + c] = sweep;
-                score[chain + c] = score_of(a + c * rank, weights, rank, n);
-            }
+        if (sweep % REFRESH_EVERY == 0) sum_all_afresh(s, n, rows, rank, a, running);
+        if (lane < TOGETHER && (done >> lane) & 1) used[chain + lane] = sweep;
         running &= ~done;
     }
 }

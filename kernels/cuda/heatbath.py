@@ -22,19 +22,15 @@ TOGETHER = 4  # chains of a warp, as in heatbath.cu
 def run_chains(
     state: Any, W: Any, betas: np.ndarray, counters: tuple, weights: np.ndarray, stop: float,
     held: np.ndarray, cold: float,
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Lay W out and run a warp for every four chains."""
     device = device_of("state", state)
     xp = device.xp
     state = state.copy()
     n_chains, n = state.shape
-    used, score = xp.zeros(n_chains, np.int64), xp.zeros(n_chains, np.float64)
-    settled = xp.zeros(n_chains, np.uint32)
-    if betas.size == 0:  # nothing to do but the score
-        if W.size and n_chains:
-            coefficients = xp.matmul(state.astype(np.float64), W.astype(np.float64))
-            score = (coefficients**2 * xp.asarray(weights, np.float64)).sum(axis=1) / n
-        return state, used, score, settled.astype(np.bool_)
+    used, settled = xp.zeros(n_chains, np.int64), xp.zeros(n_chains, np.uint32)
+    if betas.size == 0:
+        return state, used, settled.astype(np.bool_)
     layout = lay_out(W)
     rank = layout.rows.shape[1]
     padded = np.zeros(rank, np.float32)
@@ -46,8 +42,8 @@ def run_chains(
         state, np.int64(n), *layout, np.int32(rank), np.int32(W.shape[1]), xp.asarray(betas),
         np.int32(betas.shape[1]), xp.asarray(thresholds()), k0, k1, stream, first_sweep,
         first_chain, xp.asarray(padded), np.float32(stop), np.float32(cold),
-        kept, np.float32(np.inf if held.size else 0), used, score, settled,
+        kept, np.float32(np.inf if held.size else 0), used, settled,
     )  # fmt: skip
     grid, room = blocks(n_chains, TOGETHER), shared_bytes(device, rank, TOGETHER)
     device.launch("heatbath", "heat_bath", grid, (*args, np.int64(n_chains)), 32, room)
-    return state, used, score, settled.astype(np.bool_)
+    return state, used, settled.astype(np.bool_)

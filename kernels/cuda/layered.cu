@@ -1,6 +1,6 @@
 // Synchronous updates of the layered memory on J = W W^T. Of an update, cuBLAS makes the fields
 // h = c W^T and the new coefficients A = sigma W, a piece of the sites at a time; these kernels do
-// all the rest: mixing of the layers with energy and score, draws and decisions, and the end.
+// all the rest: mixing of the layers with the energy, draws and decisions, and the end.
 // The number of the update is read from device memory, so that one captured graph serves them all.
 #include "common.cu"
 
@@ -11,12 +11,12 @@ struct Pair {
     u64 low, high;
 };
 
-// Coefficients c (S L, rank) of the fields from A, with energy (S) and score (S, L) of the state;
+// Coefficients c (S L, rank) of the fields from A, with the energy (S) of the state;
 // q (S, L, L) is scratch. One block of threads for each block of layers. along: sum of cue times
 // spins, which is reset for the update to come.
 extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_mix(
     const float* a, int layers, int rank, i64 n, int quadratic, double repulsion, double field,
-    double* q, float* c, i64* along, double* energy, double* score) {
+    double* q, float* c, i64* along, double* energy) {
     __shared__ double part[WARPS][32];
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     i64 s = blockIdx.x;
@@ -50,7 +50,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) layered_mix(
     if (threadIdx.x == 0) {
         double total = -field * (double)along[s];
         for (int u = 0; u < layers; ++u) {
-            score[s * layers + u] = q[u * layers + u] / (double)n;
             total -= q[u * layers + u];
             for (int v = 0; v < layers; ++v) {
                 double x = q[u * layers + v];

@@ -1,9 +1,9 @@
 """Updates of the layered memory on a device; `hopfed.kernels.layered` has the meaning.
 
-An update is four launches for each piece of the sites: mixed coefficients (with energy and score
+An update is four launches for each piece of the sites: mixed coefficients (with the energy
 of the state), fields by cuBLAS, decisions, new coefficients by cuBLAS. Pieces are small enough for
-the fields to stay in the second-level cache. The launches of one update are captured once as a
-graph and replayed. Draws are those of the CPU; trajectories depart from its as `heatbath` says.
+the fields to stay in the second-level cache. Draws are those of the CPU; trajectories depart from
+its as `heatbath` says.
 
 Coefficients are summed afresh at every update, so nothing drifts. A block stops on its own when it
 cannot change any more; the CPU stops groups of blocks, so `updates` may be smaller here.
@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.kernels import layered
 from hopfed.kernels.cuda.device import device_of, shrinking
 from hopfed.kernels.layered import Call, LayeredUpdate
 from hopfed.kernels.layout import SITES, Layout, host
@@ -28,23 +27,24 @@ PIECE_BYTES = 16 << 20  # of fields held at a time, well within the second-level
 def run_layers(state: Any, call: Call, serial: bool) -> LayeredUpdate:
     """Make all updates of all spins at once; of one at a time the host makes them, and faster."""
     if serial:
+        from hopfed.kernels.cpu.layered import run_layers as on_host
+
         xp = device_of("state", state).xp
         parts = (Layout(*map(host, call.layout)), host(call.diagonal))
         here = call._replace(layout=parts[0], diagonal=parts[1], cue=host(call.cue))
-        return LayeredUpdate(*map(xp.asarray, layered.run_layers(state.get(), here, serial)))
+        return LayeredUpdate(*map(xp.asarray, on_host(state.get(), here, serial)))
     run = _Run(state, call)
     if not run.shape[0]:
         return run.result()
-    with run.device.stream() as stream_of_its_own:  # on which one update is captured as a graph
-        replay = run.start()
-        for update in range(len(call.betas)):
-            replay()
-            looked = (update + 1) % LOOK_EVERY == 0 and call.still[update]
-            if looked and int(run.n_active[0]) == 0:
-                break
-        result = run.result()
-        stream_of_its_own.synchronize()
-    return result
+    run.update()  # no block is active: it changes nothing but makes the coefficients
+    run.step.fill(0)
+    run.active.fill(1)
+    for update in range(len(call.betas)):
+        run.update()
+        looked = (update + 1) % LOOK_EVERY == 0 and call.still[update]
+        if looked and int(run.n_active[0]) == 0:
+            break
+    return run.result()
 
 
 class _Run:
@@ -72,7 +72,7 @@ class _Run:
         self.step, self.n_active = xp.zeros(1, np.int32), xp.ones(1, np.uint32)
         self.active = xp.zeros(n_blocks, np.uint32)
         self.moved, self.along = xp.zeros(n_blocks, np.uint64), xp.zeros(n_blocks, np.int64)
-        self.energy, self.score = xp.zeros(n_blocks), xp.zeros((n_blocks, n_layers))
+        self.energy = xp.zeros(n_blocks)
         self.changed, self.used = xp.zeros(n_blocks, np.int64), xp.zeros(n_blocks, np.int64)
         most = self.spins.shape[1]
         width = max(SITES, PIECE_BYTES // (4 * max(rows, 1)) // SITES * SITES)
@@ -83,16 +83,16 @@ class _Run:
         self.width = len(self.h) // max(rows, 1) if rows else most
 
     def _mix(self) -> None:
-        """Coefficients of the fields, energy and score of the state."""
+        """Coefficients of the fields, and energy of the state."""
         (n_blocks, n_layers, n), call = self.shape, self.call
         args = (
             self.a, np.int32(n_layers), np.int32(self.a.shape[1]), np.int64(n),
             np.int32(call.quadratic), np.float64(call.repulsion), np.float64(call.field), self.q,
-            self.c, self.along, self.energy, self.score,
+            self.c, self.along, self.energy,
         )  # fmt: skip
         self.device.launch("layered", "layered_mix", (n_blocks, 1), args, THREADS)
 
-    def _update(self) -> None:
+    def update(self) -> None:
         """One update of the active blocks, and the coefficients of all."""
         self._mix()
         n_rows, n_sites = self.spins.shape
@@ -107,6 +107,11 @@ class _Run:
             self._decide(h, first)
             if self.r:
                 self.device.gemm(h, rows, self.a, ta=False, tb=False, add=first > 0)
+        args = (
+            np.int64(self.shape[0]), self.step, self.active, self.still, self.used, self.moved,
+            self.changed, self.n_active,
+        )  # fmt: skip
+        self.device.launch("layered", "layered_advance", (1, 1), args)
 
     def _decide(self, h: Any, first: int) -> None:
         (_, n_layers, n), call = self.shape, self.call
@@ -123,27 +128,9 @@ class _Run:
             "layered", "layered_update", (len(self.spins) * pieces, 1), args, THREADS
         )
 
-    def _advance(self) -> None:
-        args = (
-            np.int64(self.shape[0]), self.step, self.active, self.still, self.used, self.moved,
-            self.changed, self.n_active,
-        )  # fmt: skip
-        self.device.launch("layered", "layered_advance", (1, 1), args)
-
-    def start(self) -> Any:
-        """Make the first coefficients; return what makes an update, captured as a graph."""
-        self._one()  # no block is active: it changes nothing but makes the coefficients
-        self.step.fill(0)
-        self.active.fill(1)
-        return self.device.capture(self._one)
-
-    def _one(self) -> None:
-        self._update()
-        self._advance()
-
     def result(self) -> LayeredUpdate:
-        """Energy and score of the last state, and everything else."""
+        """Energy of the last state, and everything else."""
         if self.shape[0]:
             self._mix()
         state = self.spins[:, : self.shape[2]].reshape(self.shape).copy()
-        return LayeredUpdate(state, self.energy, self.changed, self.score, self.used)
+        return LayeredUpdate(state, self.energy, self.changed, self.used)

@@ -51,7 +51,6 @@ def test_one_class_is_not_compared_with_rows_that_are_not_there():
     assert re.search(r"mostly \+1: column 1 \(\d+%\), column 2 \(\d+%\)\n", words)
     assert re.search(r"seldom \+1: column 4 \(\d+%\)", words)
     assert "against" not in words
-    assert "mostly +1</th><th>seldom" in found._repr_html_()
     page = "".join(sections("one.h5", as_run(found)))
     assert "elsewhere" not in page
     assert "other rows" not in page
@@ -70,15 +69,8 @@ def test_words_name_them_and_nothing_steers_the_terminal(found):
     assert one.summary().endswith("rows: no column tells it from a coin")
 
 
-def test_a_share_that_is_not_known_is_said_to_be_so(found):
-    page = replace(found, exposures=np.full(2, np.nan))._repr_html_()
-    assert "nan" not in page
-    assert page.count("<td>not known</td>") == 2
-
-
-def test_a_notebook_shows_a_table_and_runs_no_name(found):
-    page = found._repr_html_()
-    assert page.count("<tr>") == 3
+def test_a_notebook_shows_the_words_and_runs_no_name(found):
+    assert found.summary().splitlines()[0] in found._repr_html_()
     hostile = replace(found, columns=(HOSTILE,) * 60)._repr_html_()
     assert "<script>" not in hostile
     assert "&lt;script&gt;" in hostile
@@ -105,7 +97,6 @@ def test_what_cannot_be_drawn_is_refused(found):
     none = hopfed.recover(np.random.default_rng(0).choice([-1, 1], (100, 20)), seed=0)
     assert len(none) == 0
     assert none.summary().startswith("0 archetypes; no signal: ")
-    assert none._repr_html_().startswith("<p>0 archetypes; no signal")
     with pytest.raises(ArgumentError, match="a recovery that found archetypes"):
         none.plot()
 

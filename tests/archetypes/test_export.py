@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.archetypes.export import report_of
+from hopfed.archetypes.storage import report_of
 from hopfed.hopfield.channel import draw_examples, rademacher
 
 

@@ -5,14 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.archetypes.joint_diagonalization import (
-    JointDiagonalization,
     group_projections,
     joint_candidates,
     joint_eigenbasis,
 )
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace
-from hopfed.errors import ArgumentError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
 from hopfed.recovery.recover import recover
@@ -91,23 +89,15 @@ def test_every_archetype_from_identically_distributed_groups(K, N, M, quality, g
     rank = rule(Sample(spectrum.values, N, M))
     space = Subspace.of(spectrum, rank)
     sums, counts = group_projections(operator.rows, spectrum.vectors, groups, seed=4)
-    found = joint_candidates(space, sums, counts, rank.variance, JointDiagonalization(), 5)
+    found = joint_candidates(space, sums, counts, rank.variance, 5)
     score = retrieval(found, xi)
     assert (score.found(0.95), score.false_discoveries) == (K, 0)
 
 
 def test_one_group_holds_no_difference():
     space = Subspace(np.eye(10)[:, :2], np.ones(2), np.ones(2))
-    config = JointDiagonalization()
-    none = joint_candidates(space, np.ones((1, 2, 2)), np.ones(1), 0.5, config, 0)
+    none = joint_candidates(space, np.ones((1, 2, 2)), np.ones(1), 0.5, 0)
     assert none.shape == (0, 10)
-
-
-def test_bad_settings():
-    with pytest.raises(ArgumentError, match="groups must be at least 2"):
-        JointDiagonalization(groups=1)
-    with pytest.raises(ArgumentError, match="starts must be at least 1"):
-        JointDiagonalization(starts=0)
 
 
 @pytest.mark.parametrize("seed", rest_slow([0, 4, 5], 1))

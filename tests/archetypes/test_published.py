@@ -5,9 +5,9 @@ import pytest
 from helpers import sample
 
 import hopfed
-from hopfed.archetypes import published
+from hopfed.archetypes import factorize as published
+from hopfed.archetypes.factorize import published_patterns
 from hopfed.archetypes.overlap import retrieval
-from hopfed.archetypes.published import published_patterns
 from hopfed.errors import ArgumentError
 from hopfed.hopfield.stream import ArchetypeStream
 from hopfed.spectral.eigenpairs import eigenpairs

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from helpers import filled
 
 import hopfed
-from hopfed.archetypes.completion import filled
 from hopfed.errors import DataError
 from hopfed.kernels import unpack
 

@@ -6,7 +6,8 @@ from helpers import sample, subspace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopfed.archetypes.selection import (
+from hopfed.archetypes.subspace import (
+    Subspace,
     accepted,
     distinct,
     fit_exposures,
@@ -14,7 +15,6 @@ from hopfed.archetypes.selection import (
     merge,
     select,
 )
-from hopfed.archetypes.subspace import Subspace
 from hopfed.hopfield.channel import rademacher
 from hopfed.theory.resolution import expected_overlap
 
@@ -24,7 +24,7 @@ from hopfed.theory.resolution import expected_overlap
 def test_theory_predicts_the_score_of_archetypes_and_refuses_what_is_none(seed):
     xi, eta = sample(8, 400, 1600, 0.6, seed)
     space = subspace(eta)
-    gap = (space.scores(xi) - space.predicted_scores(xi)) * np.sqrt(400)
+    gap = (space.scores(xi) - space.judged(xi)[1]) * np.sqrt(400)
     assert np.abs(gap).max() < 0.5
     assert accepted(space, xi).all()
     strangers = rademacher(50, 400, np.random.default_rng(seed + 1))
@@ -137,7 +137,7 @@ def test_subspace_quantities_are_invariant_under_sign(K):
     xi, eta = sample(K, 200, 800, 0.8, 6)
     space = subspace(eta)
     np.testing.assert_allclose(space.scores(-xi), space.scores(xi))
-    np.testing.assert_allclose(space.predicted_scores(-xi), space.predicted_scores(xi))
+    np.testing.assert_allclose(space.judged(-xi)[1], space.judged(xi)[1])
     np.testing.assert_array_equal(space.refine(-xi), -space.refine(xi))
 
 
@@ -153,7 +153,7 @@ def test_the_overlap_with_the_archetype_is_the_expected_one():
         xi, eta = sample(4, 600, 1500, 0.11, seed)
         space = subspace(eta)
         states = space.polish(xi)
-        expected = expected_overlap(space.predicted_scores(states)).mean()
+        expected = expected_overlap(space.judged(states)[1]).mean()
         assert 0.6 < expected < 0.99
         gaps.append((states * xi).mean() - expected)
     assert abs(np.mean(gaps)) < 0.01

@@ -10,8 +10,7 @@ import pytest
 
 import hopfed
 from hopfed.archetypes import storage
-from hopfed.archetypes.export import report_of, table_of
-from hopfed.archetypes.loading import load
+from hopfed.archetypes.storage import load, report_of, table_of
 from hopfed.errors import ArgumentError, BackendError, RunFileError
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.runs import Run

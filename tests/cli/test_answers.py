@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers import filled
 from pyarrow import parquet
 from sklearn.metrics import adjusted_rand_score
 
 import hopfed as package
-from hopfed.archetypes.completion import filled
 from hopfed.archetypes.storage import holding
 from hopfed.hopfield.channel import small_sample
 from hopfed.runs import Run

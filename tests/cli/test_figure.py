@@ -1,4 +1,4 @@
-"""`hopfed figure` as a user runs it."""
+"""`hopfed figure`: formats, the whole picture, what cannot be drawn."""
 
 import re
 from base64 import b64decode
@@ -14,18 +14,10 @@ MAGIC = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml"}
 
 @pytest.fixture(scope="module")
 def run_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("runs") / "run.h5"
-    settings = ["--set", "N=60", "--set", "M=100,200", "--seeds", "3"]
-    main(["run", "bbp", *settings, "--out", str(path)])
-    return path
-
-
-@pytest.fixture(scope="module")
-def longer(tmp_path_factory):
     """A run with more panels than the first picture shows."""
     path = tmp_path_factory.mktemp("runs") / "run.h5"
-    settings = ["--set", "N=60", "--set", "M=100,200,300", "--seeds", "2"]
-    main(["run", "bbp", *settings, "--out", str(path)])
+    settings = ("N=20", "M=50,100", "qualities=0.1,0.2,0.3,0.4,0.5,0.6,0.7")
+    main(["run", "concentration", *(w for s in settings for w in ("--set", s)), "--out", str(path)])
     return path
 
 
@@ -38,52 +30,33 @@ def test_every_format(hopfed, run_file, tmp_path, suffix):
     assert out.read_bytes().startswith(MAGIC[suffix])
 
 
-def test_the_whole_picture_has_what_the_first_one_leaves_out(hopfed, longer, run_file, tmp_path):
-    first, whole = tmp_path / "first.svg", tmp_path / "whole.svg"
-    status, text, _ = hopfed("figure", longer, "--out", first)
+def test_the_whole_picture_has_what_the_first_one_leaves_out(hopfed, run_file, tmp_path):
+    first, whole, page = (tmp_path / name for name in ("first.svg", "whole.svg", "page.html"))
+    status, text, _ = hopfed("figure", run_file, "--out", first)
     assert (status, "--whole draws all panels" in " ".join(text.split())) == (0, True)
-    status, text, _ = hopfed("figure", longer, "--out", whole, "--whole")
+    status, text, _ = hopfed("figure", run_file, "--out", whole, "--whole")
     assert (status, "--whole" in text) == (0, False)
-    # In the title of a spectrum, which the first picture has of some M only, and in a legend.
-    assert [path.read_text().count("M = 100") for path in (first, whole)] == [1, 2]
-    assert "--whole" not in hopfed("figure", run_file, "--out", first)[1]
-
-
-def test_the_report_shows_the_whole_picture(hopfed, longer, tmp_path):
-    page = tmp_path / "page.html"
-    assert hopfed("report", longer, "--out", page)[0] == 0
+    assert [path.read_text().count("r = 0.7") for path in (first, whole)] == [0, 1]
+    assert hopfed("report", run_file, "--out", page)[0] == 0
     (picture,) = set(re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page.read_text()))
-    assert b64decode(picture).decode().count("M = 200") == 2
+    assert b64decode(picture).decode().count("r = 0.7") == 1
 
 
 def test_what_cannot_be_drawn(hopfed, run_file, tmp_path):
-    out = tmp_path / "figure.png"
-    half, strange = tmp_path / "half.h5", tmp_path / "strange.h5"
+    out, half, strange = (tmp_path / n for n in ("figure.png", "half.h5", "strange.h5"))
     Run("bbp", {}, {}, {}, committed=1, planned=2).save(half)
     Run("dance", {}, {"x": np.ones(2)}, {}).save(strange)
-    for path, words in (
-        (half, "1 of 2 seeds"),
-        (strange, "no figure for runs of 'dance'"),
-        (tmp_path / "absent.h5", "no such run file"),
-    ):
-        status, _, errors = hopfed("figure", path, "--out", out)
-        assert status == 2
-        assert words in errors
-        assert not out.exists()
-
-
-def test_several_runs_that_cannot_be_drawn_together(hopfed, run_file, tmp_path):
-    out = tmp_path / "figure.png"
-    strange = tmp_path / "strange.h5"
-    Run("dance", {}, {"x": np.ones(2)}, {}).save(strange)
-    for files, words in (
-        ((run_file, "--sections", "k"), "runs of 'bbp' have no sections"),
+    for words, message in (
+        ((half,), "1 of 2 seeds"),
+        ((strange,), "no figure for runs of 'dance'"),
+        ((tmp_path / "absent.h5",), "no such run file"),
+        ((run_file, "--sections", "k"), "sections must be one to 6 of r = 0.1"),
         ((run_file, "--sections", "k", "--whole"), "with one RUN, and without --whole"),
-        ((run_file, strange), "runs of one kind, to be drawn together, got bbp, dance"),
-        ((run_file, run_file), "no figure for several runs of 'bbp'"),
+        ((run_file, strange), "runs of one kind, to be drawn together, got concentration, dance"),
+        ((run_file, run_file), "no figure for several runs of 'concentration'"),
         ((), "RUN..."),
     ):
-        status, _, errors = hopfed("figure", *files, "--out", out)
+        status, _, errors = hopfed("figure", *words, "--out", out)
         assert status == 2
-        assert words in errors
+        assert message in errors
         assert not out.exists()

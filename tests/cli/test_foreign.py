@@ -23,8 +23,7 @@ from toy_experiments import FEDERATION, Stop, make, stop_after
 from hopfed.cli import main
 from hopfed.errors import HopfedError
 from hopfed.experiments.runner import execute
-from hopfed.recovery.recover import run_recovery
-from hopfed.recovery.run_file import as_run
+from hopfed.recovery.recover import as_run, run_recovery
 from hopfed.runs import Run
 
 SECONDS = 10.0  # of the processor, for one command

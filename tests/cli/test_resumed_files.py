@@ -11,7 +11,6 @@ from hopfed.runs import Run
     ("kind", "setting", "file"),
     [
         ("completion", "table", "../mine.csv"),
-        ("capacity", "table", "/data/mine.npz"),
         ("capacity", "data", "mine.npz"),
         ("fl", "weights", "nets/mine.safetensors"),
     ],

@@ -1,11 +1,22 @@
-"""`hopfed theory` as a user runs it."""
+"""`hopfed theory`: tables are those of the laws, pictures are drawn, errors name the option."""
 
 import json
 
 import numpy as np
 import pytest
 
-from hopfed.theory import concentration, marchenko_pastur, spikes, storage, study, tracy_widom
+from hopfed.cli import theory as command
+from hopfed.theory import (
+    concentration,
+    graded_simulation,
+    marchenko_pastur,
+    planning,
+    spikes,
+    storage,
+    study,
+    tracy_widom,
+)
+from hopfed.theory.graded_planning import ClassLaw, plan
 
 
 @pytest.fixture
@@ -16,119 +27,110 @@ def theory(hopfed):
 
 @pytest.fixture
 def tables(theory):
-    """Answer the tables of `hopfed theory ... --json`."""
+    """Answer the tables of `hopfed theory ... --json`, as arrays by column."""
 
     def call(line):
         status, out, err = theory(line + " --json")
         assert (status, err) == (0, "")
-        return json.loads(out)
+        return {
+            name: {key: np.array([row[key] for row in rows]) for key in rows[0]}
+            for name, rows in json.loads(out).items()
+        }
 
     return call
 
 
-def column(rows, name):
-    return np.array([row[name] for row in rows], dtype=float)
-
-
-def test_mp(tables):
+def test_laws_of_noise(tables):
     got = tables("mp --q 0.25,4 --variance 2 --at 1,3 --p 0.5,0.9")
-    assert got["edges"][0] == {
-        "q": 0.25,
-        "lower": 0.5,
-        "upper": 4.5,
-        "atom": 0.0,
-        "median_nonzero": float(marchenko_pastur.median_nonzero(0.25, 2.0)),
-    }
-    q, x = column(got["values"], "q"), column(got["values"], "x")
-    assert q.tolist() == [0.25, 0.25, 4, 4]
-    assert x.tolist() == [1, 3, 1, 3]
-    np.testing.assert_array_equal(
-        column(got["values"], "distribution"), marchenko_pastur.cdf(x, q, 2)
-    )
-    np.testing.assert_array_equal(column(got["values"], "density"), marchenko_pastur.pdf(x, q, 2))
-    p = column(got["quantiles"], "p")
-    want = marchenko_pastur.quantile(p, column(got["quantiles"], "q"), 2)
-    np.testing.assert_array_equal(column(got["quantiles"], "x"), want)
+    assert (got["edges"]["lower"][0], got["edges"]["upper"][0]) == (0.5, 4.5)
+    q, x = got["values"]["q"], got["values"]["x"]
+    assert (q.tolist(), x.tolist()) == ([0.25, 0.25, 4, 4], [1, 3, 1, 3])
+    np.testing.assert_array_equal(got["values"]["density"], marchenko_pastur.pdf(x, q, 2))
+    held = got["quantiles"]
+    want = marchenko_pastur.quantile(held["p"], held["q"], 2)
+    np.testing.assert_array_equal(held["x"], want)
+    got = tables("tw --p 0.95,0.99 --at 0 --N 25 --M 100 --variance 2")
+    centre, scale = tracy_widom.wishart_scaling(100, 25)
+    want = 2 * (centre + scale * tracy_widom.quantile([0.95, 0.99])) / 100
+    np.testing.assert_allclose(got["quantiles"]["eigenvalue"], want, rtol=1e-14)
+    assert got["moments"]["mean"][0] == pytest.approx(-1.20653357458202481, abs=1e-12)
 
 
 def test_bounds(tables):
     got = tables("bounds --N 400 --M 100,1000 --r 0.6 --exposure 0.5,0.3,0.2 --C 0.5 --band 0,0")
-    rows = got["deviation"]
-    M = column(rows, "M")
-    proxy = concentration.variance_proxy(0.6, 400, [0.5, 0.3, 0.2])
+    rows, proxy = got["deviation"], concentration.variance_proxy(0.6, 400, [0.5, 0.3, 0.2])
+    M = rows["M"]
     want = concentration.bernstein_deviation(0.05, 400, M, proxy)
-    np.testing.assert_array_equal(column(rows, "bernstein"), want)
-    assert (column(rows, "form_36") >= want).all()  # which it follows from
-    u = column(rows, "form_35")
-    log_tail = np.log(2 * 400) - 0.375 * M * np.minimum(u**2, u)
-    np.testing.assert_allclose(log_tail, np.log(0.05))
-    u = column(rows, "form_38")
-    log_tail = np.log(2) + 0.5 * np.log(400) - 0.375 * M * np.minimum(4 * u**2, u)
+    np.testing.assert_array_equal(rows["bernstein"], want)
+    assert (rows["form_36"] >= want).all()  # which it follows from
+    log_tail = (
+        np.log(2)
+        + 0.5 * np.log(400)
+        - 0.375 * M * np.minimum(4 * rows["form_38"] ** 2, rows["form_38"])
+    )
     np.testing.assert_allclose(log_tail, np.log(0.05))
     edges = marchenko_pastur.edges(400 / M, 0.64)
-    np.testing.assert_allclose([column(got["band"], n) for n in ("lower", "upper")], edges)
+    np.testing.assert_allclose([got["band"][n] for n in ("lower", "upper")], edges)
 
 
-def test_tw(tables):
-    got = tables("tw --p 0.95,0.99 --at 0 --N 25 --M 100 --variance 2")
-    quantile = column(got["quantiles"], "quantile")
-    np.testing.assert_allclose(quantile, [0.979316053469554568, 2.02344928138016270], rtol=1e-12)
-    centre, scale = tracy_widom.wishart_scaling(100, 25)
-    want = 2 * (centre + scale * quantile) / 100
-    np.testing.assert_allclose(column(got["quantiles"], "eigenvalue"), want, rtol=1e-14)
-    assert got["values"][0]["distribution"] == pytest.approx(0.831908066202951927, abs=1e-13)
-    assert got["moments"][0]["mean"] == pytest.approx(-1.20653357458202481, abs=1e-12)
-    assert tables("tw --beta 2 --at -2")["values"][0]["distribution"] == pytest.approx(
-        0.413224142505122555, abs=1e-12
-    )
-
-
-def test_spike_by_strength_and_by_exposure(tables):
+def test_spikes_by_strength_and_by_exposure(tables):
     got = tables("spike --kappa 0.5,2 --q 0.5 --eigenvalue 3.75,1")
-    assert got["spikes"][0]["detectable"] is False
-    assert got["spikes"][1] == {
-        "kappa": 2.0,
-        "detectable": True,
-        "eigenvalue": 3.75,
-        "overlap": pytest.approx(0.7),
-    }
-    assert got["inverse"][0]["kappa"] == pytest.approx(2)
-    assert got["inverse"][1]["kappa"] is None
+    assert got["spikes"]["detectable"].tolist() == [False, True]
+    assert (got["spikes"]["eigenvalue"][1], got["spikes"]["overlap"][1]) == (
+        pytest.approx(3.75),
+        pytest.approx(0.7),
+    )
+    assert got["inverse"]["kappa"].tolist() == [pytest.approx(2), None]
     got = tables("spike --N 400 --M 1600 --r 0.2 --exposure 0.5,0.3")
     kappa = spikes.spike_strength(0.2, np.array([0.5, 0.3]), 400)
-    np.testing.assert_allclose(column(got["spikes"], "kappa"), kappa)
-    # Simulated over 200 draws: 7.634 and 6.072.
-    np.testing.assert_allclose(column(got["spikes"], "eigenvalue"), [7.634, 6.072], rtol=0.25)
+    np.testing.assert_allclose(got["spikes"]["kappa"], kappa)
     sd = spikes.outlier_sd(kappa, 0.25, 1600, 0.96, exposure=np.array([0.5, 0.3]))
-    np.testing.assert_allclose(column(got["spikes"], "eigenvalue_sd"), sd)
+    np.testing.assert_allclose(got["spikes"]["eigenvalue_sd"], sd)
+    assert (got["at_this_size"]["power"] > 0.99).all()
 
 
-def test_phase(tables):
+def test_phase_and_capacity(tables):
     got = tables("phase --N 400 --M 400 --r 0.2,0.5 --exposure 0.003,0.03")
-    np.testing.assert_allclose(column(got["boundary"], "least_exposure"), [0.06, 0.0075])
-    needed = column(got["boundary"], "for_power_0.9")
-    assert (needed > column(got["boundary"], "least_exposure")).all()
-    assert [row["detectable"] for row in got["diagram"]] == [False, False, False, True]
-
-
-def test_plan(tables):
-    got = tables("plan --r 0.3 --N 200 --exposure 0.1,0.05")["plan"]
-    want = study.promises(0.3, [0.1, 0.05], 200)
-    np.testing.assert_array_equal(column(got, "M"), want.each)
-    assert (column(got, "power") >= 0.9).all()
-    assert (column(got, "M") > column(got, "M_boundary")).all()
-
-
-def test_capacity(tables):
+    np.testing.assert_allclose(got["boundary"]["least_exposure"], [0.06, 0.0075])
+    assert got["diagram"]["detectable"].tolist() == [False, False, False, True]
     got = tables("capacity --t 0,1 --alpha 0.1,0.3 --temperature 0.542255 --simulate 300")
-    np.testing.assert_allclose(
-        column(got["capacity"], "capacity"), [0.137905566494931738, 0.386596], rtol=1e-5
-    )
-    m = column(got["magnetisation"], "magnetisation")
-    np.testing.assert_array_equal(m, storage.magnetisation([0.1, 0.3, 0.1, 0.3], [0, 0, 1, 1]))
-    assert got["temperature"][0]["capacity"] == pytest.approx(0.05, abs=1e-6)
-    low, high = got["simulation"][0], got["simulation"][4]
-    assert low["simulated"] > 0.99 > high["simulated"]
+    m = storage.magnetisation([0.1, 0.3, 0.1, 0.3], [0, 0, 1, 1])
+    np.testing.assert_array_equal(got["magnetisation"]["magnetisation"].astype(float), m)
+    assert got["temperature"]["capacity"][0] == pytest.approx(0.05, abs=1e-6)
+    low, high = got["simulation"]["simulated"][[0, 4]]
+    assert low > 0.99 > high
+
+
+def test_a_plan_is_of_one_study_or_of_each_share_alone(theory, tables):
+    got, want = tables("plan --r 0.4 --N 100 --K 3"), study.promises(0.4, np.full(3, 1 / 3), 100)
+    assert got["plan"]["exposure"].tolist() == [1 / 3]
+    np.testing.assert_array_equal(got["promises"]["M"], list(want.samples.values()))
+    assert f"resolved  {want.samples['resolved']:.0f}" in theory("plan --r 0.4 --N 100 --K 3")[1]
+    for line, stronger in (("--exposure 0.3,0.9", 0), ("--exposure 0.3,0.1 --stronger 2", 2)):
+        got = tables(f"plan --r 0.4 --N 100 {line}")
+        alone = planning.plan(0.4, got["plan"]["exposure"], 100, stronger=stronger)
+        assert list(got) == ["plan"]
+        np.testing.assert_array_equal(got["plan"]["M"], alone.samples)
+
+
+def test_graded_classes_are_planned_and_simulated(theory, tables, monkeypatch):
+    got = tables("plan --rates 1,4 --missing 0.3 --N 60 --exposure 0.3,0.1 --power 0.8")["plan"]
+    want = plan(ClassLaw(rates=(1, 4), missing=0.3), [0.3, 0.1], 60, 0.8)
+    assert set(got) == set(command._MEANINGS)
+    for name, field in command._FIELDS.items():
+        np.testing.assert_array_equal(got[name], getattr(want, field))
+    line = "plan --rates 2,2 --missing 0.2 --N 60 --M 300 --exposure 0.3 --simulate 10"
+    drawn = tables(line)["simulation"]
+    assert drawn["quantity"].tolist() == list(graded_simulation.QUANTITIES)
+    assert drawn["agrees"].all()
+    assert (np.abs(drawn["measured"] - drawn["predicted"]) <= drawn["allowed"]).all()
+    status, out, _ = theory(line)
+    lines = [text.split()[0] for text in out.splitlines() if text.strip()]
+    names = list(command._MEANINGS)
+    assert (status, lines[: 2 * len(names)]) == (0, names * 2)  # a line, and a meaning, for each
+    monkeypatch.setattr(graded_simulation, "_TOLERANCE", -1.0)
+    status, out, err = theory("plan --r 0.4 --N 40 --M 300 --exposure 0.3 --simulate 5")
+    assert (status, "eigenvalue at 0.3" in " ".join(err.split()), " no" in out) == (1, True, True)
 
 
 @pytest.mark.parametrize(
@@ -143,64 +145,53 @@ def test_capacity(tables):
         "bounds --N 400 --M 1000 --exposure 0.5,0.5",
     ],
 )
-def test_tables_and_figures(theory, tmp_path, line):
+def test_figures(theory, tmp_path, line):
     figure = tmp_path / "figure.svg"
     status, out, err = theory(f"{line} --figure {figure}")
     assert (status, err) == (0, "")
-    assert len(out.splitlines()) >= 3
     assert f"wrote {figure}" in out.replace("\n", "")
     assert figure.read_text().startswith("<?xml")
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("mp --q 0", "q must be a finite number above 0, got 0.0"),
-        ("mp --q nan", "'nan' is not a number"),
-        ("mp --p 0.5,1", "p must be a number in (0, 1), got 1.0"),
-        ("bounds --N 9 --exposure 0.9,0.9", "--exposure must be shares that sum to at most 1"),
-        ("bounds --N 9 --band 1", "--band must be two numbers"),
-        ("tw --beta 3", "beta must be one of (1, 2)"),
-        ("tw --N 5", "--N and --M must be given together"),
-        ("tw --N 5 --M 5 --beta 2", "--beta must be 1"),
-        ("spike --kappa 0 --q 1", "kappa must be a finite number above 0"),
-        ("spike --kappa 1", "--q must be given, or --N and --M"),
-        ("spike --kappa 1 --q 1 --N 2 --M 2", "--q must be left out"),
-        ("spike --q 1", "--kappa must be given"),
-        ("spike --q 1 --exposure 0.5", "--exposure must be given together with --r and --N"),
-        ("spike --N 9 --M 9 --r 0.2 --exposure .6,.6", "shares that sum to at most 1, got 1.2"),
-        ("spike --q 1 --exposure 2 --r 0.5 --N 9", "exposure must be a number in [0, 1]"),
-        ("phase --N 9 --M 9 --r 0", "r must be a number in (0, 1)"),
-        ("phase --N 9", "Missing option '--M'"),
-        ("plan --r 1.5 --N 100", "r must be a number in (0, 1)"),
-        ("plan --r 0.3 --N 100 --exposure 0", "exposure must be a number in (0, 1]"),
-        ("capacity --t -1", "t must be a number of at least 0, or inf"),
-        ("capacity --t 30", "--t must be at most 20"),
-        ("capacity --temperature 1", "temperature must be a number in [0.01, 1)"),
-        ("capacity --simulate 5", "--simulate must be between 100 and 20000"),
-        ("law", "No such command 'law'"),
-    ],
-)
-def test_what_is_wrong_is_one_line(theory, line, words):
+WRONG = """
+mp --q 0 : --q must be a finite number above 0, got 0.0
+mp --q nan : 'nan' is not a number
+mp --p 0.5,1 : p must be a number in (0, 1), got 1.0
+bounds --N 9 --exposure 0.9,0.9 : --exposure must be shares that sum to at most 1
+bounds --N 9 --band 1 : --band must be two numbers
+bounds --N 400 --level 0 : --level must be a number in (0, 1), got 0.0
+bounds --N 400 --c 0 : --c must be
+tw --beta 3 : beta must be one of (1, 2)
+tw --N 5 : --N and --M must be given together
+tw --N 5 --M 5 --beta 2 : --beta must be 1
+spike --kappa 1 : --q must be given, or --N and --M
+spike --kappa 1 --q 1 --N 2 --M 2 : --q must be left out
+spike --q 1 : --kappa must be given
+spike --q 1 --exposure 0.5 : --exposure must be given together with --r and --N
+spike --N 9 --M 9 --r 0.2 --exposure .6,.6 : shares that sum to at most 1, got 1.2
+phase --N 9 : Missing option '--M'
+plan --r 1.5 --N 100 : r must be a number in (0, 1)
+plan --r 0.5 --N 10 --alpha 2 : --alpha must be
+plan --r 0.5 --N 10 --epsilon 1 --delta 2 : --delta must be
+plan --N 20 --r 0.5 --K 0 : --K must be at least 1, got 0
+plan --N 20 --r 0.5 --K 30 : must be fewer than N = 20, got 30
+plan --N 20 --r 0.5 --K 3 --exposure 0.1 : --K must be left out beside --exposure
+plan --N 20 : --r must be given, or --rates A,B, got neither
+plan --N 20 --rates 1 : '1' is not 'symmetric' or two numbers above 0, A,B
+plan --N 20 --rates 1,1 --epsilon 1 : --epsilon must be left out beside --rates
+plan --N 20 --r 0.5 --M 9 --figure a.png : --figure must be left out beside --M
+plan --N 20 --rates 1,1 --seed 1 : --simulate must be given beside --seed
+plan --N 20 --rates 1,1 --M 20 --simulate 1 : --simulate must be from 2 to 10,000 draws
+plan --N 9999 --r 0.5 --M 99999 --simulate 2 : tables of at most 100,000,000 entries
+capacity --t 30 : --t must be at most 20
+capacity --simulate 5 : --simulate must be between 100 and 20000
+law : No such command 'law'
+"""
+
+
+@pytest.mark.parametrize("case", WRONG.strip().splitlines())
+def test_what_is_wrong_is_one_line(theory, case):
+    line, _, words = case.partition(" : ")
     status, out, err = theory(line)
-    assert status == 2
-    assert out == ""
+    assert (status, out, err.count("\n")) == (2, "", 1)
     assert words in err
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("bounds --N 400 --level 0", "--level must be a number in (0, 1), got 0.0"),
-        ("bounds --N 400 --c 0", "--c must be"),
-        ("bounds --N 400 --band 1,-1", "--band must be"),
-        ("plan --r 0.5 --N 10 --alpha 2", "--alpha must be"),
-        ("plan --r 0.5 --N 10 --epsilon 1 --delta 2", "--delta must be"),
-        ("mp --q 0", "--q must be"),
-    ],
-)
-def test_errors_name_the_option_that_was_given(hopfed, words, said):
-    """They named arguments of the laws, which nobody gave."""
-    status, _, text = hopfed("theory", *words.split())
-    assert (status, said in text) == (2, True)

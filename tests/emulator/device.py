@@ -31,8 +31,8 @@ import array_api_compat.numpy
 import numpy as np
 
 from hopfed.errors import BackendError
-from hopfed.kernels.cuda.bf16 import widened
 from hopfed.kernels.cuda.device import BLOCK, FOLDER
+from hopfed.kernels.cuda.products import widened
 
 # In which the threads of a block run; the last two warp by warp.
 ORDERS = ("forward", "reversed", "strided", "warps", "last warp first")
@@ -287,17 +287,8 @@ class Emulated:
         """Do nothing: arrays know their device."""
         yield self
 
-    @contextmanager
-    def stream(self) -> Iterator[Any]:
-        """Do nothing: work is done in order."""
-        yield self
-
     def synchronize(self) -> None:
         """Do nothing, as a stream."""
-
-    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return `work` itself, not run, as a graph is not when it is recorded."""
-        return work
 
 
 def source(module: str) -> str:

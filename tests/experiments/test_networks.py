@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from hopfed._lib.settings import to_plain, with_settings  # noqa: E402
 from hopfed.errors import ArgumentError, DataError  # noqa: E402
 from hopfed.experiments import find, fl, knnper, preset  # noqa: E402
+from hopfed.experiments.pictures import drawer  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
 from hopfed.experiments.shared.cells import TABLE, Bench, Reading  # noqa: E402
@@ -19,8 +20,7 @@ from hopfed.experiments.shared.kept_networks import read  # noqa: E402
 from hopfed.experiments.shared.long_table import columns, frame  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
-from hopfed.figures import drawer  # noqa: E402
-from hopfed.neural.models.weights import read_tensors  # noqa: E402
+from hopfed.neural.models.networks import read_tensors  # noqa: E402
 from hopfed.neural.training.evaluation import correct  # noqa: E402
 from hopfed.report.tables import tables_of  # noqa: E402
 from hopfed.runs import Run  # noqa: E402

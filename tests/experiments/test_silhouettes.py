@@ -24,7 +24,7 @@ def largest(patterns):
 
 def random_pictures(n, side, seed):
     patterns = np.random.default_rng(seed).choice([-1, 1], (n, side * side)).astype(np.int8)
-    return Pictures(patterns, tuple(f"p{k}" for k in range(n)), "random")
+    return Pictures(patterns, tuple(f"p{k}" for k in range(n)))
 
 
 @pytest.fixture(scope="module")
@@ -63,23 +63,20 @@ def test_a_picture_of_a_class_is_the_one_asked_for_of_the_training_split(small):
     path, images = small()
     for example, row in ((0, 1), (1, 2)):
         found = load_silhouettes(path, ("bass", "ANT"), example=example)
-        assert found.names == ("bass", "ant")
-        np.testing.assert_array_equal(found.images == 1, images[[3 + row, row]] == 0)
+        assert found.names == ("bass", "ANT")
+        pixels = images[[3 + row, row]].reshape(2, -1)
+        np.testing.assert_array_equal(found.patterns == 1, pixels == 0)
         assert found.patterns.dtype == np.int8
         assert set(np.unique(found.patterns)) == {-1, 1}
     assert load_silhouettes(path, ()).names == tuple(NAMES)
-    assert load_silhouettes(path, ("bass d",)).names == ("bass drum",)
 
 
 @pytest.mark.parametrize(
     ("classes", "example", "message"),
     [
-        (("Faces",), 0, "classes must be names of one class each; near it: Faces 2, Faces 3"),
-        (("bas drum",), 0, "near it: bass drum"),
-        (("whale",), 0, "classes must be names of one class each, got 'whale'"),
-        (("ant", "Ant"), 0, "classes must be different from one another"),
+        (("whale",), 0, "classes must be of the file, got 'whale'"),
         (("ant",), 2, "example must be below 2, the training pictures of ant, got 2"),
-        (("ant",), -1, "example must be at least 0"),
+        (("ant",), -1, "example must be below 2"),
     ],
 )
 def test_a_bad_choice_is_named_in_one_line(small, classes, example, message):
@@ -92,30 +89,15 @@ def test_a_bad_choice_is_named_in_one_line(small, classes, example, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"split": None}, "must be an .npz with images, labels, split, class_names"),
-        ({"images": np.full((15, 4, 4), 7)}, "0 for the object and 1 for the background"),
-        ({"images": np.zeros((15, 16))}, "must be square"),
-        ({"labels": np.zeros(3)}, "with a label and a split for each"),
+        ({"split": None}, "silhouettes are images, labels, split, class_names: no split"),
+        ({"images": np.full((15, 4, 4), 7)}, "must be squares of 0 and 1"),
+        ({"images": np.zeros((15, 16))}, "must be squares"),
+        ({"labels": np.zeros(3)}, "with a label and a split"),
     ],
 )
 def test_files_of_another_kind_get_one_line(small, changes, message):
     with pytest.raises(DataError, match=message):
         load_silhouettes(small(**changes)[0], ())
-
-
-@given(st.integers(1, 30), st.integers(2, 6), st.floats(0.05, 0.99), st.integers(0, 2**32))
-def test_a_spread_has_no_two_alike_and_is_refused_only_where_some_are(n, side, cut, seed):
-    pictures = random_pictures(n, side, seed)
-    K = 1 + seed % n
-    try:
-        chosen = pictures.spread(K, cut=cut)
-    except ArgumentError:
-        chosen = None
-    if chosen is None:
-        assert largest(pictures.patterns) > cut
-    else:
-        assert len(set(chosen.names)) == K
-        assert largest(chosen.patterns) <= cut
 
 
 def test_a_spread_is_even_until_a_likeness_is_met():
@@ -157,7 +139,7 @@ def test_deflation_is_the_formula_and_may_do_harm(letters):
 
 def test_a_target_out_of_reach_is_refused():
     odd = np.ones((3, 9), np.int8)  # overlaps of an odd number of pixels are never below 1/9
-    with pytest.raises(ArgumentError, match=r"target must be larger: 27 flips left"):
+    with pytest.raises(ArgumentError, match=r"target must be larger: 27 flips do not"):
         decorrelate(odd, 0.05, 0)
     with pytest.raises(ArgumentError, match="target must be in"):
         decorrelate(odd, 0.0, 0)
@@ -166,7 +148,6 @@ def test_a_target_out_of_reach_is_refused():
 def test_the_papers_three_silhouettes(caltech):
     three = load_silhouettes(caltech)
     assert three.names == ("anchor", "Motorbikes 16", "bass")
-    assert three.source == "Caltech-101 silhouettes"
     assert three.patterns.shape == (3, 784)
     got = overlaps(three.patterns)[np.triu_indices(3, 1)]
     np.testing.assert_allclose(got, np.array([290, 204, 402]) / 784, rtol=1e-12)

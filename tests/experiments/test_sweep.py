@@ -132,7 +132,7 @@ def test_the_command_tables_draws_and_lists_what_failed(hopfed, tmp_path):
     status, text, error = hopfed("sweep", "mp", "--grid", "N=40,50,x", *options)
     assert status == 1
     assert error == "failed: N=x: N must be a whole number, got 'x'\n"
-    assert "distance_sig" in text
+    assert "distance_signs" in text
     assert (out / "figure.png").stat().st_size > 1000
     assert Run.load(out / "N=40.h5").arrays["seeds"].tolist() == [5, 6]
     more = ("--grid", "N=40,50", "--grid", "ratios=0.5,2;1", "--measure", "mp_excess")

@@ -68,7 +68,7 @@ def pooled(pieces):
         tables.append(Table(kernels.pack_masked(rows, rows == 0), called, None, coding))
     recovery = run_recovery(tables, seed=0, columns="union")
     order = np.argsort([int(name[1:]) for name in recovery.archetypes.columns])
-    return recovery.graded.means[:, order]
+    return recovery.archetypes.means[:, order]
 
 
 def test_classes_are_found_as_well_as_in_one_pooled_table(tmp_path):

@@ -8,12 +8,13 @@ import pytest
 from matplotlib.collections import QuadMesh
 from matplotlib.text import Text
 
-from hopfed import figures, recover
+from hopfed import recover
 from hopfed.errors import ArgumentError
 from hopfed.experiments import find
+from hopfed.experiments.pictures import draw_sections, drawer, has_more_sections
 from hopfed.experiments.runner import execute
-from hopfed.figures import archetypes, drawer, save, sections_drawer
-from hopfed.figures.kinds import against, density, matrix, over, page, paired, pictures
+from hopfed.figures import archetypes, save
+from hopfed.figures.kinds import against, matrix, over, page, paired, pictures
 from hopfed.figures.partition import draw as draw_partition
 from hopfed.hopfield.channel import small_sample
 from hopfed.runs import Run
@@ -50,7 +51,7 @@ def test_a_page_has_six_panels_and_all_if_it_is_whole():
         assert figure.get_size_inches()[0] * 25.4 <= 180 + 1e-9
         assert len(figure.legends) == 1  # the same lines everywhere
         assert min(t.get_fontsize() for t in figure.findobj(Text) if t.get_text()) >= 7
-    assert not figures.has_more_sections(Run("recover", {}, {}, {}))
+    assert not has_more_sections(Run("recover", {}, {}, {}))
 
 
 def test_rates_points_spectra_and_mosaics():
@@ -61,8 +62,6 @@ def test_rates_points_spectra_and_mosaics():
     assert [t.get_text() for t in figure.axes[0].get_xticklabels()] == ["3", "10", "20"]
     axes = page([against("d", {"x": ([1, 2], [1, 4])})]).axes[0]
     np.testing.assert_array_equal(axes.lines[1].get_xdata(), [1, 4])  # the diagonal
-    bins = np.linspace(0, 1, 5)
-    assert page([density("e", {"x": np.ones(4)}, bins, (bins, bins))]).axes[0].patches
     truth = np.packbits(np.eye(4, dtype=bool).reshape(1, 16), axis=1)
     made = np.packbits(~np.eye(4, dtype=bool).reshape(1, 16), axis=1)  # up to its sign
     made[0, 0] ^= 1
@@ -75,15 +74,13 @@ def test_sections_of_networks_are_drawn_by_name():
     knnper = find("knnper")
     small = {"examples": 150, "clients": 3, "rows": ("fedavg", "knn-per")}
     run = execute(knnper, knnper.Config(**knnper.PRESETS["quick"] | small))
-    draw = sections_drawer("knnper")
-    figure = draw(run, ["stream", "k"])
+    figure = draw_sections(run, ["stream", "k"])
     assert [axes.get_title() for axes in figure.axes if axes.axison] == ["stream", "k"]
     assert figure.axes[1].get_xlabel() == "neighbours"
     assert drawer("knnper")(run).axes
     for wrong in (["dance"], [], ["k"] * 7):
         with pytest.raises(ArgumentError, match="sections must be one to 6 of"):
-            draw(run, wrong)
-    assert sections_drawer("bbp") is None
+            draw_sections(run, wrong)
 
 
 def test_names_with_dollars_start_no_formula():

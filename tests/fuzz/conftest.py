@@ -94,8 +94,8 @@ def stubs():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "unit", small_unit)
-        patch.setattr(runner, "open_workers", stop)
-        patch.setattr("hopfed.experiments.sweep.open_workers", stop)
+        patch.setattr(runner, "_pool", stop)
+        patch.setattr(runner, "cluster", stop)
         patch.setattr("hopfed.cli.tables.recover.cluster", stop)
         patch.setattr("hopfed._lib.cluster.cluster", stop)
         patch.setattr("hopfed.federation.engines.dask.DaskEngine.__enter__", stop)
@@ -105,6 +105,6 @@ def stubs():
         patch.setattr("hopfed.federation.machines.client.ClientProcess.run", stop)
         patch.setattr("hopfed.bench.measure", stop)
         patch.setattr("hopfed.bench.measure_recovery", stop)
-        patch.setattr("hopfed.cli.theory._simulated", stop)
+        patch.setattr("hopfed.theory.storage.simulate_storage", stop)
         patch.setattr("hopfed.experiments.shared.letters.letters_over_clients", stop)
         yield

@@ -2,8 +2,7 @@
 
 - copy: bytes read and written by a copy of an array much larger than the caches;
 - float32, float64, int8, bf16: additions and multiplications of a large matrix product by cuBLAS;
-- b1: an AND and an addition for each pair of bits of the 1-bit matrix instruction;
-- words: exclusive-ors and population counts of 64 bits.
+- b1: an AND and an addition for each pair of bits of the 1-bit matrix instruction.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hopfed.kernels.cuda import bf16
+from hopfed.kernels.cuda import products
 
-THREADS, BLOCKS, CHAINS = 256, 4, 8  # of a block; blocks of a multiprocessor; as in peak.cu
+THREADS, BLOCKS, CHAINS = 256, 4, 8  # of a block; blocks of a multiprocessor; as in gram.cu
 DRAWN = 1 << 20  # numbers drawn, and repeated: equal ones would cost less power
 MATRICES = 80  # least capability with bf16 and 1-bit matrix instructions
 
@@ -46,7 +45,6 @@ def measures(device: Any, sizes: Sizes) -> dict[str, Callable[[], dict[str, floa
     units: dict[str, Callable[..., dict[str, float]]] = {"copy": _copy}
     for kind in (np.float32, np.float64, np.int8):
         units[np.dtype(kind).name] = partial(_product, kind=kind)
-    units["words"] = partial(_instructions, name="peak_words", each=1.0)
     if device.capability >= MATRICES:
         units["bf16"] = partial(_product, kind=np.uint16)
         # 16 x 8 x 256 pairs of bits by the 32 threads of a warp.
@@ -73,12 +71,14 @@ def _product(device: Any, sizes: Sizes, kind: Any) -> dict[str, float]:
     """Product of two square matrices, its first rows compared with float64."""
     n, kind = sizes.side, np.dtype(kind)
     x = _normal(device, 2, n, n)
-    a, b = bf16.rounded(x) if kind == np.uint16 else (x * 4 if kind == np.int8 else x).astype(kind)
+    a, b = (x * 4 if kind == np.int8 else x).astype(kind)
+    if kind == np.uint16:
+        a, b = products.rounded(x)
     made = {np.dtype(np.int8): np.int32, np.dtype(np.uint16): np.float32}.get(kind, kind)
     out = device.xp.zeros((n, n), made)
     multiply = partial(device.gemm, a, b, out, ta=False, tb=True, add=False)
     seconds = device.seconds(multiply, sizes.repeats)
-    few, all_of_b = (bf16.widened(y) if kind == np.uint16 else y for y in (a[:16], b))
+    few, all_of_b = (products.widened(y) if kind == np.uint16 else y for y in (a[:16], b))
     wanted = few.astype(np.float64) @ all_of_b.astype(np.float64).T
     gap = float(abs(out[:16] - wanted).max() / abs(wanted).max())
     return {"seconds": seconds, "rate": 2.0 * n**3 / seconds, "gap": gap}
@@ -88,6 +88,6 @@ def _instructions(device: Any, sizes: Sizes, name: str, each: float) -> dict[str
     """Rate of an instruction in registers, `each` operations of a thread."""
     blocks = BLOCKS * device.processors
     args = device.xp.zeros(blocks * THREADS, np.int32), np.int32(sizes.loops)
-    start = partial(device.launch, "peak", name, (blocks, 1), args, THREADS)
+    start = partial(device.launch, "gram", name, (blocks, 1), args, THREADS)
     seconds = device.seconds(start, sizes.repeats)
     return {"seconds": seconds, "rate": each * CHAINS * sizes.loops * THREADS * blocks / seconds}

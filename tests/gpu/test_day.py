@@ -26,20 +26,6 @@ def work(rows):
     print('waiting for the device', flush=True)
     time.sleep(600)
 """
-GOES_ON = """
-def work(rows):
-    with rows.attempt('one'):
-        raise ValueError('a | b')
-    with rows.attempt('two'):
-        raise NotHereError('no such chip')
-    rows.add('three', seconds=0.5)
-"""
-BREAKS = """
-def work(rows):
-    with rows.attempt('one'):
-        raise RuntimeError('an Illegal memory access was encountered')
-    rows.add('two')
-"""
 ABSENT = "def work(rows):\n    raise NotHereError('there is no device')\n"
 CEILINGS = """
 def work(rows):
@@ -110,36 +96,6 @@ def test_stages_that_fail_and_hang_lose_nothing(day):
     assert "| fails | first | 2000 |" in page
 
 
-def test_a_command_that_is_ended_leaves_its_rows_and_no_process(tmp_path):
-    script, out = tmp_path / "hangs.py", tmp_path / "out"
-    script.write_text(START + HANGS + "run(work)\n")
-    command = [sys.executable, HERE / "day.py", "--out", out, "--stages", script]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
-        for _ in range(400):
-            if (out / "log.txt").is_file() and b"waiting" in (out / "log.txt").read_bytes():
-                break
-            time.sleep(0.05)
-        running.terminate()
-        assert running.wait(20) == 143
-    results = json.loads((out / "results.json").read_text())
-    (stage,) = results["stages"].values()
-    (row,) = results["rows"]
-    assert (stage["status"], row["name"]) == ("cut off", "started")
-    assert ended(row["child"])
-
-
-def test_what_fails_within_a_stage_is_a_row(day):
-    status, held, rows, page = day(("goes", GOES_ON), ("breaks", BREAKS))
-    assert status == 1
-    assert [h["status"] for h in held.values()] == ["failed", "failed"]
-    assert [(r["stage"], r["name"]) for r in rows] == [
-        ("goes", "one"), ("goes", "two"), ("goes", "three"), ("breaks", "one"),
-    ]  # fmt: skip
-    assert rows[0]["error"] == "ValueError: a | b"
-    assert rows[1]["skipped"] == "no such chip"
-    assert r"ValueError: a \| b" in page
-
-
 def test_without_a_device_a_stage_is_skipped_unless_one_is_required(day):
     status, held, rows, page = day(("absent", ABSENT))
     assert (status, rows) == (0, [])
@@ -158,27 +114,6 @@ def test_every_row_has_its_share_of_the_bound(day):
     assert found["computing"] == (0.5, "float32")
     assert found["unbounded"] == found["copy"] == (None, None)
     assert "| measures | moving | 2000 | 50% of copy |" in page
-
-
-def test_no_stage_starts_when_no_time_is_left(day):
-    status, held, rows, _ = day("versions", seconds=0)
-    assert (status, rows) == (1, [])
-    assert held["versions"]["status"] == "not started"
-
-
-def test_other_stages_are_refused_in_one_line(tmp_path):
-    command = [sys.executable, HERE / "day.py", "--out", tmp_path / "out", "--stages", "lunch"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "lunch is none of versions, ceilings," in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_every_stage_that_is_named_is_there():
-    stages = {path.stem for path in (HERE / "stages").glob("*.py")} - {"__init__"}
-    code = "import day; print(*day.LIMITS)"
-    out = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True)
-    assert set(out.stdout.split()) == stages
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hopfed.archetypes.loading import load
+from hopfed.archetypes.storage import load
 from hopfed.cli.machines.join import _finish
 from hopfed.hopfield.told import ALONE, FEWER, Told, own_verdict
 from hopfed.kernels import pack_masked

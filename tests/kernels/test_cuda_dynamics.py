@@ -15,7 +15,6 @@ from emulator.device import Emulated
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels.cuda import device as device_module
 from hopfed.kernels.cuda import layered
 
 SIZES = [(1, 1, 0), (3, 40, 5), (2, 65, 1), (5, 31, 0), (9, 70, 37)]
@@ -71,7 +70,6 @@ def test_heat_bath_with_rounded_fields_stops_early_and_refreshes(device):
         same = (run.state.get() == wanted.state).all(axis=1)
         assert same.sum() >= 9
         np.testing.assert_array_equal(run.sweeps.get()[same], wanted.sweeps[same])
-        np.testing.assert_allclose(run.score.get()[same], wanted.score[same], rtol=1e-5)
     part = kernels.heat_bath(x[7:], w, first_chain=7, **options, **more)
     np.testing.assert_array_equal(part.state.get(), run.state.get()[7:])
 
@@ -94,11 +92,11 @@ def test_layered_memory(device, monkeypatch, options, piece):
         more |= {"first_update": 7, "first_block": 2}
         x, w = device.xp.asarray(state), device.xp.asarray(W)
         cue = (signs(N, 2), signs((L, N), 3), signs((S, 1, N), 4))[S % 3]
-        for update in (kernels.layered_step, kernels.layered_sweep):
+        for serial in (False, True):
             given = (device.xp.asarray(cue), cue) if "field" in options else (None, None)
-            run = update(x, w, cue=given[0], **more)
-            wanted = update(state, W, cue=given[1], **more)
-            assert_same(run, wanted, ("state", "energy", "changed", "score"))
+            run = kernels.layered_step(x, w, cue=given[0], serial=serial, **more)
+            wanted = kernels.layered_step(state, W, cue=given[1], serial=serial, **more)
+            assert_same(run, wanted, ("state", "energy", "changed"))
             assert (run.updates.get() <= wanted.updates).all()
             np.testing.assert_array_equal(x.get(), state)  # not changed
 
@@ -112,24 +110,6 @@ def test_a_block_at_rest_stops_on_its_own(device):
     assert run.updates.get()[0] == 1
     assert (run.updates.get() < 40).all()
     assert (run.changed.get() == 0).all()
-
-
-def test_a_captured_product_is_replayed(device):
-    if device.name != "emulated device":
-        assert device_module._cublas() is not None  # else nothing would be captured
-    a, b = device.xp.asarray(exact_factor(9, 4)), device.xp.asarray(exact_factor(4, 7))
-    out = device.xp.zeros((9, 7))
-
-    def work():
-        device.gemm(a, b, out, ta=False, tb=False, add=True)
-
-    with device.stream() as stream:
-        work()
-        replay = device.capture(work)
-        replay()
-        replay()
-        stream.synchronize()
-    np.testing.assert_array_equal(out.get(), 3 * (a.get() @ b.get()))
 
 
 def test_wrong_arguments_name_themselves(device):

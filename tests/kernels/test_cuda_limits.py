@@ -9,7 +9,6 @@ from emulator.device import Emulated
 from hopfed.kernels.bits import n_words
 from hopfed.kernels.cuda import device as devices
 from hopfed.kernels.cuda import gram, products
-from hopfed.kernels.cuda.bits import DevicePacked
 
 KILOBYTE, MEGABYTE = 1 << 10, 1 << 20
 STATIC = 4 * 32 * 4 + 2 * 4  # bytes that a kernel declares
@@ -42,7 +41,7 @@ def idle(monkeypatch):
     """A device that allocates and computes nothing, and the bytes of every tile that is filled."""
     device, filled = Emulated(), []
 
-    def fill(p, rows, words, out, seen):
+    def fill(signs, seen, n, rows, words, out):
         filled.append(out.nbytes)
 
     for module in (products, gram):
@@ -52,35 +51,18 @@ def idle(monkeypatch):
     return device, filled
 
 
-def rows_of(device, m, n):
-    return DevicePacked(device.xp.zeros((m, n_words(n)), np.uint64), n)
-
-
 @pytest.mark.parametrize("method", [None, *products.METHODS])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_tiles_of_products_fit_the_cache_in_any_precision(idle, method, transposed):
     device, filled = idle
-    p = rows_of(device, 40_000, 4_096)
-    work, rows = (products.rmatmat, 40_000) if transposed else (products.matmat, 4_096)
-    work(p, device.xp.zeros((rows, 1), np.float32 if method else np.float64), method=method)
+    words = device.xp.zeros((40_000, n_words(4_096)), np.uint64)
+    X = device.xp.zeros((40_000 if transposed else 4_096, 1), np.float32 if method else np.float64)
+    products.product(words, None, 4_096, X, transposed, method)
     assert 16 * MEGABYTE < max(filled) <= 32 * MEGABYTE
 
 
 def test_tiles_of_bytes_do_not_grow_with_the_rows(idle):
     device, filled = idle
-    gram.cross_gram(rows_of(device, 60_000, 1 << 14), rows_of(device, 3, 1 << 14), "int8")
+    words = device.xp.zeros((20_000, n_words(1 << 14)), np.uint64)
+    gram.inner_products(words, None, 1 << 14, "int8")
     assert 128 * MEGABYTE < max(filled) <= 256 * MEGABYTE
-
-
-def test_weighted_rows_are_counted_in_bytes(idle):
-    device, _ = idle
-    m, n, sizes = 1 << 18, 1_000, []
-
-    def unpacked(rows):
-        sizes.append(min(rows.stop, m) - rows.start)
-        return device.xp.zeros((1, 1))
-
-    p = types.SimpleNamespace(shape=(m, n), device=device)
-    gram.weighted_sum(p, device.xp.zeros(m), unpacked)
-    assert sum(sizes) == m
-    assert 128 * MEGABYTE < 8 * n * max(sizes) <= 256 * MEGABYTE

@@ -12,6 +12,8 @@ from emulator.device import BARRIER, ORDER, ORDERS, WITHOUT, Emulated, signature
 from helpers import rest_slow
 
 from hopfed.errors import BackendError
+from hopfed.kernels import pack
+from hopfed.kernels.cuda import gram
 from hopfed.kernels.cuda.device import FOLDER
 
 pytestmark = pytest.mark.skipif(
@@ -20,9 +22,8 @@ pytestmark = pytest.mark.skipif(
 
 TESTS = os.path.dirname(__file__)
 FILES = {  # module -> tests of its kernels
-    "bits": "test_cuda_bits.py",
-    "gram": "test_cuda_bits.py",
-    "planes": "test_cuda_planes.py",
+    "bits": "test_cuda_rows.py",
+    "gram": "test_cuda_rows.py",
     "heatbath": "test_cuda_dynamics.py",
     "layered": "test_cuda_dynamics.py test_emulator.py",
 }
@@ -86,14 +87,15 @@ def test_a_launch_is_one_that_a_device_can_start(start):
         )
 
 
+def _gram(device, x):
+    return gram.inner_products(pack(device.xp.asarray(x)).words, None, x.shape[1], "bits").get()
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_any_order_of_threads_gives_the_same(order):
     device = Emulated(order=order)
     x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 300))
-    from hopfed.kernels.cuda import bits, gram
-
-    there = bits.pack(device.xp.asarray(x))
-    found = gram.gram(there, "bits").get()
+    found = _gram(device, x)
     assert np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
 
 
@@ -133,10 +135,8 @@ def without(monkeypatch):
 def test_words_that_were_not_waited_for_are_noticed(without, left_out, order):
     """They come as late as they may: at the wait that is there; to other threads, at a barrier."""
     x = np.random.default_rng(0).choice(np.array([-1, 1], np.int8), (70, 1_300))
-    from hopfed.kernels.cuda import bits, gram
-
     without(left_out)
-    found = gram.gram(bits.pack(Emulated(order=order).xp.asarray(x)), "bits").get()
+    found = _gram(Emulated(order=order), x)
     assert not np.array_equal(found, x.astype(np.int32) @ x.T.astype(np.int32))
 
 

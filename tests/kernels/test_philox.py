@@ -4,7 +4,7 @@ import pytest
 from numba import njit
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.philox import counter_word, key, philox4x32, thresholds
+from hopfed.kernels.philox import key, philox4x32, thresholds
 
 # The known-answer vectors of Random123: counter, key, output.
 KNOWN = [
@@ -59,9 +59,3 @@ def test_thresholds_are_those_of_the_update_rule():
 def test_seeds_out_of_range(seed):
     with pytest.raises(ArgumentError, match="seed must be"):
         key(seed)
-
-
-def test_counters_out_of_range():
-    for value in (-1, 2**32, 0.5, None):
-        with pytest.raises(ArgumentError, match="stream must be"):
-            counter_word("stream", value)

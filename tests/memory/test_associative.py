@@ -14,6 +14,7 @@ import hopfed
 from hopfed.errors import ArgumentError
 from hopfed.memory.associative import AssociativeMemory
 from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Layered, Projector
+from hopfed.testing import check_recall
 
 QUADRATIC = [Hebb(), Projector(), Dreamed(2.0)]
 OVERLAPS = [Dense(2), Dense(3), Dense(5), Exponential(0.5)]
@@ -106,8 +107,20 @@ def test_energy_is_that_of_the_formula(rule):
     np.testing.assert_allclose(AssociativeMemory.store(xi, rule).energy(states), wanted)
 
 
-@pytest.mark.parametrize("rule", [*SINGLE, Layered(2)], ids=name)
-@pytest.mark.parametrize("order", ["serial", "synchronous"])
+@pytest.mark.parametrize("rule", SINGLE, ids=name)
+def test_recall_has_the_properties_of_every_memory(rule):
+    check_recall(
+        lambda xi, cue: AssociativeMemory.store(xi, rule).recall(cue).states[0],
+        lambda xi, state: AssociativeMemory.store(xi, rule).energy(state)[0],
+        even=rule.quadratic or getattr(rule, "n", 1) % 2 == 0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "order"),
+    [(rule, "synchronous") for rule in SINGLE] + [(Layered(2), "serial")],
+    ids=str,
+)
 def test_turning_sites_of_patterns_and_cues_alike_turns_the_answer(rule, order):
     xi, g = random_signs((10, 40), 1), random_signs(40, 2)
     cues = random_signs((100, 40), 3)

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from asked import Asked  # noqa: E402
+
 from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import FederationState, play_round  # noqa: E402
-from hopfed.neural.method import pack, unpack  # noqa: E402
+from hopfed.neural.method import Client, pack, unpack  # noqa: E402
 from hopfed.neural.methods.clustered_fl import ClusteredFL, bipartition  # noqa: E402
 from hopfed.neural.training.evaluation import accuracies  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
@@ -72,7 +74,7 @@ def sent(method, moves, cluster=0):
 def test_a_cluster_is_parted_at_rest_and_goes_on_in_two():
     method = made(ClusteredFL)
     moves = {0: 0.1, 1: -0.1, 2: 0.1, 4: -0.1}  # client 3 is absent
-    state, down, metrics = method.server_step({}, sent(method, moves), Context(0, 0, 0))
+    state, down, metrics = method.play({}, Asked(sent(method, moves)))
     assert metrics["clusters"] == 2
     assert state["cluster_of"].tolist() == [0, 1, 0, -1, 1]
     base = method.loaded.initial(0)
@@ -84,14 +86,15 @@ def test_a_cluster_is_parted_at_rest_and_goes_on_in_two():
     everything = dict(down[EVERYONE])
     for name in [n for n in everything if n.startswith("0/")]:
         everything[name] = np.zeros_like(everything[name])
-    fits = [method._fits(unpack(everything, k), 3) for k in ("0", "1")]
-    chosen, params = method.choose(everything, 3)
+    client = Client(method, {}, Context(0, 0, 0, 3))
+    fits = [method._fits(unpack(everything, k), client) for k in ("0", "1")]
+    chosen, params = method.choose(client, everything)
     assert chosen == int(np.argmax([f[0] + 1e-6 * f[1] for f in fits]))
     for name, tensor in unpack(everything, str(chosen)).items():
         assert (params[name] == tensor).all()
     # Cluster 0 goes on alone; cluster 1, not heard, keeps its model; client 3 joins.
     messages = sent(method, {0: 0.2, 2: 0.2, 3: 0.2})
-    state, down, _ = method.server_step(state, messages, Context(0, 1, 0))
+    state, down, _ = method.play(state, Asked(messages, 1))
     assert state["cluster_of"].tolist() == [0, 1, 0, 0, 1]
     for name, tensor in unpack(down[1]).items():
         torch.testing.assert_close(tensor, base[name] - 0.1)
@@ -101,11 +104,9 @@ def test_a_cluster_is_parted_at_rest_and_goes_on_in_two():
 
 def test_a_late_message_does_not_assign_its_client_to_a_cluster_that_was_split():
     method = made(ClusteredFL)
-    state, *_ = method.server_step(
-        {}, sent(method, {0: 0.1, 1: -0.1, 2: 0.1, 4: -0.1}), Context(0, 0, 0)
-    )
+    state, *_ = method.play({}, Asked(sent(method, {0: 0.1, 1: -0.1, 2: 0.1, 4: -0.1})))
     late = sent(method, {3: 0.1})
-    state, down, _ = method.server_step(state, late, Context(0, 1, 0, None, {3: 1}))
+    state, down, _ = method.play(state, Asked(late, 1, {3: 1}))
     assert state["cluster_of"].tolist() == [0, 1, 0, -1, 1]
     assert 3 not in down  # so that it gets all models, and chooses
 
@@ -121,7 +122,7 @@ def test_a_late_message_does_not_assign_its_client_to_a_cluster_that_was_split()
 )
 def test_otherwise_a_cluster_stays_whole(moves, ages):
     method = made(ClusteredFL)
-    state, down, metrics = method.server_step({}, sent(method, moves), Context(0, 0, 0, None, ages))
+    state, down, metrics = method.play({}, Asked(sent(method, moves), 0, ages))
     assert metrics["clusters"] == 1
     assert set(down) == {EVERYONE}
     expected = np.mean(list(moves.values()))

@@ -16,11 +16,11 @@ from hopfed.federation.recipes import describe, rebuild  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
 from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
-from hopfed.neural.training.stacked_or_not import AloneWarning  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
+from hopfed.neural.training.together import AloneWarning  # noqa: E402
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::hopfed.neural.models.adapter.HeadWarning"),
+    pytest.mark.filterwarnings("ignore::hopfed.neural.models.networks.HeadWarning"),
     pytest.mark.filterwarnings("ignore::hopfed.neural.training.task.ScalingWarning"),
 ]
 
@@ -237,7 +237,9 @@ def test_frozen_extractors_keep_weights_and_statistics(nets):
         made = method(name)(spec)
         played = play_round(made, None, 0, seed=0, clients=2, engine=LocalEngine())
         before = made.loaded.initial(0)
-        after = made.personal(played.state.clients.get(0, {}), played.state.down[-1], 0)
+        after = made.personal(
+            *made.readied(played.state.clients.get(0, {}), played.state.down[-1], 0)
+        )
         for n, t in before.items():
             kept = torch.allclose(after[n], t, rtol=1e-6, atol=1e-8)  # a mean of equals rounds
             assert kept == n.startswith("features."), n

@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra neural")
 
 from hopfed.errors import ArgumentError  # noqa: E402
-from hopfed.neural.models.base import Shape  # noqa: E402
-from hopfed.neural.models.foreign import make  # noqa: E402
+from hopfed.neural.models.architectures import Shape  # noqa: E402
+from hopfed.neural.models.networks import make  # noqa: E402
 
 SHAPE = Shape(channels=4, size=1, classes=2)
 NET = """

@@ -12,11 +12,10 @@ from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.memory.embedding import Extractor  # noqa: E402
 from hopfed.neural.memory.neighbours import SmallStoreWarning  # noqa: E402
 from hopfed.neural.methods.fedavg import FedAvg, FedAvgPrior  # noqa: E402
 from hopfed.neural.methods.knn_per import KNNPer  # noqa: E402
-from hopfed.neural.training.evaluation import accuracies  # noqa: E402
+from hopfed.neural.training.evaluation import Network, accuracies  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
 
@@ -90,9 +89,9 @@ def test_lambda_is_chosen_on_validation_examples_alone(down, monkeypatch):
 
 def test_nothing_is_embedded_or_built_twice(down, monkeypatch):
     calls = []
-    real = Extractor.embed
+    real = Network.embed
     monkeypatch.setattr(
-        Extractor, "embed", lambda self, *a: calls.append(len(a[1])) or real(self, *a)
+        Network, "embed", lambda self, *a: calls.append(len(a[1])) or real(self, *a)
     )
     fresh = {n: a + np.float32(0.5) if n.endswith("head.bias") else a for n, a in down.items()}
     first = made().classifier({}, fresh, 3)
@@ -132,7 +131,7 @@ def test_weak_clients_keep_less_and_strong_ones_as_much_more(down, store):
 
 
 def test_what_a_small_store_keeps_is_no_run_of_one_class(down):
-    labels = made(capacity=0.2).remember(down, 0).columns["label"]
+    labels = made(capacity=0.2).remember(down, 0)[1]
     assert len(np.unique(labels)) > 1
 
 
@@ -145,14 +144,14 @@ def test_a_stream_replaces_what_the_rule_says(down, rule, capacity, kept):
     before = method.remember(down, 0)
     fresh = method.loaded.split.train[1][:9]
     after = method.remember(down, 0, fresh, before)
-    keys = method.remember(down, 1, fresh).columns["key"]
-    n = len(before)
-    assert len(after) == n + 9 * (kept == "all")
-    arrived = {"last": after.columns["key"][-9:], "all": after.columns["key"][n:]}
+    keys = method.remember(down, 1, fresh)[0]
+    n = len(before[0])
+    assert len(after[0]) == n + 9 * (kept == "all")
+    arrived = {"last": after[0][-9:], "all": after[0][n:]}
     if kept in arrived:
         np.testing.assert_array_equal(arrived[kept], keys)
     else:
-        np.testing.assert_array_equal(after.columns["key"], before.columns["key"])
+        np.testing.assert_array_equal(after[0], before[0])
     assert method.mixed(after, down, 0)(inputs(method, 0)[0]).isfinite().any()
 
 

@@ -1,4 +1,4 @@
-"""Gaussian processes on transformed labels against GPyTorch, and pFedGP built on them."""
+"""Gaussian processes on transformed labels, and pFedGP built on them."""
 
 import pytest
 
@@ -8,13 +8,11 @@ from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.memory.gaussian import (  # noqa: E402
-    dirichlet_targets,
-    kernel,
+from hopfed.neural.methods.pfedgp import (  # noqa: E402
+    PFedGP,
     log_evidence,
     process,
 )
-from hopfed.neural.methods.pfedgp import PFedGP  # noqa: E402
 from hopfed.neural.training.evaluation import accuracies  # noqa: E402
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
@@ -37,54 +35,6 @@ def trained(method, rounds=3, **settings):
     return played
 
 
-def theirs(x, labels, classes):
-    """GPyTorch's own likelihood and a model around it, with the same kernel."""
-    gp = pytest.importorskip("gpytorch")
-    likelihood = gp.likelihoods.DirichletClassificationLikelihood(labels, dtype=torch.float64)
-    targets = likelihood.transformed_targets
-
-    class Latent(gp.models.ExactGP):
-        def __init__(self):
-            super().__init__(x, targets, likelihood)
-            batch = torch.Size([classes])
-            self.mean = gp.means.ConstantMean(batch_shape=batch)
-            rbf = gp.kernels.RBFKernel(batch_shape=batch)
-            self.kernel = gp.kernels.ScaleKernel(rbf, batch_shape=batch)
-            self.mean.constant.data = targets.mean(dim=1)
-
-        def forward(self, z):
-            return gp.distributions.MultivariateNormal(self.mean(z), self.kernel(z))
-
-    latent = Latent().double()
-    latent.kernel.outputscale = SCALE.double().exp()
-    latent.kernel.base_kernel.lengthscale = LENGTH.double().exp() * x.shape[1] ** 0.5
-    return latent, likelihood
-
-
-def test_targets_and_noise_are_gpytorchs():
-    _, labels = examples()
-    gpytorch = pytest.importorskip("gpytorch")
-    likelihood = gpytorch.likelihoods.DirichletClassificationLikelihood(labels)
-    targets, noise = dirichlet_targets(labels, 3)
-    torch.testing.assert_close(targets, likelihood.transformed_targets)
-    torch.testing.assert_close(noise, likelihood.noise)
-    # A label that nobody has is one more row of targets for what an example is not.
-    more, _ = dirichlet_targets(labels, 5)
-    assert more.shape == (5, 12)
-    assert (more[3:] == more[3, 0]).all()
-
-
-def test_the_evidence_is_gpytorchs():
-    x, labels = examples()
-    latent, likelihood = theirs(x.double(), labels, 3)
-    latent.train()
-    gpytorch = pytest.importorskip("gpytorch")
-    evidence = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, latent)
-    expected = evidence(latent(x.double()), likelihood.transformed_targets).mean().detach()
-    found = log_evidence(x.double(), labels, 3, LENGTH.double(), SCALE.double())
-    assert abs(float(expected) - float(found)) < 1e-6  # its noise is float32
-
-
 def test_rows_that_pad_a_batch_do_not_count():
     x, labels = examples()
     padded = torch.cat([x, x[:1].expand(5, -1)])
@@ -98,25 +48,6 @@ def test_rows_that_pad_a_batch_do_not_count():
 
     for a, b in zip(both(x, labels, None), both(padded, more, mask), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
-
-
-def test_the_posterior_is_the_closed_form_and_gpytorchs():
-    x, labels = examples()
-    queries = torch.randn(7, 5, generator=torch.Generator().manual_seed(1))
-    found = process(x, labels, 3, LENGTH, SCALE)(queries)
-    targets, noise = (t.double() for t in dirichlet_targets(labels, 3))
-    pair = LENGTH.double(), SCALE.double()
-    z, q = x.double(), queries.double()
-    middle = targets.mean(dim=1, keepdim=True)
-    inner = kernel(z, z, *pair) + torch.diag_embed(noise)
-    weights = torch.linalg.solve(inner, (targets - middle)[..., None])
-    latent = middle + (kernel(q, z, *pair) @ weights)[..., 0]
-    torch.testing.assert_close(found, latent.T.log_softmax(dim=1), rtol=1e-5, atol=1e-5)
-    model, _ = theirs(z, labels, 3)
-    gpytorch = pytest.importorskip("gpytorch")
-    with torch.no_grad(), gpytorch.settings.skip_posterior_variances():
-        other = model.eval()(q).mean
-    torch.testing.assert_close(found, other.T.log_softmax(dim=1), rtol=1e-5, atol=1e-5)
 
 
 def test_a_process_of_one_example_of_one_class_answers():

@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed.errors import DataError  # noqa: E402
 from hopfed.federation.contract import Context  # noqa: E402
-from hopfed.federation.engines import Call  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.methods.fedh2l import FedH2L, pcgrad, project  # noqa: E402
+from hopfed.neural.method import Client  # noqa: E402
+from hopfed.neural.methods.fedh2l import FedH2L, project  # noqa: E402
 from hopfed.neural.methods.stepwise import AGG, seed_set  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Training  # noqa: E402
@@ -98,16 +98,6 @@ def test_the_projection_solves_the_quadratic_program_and_its_dual(pair):
         np.testing.assert_array_equal(found, public)
 
 
-@given(pairs)
-def test_pcgrad_is_the_sum_of_both_surgeries(pair):
-    public, local = map(np.asarray, pair)
-    expected = public + local
-    if public @ local < 0:
-        expected -= public @ local / (local @ local) * local
-        expected -= public @ local / (public @ public) * public
-    np.testing.assert_allclose(flat(pcgrad(named(public), named(local))), expected, atol=1e-9)
-
-
 @pytest.mark.parametrize("kl", [True, False])
 def test_pairs_hear_their_partner_alone_and_who_has_none_makes_its_local_step(kl):
     method = FedH2L(replace(ROTATED, clients=4), SGD, pairs=True, kl=kl)
@@ -124,7 +114,8 @@ def test_pairs_hear_their_partner_alone_and_who_has_none_makes_its_local_step(kl
 
 def test_agg_draws_from_its_private_and_all_public_examples():
     method = AGG(ROTATED, SGD, images=10_000)
-    (rows,) = (np.concatenate(method.plans(Call({}, {}, Context(0, 0, 0, 2)))[0]),)
+    client = Client(method, {}, Context(0, 0, 0, 2))
+    rows = next(method.answer(client, "train", {})).rows
     expected = np.concatenate([method.seeds.private[2], *method.seeds.public])
     np.testing.assert_array_equal(np.unique(rows), np.sort(expected))
     alone = AGG(ROTATED, SGD, public=0.0)

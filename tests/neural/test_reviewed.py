@@ -20,9 +20,7 @@ from hopfed.federation.messages import nbytes  # noqa: E402
 from hopfed.neural.data import partition  # noqa: E402
 from hopfed.neural.data.dataset import from_arrays  # noqa: E402
 from hopfed.neural.methods import METHODS  # noqa: E402
-from hopfed.neural.models.adapter import HeadWarning  # noqa: E402
-from hopfed.neural.models.registry import build  # noqa: E402
-from hopfed.neural.models.weights import load_weights  # noqa: E402
+from hopfed.neural.models.networks import HeadWarning, build, load_weights  # noqa: E402
 from hopfed.neural.training.task import ScalingWarning, TaskSpec, task_of  # noqa: E402
 
 SMALL = {"clients": 4, "rounds": 2, "examples": 200, "models": ("mlp:8",), "way": "sequential"}
@@ -186,7 +184,7 @@ def test_a_kept_network_loads_into_its_own_class(name, tmp_path):
     execute(fl, conf)
     held = tmp_path / "kept" / "seed-0"
     files = json.loads((held / ABOUT).read_text())["files"]
-    from hopfed.neural.models.weights import read_tensors
+    from hopfed.neural.models.networks import read_tensors
 
     for file in files:
         NoBias().load_state_dict(read_tensors(held / file))
@@ -201,7 +199,7 @@ def test_heads_of_any_form_are_kept_whole(make, tmp_path):
     conf = config("fedprox", models=(net,), rounds=1, epochs=0, **more)
     execute(fl, conf)
     (file,) = (tmp_path / "kept" / "seed-0").glob("everyone.*")
-    from hopfed.neural.models.weights import read_tensors
+    from hopfed.neural.models.networks import read_tensors
 
     again = make()
     again.load_state_dict(read_tensors(file))
@@ -308,10 +306,10 @@ def test_clients_with_too_little_are_named_together_with_the_minimum():
 
 def test_a_client_that_fails_in_every_round_is_told():
     class Failing(type(config().make(0))):
-        def finish(self, state, params, client):
-            if client == 2:
+        def answer(self, client, question, down):
+            if client.number == 2:
                 raise RuntimeError("no room")
-            return super().finish(state, params, client)
+            return (yield from super().answer(client, question, down))
 
     conf = config()
     made = Failing(**vars(conf.make(0)))

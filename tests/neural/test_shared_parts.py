@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from asked import Asked  # noqa: E402
+
 from hopfed._lib.random import stream  # noqa: E402
 from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
-from hopfed.federation.engines import Call  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.method import below, pack  # noqa: E402
+from hopfed.neural.method import Client, below, pack  # noqa: E402
 from hopfed.neural.methods import method  # noqa: E402
 from hopfed.neural.methods.fedkd import truncate  # noqa: E402
 from hopfed.neural.methods.lg_fedavg import supervised_contrast  # noqa: E402
@@ -54,7 +55,7 @@ def test_rows_that_nobody_sent_or_that_a_client_has_not_seen_keep_their_history(
     seen = made.seen(0)
     rows = np.ones((seen.sum(), 21), np.float32)
     rows[1] = 0  # nobody has sent this one yet
-    params = made.start_params_at(Call({}, {"rows": rows}, Context(0, 1, 0, 0)))
+    params = made.blended(Client(made, {}, Context(0, 1, 0, 0)), {"rows": rows})
     own, kept = made.initial(0)["head.bias"], ~seen
     kept[np.flatnonzero(seen)[1]] = True
     np.testing.assert_array_equal(params["head.bias"][kept], own[kept])
@@ -64,7 +65,7 @@ def test_rows_that_nobody_sent_or_that_a_client_has_not_seen_keep_their_history(
     start["head"][:] = 9.0
     only = seen & ~np.stack([made.seen(c) for c in (1, 2, 3)]).any(axis=0)
     few = {c: {"rows": np.zeros((made.seen(c).sum(), 21), np.float32)} for c in (1, 2, 3)}
-    after, _ = made.answer(start, few)
+    after, *_ = made.play(start, Asked(few))
     assert (after["head"][only] == 9).all()
     assert (after["head"][made.seen(1)] == 0).all()
 
@@ -79,8 +80,8 @@ def test_the_five_models_of_the_paper_share_one_head():
 def test_what_a_client_of_lg_fedavg_is_scored_by():
     own, mean = make("lg-fedavg").initial(0), {"head/bias": np.ones(10, np.float32)}
     kept, given_ = (
-        make("lg-fedavg", scored=how).personal(pack(own), mean, 0)["head.bias"]
-        for how in ("local", "global")
+        m.personal(*m.readied(pack(own), mean, 0))["head.bias"]
+        for m in (make("lg-fedavg", scored=how) for how in ("local", "global"))
     )
     assert torch.equal(kept, own["head.bias"])
     assert (given_ == 1).all()
@@ -123,11 +124,11 @@ def test_prototypes_outlive_their_holders_and_labels_of_nobody_are_left_out():
         counts = np.ones(len(labels), np.int32)
         return {"labels": np.array(labels, np.int32), "rows": values, "counts": counts}
 
-    state, _ = made.answer(made.server_start(0), {0: rows([1, 3], 2)})
-    state, down = made.answer(state, {1: rows([3, 99], 5)})
+    state, *_ = made.play(made.server_start(0), Asked({0: rows([1, 3], 2)}))
+    state, down, _ = made.play(state, Asked({1: rows([3, 99], 5)}))
     assert down[EVERYONE]["labels"].tolist() == [1, 3]
     np.testing.assert_array_equal(down[EVERYONE]["rows"][:, 0], [2, 5])
-    assert made.answer(state, {})[1][EVERYONE]["labels"].tolist() == [1, 3]
+    assert made.play(state, Asked({}))[1][EVERYONE]["labels"].tolist() == [1, 3]
 
 
 def test_a_client_that_fits_its_examples_is_not_divided_by_nothing():
@@ -147,7 +148,7 @@ def test_both_ends_of_fedkd_hold_the_same_model_whoever_was_absent_or_late():
             own = played.state.clients.get(c, {})
             down = played.state.down.get(c, played.state.down[EVERYONE])
             kinds.add(any(n.startswith("update/") for n in down))
-            for name, tensor in below(made.start_params(own, down, c), "shared").items():
+            for name, tensor in below(made.begin(*made.readied(own, down, c)), "shared").items():
                 np.testing.assert_array_equal(tensor.numpy(), server[name])
 
     play(made, 6, Participation(rate=0.75, late=0.4, delay=2), check)
@@ -170,11 +171,6 @@ def test_one_direction_is_always_kept_and_what_is_not_finite_stays_visible():
     for matrix in (np.zeros((4, 3)), np.zeros((1, 1)), np.diag([5.0, 1e-9, 0.0])):
         assert truncate(matrix, 0.95).shape == (1, sum(matrix.shape))
     assert np.isnan(truncate(np.array([[np.inf, 1.0], [0.0, 1.0]]), 0.9)).all()
-
-
-def test_the_heads_of_fedmrl_read_one_projection():
-    nets = [make("fedmrl", proxy="mlp:8", nested=share).net(0) for share in (0.5, 1.0)]
-    assert [net.shared.head.in_features for net in nets] == [10, 20]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])

@@ -5,15 +5,16 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+from asked import Asked  # noqa: E402
 from torch import nn  # noqa: E402
 
 from hopfed.experiments import fl  # noqa: E402
-from hopfed.federation.contract import EVERYONE, Context  # noqa: E402
+from hopfed.federation.contract import EVERYONE  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.memory.recall import Form, Remembering, Scorer  # noqa: E402
+from hopfed.neural.memory.recall import Form, Remembering  # noqa: E402
 from hopfed.neural.method import pack, unpack  # noqa: E402
-from hopfed.neural.models.base import Model  # noqa: E402
+from hopfed.neural.models.architectures import Model  # noqa: E402
 from hopfed.neural.training.evaluation import Network  # noqa: E402
 
 
@@ -158,11 +159,11 @@ def test_with_a_linear_header_the_memory_is_an_offset_of_the_logits():
     method = make()
     played = play(method)
     state, down = played.state.clients[0], message_to(played, 0)
-    params, (x, _) = doubled(method.start_params(state, down, 0)), inputs(method)
-    own = doubled(method.personal(state, down, 0))
+    params, (x, _) = doubled(method.begin(*method.readied(state, down, 0))), inputs(method)
+    own = doubled(method.personal(*method.readied(state, down, 0)))
     collective = torch.tensor(down["memory"]).double()
     with torch.inference_mode():
-        scores = Scorer(method.net(0), params, (collective,))(x.double())
+        scores = Network(method.net(0), params, (collective,))(x.double())
         apart = scores - Network(method.loaded.model(0), own)(x.double())
         # W_H R(M), with M of (10)-(12) written out.
         v = torch.cat([params["long_term"], collective], dim=1)
@@ -185,7 +186,9 @@ def test_otherwise_it_differs_from_example_to_example(options):
         without["model/decoder.bias"] = np.zeros(200, np.float32)
         started = method.classifier(without, down, 0)
     with torch.inference_mode():
-        bare = started or Network(method.loaded.model(0), method.personal(state, down, 0))
+        bare = started or Network(
+            method.loaded.model(0), method.personal(*method.readied(state, down, 0))
+        )
         apart = method.classifier(state, down, 0)(x) - bare(x)
     assert apart.std(dim=0).max() > 1e-3
 
@@ -196,7 +199,8 @@ def test_a_class_is_averaged_over_those_who_hold_it_and_kept_where_nobody_does()
     one[3], one[4], two[4] = 1, 2, 6
     last = np.full((10, 2), 9, np.float32)
     sizes = method.loaded.split.sizes[:2, 0]
-    state, _ = method.answer({"memory": last}, {0: {"memory": one}, 1: {"memory": two}})
+    heard = {0: {"memory": one}, 1: {"memory": two}}
+    state, *_ = method.play({"memory": last}, Asked(heard))
     assert (state["memory"][3] == 1).all()
     expected = np.average([2, 6], weights=sizes)
     np.testing.assert_allclose(state["memory"][4], expected, rtol=1e-6)
@@ -219,24 +223,10 @@ def test_a_learned_bias_is_the_control():
         start = [m.classifier({}, {}, 0)(x) for m in (alone, control)]
         torch.testing.assert_close(*start, rtol=0, atol=0)
         state = played.state.clients[0]
-        own = control.personal(state, {}, 0)
+        own = control.personal(*control.readied(state, {}, 0))
         shift = torch.as_tensor(state["model/bias"]) @ own["head.weight"].T
         apart = control.classifier(state, {}, 0)(x) - Network(control.loaded.model(0), own)(x)
     assert shift.abs().max() > 1e-3
     torch.testing.assert_close(apart, shift.expand_as(apart), rtol=0, atol=1e-5)
     assert (played.traffic.up == 0).all()
     assert set(own) == set(alone.initial(0))
-
-
-def test_groups_of_memories_are_told_of_their_own_mean():
-    method = make(options="aggregation=hopfield")
-    rng = np.random.default_rng(0)
-    kinds = rng.choice([-1.0, 1.0], (2, 1, 64)).astype(np.float32)
-    sent = {c: {"memory": kinds[c % 2] + 0.1 * rng.standard_normal((1, 64))} for c in range(4)}
-    state, down, metrics = method.server_step({}, sent, Context(0, 0, 0))
-    assert metrics["archetypes"] == 2
-    sizes = method.loaded.split.sizes[:, 0]
-    for c in range(4):
-        mates = [j for j in range(4) if j % 2 == c % 2]
-        mean = np.average([sent[j]["memory"] for j in mates], axis=0, weights=sizes[mates])
-        np.testing.assert_allclose(down[c]["memory"], mean, rtol=1e-5)

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 
 from hopfed.errors import DataError  # noqa: E402
 from hopfed.neural.models import build  # noqa: E402
-from hopfed.neural.models.weights import plain_names, write_tensors  # noqa: E402
+from hopfed.neural.models.networks import plain_names, write_tensors  # noqa: E402
 from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 
 CONV = """
@@ -24,7 +24,7 @@ class Conv(nn.Sequential):  # of 7 classes whatever it is asked
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::hopfed.neural.training.task.ScalingWarning"),
-    pytest.mark.filterwarnings("ignore::hopfed.neural.models.adapter.HeadWarning"),
+    pytest.mark.filterwarnings("ignore::hopfed.neural.models.networks.HeadWarning"),
 ]
 
 

@@ -9,8 +9,7 @@ from helpers import DATA, rest_slow
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
-from hopfed.hopfield.channel import draw_examples, rademacher
-from hopfed.recovery.recover import run_recovery
+from hopfed.hopfield.channel import rademacher
 
 
 def signs(table):
@@ -58,41 +57,6 @@ def test_what_is_not_noisy_patterns_is_never_ok_as_such(name):
         assert (found.status, len(found)) == ("one class", 1)
     else:
         assert found.status == "structure, but not classes"
-
-
-@pytest.mark.parametrize(
-    ("K", "N", "M", "r"),
-    rest_slow(
-        [(3, 200, 600, 0.8), (10, 400, 1000, 0.3), (3, 1000, 200, 0.6), (40, 400, 4000, 0.8)], 3
-    ),
-)
-def test_symmetric_rows_pass_the_check(K, N, M, r):
-    rng = np.random.default_rng(8)
-    x, _ = draw_examples(rademacher(K, N, rng), M, r, rng)
-    found = hopfed.recover(x, seed=0)
-    alone = hopfed.recover(x, seed=0, channel="symmetric")
-    assert (found.status, found.channel, found.n_detected) == ("ok", "symmetric", K)
-    np.testing.assert_array_equal(found.patterns, alone.patterns)
-    np.testing.assert_allclose(found.means, found.quality * found.patterns)
-    assert found.residual < 1.1
-
-
-def test_classes_with_gaps_over_three_owners():
-    rng = np.random.default_rng(9)
-    T = rng.uniform(-1, 1, (4, 120))
-    label = rng.integers(4, size=1500)
-    x = np.where(rng.random((1500, 120)) < (1 + T[label]) / 2, 1.0, -1.0)
-    x[rng.random(x.shape) < 0.4] = np.nan
-    run = run_recovery(np.array_split(x, 3), seed=1)
-    found = run.archetypes
-    assert (found.status, len(found), found.channel) == ("ok", 4, "graded")
-    assert found.client_shares.shape == (3, 4)
-    assert (run.traffic.up > 0).all()
-    errors = np.sqrt(((found.means[:, None] - T) ** 2).mean(axis=2)).min(axis=1)
-    known = [np.nanmean(x[label == k], axis=0) for k in range(4)]
-    assert errors.max() < 1.1 * max(np.sqrt(((known[k] - T[k]) ** 2).mean()) for k in range(4))
-    alone = hopfed.recover(x, seed=1)
-    np.testing.assert_allclose(np.sort(alone.shares), np.sort(found.shares), atol=0.01)
 
 
 def test_what_only_the_symmetric_channel_knows_needs_complete_rows():

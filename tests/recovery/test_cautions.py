@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.recovery.cautions import open_error, runs
+from hopfed.archetypes.channel import open_rates
+from hopfed.archetypes.votes import runs
 
 
 def three_kinds(seed, rows=600, columns=30):
@@ -47,7 +48,7 @@ def test_intervals_of_few_rows_hold_rates_near_one(rows, rate):
     rng = np.random.default_rng(2)
     seen = rng.binomial(rows, rate, 4_000) / rows
     usual = 2 * np.sqrt(seen * (1 - seen) / rows)
-    error = np.maximum(usual, open_error(seen, np.full(seen.shape, float(rows))))
+    error = np.maximum(usual, open_rates(seen, np.full(seen.shape, float(rows))))
     inside = np.abs(seen - rate) <= 1.96 * error / 2
     assert inside.mean() > 0.93
 

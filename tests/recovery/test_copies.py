@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hopfed
-from hopfed.recovery.symmetric import equal_pairs, summed
+from hopfed.archetypes.votes import equal_pairs, summed
 
 
 def noisy(n, columns, seed, quality=0.6):
@@ -35,7 +35,7 @@ def agreement(rows, patterns):
     products = rows @ patterns.T
     own, best = np.eye(len(patterns))[products.argmax(axis=1)], products.max(axis=1)
     moments = np.array([len(best), best.sum(), (best**2).sum()])
-    return summed(patterns, moments, own.sum(axis=0), own.T @ rows)
+    return summed(patterns, moments, own.sum(axis=0), own.T @ rows, np.zeros(2), np.zeros(3))
 
 
 @pytest.mark.parametrize("quality", [0.6, 0.8])

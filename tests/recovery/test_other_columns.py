@@ -14,10 +14,7 @@ import numpy as np
 import pytest
 from graded_tables import classes
 
-from hopfed import kernels
 from hopfed.recovery.recover import run_recovery
-from hopfed.tables.coding import Code, Coding
-from hopfed.tables.table import Table
 
 SIZES = (
     (3, 60, 1500, (1, 1), 0.0),
@@ -29,17 +26,14 @@ SIZES = (
 
 
 def owners(x, part, seed):
-    """Tables of three owners, each without another part of the columns."""
+    """Columns of three owners, each without another part of the columns."""
     N = x.shape[1]
     order, size = np.random.default_rng(seed).permutation(N), int(N * part)
-    yes = Code("words", (("0", -1), ("1", 1)))
     found = []
     for owner, rows in enumerate(np.array_split(x, 3)):
         kept = np.delete(order, slice(owner * size, (owner + 1) * size))
-        names = tuple(f"q{j}" for j in kept)
-        coding = Coding(names, (yes,) * len(names))
-        packed = kernels.pack_masked(rows[:, kept], rows[:, kept] == 0)
-        found.append(Table(packed, names, None, coding))
+        cells = np.where(rows[:, kept] == 0, np.nan, rows[:, kept])
+        found.append({f"q{j}": column for j, column in zip(kept, cells.T, strict=True)})
     return found
 
 
@@ -57,7 +51,7 @@ def planted(size, part, seed):
 @pytest.mark.parametrize(("size", "part"), [(SIZES[0], 1 / 3), (SIZES[3], 1 / 4)])
 def test_classes_are_found(size, part):
     recovery = planted(size, part, 0)
-    assert recovery.graded.size == size[0]
+    assert len(recovery.archetypes) == size[0]
     assert recovery.archetypes.status == "ok"
     assert size[0] <= recovery.archetypes.n_detected <= size[0] + 2
     assert len(recovery.archetypes.columns) == size[1]
@@ -68,9 +62,9 @@ def test_classes_that_only_one_owner_has_are_found():
     T, y, x = classes(4, 80, 1600, 3)
     parts = owners(x[np.argsort(y)], 1 / 4, 3)
     found = run_recovery(parts, seed=0, columns="union")
-    assert found.graded.size == 4
+    assert len(found.archetypes) == 4
     order = [int(name[1:]) for name in found.archetypes.columns]
-    distance = np.median(np.abs(found.graded.means[:, None] - T[None, :, order]), axis=2)
+    distance = np.median(np.abs(found.archetypes.means[:, None] - T[None, :, order]), axis=2)
     assert (distance.min(axis=0) < 0.1).all()
 
 
@@ -78,7 +72,7 @@ def test_owners_of_independent_columns_are_no_classes():
     x = independent(100, 1200, np.random.default_rng(1))
     found = run_recovery(owners(x, 1 / 3, 1), seed=1, columns="union")
     assert found.archetypes.status == "one class"
-    assert found.graded.size == 1
+    assert len(found.archetypes) == 1
     assert found.archetypes.n_detected <= 1
 
 
@@ -86,9 +80,9 @@ def test_owners_whose_columns_have_other_rates_are_classes():
     """As with complete columns: rows of one owner are then of a kind."""
     rng = np.random.default_rng(2)
     x = np.concatenate([independent(100, 400, rng) for _ in range(3)])
-    found = run_recovery(owners(x, 1 / 3, 2), seed=2, columns="union").graded
-    assert found.size == 3
-    assert (found.owner_shares.max(axis=1) > 0.95).all()
+    found = run_recovery(owners(x, 1 / 3, 2), seed=2, columns="union").archetypes
+    assert len(found) == 3
+    assert (found.client_shares.max(axis=1) > 0.95).all()
 
 
 def test_the_command_takes_files_of_different_columns(hopfed, tmp_path):
@@ -115,7 +109,7 @@ def test_the_command_takes_files_of_different_columns(hopfed, tmp_path):
 @pytest.mark.parametrize("part", [1 / 3, 1 / 4])
 def test_classes_and_their_absence_over_ten_draws(part):
     for size in SIZES:
-        exact = [planted(size, part, seed).graded.size == size[0] for seed in range(10)]
+        exact = [len(planted(size, part, seed).archetypes) == size[0] for seed in range(10)]
         assert sum(exact) >= 9, size
     for N, M in ((100, 1200), (300, 240)):
         for seed in range(10):

@@ -148,33 +148,12 @@ def test_correlated_archetypes(silhouettes):
             assert complete(hopfed.recover(eta, seed=seed), xi)
 
 
-def test_correlated_stand_in():
-    # Blocks of shared sites give overlaps up to .8 without any file.
-    rng = np.random.default_rng(11)
-    common = rng.choice([-1, 1], size=400)
-    xi = np.array([np.where(rng.random(400) < 0.8, common, -common) for _ in range(8)], np.int8)
-    eta = draw_examples(xi, 3000, 0.8, rng)[0]
-    assert complete(hopfed.recover(eta, seed=0), xi)
-
-
 @pytest.mark.slow
 def test_raw_digits_are_not_noisy_archetypes_and_it_says_so(mnist_digits):
     found = hopfed.recover(mnist_digits, seed=0, channel="symmetric")
     assert found.status == "poor fit"
     assert "do not look like noisy archetypes" in found.advice
     assert len(found) < found.n_detected / 2
-
-
-@pytest.mark.slow
-def test_smooth_mixtures_are_not_noisy_archetypes_either():
-    # Signs of Gaussian fields: many signal directions, no binary pattern behind them.
-    rng = np.random.default_rng(12)
-    eta = np.sign(rng.standard_normal((2000, 30)) @ rng.standard_normal((30, 200)))
-    found = hopfed.recover(eta, seed=0)
-    assert found.status == "structure, but not classes"
-    alone = hopfed.recover(eta, seed=0, channel="symmetric")
-    assert alone.status == "poor fit"
-    assert len(alone) < alone.n_detected / 2
 
 
 @pytest.mark.parametrize(
@@ -203,7 +182,9 @@ def test_unequal_quality_hidden_in_one_file_is_not_passed_over():
     rng = np.random.default_rng(17)
     xi = rademacher(3, 400, rng)
     mixed = np.vstack([draw_examples(xi, 200, r, rng)[0] for r in (0.95, 0.5)])
-    assert hopfed.recover(mixed, seed=0).status == "structure, but not classes"
+    classes = hopfed.recover(mixed, seed=0)  # each kind at either quality, which are six classes
+    assert "3 of these classes" in classes.advice
+    assert "in rows of lower quality" in classes.advice
     found = hopfed.recover(mixed, seed=0, channel="symmetric")
     assert found.status == "poor fit"
     assert "not that of one quality" in found.advice
@@ -223,20 +204,6 @@ def test_noise_alone_gives_nothing():
     eta = np.random.default_rng(13).choice([-1, 1], size=(500, 200))
     found = hopfed.recover(eta, seed=0)
     assert (len(found), found.n_detected, found.status) == (0, 0, "no signal")
-
-
-def test_constant_columns_are_allowed_and_reported():
-    xi, eta = sample(4, 200, 800, 0.8, 14)
-    eta[:, [3, 70]] = 1
-    run = run_recovery(eta, seed=0)
-    assert run.constant_columns.tolist() == [3, 70]
-    assert len(run.archetypes) >= 4
-
-
-def test_tiny_inputs():
-    for eta in ([[1, 1], [1, -1]], np.ones((2, 1)), np.ones((5, 3)), [[0, 1, 1], [0, 1, 1]]):
-        found = hopfed.recover(np.array(eta), seed=0)
-        assert found.patterns.shape[1] == np.array(eta).shape[1]
 
 
 @pytest.mark.parametrize(("constant", "others"), [(20, 20), (100, 10), (3, 3)])

@@ -6,10 +6,11 @@ from helpers import rest_slow, sample
 
 import hopfed
 from hopfed.archetypes.overlap import retrieval
+from hopfed.archetypes.session import Session
 from hopfed.archetypes.status import FOUND, Known
+from hopfed.archetypes.votes import agreement, agrees
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.kernels import pack
-from hopfed.recovery.moments import Federation
 from hopfed.recovery.recover import run_recovery
 from hopfed.theory.planning import minimal_samples
 
@@ -186,23 +187,14 @@ def test_rare_flips_are_not_counted(N, K, M):
     assert sum(found.n_detected != K for found in counted) <= 1
 
 
-def test_two_qualities_in_one_file_are_still_a_poor_fit():
-    rng = np.random.default_rng(17)
-    xi = rademacher(3, 400, rng)
-    for pair in ((0.95, 0.5), (1.0, 0.6)):
-        mixed = np.vstack([draw_examples(xi, 200, r, rng)[0] for r in pair])
-        assert hopfed.recover(mixed, seed=0, channel="symmetric").status == "poor fit"
-
-
 def test_patterns_that_explain_no_row_are_borne_out_by_none():
     """Such patterns can come of few exact rows of many; asking then ended in an error of NumPy."""
     rng = np.random.default_rng(0)
     clients = [pack(rademacher(20, 200, rng)) for _ in range(2)]
     others = rademacher(3, 200, rng).astype(np.int8)
-    for masked in (False, True):
-        federation = Federation.over(clients, 0, masked)
-        assert federation.agreement(others, 0.9) == []
-        assert not federation.agrees(others, 0.9)
+    session = Session.over(clients, 0)
+    assert agreement(session, others, 0.9) == []
+    assert not agrees(session, others, 0.9)[0]
 
 
 def test_few_exact_rows_of_many_patterns_have_an_answer():

@@ -1,15 +1,11 @@
 """Tables whose rows have two qualities are no classes; classes of the same size stay "ok".
 
-As a program it prints a line for each table: ``python tests/recovery/test_two_qualities.py 0 9``.
-
 Measured at (M, N) = (1000, 50), on seeds that nothing was made with: of 60 tables of rows of
 quality .9 and .15 none is "ok"; of 20 others 11 were before the means of weak rows were looked at.
 Classes of the same size and of three times as many rows, graded, symmetric and by column, complete
 and with 30% and 50% missing: none of 216 fits has a class that is taken for weak rows put together;
 nor has any of 36 fits with coins in their place.
 """
-
-import sys
 
 import numpy as np
 import pytest
@@ -76,13 +72,3 @@ def test_classes_have_no_weak_rows_put_together(kind, missing):
     said = [judged(right(kind, missing, M, M), 0) for M in (1000, 3000)]
     assert not any(TOGETHER in advice for _, advice in said), said
     assert any(status == "ok" for status, _ in said), said
-
-
-if __name__ == "__main__":
-    for each in range(*map(int, sys.argv[1:3])):
-        print(each, "two qualities:", *judged(weak(each), each), flush=True)
-        print(each, "coins:", *judged(weak(each, 0.0), each), flush=True)
-        for name in KINDS:
-            for part in (0.0, 0.3, 0.5):
-                words = judged(right(name, part, SIZE[0], each), each)
-                print(each, name, part, *words, flush=True)

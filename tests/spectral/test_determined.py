@@ -69,6 +69,19 @@ def test_a_row_without_a_level_has_a_gap():
     np.testing.assert_array_equal(hopfed.kernels.unpack(rows) != 0, seen)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_levels_with_gaps_are_found_wherever_they_stand(seed):
+    """Two neighbours of one variable were a variable, its other levels none: a wrong "ok"."""
+    rng = np.random.default_rng(seed)
+    levels = np.eye(4)[rng.choice(4, size=(800, 6), p=(0.4, 0.3, 0.2, 0.1))]
+    levels[rng.random((800, 6)) < 0.1] = 0
+    order = rng.permutation(24)
+    found = found_in(levels.reshape(800, 24)[:, order])
+    due = {tuple(np.flatnonzero(order // 4 == k).tolist()) for k in range(6)}
+    assert set(found.groups) == due
+    assert len(found.gapped) == 6
+
+
 def test_a_wide_table_is_looked_through_by_hashes():
     rng = np.random.default_rng(0)
     x = rng.choice([0.0, 1.0], (600, 3_000))

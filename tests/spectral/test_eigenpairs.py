@@ -10,6 +10,7 @@ from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import Leading, canonical_gauge, eigenpairs, site_gauge
 from hopfed.spectral.operators import DenseOperator, FactorOperator, PooledOperator
 from hopfed.spectral.sketch import SketchOperator
+from hopfed.testing import check_eigenpairs
 
 shapes = st.tuples(st.integers(2, 40), st.integers(1, 60), st.integers(0, 2**32))
 
@@ -70,14 +71,16 @@ def test_large_small_sides_are_iterated_on(monkeypatch, shape):
     assert np.abs((found.vectors * want.vectors).sum(axis=0)).min() > 1 - 1e-4
 
 
-def test_gauge_turns_vectors_and_leaves_values():
-    eta = sample(3, 50, 80, 0.8, 1)[1]
-    D = np.random.default_rng(2).choice([-1, 1], size=50)
-    one = eigenpairs(FactorOperator.from_examples(eta), 3)
-    two = eigenpairs(FactorOperator.from_examples((eta * D).astype(np.int8)), 3)
-    np.testing.assert_allclose(two.values, one.values, atol=1e-10)
-    overlap = np.abs((one.vectors * D[:, None]).T @ two.vectors)
-    np.testing.assert_allclose(overlap, np.eye(3), atol=1e-8)
+@pytest.mark.parametrize("route", ["gram", "dense"])
+def test_eigenpairs_have_their_properties(route):
+    def leading(C, k):
+        values, V = np.linalg.eigh(C)
+        rows, N = (V * np.sqrt(np.maximum(values, 0))).T, len(C)
+        op = FactorOperator(N, float(N), float(N), rows * np.sqrt(N), np.ones(N))
+        found = eigenpairs(op, k, route=route)
+        return found.values[:k], found.vectors[:, :k]
+
+    check_eigenpairs(leading)
 
 
 def test_weighted_rows():

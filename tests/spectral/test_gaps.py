@@ -92,6 +92,6 @@ def test_the_shuffle_null_of_noise_is_its_largest_eigenvalue(null):
 def test_rows_are_never_held_as_numbers(monkeypatch):
     x = draw(60, 90, 4)
     op = FactorOperator.from_examples(x)
-    monkeypatch.setattr("hopfed.kernels.planes.unpack_planes", None)  # would fail if they were
+    monkeypatch.setattr("hopfed.kernels.cpu.bits.unpack", None)  # would fail if they were
     for route in ("gram", "dense", "krylov"):
         eigenpairs(op, 2, route=route)

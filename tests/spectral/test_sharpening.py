@@ -9,9 +9,7 @@ from hopfed.spectral.sharpening import (
     dream,
     iterate,
     largest_step,
-    projector,
     sharpened_product,
-    without_diagonal,
 )
 
 times = st.floats(0, 1e6)
@@ -69,17 +67,7 @@ def test_long_dreams_reach_the_projector():
     V = np.linalg.qr(xi.T)[0]
     lam, U = np.linalg.eigh(xi.T @ xi / 40)
     lam = np.where(lam < 1e-9, 0, lam)
-    np.testing.assert_allclose((U * dream(lam, 1e9)) @ U.T, projector(V), atol=1e-7)
-    np.testing.assert_allclose(projector(V) @ projector(V), projector(V), atol=1e-12)
-    np.testing.assert_allclose(projector(V) @ xi.T, xi.T, atol=1e-10)
-
-
-def test_removing_the_diagonal_of_binary_data_shifts_the_spectrum_by_one():
-    rng = np.random.default_rng(2)
-    eta = rng.choice([-1.0, 1.0], size=(50, 20))
-    C = eta.T @ eta / 50
-    shifted = np.linalg.eigvalsh(without_diagonal(C))
-    np.testing.assert_allclose(shifted, np.linalg.eigvalsh(C) - 1, atol=1e-12)
+    np.testing.assert_allclose((U * dream(lam, 1e9)) @ U.T, V @ V.T, atol=1e-7)
 
 
 def test_bad_arguments_name_themselves():

@@ -5,9 +5,8 @@ from helpers import sample
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError
-from hopfed.kernels.shuffle import scramble
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.shuffle_null import null_eigenvalues
+from hopfed.spectral.shuffle_null import null_eigenvalues, scramble
 
 
 def largest(x):

@@ -1,15 +1,20 @@
 """What columns become, what is said of them before any work, and errors that can be pasted away."""
 
+import csv
 import re
 import shlex
+from itertools import combinations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import hopfed
+from hopfed import kernels, read_table
 from hopfed.cli.tables.reading import choices_of
 from hopfed.errors import ColumnsError, DataError
 from hopfed.kernels import unpack
+from hopfed.sklearn import ArchetypeMixture
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import read_tables
 
@@ -70,20 +75,6 @@ def test_one_line_settles_every_fault(columns):
     assert again.columns == read.columns
 
 
-def test_many_columns_with_one_odd_word_are_settled_by_one(tmp_path):
-    answers = ["yes", "no", "refused", "no"] * 10
-    table = {f"q{j}": answers[j:] + answers[:j] for j in range(14)}
-    table = {name: [c if k != 3 else "no" for k, c in enumerate(cs)] for name, cs in table.items()}
-    few = {name: [c if k == 2 or c != "refused" else "no" for k, c in enumerate(cs)]
-           for name, cs in table.items()}  # fmt: skip
-    with pytest.raises(ColumnsError) as caught:
-        read_tables([few], choices=CLI)
-    lines = str(caught.value).split("\n")
-    assert lines[-1].startswith("to settle all of them: --words refused=missing")
-    [read] = read_tables([few], choices=pasted(lines[-1].partition(": ")[2]))
-    assert read.shape == (40, 14)
-
-
 def test_names_that_steer_a_terminal_are_spelt_out():
     with pytest.raises(ColumnsError) as caught:
         hopfed.read_table({"a\x1b[2J\nx": [0.1, 0.2, 0.3], "b": ["\x1b[31m", "yes", "no"]})
@@ -110,12 +101,6 @@ def test_missing_beside_present_is_no_gap():
         hopfed.read_table({"gene": ["present", "missing", "present"], "b": [0, 1, 1]})
 
 
-def test_words_with_separate_accents_are_read():
-    table = hopfed.read_table({"te": ["si\u0301", "no", "si\u0301"], "e\u0301": [0, 1, 1]})
-    assert table.columns == ("te", "é")
-    assert signs(table)[0] == [1, -1, 1]
-
-
 ZERO = r"0 is missing.*, as -1 occurs; where 0 means no, say so"
 
 
@@ -138,14 +123,9 @@ def test_a_column_of_counts_is_told_to_repeat_rows():
         hopfed.read_table(table)
 
 
-def test_leading_zeros_are_codes_of_places():
-    table = hopfed.read_table({"zip": ["01234", "00501", "01234"], "b": [0, 1, 1]})
-    assert table.columns == ("zip=01234", "b")
-
-
 def test_owners_with_words_of_different_kinds_are_asked():
     tables = [{"tea": ["yes", "no", "no"]}, {"tea": [1, 2, 2]}]
-    with pytest.raises(ColumnsError, match=r"'1', '2' in examples\[1\] where others hold 'no'"):
+    with pytest.raises(ColumnsError, match="column 'tea'"):
         read_tables(tables, choices=CLI)
     read = read_tables(tables, choices=pasted("--words 1=+1,2=-1"))
     assert [signs(table) for table in read] == [[[1, -1, -1]], [[1, -1, -1]]]
@@ -168,3 +148,198 @@ def test_a_coding_tells_all_columns_whose_words_it_does_not_know():
     assert "--words fir=missing,green=missing,heavy=missing" in lines[-1]
     told = dict.fromkeys(("fir", "green", "heavy"))
     assert signs(hopfed.read_table(other, coding=coding, words=told))[-1] == [1, 0]
+
+
+def answers(counts, seed=0):
+    """Answers from 1 on, each as often as is said, in any order."""
+    held = np.repeat(np.arange(1, len(counts) + 1), counts)
+    return np.random.default_rng(seed).permutation(held)
+
+
+@pytest.mark.parametrize(
+    ("counts", "cut"),
+    [
+        ([5, 5, 10, 20, 160], 4),  # "5" is the median: nothing lay above it
+        ([5, 35, 45, 10, 5], 2),  # 60 of 100 lie above 2, and 15 above the median
+        ([160, 20, 10, 5, 5], 1),
+    ],
+)
+def test_a_median_halves_the_rows_as_well_as_any_value(counts, cut):
+    x = answers(counts)
+    table = hopfed.read_table({"a": x, "b": x % 2}, binarize={"a": "median"})
+    assert table.coding.codes[0].threshold == cut
+    assert (unpack(table.rows)[:, 0] > 0).tolist() == (x > cut).tolist()
+    assert not any(line.startswith("the same in every row") for line in table.notes)
+    with pytest.warns(ConvergenceWarning, match="too little data"):
+        mine = ArchetypeMixture().fit(np.stack([x, x % 2], axis=1))
+    assert ((x > mine.thresholds_[0]) == (x > cut)).all()
+
+
+@pytest.mark.parametrize("counts", [[10, 20, 40, 20, 10], [10, 37, 5, 38, 10], [9, 30, 31, 20, 10]])
+def test_a_median_that_halves_nearly_as_well_stays(counts):
+    x = answers(counts)
+    table = hopfed.read_table({"a": x, "b": x % 2}, binarize={"a": "median"})
+    assert table.coding.codes[0].threshold == np.median(x)
+
+
+def test_a_quantile_leaves_something_above():
+    x = answers([5, 5, 10, 20, 160])
+    table = hopfed.read_table({"a": x, "b": x % 2}, binarize={"a": "quantile:0.9"})
+    assert table.coding.codes[0].threshold == 4
+    only = hopfed.read_table({"a": [7, 7, 7], "b": [0, 1, 1]}, binarize={"a": "median"})
+    assert "the same in every row, and of no use: 'a'" in only.notes
+
+
+def test_a_majority_of_fives_is_not_lost(tmp_path, hopfed):
+    """Every column of answers was constant, and the verdict a wrong "ok"."""
+    rng = np.random.default_rng(1)
+    good = rng.random(400) < 0.7
+    rows = np.where(
+        (rng.random((400, 12)) < 0.85) == good[:, None], 5, rng.integers(1, 5, (400, 12))
+    )
+    path = tmp_path / "likert.csv"
+    names = ",".join(f"q{j}" for j in range(12))
+    np.savetxt(path, rows, "%d", ",", header=names, comments="")
+    status, text, errors = hopfed("recover", path, "--binarize", "median", "--dry-run")
+    assert status == 0
+    assert "> 4" in text or "above 4" in text
+    assert "the same in every row" not in text + errors
+
+
+def dummies(columns, rows=60, seed=0, low=0):
+    return np.random.default_rng(seed).integers(low, 2, (rows, columns))
+
+
+def test_a_column_with_minus_one_does_not_make_zeros_of_dummies_missing():
+    """`complete` wrote 1 over every 0 of them, and one with a -1 was never cut."""
+    table = {f"d{j}": column.tolist() for j, column in enumerate(dummies(4).T)}
+    table["change"] = dummies(1, seed=1, low=-1)[:, 0].tolist()
+    with pytest.raises(DataError, match=r"column 'change' holds numbers; commonest -1") as caught:
+        hopfed.read_table(table)
+    assert "words={'change': {'0': 'missing'}}" in str(caught.value)
+    read = hopfed.read_table(table, binarize={"change": "median"})
+    assert np.array_equal(unpack(read.rows)[:, :4], 2 * dummies(4) - 1)
+    assert np.array_equal(unpack(read.rows)[:, 4] > 0, np.array(table["change"]) > 0)
+    read = hopfed.read_table(table, words={"change": {"0": None}})
+    assert np.array_equal(unpack(read.rows)[:, :4], 2 * dummies(4) - 1)
+    assert np.array_equal(unpack(read.rows)[:, 4], table["change"])
+    table["change"] = (2 * dummies(1, seed=2)[:, 0] - 1).tolist()  # signs without a 0
+    read = hopfed.read_table(table)
+    assert np.array_equal(unpack(read.rows)[:, :4], 2 * dummies(4) - 1)
+
+
+@pytest.mark.filterwarnings("ignore:.*0 is missing")
+def test_a_zero_is_missing_where_nearly_all_columns_have_a_minus_one():
+    rows = np.hstack([dummies(8, low=-1), dummies(1, seed=1)])
+    table = {f"q{j}": column.tolist() for j, column in enumerate(rows.T)}
+    read = hopfed.read_table(table)
+    assert np.array_equal(unpack(read.rows), rows)
+    assert "where 0 means no, say so: words={'q8': {'0': -1}}" in read.notes[0]
+    read = hopfed.read_table(table, words={"q8": {"0": -1}})
+    assert np.array_equal(unpack(read.rows), np.hstack([rows[:, :8], 2 * rows[:, 8:] - 1]))
+    assert np.array_equal(unpack(hopfed.read_table(rows).rows), rows)  # without names
+
+
+def column(options, mark, rows):
+    """Every combination of some options, drawn for each row."""
+    held = [mark.join(c) for n in range(1, len(options) + 1) for c in combinations(options, n)]
+    chosen = np.random.default_rng(0).integers(0, len(held), rows)
+    chosen[: len(held)] = np.arange(len(held))
+    return [held[k] for k in chosen]
+
+
+@pytest.mark.parametrize("mark", [";", "; ", "|", ", "])
+def test_combinations_that_became_categories_are_told(mark):
+    """Of four options fifteen categories were made, without a word."""
+    ways = column(["bike", "bus", "car", "train"], mark, 400)
+    table = read_table({"tea": ["yes", "no"] * 200, "way": ways})
+    assert len(table.columns) == 16
+    said = [line for line in table.notes if "combinations" in line]
+    assert said == [
+        "'way' holds 15 combinations of 4 answers ('bike', 'bus', 'car', 'train') with "
+        f"'{mark.strip()}' between them, each a category; for a column of yes and no for each "
+        "answer: words={'way': 'answers'}"
+    ]
+    told = read_table({"tea": ["yes", "no"] * 200, "way": ways}, words={"way": "category"})
+    assert not any("combinations" in line for line in told.notes)
+
+
+def test_too_many_combinations_are_no_names_of_rows():
+    ways = column(list("abcdefg"), ";", 600)
+    with pytest.raises(DataError) as caught:
+        read_table({"way": ways, "tea": ["yes", "no"] * 300}, id="")
+    assert str(caught.value) == (
+        "examples: column 'way' holds 127 different words, combinations of 7 answers with ';' "
+        "between them; commonest a;c;e (10x), a;b;c;d (10x), b;d;e;f;g (10x), a;c;d;e;f;g (10x), "
+        "a;f (8x), ...; give words={'way': 'answers'}; or ignore=['way']"
+    )
+
+
+WAYS = ["bus;bike", "", "car; bus", "bike", "?", "bus;"]
+
+
+def test_each_answer_becomes_a_column():
+    """A blank is missing; what a cell does not name is no; answers do not exclude each other."""
+    table = read_table({"tea": ["yes", "no"] * 3, "way": WAYS}, words={"way": "answers"})
+    assert table.columns == ("tea", "way=bike", "way=bus", "way=car")
+    assert kernels.unpack(table.rows)[:, 1:].tolist() == [
+        *([1, 1, -1], [0, 0, 0], [-1, 1, 1], [1, -1, -1], [0, 0, 0], [-1, 1, -1])
+    ]
+    assert table.coding.groups == ()
+    assert table.notes == (
+        "'way' holds 3 answers with ';' between them, each a column of yes and no: 'bike', 'bus', "
+        "'car'",
+        "blanks in 'way' are missing: if they mean none, say so (words={'way': {'': -1}})",
+    )
+
+
+def test_more_combinations_than_words_are_kept_of_other_columns():
+    options = [f"choice {k}" for k in range(14)]
+    ticked = np.random.default_rng(1).random((3000, 14)) < 0.5
+    cells = [" | ".join(np.array(options)[row].tolist()) for row in ticked]
+    assert len(set(cells)) > 1000
+    table = read_table({"tea": ["yes", "no"] * 1500, "way": cells}, words={"way": "answers"})
+    assert len(table.columns) == 15
+    order = [table.columns.index(f"way={name}") for name in options]
+    said = ticked.any(axis=1)
+    assert np.array_equal(kernels.unpack(table.rows)[:, order][said] > 0, ticked[said])
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["bus", "car"], "holds no cell of several answers, with ; or | or , between"),
+        ([f"{k};{k + 1}" for k in range(150)], "holds 151 or more different answers"),
+    ],
+)
+def test_columns_of_other_cells_are_refused(cells, said):
+    given = {"tea": ["yes", "no"] * (len(cells) // 2), "way": cells}
+    with pytest.raises(DataError) as caught:
+        read_table(given, words={"way": "answers"}, id="")
+    assert str(caught.value).startswith(f"examples: column 'way' {said}; commonest ")
+    assert "; give ignore=['way']" in str(caught.value)
+
+
+def test_gaps_are_filled_with_the_answers_that_are_likely(tmp_path, hopfed):
+    rng, path = np.random.default_rng(2), tmp_path / "survey.csv"
+    kinds = rng.integers(2, size=600)
+    options = np.array(["bike", "bus", "car", "train"])
+    rates = np.array([[0.95, 0.05, 0.9, 0.05], [0.05, 0.9, 0.05, 0.95]])
+    ticked = rng.random((600, 4)) < rates[kinds]
+    others = rng.random((600, 5)) < np.where(kinds, 0.9, 0.1)[:, None]
+    ways = [";".join(options[row]) for row in ticked]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["a", "b", "c", "d", "e", "way"])
+        for k, (row, way) in enumerate(zip(others, ways, strict=True)):
+            out.writerow([*np.where(row, "yes", "no"), "" if k < 20 else way])
+    run, whole = tmp_path / "run.h5", tmp_path / "whole.csv"
+    status, found, _ = hopfed("recover", path, "--words", "way=answers", "--out", run)
+    assert status == 0
+    assert "way=bike (" in found
+    assert hopfed("complete", run, path, "--out", whole)[0] == 0
+    with whole.open(newline="", encoding="utf-8") as file:
+        filled = [row["way"] for row in csv.DictReader(file)]
+    due = ["bus;train" if kind else "bike;car" for kind in kinds[:20]]
+    assert sum(a == b for a, b in zip(filled, due, strict=False)) >= 18
+    assert filled[20:30] == ways[20:30]

@@ -1,10 +1,13 @@
 """Tables in text: what cells mean, what names rows and columns, and what is said of oddities."""
 
+import csv
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hopfed
+from hopfed import kernels, read_table, recover
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import PackedBits, unpack
 from hopfed.tables.coding import Coding
@@ -18,96 +21,6 @@ def write(path, text):
 
 def signs(table):
     return unpack(table.rows).tolist()
-
-
-@pytest.mark.parametrize(
-    ("words", "codes"),
-    [
-        ("yes no YES No", [1, -1, 1, -1]),
-        ("y n Y N", [1, -1, 1, -1]),
-        ("Yes n y no", [1, -1, 1, -1]),
-        ("true FALSE True false", [1, -1, 1, -1]),
-        ("t f T F", [1, -1, 1, -1]),
-        ("+ - + -", [1, -1, 1, -1]),
-        ("0 1 1 0", [-1, 1, 1, -1]),
-        ("0.0 1.0 1 00", [-1, 1, 1, -1]),
-        ("1 2 2 1", [-1, 1, 1, -1]),
-        ("-1 +1 1 -1", [-1, 1, 1, -1]),
-        ("-1 0 1 -1", [-1, 0, 1, -1]),
-        ("Present absent PRESENT absent", [1, -1, 1, -1]),
-        ("yes no NA ?", [1, -1, 0, 0]),
-        ("1 0 n/a None", [1, -1, 0, 0]),
-        ("true null . -", [1, 0, 0, 0]),
-        ("0 nan NaN 1", [-1, 0, 0, 1]),
-        ("3 7 7 3", [-1, 1, 1, -1]),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:.*0 is missing")
-def test_words_for_yes_and_no(tmp_path, words, codes):
-    cells = words.split()
-    for extra in ("", " "):
-        lines = ["a,b", *(f"{extra}{cell}{extra},1" for cell in cells)]
-        table = hopfed.read_table(write(tmp_path / "a.csv", "\n".join(lines)))
-        assert [row[0] for row in signs(table)] == codes
-        assert table.columns == ("a", "b")
-
-
-def test_delimiters_quotes_and_line_ends(tmp_path):
-    for delimiter in ",;\t|":
-        for end in ("\n", "\r\n", "\r"):
-            rows = [["id", "q 1", "q2"], ["x", "yes", "0"], ["y", "no", "1"], ["z", "", "1"]]
-            text = end.join(delimiter.join(f'"{cell}"' for cell in row) for row in rows)
-            for name in ("a.csv", "a.tsv") if delimiter == "\t" else ("a.csv",):
-                path = tmp_path / name
-                path.write_bytes(b"\xef\xbb\xbf" + text.encode())
-                table = hopfed.read_table(path)
-                assert table.columns == ("q 1", "q2")
-                assert table.ids.tolist() == ["x", "y", "z"]
-                assert signs(table) == [[1, -1], [-1, 1], [0, 1]]
-
-
-@pytest.mark.parametrize(
-    ("header", "first", "ids"),
-    [
-        ("person,a,b", ["P0", "P1", "P2"], True),
-        ("id,a,b", ["7", "3", "9"], True),
-        (",a,b", ["0", "1", "2"], True),
-        ("row,a,b", ["1", "2", "3"], True),
-        ("id,a,b", ["1", "0", "1"], False),
-        ("q,a,b", ["yes", "no", "?"], False),
-    ],
-)
-def test_ids_are_found(tmp_path, header, first, ids):
-    lines = [header, *(f"{cell},{k % 2},1" for k, cell in enumerate(first))]
-    table = hopfed.read_table(write(tmp_path / "a.csv", "\n".join(lines)))
-    assert (None if table.ids is None else table.ids.tolist()) == (first if ids else None)
-    assert table.shape == (3, 2 if ids else 3)
-    assert any("names the rows" in note for note in table.notes) == ids
-
-
-def test_an_id_may_be_named_or_refused(tmp_path):
-    path = write(tmp_path / "a.csv", "mail,name,a\nx@y,Ann,1\nz@y,Ben,0\nw@y,Cem,1\n")
-    table = hopfed.read_table(path)
-    assert table.ids.tolist() == ["Ann", "Ben", "Cem"]
-    assert "left out: 'mail', in which no two rows have the same word" in table.notes
-    assert hopfed.read_table(path, id="mail", ignore=["name"]).ids.tolist()[0] == "x@y"
-    free = hopfed.read_table(path, id="", ignore=["mail"])
-    assert free.ids is None
-    assert free.columns == ("name=Ann", "name=Ben", "name=Cem", "a")
-
-
-def test_categories_become_a_column_each(tmp_path):
-    text = "tree,tea,sort\noak,yes,a\nash,no,b\nyew,?,b\n?,yes,a\noak,no,\n"
-    table = hopfed.read_table(write(tmp_path / "a.csv", text))
-    assert table.columns == ("tree=ash", "tree=oak", "tree=yew", "tea", "sort=b")
-    assert table.coding.groups == ((0, 1, 2),)
-    assert signs(table) == [
-        [-1, 1, -1, 1, -1],
-        [1, -1, -1, -1, 1],
-        [-1, -1, 1, 0, 1],
-        [0, 0, 0, 1, -1],
-        [-1, 1, -1, -1, 0],
-    ]
 
 
 def test_words_that_are_told(tmp_path):
@@ -124,25 +37,6 @@ def test_words_that_are_told(tmp_path):
         hopfed.read_table(path, words={"agree": 1, "refuse": -1})
     with pytest.raises(ArgumentError, match=r"words must be for \+1, -1 or missing.*, got maybe"):
         hopfed.read_table(path, words={"agree": "maybe"})
-
-
-@pytest.mark.parametrize(
-    ("how", "cut"),
-    [("median", 3), ("mean", 3.2), ("quantile:0.9", 6.2), (0, 0), ("2.5", 2.5)],
-)
-def test_numbers_are_cut(tmp_path, how, cut):
-    values = [0, 1, 3, 5, 7]
-    text = "legs,tail\n" + "".join(f"{v},{v % 2}\n" for v in values) + ",1\n"
-    path = write(tmp_path / "a.csv", text)
-    for binarize in (how, {"legs": how}):
-        table = hopfed.read_table(path, binarize=binarize)
-        assert table.coding.codes[0].threshold == pytest.approx(cut)
-        assert signs(table)[:5] == [[2 * (v > cut) - 1, 2 * (v % 2) - 1] for v in values]
-        assert signs(table)[5] == [0, 1]
-    with pytest.raises(DataError, match=r"column 'legs' holds numbers; commonest 0"):
-        hopfed.read_table(path)
-    levels = hopfed.read_table(path, binarize="levels")
-    assert levels.columns == ("legs=0", "legs=1", "legs=3", "legs=5", "legs=7", "tail")
 
 
 def test_many_numbers_are_cut_as_numpy_does(tmp_path):
@@ -286,18 +180,103 @@ def test_long_codes_are_different_levels(how):
     assert np.array_equal((unpack(table.rows)[:, :3] > 0).sum(axis=0), [40, 40, 40])
 
 
-@pytest.mark.parametrize("head", ["inf,year", "nan,inf,gnp", "y,n,c"])
-def test_a_word_above_numbers_is_a_name_whatever_stands_beside_it(tmp_path, head):
-    """A column called inf made the header a row."""
-    width = head.count(",") + 1
-    body = [",".join(map(str, [(k >> j) % 2 for j in range(width)])) for k in range(12)]
-    table = hopfed.read_table(write(tmp_path / "a.csv", "\n".join([head, *body])), id="")
-    assert table.columns == tuple(head.split(","))
-    assert len(table) == 12
+FIRST = "name,tea,milk,tree\nAnn,yes,no,ash\nBen,no,no,oak\nCem,no,yes,oak\n"
+SECOND = "tree,name,salt,tea\nyew,Dan,0,yes\nash,Eve,1,?\noak,Fay,1,no\n"
 
 
-@pytest.mark.parametrize("first", ["0,?", "1,NA", "y,n", "0,1"])
-def test_a_first_row_of_entries_is_no_header(tmp_path, first):
-    low, high = ("n", "y") if "y" in first else "01"
-    rows = "\n".join([first, f"{low},{high}", f"{high},{low}", f"{high},{high}"])
-    assert len(hopfed.read_table(write(tmp_path / "a.csv", rows))) == 4
+@pytest.fixture
+def files(tmp_path):
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for path, text in zip(paths, (FIRST, SECOND), strict=True):
+        path.write_text(text)
+    return paths
+
+
+def entries(table):
+    return dict(zip(table.columns, kernels.unpack(table.held).T.tolist(), strict=True))
+
+
+def test_other_columns_are_refused_and_the_way_out_is_named(files):
+    with pytest.raises(DataError, match=r"lacks 'milk' of .*, and has 'salt' beside; .*union"):
+        read_tables(files)
+    with pytest.raises(ArgumentError, match="columns must be one of same, union, shared"):
+        read_tables(files, columns="all")
+
+
+def test_a_union_has_every_column_and_gaps_where_an_owner_lacks_it(files):
+    first, second = read_tables(files, columns="union")
+    levels = ("tree=ash", "tree=oak", "tree=yew")
+    assert first.columns == second.columns == ("tea", "milk", *levels, "salt")
+    assert first.coding == second.coding
+    assert first.ids.tolist() == ["Ann", "Ben", "Cem"]
+    assert second.ids.tolist() == ["Dan", "Eve", "Fay"]
+    assert entries(first)["salt"] == entries(second)["milk"] == [0, 0, 0]
+    assert entries(first)["tree=oak"] == [-1, 1, 1]
+    assert entries(second)["tea"] == [1, 0, -1]
+    assert "lacks 'salt'" in first.notes[-1] or any("lacks 'salt'" in n for n in first.notes)
+
+
+def test_what_all_share_is_left_of_the_others(files):
+    first, second = read_tables(files, columns="shared")
+    assert first.columns == second.columns == ("tea", "tree=ash", "tree=oak", "tree=yew")
+    assert any("left out 'milk', which not all have" in note for note in first.notes)
+    assert entries(second)["tree=yew"] == [1, -1, -1]
+
+
+def test_rows_that_are_not_held_have_gaps_as_well(files):
+    held = read_tables(files, columns="union")
+    again = read_tables(files, columns="union", memory=1)
+    for one, two in zip(held, again, strict=True):
+        np.testing.assert_array_equal(kernels.unpack(two.rows[:]), kernels.unpack(one.held))
+
+
+def test_an_owner_who_has_no_names_of_rows_does_not_hide_those_of_others(tmp_path):
+    (tmp_path / "a.csv").write_text("id,x\n" + "".join(f"r{i},{i % 2}\n" for i in range(12)))
+    (tmp_path / "b.csv").write_text("x\n1\n0\n")
+    first, second = read_tables([tmp_path / "a.csv", tmp_path / "b.csv"], columns="union")
+    assert first.columns == second.columns == ("x",)
+    assert first.ids[0] == "r0"
+
+
+def test_tables_that_were_read_one_by_one_need_the_same_columns():
+    one, two = read_table({"a": [0, 1], "b": [1, 1]}), read_table({"c": [0, 1], "b": [1, 0]})
+    with pytest.raises(ArgumentError, match="columns must be same where tables were read one by"):
+        recover([one, two], columns="union")
+
+
+def test_columns_without_names_cannot_be_matched():
+    with pytest.raises(DataError, match="no names"):
+        read_tables([np.eye(3), np.eye(4)[:, :2]], columns="union")
+    with pytest.raises(DataError, match="no column is in all"):
+        read_tables([{"a": [0, 1]}, {"b": [0, 1]}], columns="shared")
+
+
+def test_a_table_without_a_shared_column_is_refused_and_two_spellings_are_named():
+    one, other = {"tea": [0, 1], "milk": [1, 0]}, {"rum": [1, 0], "beer": [0, 0]}
+    assert read_tables([one], columns="union")[0].columns == ("tea", "milk")
+    one["name"], other["name"] = ["Ann", "Ben"], ["Cem", "Dan"]
+    with pytest.raises(DataError, match="shares no column with another table"):
+        read_tables([one, one, other], columns="union")
+    spelt = {"Tea ": [1, 0], "milk": [0, 1]}
+    with pytest.raises(DataError, match=r"column 'Tea' is 'tea' in .*: give both one name"):
+        read_tables([one, spelt], columns="union")
+
+
+def test_a_misspelt_column_is_to_be_renamed():
+    tables = [{"medicines": ["y", "n"], "age": [0, 1]}, {"medicnes": ["n", "y"], "age": [1, 1]}]
+    with pytest.raises(DataError, match=r"if 'medicnes' is 'medicines', rename it"):
+        recover([read_table(t) for t in tables])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("block", [1, 7, 30])
+def test_cells_with_ends_of_lines_are_read_wherever_a_block_ends(tmp_path, monkeypatch, end, block):
+    cells = [["two\nlines", "no"], ['5" pipe', "yes"], ["a,b", ""], ["two\nlines", "yes"]] * 5
+    with open(tmp_path / "a.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator=end).writerows([["what", "tea"], *cells])
+    whole = hopfed.read_table(tmp_path / "a.csv")
+    assert whole.columns == ('what=5" pipe', "what=a,b", "what=two\nlines", "tea")
+    assert signs(whole)[:3] == [[-1, -1, 1, -1], [1, -1, -1, 1], [-1, 1, -1, 0]]
+    monkeypatch.setattr("hopfed.tables.text.BLOCK", block)
+    monkeypatch.setattr("hopfed.tables.text.ROWS", 0)
+    assert signs(hopfed.read_table(tmp_path / "a.csv")) == signs(whole)

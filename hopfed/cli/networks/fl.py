@@ -31,50 +31,42 @@ def fl_command() -> None:
 
 def _task_options(command: Any) -> Any:
     """Options that say what is trained on what."""
-    for option in reversed(
-        (
-            click.argument("method"),
-            click.option(
-                "--config",
-                "config_file",
-                type=click.Path(path_type=Path),
-                help="Settings, .toml; those of the method below [options].",
-            ),
-            click.option(
-                "--data",
-                help="digits; FILE.npz with arrays images (or x) and labels (or y); a table of "
-                "features, FILE.csv[:LABELS]; a FOLDER of pictures by class; hub:OWNER/NAME; or "
-                "NAME of NAME.npz in HOPFED_DATA, as mnist, cifar10, cifar100, tiny-imagenet, "
-                "femnist, shakespeare, pacs or office-home. [default: digits]",
-            ),
-            click.option(
-                "--partition",
-                help="iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no "
-                "client empty, writer, role, domain, pachinko, rotation:ANGLES or given:FILE.npz. "
-                "[default: dirichlet:0.5]",
-            ),
-            click.option("--clients", type=COUNT, help="Number of clients."),
-            click.option("--rounds", type=COUNT, help="Communication rounds."),
-            click.option(
-                "--models",
-                help="Architectures, which clients take in turn: lenet,mlp:200x100; your own "
-                "torch.nn.Module as module:Net or FILE.py:Net.",
-            ),
-            click.option("--seeds", type=SEEDS, help="Number of seeds, or 100:110 for 100 to 109."),
-            click.option(
-                "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
-            ),
-            click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes."),
-            click.option(
-                "--autocast",
-                type=click.Choice(("bf16",)),
-                help="Compute the products of training in bfloat16.",
-            ),
-            click.option(
-                "--compile", "compiled", is_flag=True, help="Compile the loss by torch.compile."
-            ),
-            device_option("networks are trained and score", opens=False),
-        )
+    path = click.Path(path_type=Path)
+    data = (
+        "digits; FILE.npz with arrays images (or x) and labels (or y); a table of features, "
+        "FILE.csv[:LABELS]; a FOLDER of pictures by class; hub:OWNER/NAME; or NAME of NAME.npz in "
+        "HOPFED_DATA, as mnist, cifar10, cifar100, tiny-imagenet, femnist, shakespeare, pacs or "
+        "office-home. [default: digits]"
+    )
+    partition = (
+        "iid, classes:K, dirichlet:A, dirichlet:A:redistribute, which leaves no client empty, "
+        "writer, role, domain, pachinko, rotation:ANGLES or given:FILE.npz. [default: "
+        "dirichlet:0.5]"
+    )
+    models = (
+        "Architectures, which clients take in turn: lenet,mlp:200x100; your own torch.nn.Module as "
+        "module:Net or FILE.py:Net."
+    )
+    settings = "Settings, .toml; those of the method below [options]."
+    autocast = "Compute the products of training in bfloat16."
+    for option in (
+        device_option("networks are trained and score", opens=False),
+        click.option(
+            "--compile", "compiled", is_flag=True, help="Compile the loss by torch.compile."
+        ),
+        click.option("--autocast", type=click.Choice(("bf16",)), help=autocast),
+        click.option("--workers", type=COUNT, default=1, show_default=True, help="Processes."),
+        click.option(
+            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting."
+        ),
+        click.option("--seeds", type=SEEDS, help="Number of seeds, or 100:110 for 100 to 109."),
+        click.option("--models", help=models),
+        click.option("--rounds", type=COUNT, help="Communication rounds."),
+        click.option("--clients", type=COUNT, help="Number of clients."),
+        click.option("--partition", help=partition),
+        click.option("--data", help=data),
+        click.option("--config", "config_file", type=path, help=settings),
+        click.argument("method"),
     ):
         command = option(command)
     return command

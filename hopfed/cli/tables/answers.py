@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -14,9 +14,12 @@ import numpy as np
 from hopfed.cli.numbers import FINITE
 from hopfed.cli.outputs import check_outputs, file_option, json_option, out_option
 from hopfed.cli.printing import err, out, shown, table
-from hopfed.cli.tables.found_file import found_for
-from hopfed.cli.tables.reading import table_options
-from hopfed.errors import ArgumentError
+from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
+from hopfed.errors import ArgumentError, DataError, OtherColumnsError, RunFileError
+from hopfed.runs import Run
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.archetypes import Archetypes
 
 LISTED = 60  # archetypes in the printed table
 MEANT = 5  # words and cuts of which a line says where they are +1
@@ -63,7 +66,7 @@ def assign_command(
     files = _check(run_file, files, out_file)
     if not 0 <= alpha < 1:
         raise ArgumentError("--alpha", "in [0, 1)", f"{alpha:g}")
-    from hopfed.archetypes.rows import table_of
+    from hopfed.archetypes.assignment import table_of
     from hopfed.tables.formats import source_of
     from hopfed.tables.writers import write
 
@@ -97,7 +100,7 @@ def assign_command(
 @_RUN
 @_FILES
 @table_options
-@_out("The rows without gaps")
+@out_option("The rows without gaps: .csv or .parquet.", required=True)
 @click.option(
     "--skipped", is_flag=True, help="Fill questions, too, that another column says were skipped."
 )
@@ -110,12 +113,13 @@ def complete_command(
     get the likelier word of their column. A row without any entry stays blank, and so do numbers
     that were cut, a column that had no entry in the rows that RUN comes from, and questions that
     were skipped: columns that are blank in all rows in which another column holds a certain value.
-    A .h5 file holds all rows as +-1 (values) and how probable they are (probability).
 
     Example: hopfed complete run.h5 survey.csv --out filled.csv
     """
-    files = _check(run_file, files, out_file)
     from hopfed.archetypes.completion import Filling
+    from hopfed.tables.writers import STREAMED
+
+    files = _check(run_file, files, out_file, STREAMED)
     from hopfed.tables.remarks import skipped as lines_of
     from hopfed.tables.table import check_columns, listed
 
@@ -168,8 +172,7 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     Example: hopfed export run.h5 --out archetypes.csv
     """
     _check(run_file, () if like is None else (like,), out_file)
-    from hopfed.archetypes.export import only_signs, write
-    from hopfed.archetypes.storage import loaded
+    from hopfed.archetypes.storage import loaded, only_signs, write
     from hopfed.runs import Run, blaming
     from hopfed.tables import writers
 
@@ -191,20 +194,22 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     out.print(f"wrote {shown(out_file)}{said}")
 
 
-def _check(run_file: Path, files: tuple[Path, ...], out_file: Path) -> tuple[Path, ...]:
+def _check(
+    run_file: Path, files: tuple[Path, ...], out_file: Path, endings: tuple[str, ...] = ()
+) -> tuple[Path, ...]:
     """Refuse an output that cannot be written, or would be an input; return all of the files."""
     from hopfed.tables.files import files_of
-    from hopfed.tables.writers import check_ending
+    from hopfed.tables.writers import ENDINGS, check_ending
 
     every = tuple(file for given in files for file in files_of(given))
-    endings = check_ending("--out", out_file)
+    endings = check_ending("--out", out_file, endings or ENDINGS)
     check_outputs(("--out", out_file, endings), inputs=(run_file, *every))
     return every
 
 
 def _pluses(found: Any) -> str:
     """What +1 stands for in the columns of a table, where the names do not say it."""
-    from hopfed.archetypes.rows import unknown_columns
+    from hopfed.archetypes.assignment import unknown_columns
     from hopfed.tables.table import listed
 
     by_plus: dict[str, list[str]] = {}
@@ -268,19 +273,15 @@ def _write_filled(
     """Write completed tables one below the other; columns in the order of the first one's.
 
     Returns the number of cells, how many of them were filled, how many of these are expected to be
-    right, the number of rows that stay blank, and that of other cells that do. A .csv and a
-    .parquet are written as they are read; others hold all rows at once.
+    right, the number of rows that stay blank, and that of other cells that do.
     """
     import pyarrow as pa
 
     from hopfed.archetypes.completion import of_kind
-    from hopfed.tables.writers import STREAMED, text_cell, writing
+    from hopfed.tables.writers import text_cell, writing
 
     cells, filled, right, blank, left = 0, 0, 0.0, 0, 0
-    streamed = out_file.suffix.lower() in STREAMED
-    held: list[tuple[Any, Any]] = []
-    dialect = replace(fillings[0].dialect, verbatim=True)
-    with writing(out_file, dialect) if streamed else nullcontext() as add:
+    with writing(out_file, replace(fillings[0].dialect, verbatim=True)) as add:
         types = _common_types(fillings)
         for path, filling in zip(files, fillings, strict=True):
             for part in filling.blocks():
@@ -290,12 +291,7 @@ def _write_filled(
                 columns: list[Any] = [(name, of_kind(arrays[name], k)) for name, k in types.items()]
                 if len(files) > 1:
                     columns.insert(0, ("file", pa.array([text_cell(str(path))] * len(part.gaps))))
-                if add is not None:
-                    add(columns)
-                else:
-                    held.append((columns, part.completion))
-    if not streamed:
-        _write_held(held, fillings[0].columns, files, out_file)
+                add(columns)
     return cells, filled, right, blank, left
 
 
@@ -310,24 +306,74 @@ def _common_types(fillings: list[Any]) -> dict[str, Any]:
     return types
 
 
-def _write_held(
-    held: list[tuple[Any, Any]], names: Any, files: tuple[Path, ...], out_file: Path
-) -> None:
-    """Write all blocks of columns at once."""
-    from hopfed._lib.outputs import RUN
-    from hopfed.archetypes.completion import joined
-    from hopfed.archetypes.storage import packed_names
-    from hopfed.runs import Run
-    from hopfed.tables.writers import write
+# Archetypes from the files of `hopfed recover`, `serve` and `join`, to be applied to tables
 
-    run, columns = None, []
-    for parts in zip(*(columns for columns, _ in held), strict=True):
-        columns.append((parts[0][0], joined([array for _, array in parts])))
-    if out_file.suffix.lower() in RUN:
-        made = {
-            "values": np.concatenate([completion.values for _, completion in held]),
-            "probability": np.concatenate([completion.probability for _, completion in held]),
-            "columns/names": packed_names(names),
-        }
-        run = Run("completed", {"files": [str(path) for path in files]}, made, {})
-    write(out_file, columns, run=run)
+
+def found_for(path: Path, files: Sequence[Path], options: dict[str, Any]) -> Archetypes:
+    """Return the archetypes in a run file, which know how the cells of some tables are read.
+
+    Columns are found by name where names are known; options are those of `table_options`.
+    """
+    from hopfed.archetypes.storage import loaded
+    from hopfed.tables.options import Choices
+    from hopfed.tables.reading import with_words
+
+    run = Run.load(path, complete=True)
+    found, given = loaded(run, path), choices_of(options)
+    if found.coding is not None:
+        coding = with_words(found.coding, given)
+        if coding is not None:
+            found = replace(found, coding=coding)
+        elif given != Choices():
+            held = {name: options[name] for name in NAMES if options[name] not in (None, ())}
+            rule = "left out, but for what further words stand for: RUN says how columns are read"
+            got = (repr(v) if isinstance(v, str) else ", ".join(v) for v in held.values())
+            raise ArgumentError(", ".join(f"--{name}" for name in held), rule, "; ".join(got))
+    elif len(found):
+        found = _coded(found, run, path, files, options)
+    if found.status == "poor fit":
+        err.print(f"{shown(path)} is a poor fit: {shown(found.advice)}", soft_wrap=True)
+    if len(found) > 1 and not np.isfinite(found.shares).any():
+        lacks = "does not say how many rows each archetype has: all are taken for equally likely"
+        err.print(f"{shown(path)} {lacks}", soft_wrap=True)
+    return found
+
+
+def _coded(
+    found: Archetypes, run: Run, path: Path, files: Sequence[Path], options: dict[str, Any]
+) -> Archetypes:
+    """Return archetypes with the coding of tables, all of which are coded alike."""
+    from hopfed.archetypes.assignment import coded_as, in_order
+    from hopfed.tables.table import is_made_up
+
+    table = read(files, options, least=1)[0]
+    names = () if is_made_up(table.columns) else table.columns
+    told = _told(run)
+    if not told:
+        return coded_as(found, table, str(files[0]))
+    from hopfed.hopfield.columns import places_of
+
+    try:
+        places = places_of(names, table.shape[1], told, str(run.config["name"]))
+    except OtherColumnsError:
+        way = ", whose names it does not know" if not found.columns else ""
+        raise DataError(f"{files[0]}: its columns are not those of {path}{way}") from None
+    if places is None:
+        return coded_as(found, table, str(files[0]))
+    return in_order(found, np.argsort(places), table)
+
+
+def _told(run: Run) -> Any:
+    """What is known of the names of columns in a run of `hopfed serve` without the names."""
+    from hopfed._lib.settings import from_plain
+    from hopfed.cli.machines.serve_columns import said_of
+    from hopfed.experiments import find
+    from hopfed.runs import settings_of
+
+    if run.kind != "serve":
+        return {}
+    try:
+        config = from_plain(find("serve").Config, settings_of(run.config))
+    except (ArgumentError, TypeError) as error:
+        raise RunFileError(f"its settings do not fit: {error}") from None
+    return {} if config.names else said_of(config)

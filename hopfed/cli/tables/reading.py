@@ -173,17 +173,14 @@ def _notes(tables: Sequence[Any], files: Sequence[Path]) -> list[str]:
     return found
 
 
-def say_repeated(tables: Sequence[Any], files: Sequence[Path]) -> None:
-    """Print a line where the same file was given twice, or files hold the same rows."""
-    from hopfed.tables.remarks import repeated
-
+def say_repeated(files: Sequence[Path]) -> None:
+    """Print a line where the same file was given twice."""
     places = [path.resolve() for path in files]
     twice = list(
         dict.fromkeys(str(f) for f, p in zip(files, places, strict=True) if places.count(p) > 1)
     )
-    lines = [f"given twice, so that its rows count twice: {', '.join(twice)}"] if twice else []
-    for line in lines or repeated(tables, [str(path) for path in files]):
-        err.print(line, soft_wrap=True)
+    if twice:
+        err.print(f"given twice, so that its rows count twice: {', '.join(twice)}", soft_wrap=True)
 
 
 @contextmanager

@@ -40,14 +40,6 @@ CHOSEN = ("method", "rank_rule", "alpha", "refit", "channel")
 FREE = 4  # part of the free memory that the examples may take
 
 
-class Method(click.Choice):
-    """A way of finding candidates; "lam", a former name of "layered", is taken too."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Parse `value`."""
-        return super().convert("layered" if value == "lam" else value, param, ctx)
-
-
 @click.command("recover")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @table_options
@@ -74,14 +66,13 @@ class Method(click.Choice):
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
 @click.option(
     "--method",
-    type=Method(["auto", "joint", "layered", "paper"]),
+    type=click.Choice(["auto", "joint", "layered", "paper"]),
     default="auto",
     show_default=True,
     help="How candidates are found; layered uses the sum of all operators only.",
 )
 @click.option(
     "--rank-rule",
-    "--threshold",
     "rank_rule",
     default="tw",
     show_default=True,
@@ -132,7 +123,7 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     if options["clients"] is not None:
         tables = _dealt(tables[0], options["clients"], options["seed"])
     if len(files) == len(tables) > 1:
-        say_repeated(tables, files)
+        say_repeated(files)
     if options["dry_run"]:
         together = Path(", ".join(map(str, files)))
         said = describe(tables, files if options["dask"] is None else [together])
@@ -152,11 +143,11 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
 
 def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
     """Save, draw and print a recovery as the options ask."""
-    from hopfed.recovery.run_file import as_run, report
+    from hopfed.recovery.recover import as_run, report
 
     run = as_run(recovery, config)
     if options["out_file"]:
-        from hopfed.archetypes.export import write as export
+        from hopfed.archetypes.storage import write as export
 
         export(recovery.archetypes, options["out_file"], run)
     if options["figure"]:
@@ -175,8 +166,8 @@ def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) 
 
 def print_recovery(recovery: Any, seconds: float) -> None:
     """Print the table of archetypes and what it took to find them."""
+    from hopfed.archetypes.assignment import unknown_columns
     from hopfed.archetypes.display import verdict
-    from hopfed.archetypes.rows import unknown_columns
     from hopfed.archetypes.storage import names_of
 
     found = recovery.archetypes
@@ -186,8 +177,8 @@ def print_recovery(recovery: Any, seconds: float) -> None:
     out.print(f"\n{verdict(found)}")
     owners = f" of {len(recovery.n_examples)} client(s)" if len(recovery.n_examples) > 1 else ""
     measured = f"quality r = {found.quality:.3f}; explained {found.explained:.4f}"
-    if recovery.graded is not None:
-        left = recovery.graded.residual
+    left = recovery.residual
+    if left is not None:
         measured = (
             f"{found.channel} channel; columns depend on each other within classes by "
             f"{left.ratio:.2f} of the edge of noise ({left.expected:.2f} +- {left.error:.2f} "
@@ -195,7 +186,7 @@ def print_recovery(recovery: Any, seconds: float) -> None:
         )
     count = f"spectrum shows {found.n_detected} ({recovery.rule})"
     out.print(f"{m:,} examples{owners}; {count}; {measured}")
-    if recovery.graded is not None and len(found) > max(found.n_detected, 1):
+    if left is not None and len(found) > max(found.n_detected, 1):
         out.print(
             f"the spectrum counts directions in which rows differ from their mean; that "
             f"{len(found)} classes explain the rows best is decided by their likelihood"
@@ -285,11 +276,10 @@ def _check_single(files: tuple[Path, ...]) -> None:
 
 def _settings(options: dict[str, Any]) -> None:
     """Refuse settings that do not go together."""
-    from hopfed.recovery.settings import Settings, named_rule
+    from hopfed.recovery.recover import patterns_of
 
     chosen = {name: options[name] for name in CHOSEN}
-    Settings(quality=_quality(options["quality"]), **chosen)
-    named_rule(options["rank_rule"], options["alpha"], options["seed"])
+    patterns_of(options["seed"], quality=_quality(options["quality"]), **chosen)
 
 
 def _quality(text: str) -> float | None:

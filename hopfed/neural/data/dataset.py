@@ -254,12 +254,7 @@ def as_named(data: Any) -> str:
 
 
 def given(name: str) -> Dataset:
-    """Return the dataset that `as_named` kept under a name.
-
-    Raises
-    ------
-    DataError : it was given to another process, or not at all.
-    """
+    """Return the dataset that `as_named` kept under a name."""
     if name not in _GIVEN:
         way = "give them again, or write an .npz file where several processes work"
         raise DataError(f"{name}: arrays are known only to the process that got them: {way}")
@@ -271,16 +266,6 @@ def encode(values: Any, names: Iterable[object] = ()) -> tuple[np.ndarray, tuple
 
     Every value that occurs gets a code: numbers by size, words by letters. With `names`, whole
     numbers are the places of their names.
-
-    Raises
-    ------
-    ValueError : no values, several in a row, or one that is missing.
-
-    Examples
-    --------
-    >>> codes, names = encode([-1.0, 1.0, 1.0])
-    >>> codes.tolist(), names
-    ([0, 1, 1], ('-1', '1'))
     """
     column = _array(values)
     if column.ndim == 2 and column.shape[1] == 1:

@@ -40,7 +40,6 @@ class Partition:
     scheme, seed : the arguments of `partition`.
     dataset : the dataset to which rows refer: the given one, or its rotations.
     train, validation, test : one sorted index array per client, all disjoint and none empty.
-    ids : (clients,) numbers of the clients in the whole federation.
 
     Examples
     --------
@@ -56,10 +55,9 @@ class Partition:
     train: Rows = field(repr=False)
     validation: Rows = field(repr=False)
     test: Rows = field(repr=False)
-    ids: tuple[int, ...] = field(repr=False)
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.train)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -70,14 +68,11 @@ class Partition:
     def names(self) -> tuple[str, ...]:
         """Names of the clients: their domain or writer if the scheme uses it, else their number."""
         data, kind = self.dataset, self.scheme.partition(":")[0]
-        code, words = {
-            "domain": (data.domain, data.domain_names),
-            "rotation": (data.domain, data.domain_names),
-            "writer": (data.writer, data.writer_names),
-            "role": (data.writer, data.writer_names),
-        }.get(kind, (None, ()))
+        domain, writer = (data.domain, data.domain_names), (data.writer, data.writer_names)
+        by = {"domain": domain, "rotation": domain, "writer": writer, "role": writer}
+        code, words = by.get(kind, (None, ()))
         if code is None:
-            return tuple(str(k) for k in self.ids)
+            return tuple(map(str, range(len(self))))
         return tuple(words[code[rows[0]]] for rows in self.train)
 
     @property
@@ -99,14 +94,6 @@ class Partition:
         own = [np.concatenate(each) for each in zip(*rows, strict=True)]
         data = self.dataset
         return np.stack([np.bincount(data.labels[r], minlength=data.classes) for r in own])
-
-    def take(self, clients: Sequence[int] | np.ndarray) -> Partition:
-        """Return the partition of the clients at these positions."""
-        train, validation, test = (
-            tuple(rows[k] for k in clients) for rows in (self.train, self.validation, self.test)
-        )
-        ids = tuple(self.ids[k] for k in clients)
-        return replace(self, train=train, validation=validation, test=test, ids=ids)
 
     def save(self, path: str | Path) -> None:
         """Write client and part of each row to the .npz file `path`, for the scheme given:FILE."""
@@ -186,20 +173,20 @@ def partition(
     check_sizes([len(rows) for rows in own], minimum, "take fewer clients")
     parts = _parts(dataset, own, fractions, published, seed) if kept is None else kept
     train, validation, test = (tuple(rows[parts[rows] == k] for rows in own) for k in range(3))
-    result = Partition(scheme, seed, dataset, train, validation, test, tuple(range(len(own))))
+    result = Partition(scheme, seed, dataset, train, validation, test)
     for k, what in enumerate(("training", "validation", "test")):
         none = np.flatnonzero(result.sizes[:, k] == 0).tolist()
         if none:
-            who = f"client{'s' * (len(none) > 1)} {', '.join(map(str, none))} of {len(own)}"
+            who = _named([str(k) for k in none], len(own))
             raise DataError(f"partition: no {what} examples for {who}")
     return result
 
 
 def check_clients(clients: int | None, most: int, minimum: int = 1) -> int:
     """Return `clients`; ArgumentError unless each can get `minimum` out of `most` examples."""
+    each = f" with {minimum} each" if minimum > 1 else ""
     if clients is None:
         raise ArgumentError("clients", "given for this partition", None)
-    each = f" with {minimum} each" if minimum > 1 else ""
     require(clients >= 1, "clients", "1 or more", clients)
     require(clients * minimum <= most, "clients", f"within the {most} there are{each}", clients)
     return clients
@@ -207,10 +194,14 @@ def check_clients(clients: int | None, most: int, minimum: int = 1) -> int:
 
 def check_sizes(sizes: list[int], minimum: int, advice: str) -> None:
     """Raise DataError if clients have fewer than `minimum` examples; name all of them."""
-    short = [f"{k} ({size})" for k, size in enumerate(sizes) if size < minimum]
+    short = {k: f"{k} ({size})" for k, size in enumerate(sizes) if size < minimum}
     if short:
-        who = f"client{'s' * (len(short) > 1)} {', '.join(short)} of {len(sizes)}"
+        who = _named(list(short.values()), len(sizes))
         raise DataError(f"partition: too few examples for {who}, at least {minimum} each; {advice}")
+
+
+def _named(clients: list[str], of: int) -> str:
+    return f"client{'s' * (len(clients) > 1)} {', '.join(clients)} of {of}"
 
 
 def _divided(scheme: str, data: Dataset, clients: int | None, seed: int, least: int) -> Divided:
@@ -221,8 +212,8 @@ def _divided(scheme: str, data: Dataset, clients: int | None, seed: int, least: 
         hint = f" (did you mean {near[0]}?)" if near else ""
         known = f"one of {', '.join(_SCHEMES)}, given:FILE.npz{hint}"
         raise ArgumentError("partition", known, repr(scheme))
-    usage, form, method = _SCHEMES[name]
-    match = re.fullmatch(form, scheme, re.ASCII)
+    method, form, usage = _SCHEMES[name]
+    match = re.fullmatch(name + form, scheme, re.ASCII)
     if match is None:
         raise ArgumentError("partition", f"of the form {usage}", repr(scheme))
     return method(data, clients, seed, least, *match.groups())
@@ -398,27 +389,24 @@ def _rotation(
 
 _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number
 
-# Name -> usage text, regular expression, and the function that takes the expression's groups.
-_SCHEMES: dict[str, tuple[str, str, Callable[..., Divided]]] = {
-    "iid": ("iid", "iid", _iid),
-    "classes": ("classes:K, such as classes:2", r"classes:(\d{1,9})", _classes),
+# Name -> function that takes the groups of a regular expression after the name, and an example.
+_SCHEMES: dict[str, tuple[Callable[..., Divided], str, str]] = {
+    "iid": (_iid, "", "iid"),
+    "classes": (_classes, r":(\d{1,9})", "classes:K, such as classes:2"),
     "dirichlet": (
+        *(_dirichlet, rf":({_N})(:redistribute)?"),
         "dirichlet:ALPHA[:redistribute], such as dirichlet:0.3",
-        rf"dirichlet:({_N})(:redistribute)?",
-        _dirichlet,
     ),
     "pachinko": (
+        *(_pachinko, rf"(?::({_N})(?::({_N}))?)?"),
         "pachinko[:COARSE[:FINE]], such as pachinko:0.3:10",
-        rf"pachinko(?::({_N})(?::({_N}))?)?",
-        _pachinko,
     ),
-    "writer": ("writer", "writer", _writer),
-    "role": ("role", "role", _writer),
-    "domain": ("domain", "domain", _domain),
+    "writer": (_writer, "", "writer"),
+    "role": (_writer, "", "role"),
+    "domain": (_domain, "", "domain"),
     "rotation": (
+        *(_rotation, rf":({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?"),
         "rotation:ANGLES[:PER_CLASS][:same], such as rotation:0,20,40,60",
-        rf"rotation:({_N}(?:,{_N})*)(?::(\d{{1,9}}))?(:same)?",
-        _rotation,
     ),
 }
 

@@ -63,7 +63,7 @@ def load(
         "FILE.csv", "FILE.csv:COLUMN" : a table of numbers and a column of labels, called label,
             class, target or y if it is not named; also .tsv, .parquet and .feather.
         "FOLDER" : pictures in folders by class, CLASS/x.png, below folders of a split (train, val,
-            test) or of domains if there are any; or CLIENT/train.npz and CLIENT/test.npz.
+            test) or of domains if there are any.
         "NAME" : NAME.npz, NAME_*.npz or the folder NAME, below the root.
         "hub:OWNER/NAME" : pictures of the hub of Hugging Face (library `datasets`); hub:mnist and
             so on are the datasets of the experiments.
@@ -168,18 +168,7 @@ def read_npz(path: str | Path) -> Dataset:
 
 
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:
-    """Read a table whose rows are examples: numbers, a column of labels, and perhaps a writer.
-
-    Parameters
-    ----------
-    path : .csv, .tsv, .parquet or .feather, with names of columns.
-    label : name of the column of labels; None takes the one with a usual name.
-    labelled : whether there must be such a column; without one all labels are 0, of no name.
-
-    Raises
-    ------
-    DataError : one line: no such file or column, a cell that is missing or not a number.
-    """
+    """Read a table whose rows are examples: numbers, a column of labels, and perhaps a writer."""
     columns = _table(path)
     usual = [n for n in columns if n.lower() in COLUMNS]
     if label is None and labelled and len(usual) != 1:
@@ -209,14 +198,7 @@ def _of(path: Path, *arrays: Any, **more: Any) -> Dataset:
 
 
 def read_folder(folder: Path, size: int | None = None) -> Dataset:
-    """Read pictures in folders by class, or examples in folders by client, see `load`.
-
-    Raises
-    ------
-    DataError : no pictures, pictures of differing size (give `size`), or one that is no picture.
-    """
-    if any(folder.glob("*/train.npz")):
-        return _clients(folder)
+    """Read pictures in folders by class, see `load`."""
     files = [p for p in sorted(folder.rglob("*")) if p.suffix.lower() in PICTURES]
     places = [p.relative_to(folder).parts[:-1] for p in files]
     depths = {len(place) for place in places}
@@ -236,11 +218,6 @@ def read_hub(name: str, size: int | None = None) -> Dataset:
 
     Columns are found by their types and names: a picture, a label, perhaps a coarse label, a
     domain and a writer. The splits train and test (or valid) become the published split.
-
-    Raises
-    ------
-    BackendError : the `datasets` library is not installed, or cannot get the data.
-    DataError : a column is missing, or pictures are of differing size.
     """
     path = HUB.get(name.lower().replace("_", "-"), name)
     try:
@@ -373,25 +350,6 @@ def _joined(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     sizes = [len(next(iter(parts.values()))[p]) for p in order]
     alone = {name: array for name, array in arrays.items() if not _stem(name)[1]}
     return alone | whole | {"split": np.repeat(order, sizes)}
-
-
-def _clients(folder: Path) -> Dataset:
-    """Examples of clients, CLIENT/train.npz and CLIENT/test.npz: a client is a writer."""
-    parts = {}
-    for path in sorted(folder.glob("*/*.npz")):
-        if path.stem in ("train", "test"):
-            with opened(path) as file, reading(path):
-                held = _arrays(file, path)
-                names = [_meant(held, LABELS), _meant(held, INPUTS)]
-                if not all(len(found) == 1 for found in names):
-                    raise ValueError(f"x and y are due, found {', '.join(held)}")
-                parts[path] = held[names[1][0]], held[names[0][0]]
-    with reading(folder):
-        x, y = (np.concatenate([pair[i] for pair in parts.values()]) for i in (0, 1))
-        sizes = [len(pair[1]) for pair in parts.values()]
-        split, writer = (np.repeat(w, sizes) for w in zip(*((p.stem, p.parent.name) for p in parts),
-                                                          strict=True))  # fmt: skip
-    return from_arrays(x, y, split, writer=writer, name=folder.name)
 
 
 def _sheets(arrays: Mapping[str, np.ndarray], rows: int, path: Path) -> np.ndarray:

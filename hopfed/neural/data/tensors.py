@@ -32,12 +32,11 @@ class Tensors:
     Attributes
     ----------
     inputs : images (n, channels, height, width), or tokens (n, length).
-    labels : (n,) int64.
     mean, std : (channels, 1, 1) float32 by which images are scaled; None for tokens.
     """
 
     inputs: torch.Tensor = field(repr=False)
-    labels: torch.Tensor = field(repr=False)
+    labels: torch.Tensor = field(repr=False)  # (n,) int64
     mean: torch.Tensor | None = None
     std: torch.Tensor | None = None
 
@@ -82,22 +81,10 @@ class Tensors:
 
 @dataclass(frozen=True)
 class Augment:
-    """Random crop after padding with zeros, and random horizontal flip, image by image.
+    """Random crop after padding with zeros, and random horizontal flip, image by image."""
 
-    Attributes
-    ----------
-    padding : pixels added on each side before the crop back to size; 0 for no crop.
-    flip : whether an image is mirrored with probability one half.
-
-    Examples
-    --------
-    >>> images = torch.zeros(2, 5, 3, 32, 32, dtype=torch.uint8)
-    >>> Augment()(images, generator(0, "augment")).shape
-    torch.Size([2, 5, 3, 32, 32])
-    """
-
-    padding: int = 4
-    flip: bool = True
+    padding: int = 4  # pixels added on each side before the crop back to size; 0 for no crop
+    flip: bool = True  # whether an image is mirrored with probability one half
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -132,26 +119,7 @@ class Augment:
 def to_tensors(
     partition: Partition, device: str | torch.device = "cpu", scaling: str = "train", seen: int = 0
 ) -> Tensors:
-    """Put the dataset of `partition` on `device`, where its images are scaled.
-
-    Parameters
-    ----------
-    scaling, seen : as in `TaskSpec`; with "train" the first `seen` clients send sums.
-
-    Raises
-    ------
-    BackendError : the device is not there.
-    ArgumentError : numbers for another number of channels.
-
-    Examples
-    --------
-    >>> from hopfed.neural.data import load, partition
-    >>> split = partition("iid", load("digits"), clients=3)
-    >>> tensors = to_tensors(split)
-    >>> x, y = tensors.batch(tensors.rows(split.train[0]))
-    >>> x.shape, y.shape
-    (torch.Size([479, 1, 8, 8]), torch.Size([479]))
-    """
+    """Put the dataset of `partition` on `device`, where its images are scaled."""
     dataset, place = partition.dataset, opened(device)
     inputs = torch.from_numpy(np.array(dataset.inputs)).to(place)
     labels = torch.from_numpy(np.array(dataset.labels)).to(place)
@@ -185,17 +153,7 @@ def check_scaling(scaling: str) -> tuple[tuple[float, ...], tuple[float, ...]] |
 
 
 def opened(device: str | torch.device) -> torch.device:
-    """Return a device that is there.
-
-    Raises
-    ------
-    BackendError : it is not there, or PyTorch cannot use it.
-
-    Examples
-    --------
-    >>> opened("cpu")
-    device(type='cpu')
-    """
+    """Return a device that is there."""
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
@@ -207,10 +165,6 @@ def moments(images: np.ndarray, rows: Sequence[np.ndarray]) -> tuple[np.ndarray,
 
     Each client sends its number of values, their sums and their sums of squares. A constant channel
     has the deviation 1, so that normalisation gives 0 and not NaN.
-
-    Parameters
-    ----------
-    rows : of each client.
     """
     sums = np.zeros((2, images.shape[1]))
     count = 0

@@ -30,12 +30,6 @@ def speech_windows(speeches: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.
 
     As in LEAF, a speech becomes one line: line breaks and runs of spaces become single spaces, and
     a line break ends it. 80 spaces before it make its first character predictable too.
-
-    Returns
-    -------
-    windows : (n, 80) uint8.
-    following : (n,) int64.
-    speech : (n,) int64, the index of the speech.
     """
     lines = [" ".join(speech.split()) + "\n" for speech in speeches]
     padded = encode_text("".join(" " * LENGTH + line for line in lines))

@@ -28,14 +28,7 @@ from hopfed.recovery.recover import recover
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Memories by archetype.
-
-    Attributes
-    ----------
-    labels : (n,) archetype of every memory.
-    means : (n, m) weighted mean over the memories of the same archetype.
-    count : archetypes in use.
-    """
+    """Archetype (n,) of every memory, means (n, m) over those of the same one, and their number."""
 
     labels: np.ndarray
     means: np.ndarray = field(repr=False)
@@ -43,17 +36,9 @@ class Groups:
 
 
 def group(memories: np.ndarray, weights: np.ndarray, seed: int) -> Groups | None:
-    """Group memories by the archetype whose pattern of signs each is nearest to.
+    """Group memories (n, m) by the archetype whose pattern of signs each is nearest to.
 
-    Parameters
-    ----------
-    memories : (n, m) floats.
-    weights : (n,) positive, the weight of each memory in the mean of its group.
-    seed : seed of the search.
-
-    Returns
-    -------
-    The groups; None if no archetype is certain, or if there is only one memory.
+    Each counts in the mean of its group by its weight, (n,). None if no archetype is certain.
     """
     if len(memories) < 2:
         return None

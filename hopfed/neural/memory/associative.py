@@ -33,20 +33,16 @@ class Associative:
 
     Attributes
     ----------
-    keys : (n, d).
-    values : (n, C) labels of the keys, rows that sum to one.
     counts : (n,) number of examples that a key represents; its weight is multiplied by it.
     mean : (d,) vector subtracted from a query before normalisation to unit norm.
-    beta : inverse temperature.
-    binary : whether queries are reduced to their signs, as the keys are.
     """
 
-    keys: np.ndarray = field(repr=False)
-    values: np.ndarray = field(repr=False)
+    keys: np.ndarray = field(repr=False)  # (n, d)
+    values: np.ndarray = field(repr=False)  # (n, C) labels of the keys, rows that sum to one
     counts: np.ndarray = field(repr=False)
     mean: np.ndarray = field(repr=False)
-    beta: float
-    binary: bool = False
+    beta: float  # inverse temperature
+    binary: bool = False  # whether queries are reduced to their signs, as the keys are
 
     def __len__(self) -> int:
         return len(self.keys)

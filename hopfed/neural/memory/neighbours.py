@@ -2,8 +2,7 @@
 
 Source: arXiv:2111.09360, eqs. (6), (7); theory/NOTES.md, "kNN-Per interpolation".
 
-The functions take and return NumPy arrays. Candidates are found in float32 by comparing all pairs.
-Their distances are then recomputed in float64, and the first of tied rows wins.
+The functions take and return NumPy arrays.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ MIXINGS = ("probabilities", "logits")
 # Values of lambda that are tried (theory/NOTES.md, "kNN-Per interpolation").
 GRID = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
-EXTRA = 8  # candidates beyond k; float64 distances choose the k nearest among all of them
-ROUNDING = 64 * np.finfo(np.float32).eps  # error of float32 distances, relative to squared norms
-BLOCK = 1 << 23  # largest number of entries in a block of differences
-PAIRS = 1 << 26  # largest number of distances in memory at once
+PAIRS = 1 << 25  # numbers in memory at once
 
 
 class SmallStoreWarning(UserWarning):
@@ -35,16 +31,9 @@ class SmallStoreWarning(UserWarning):
 
 
 class Index:
-    """Keys that can be searched for the nearest neighbours of a query, by comparing all pairs.
+    """Keys (n, d), float32, searched by comparing all pairs on a device, in float64.
 
-    Parameters
-    ----------
-    keys : (n, d).
-    device : where pairs are compared; the result is the same anywhere.
-
-    Attributes
-    ----------
-    keys : (n, d) float32, read-only.
+    Candidates are found by products, and their distances computed from differences.
     """
 
     def __init__(self, keys: np.ndarray, device: str = "cpu"):
@@ -52,52 +41,25 @@ class Index:
         require(bool(np.isfinite(keys).all()), "keys", "finite", "NaN or infinity")
         self.keys = np.array(keys, dtype=np.float32, order="C")
         self.keys.flags.writeable = False
-        squares = np.einsum("nd,nd->n", self.keys, self.keys)
-        self._largest = float(squares.max(initial=0.0))
-        self._keys = torch.tensor(self.keys, device=device)
-        self._squares = torch.as_tensor(squares, device=device)
+        self._keys = torch.tensor(self.keys, dtype=torch.float64, device=device)
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def search(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return squared distances, ascending, and rows of the nearest keys, both (Q, min(k, n)).
-
-        Parameters
-        ----------
-        queries : (Q, d).
-        k : neighbours.
-        """
+        """Squared distances, ascending, and rows of the nearest keys, both (Q, min(k, n))."""
         require(k >= 1, "k", "at least 1", k)
-        queries, k = np.ascontiguousarray(queries, dtype=np.float32), min(k, len(self))
+        k, found = min(k, len(self)), []
         if k == 0 or len(queries) == 0:
             return np.zeros((len(queries), k)), np.zeros((len(queries), k), int)
-        rows = self._candidates(queries, min(k + EXTRA, len(self)))
-        squared = _differences(queries, self.keys, rows)
-        for i in self._unsure(queries, rows, squared, k):
-            every = _differences(queries[i : i + 1], self.keys, np.arange(len(self))[None])[0]
-            rows[i] = np.argsort(every, kind="stable")[: rows.shape[1]]
-            squared[i] = every[rows[i]]
-        order = np.lexsort((rows, squared), axis=1)[:, :k]
-        return np.take_along_axis(squared, order, 1), np.take_along_axis(rows, order, 1)
-
-    def _candidates(self, queries: np.ndarray, width: int) -> np.ndarray:
-        """Rows (Q, width) of keys that may be nearest."""
-        found, step = [], max(1, PAIRS // len(self))
-        for part in torch.as_tensor(queries, device=self._keys.device).split(step):
-            far = self._squares - 2 * (part @ self._keys.T)
-            found.append(far.topk(width, dim=1, largest=False).indices)
-        return torch.cat(found).cpu().numpy()
-
-    def _unsure(
-        self, queries: np.ndarray, rows: np.ndarray, squared: np.ndarray, k: int
-    ) -> np.ndarray:
-        """Queries for which float32 may have missed a neighbour."""
-        if rows.shape[1] == len(self):
-            return np.zeros(0, int)
-        near, far = np.partition(squared, k - 1, axis=1)[:, k - 1], squared.max(axis=1)
-        room = ROUNDING * ((queries**2).sum(axis=1) + self._largest)
-        return np.flatnonzero(far - near <= room)
+        all_of = torch.tensor(np.float32(queries), dtype=torch.float64, device=self._keys.device)
+        squares = (self._keys**2).sum(dim=1)
+        for part in all_of.split(max(1, PAIRS // max(len(self), k * self.keys.shape[1]))):
+            rows = (squares - 2 * (part @ self._keys.T)).topk(k, dim=1, largest=False).indices
+            squared = ((self._keys[rows] - part[:, None]) ** 2).sum(dim=2)
+            squared, order = squared.sort(dim=1, stable=True)
+            found.append((squared.cpu().numpy(), rows.gather(1, order).cpu().numpy()))
+        return tuple(map(np.concatenate, zip(*found, strict=True)))  # type: ignore[return-value]
 
 
 def log_kernel(squared: np.ndarray, kernel: str, sigma: float, dim: int) -> np.ndarray:
@@ -117,27 +79,13 @@ def vote(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return ``sum_i w_i v_i / sum_i w_i``, the labels weighted by the kernel as in eq. (6).
 
     All weights are first divided by the largest one, so that a narrow kernel cannot give 0 / 0.
-
-    Parameters
-    ----------
-    log_weights : (Q, k).
-    values : (Q, k, C) rows that each sum to one, or (k, C) when all queries have the same.
     """
     w = softmax(np.asarray(log_weights, dtype=np.float64), axis=1)
     return w @ values if values.ndim == 2 else np.einsum("qk,qkc->qc", w, values)
 
 
 def mix(logits: np.ndarray, p: np.ndarray, weight: float, mixing: str) -> np.ndarray:
-    """Return log-probabilities of the mixture of a global model and a local memory, eq. (7).
-
-    Parameters
-    ----------
-    logits : (Q, C) of the global model.
-    p : (Q, C) probabilities of the memory.
-    weight : lambda; 0 gives exactly the model and 1 exactly the memory.
-    mixing : "probabilities" as in the paper, or "logits" as in the authors' program, which adds
-        probabilities to raw logits; the sums are then normalised.
-    """
+    """Return log-probabilities of the mixture of a global model and a local memory, eq. (7)."""
     model = log_softmax(np.asarray(logits, dtype=np.float64), axis=1)
     if weight == 0:
         return model
@@ -176,17 +124,13 @@ class Neighbours:
 
     Attributes
     ----------
-    index : the keys.
-    labels : (n,) labels of the keys.
-    classes : number of labels.
-    k : number of neighbours; all keys if there are fewer.
     kernel, sigma : see `log_kernel`.
     """
 
-    index: Index
-    labels: np.ndarray = field(repr=False)
-    classes: int
-    k: int = 10
+    index: Index  # the keys
+    labels: np.ndarray = field(repr=False)  # (n,) labels of the keys
+    classes: int  # number of labels
+    k: int = 10  # number of neighbours; all keys if there are fewer
     kernel: str = "paper"
     sigma: float = 1.0
 
@@ -208,16 +152,3 @@ class Neighbours:
 def label_bytes(classes: int) -> int:
     """Number of bytes that encode one of `classes` labels."""
     return int(np.min_scalar_type(classes - 1).itemsize)
-
-
-def _differences(queries: np.ndarray, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Squared distances (Q, k) of queries to the keys at `rows`, in float64."""
-    squared = np.empty(rows.shape)
-    width = max(1, BLOCK // keys.shape[1])
-    step = max(1, width // rows.shape[1])
-    for i in range(0, len(rows), step):
-        for j in range(0, rows.shape[1], width):
-            block = slice(i, i + step), slice(j, j + width)
-            apart = keys[rows[block]].astype(np.float64) - queries[i : i + step, None]
-            squared[block] = np.einsum("qkd,qkd->qk", apart, apart)
-    return squared

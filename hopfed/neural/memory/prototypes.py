@@ -26,7 +26,7 @@ from torch.nn.functional import nll_loss
 from hopfed._lib.arrays import blas_threads
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.neural.training.stacked_or_not import one_thread
+from hopfed.neural.training.together import one_thread
 
 WIDTH = 2.5  # the kernel starts as exp(-WIDTH^2) at the median distance, as in ProtoNN
 SMOOTH = 0.1  # pseudo-examples of each label at a prototype
@@ -79,13 +79,11 @@ def fit_prototypes(
     steps: int = 100,
     seed: int = 0,
 ) -> Prototypes:
-    """Learn `count` prototypes of the examples (n, d), fewer if there are fewer distinct examples.
+    """Learn `count` prototypes of examples (n, d), fewer if there are fewer distinct ones.
 
-    Parameters
-    ----------
-    dim : length of the projection, 0 for none.
-    steps : largest number of Adam's steps, each on all examples. The number in use is chosen on a
-        held-out fifth of them. 0 returns the k-means prototypes with their label frequencies.
+    At most `steps` of Adam, each on all examples: the number in use is chosen on a held-out fifth.
+    0 returns the k-means prototypes with their label frequencies. `dim` is the length of the
+    projection, 0 for none.
     """
     require(count >= 1, "count", "at least 1", count)
     require(dim >= 0 and steps >= 0, "dim and steps", "at least 0", (dim, steps))

@@ -11,20 +11,16 @@ see `Form`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn.functional import normalize, softmax
 
 from hopfed._lib.settings import require
-from hopfed.memory.rules import Exponential
-from hopfed.neural.memory.dense import weights
 from hopfed.neural.memory.store import blend, gate
-from hopfed.neural.models.base import Model, rectified
-from hopfed.neural.models.registry import drawing
-from hopfed.neural.training.places import beside
+from hopfed.neural.models.architectures import Model, rectified
+from hopfed.neural.models.networks import drawing
 from hopfed.neural.training.task import Params
 
 HEADS = ("linear", "mlp")
@@ -153,12 +149,8 @@ class Remembering(Headed):
     ) -> tuple[Tensor, Tensor, Params]:
         """Return features plus recalled vector, logits, and the states after the batch by name.
 
-        Parameters
-        ----------
-        x : (B, ...) inputs.
-        collective : (patterns, width), the server's collective memory.
-        y : (B,) labels, given only in training: the memory is consolidated only then.
-        mask : (B,) 0 on padding rows.
+        `collective` is the server's memory, (patterns, width). Labels `y` are given only in
+        training: the memory is consolidated only then. `mask` is 0 on padding rows.
         """
         z = self.model.features(x)
         encoded = self.encoder(z)  # eq. (3)
@@ -210,9 +202,12 @@ class Remembering(Headed):
         return gate(collective, memory, torch.sigmoid(self.fusion(v)), 1.0)
 
     def address(self, encoded: Tensor, memory: Tensor) -> Tensor:
-        """Weights (B, patterns) of the exponential memory of the patterns, all of length 1."""
-        rule = Exponential(self.form.beta)
-        return weights(normalize(encoded, dim=-1), normalize(memory, dim=-1), rule)
+        """Weights (B, patterns) of an exponential memory of the patterns, all of length 1.
+
+        Its sign is the step of `hopfed.memory.AssociativeMemory` by the exponential rule.
+        """
+        near = normalize(encoded, dim=-1) @ normalize(memory, dim=-1).T
+        return softmax(self.form.beta * near, dim=-1)
 
     def _shares(self, encoded: Tensor, y: Tensor, memory: Tensor) -> Tensor:
         """Share (B, patterns) of every example in the update of every pattern."""
@@ -222,35 +217,6 @@ class Remembering(Headed):
             classes = torch.arange(self.form.patterns, device=y.device)
             return (y[:, None] == classes).to(encoded.dtype)
         return self.address(encoded, memory)
-
-
-@dataclass(frozen=True, eq=False)
-class Scorer:
-    """A classifier made of a network that returns (features, logits, ...).
-
-    Attributes
-    ----------
-    net, params : the network and its parameters.
-    more : further arguments of the network after the inputs.
-    """
-
-    net: nn.Module
-    params: Params = field(repr=False)
-    more: tuple[Tensor, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "params", beside(self.params, self.net))
-        more = beside({str(i): t for i, t in enumerate(self.more)}, self.net)
-        object.__setattr__(self, "more", tuple(more.values()))
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the logits."""
-        return self.features(x)[1]
-
-    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return features plus recalled vector, and logits."""
-        features, logits, *_ = functional_call(self.net.eval(), self.params, (x, *self.more))
-        return features, logits
 
 
 def _linear(inside: int, outside: int, seed: int, name: str) -> nn.Linear:

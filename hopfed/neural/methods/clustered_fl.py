@@ -18,13 +18,15 @@ import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
-from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.engines import Call
-from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.memory.embedding import Extractor
-from hopfed.neural.method import Rule, client_of, pack, size_weighted, unpack
+from hopfed.federation.contract import EVERYONE, State
+from hopfed.federation.messages import Message
+from hopfed.federation.rounds import Session
+from hopfed.neural.method import Answer, Client, Played, Rule, pack, size_weighted, unpack
 from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.training.evaluation import Network
 from hopfed.neural.training.task import Params
+
+__all__ = ["ClusteredFL"]
 
 LEAST = 3  # smallest number of clients of a cluster that can be split
 
@@ -72,36 +74,31 @@ class ClusteredFL(FedAvg):
     }
     shared: ClassVar[bool] = False
 
-    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+    def begin(self, client: Client, down: Message) -> Params:
         """The model of its cluster."""
-        return self.choose(down, client)[1]
+        return self.choose(client, down)[1]
 
-    def choose(self, down: Message, client: int) -> tuple[int, Params]:
+    def choose(self, client: Client, down: Message) -> tuple[int, Params]:
         """Return number and model of the client's cluster; without one, it chooses the best."""
         if "models" not in down:
-            return int(down.get("cluster", 0)), super().start_params({}, down, client)
+            return int(down.get("cluster", 0)), super().begin(client, down)
         models = [unpack(down, str(k)) for k in range(int(down["models"]))]
         best = max(range(len(models)), key=lambda k: self._fits(models[k], client))
         return best, models[best]
 
-    def finish_at(self, call: Call, params: Params) -> tuple[State, Message]:
-        """Send the model and the number of its cluster."""
-        state, message = super().finish_at(call, params)
-        cluster = self.choose(call.down, client_of(call.context))[0]
-        return state, message | {"cluster": np.asarray(cluster)}
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train the model of its cluster; send it and the number of the cluster."""
+        cluster, model = self.choose(client, down)
+        trained = yield client.train(model)
+        return pack(trained.params) | client.size | {"cluster": np.asarray(cluster)}
 
-    def expects(self, down: Message, context: Context) -> Spec:
-        """FedAvg's message, and the number of the cluster."""
-        return {**super().expects(down, context), "cluster": Field((), "iu")}
-
-    def server_step(
-        self, state: State, messages: Mapping[int, Message], context: Context
-    ) -> tuple[State, Mapping[int, Message], Metrics]:
+    def play(self, state: State, session: Session) -> Played:
         """Average within clusters, and split those that meet the condition."""
+        messages = session.ask()
         models, cluster_of = self._server(state)
         for k in range(len(models)):
             heard = {c: m for c, m in messages.items() if int(m["cluster"]) == k}
-            timely = [c for c in heard if c not in context.ages]
+            timely = [c for c in heard if c not in session.ages]
             cluster_of[timely] = k  # a late message may name a cluster that was split meanwhile
             part = self.parts({c: heard[c] for c in timely}, models[k])
             if part is None:
@@ -112,10 +109,9 @@ class ClusteredFL(FedAvg):
             cluster_of[first], cluster_of[second] = k, len(models)
             models.append(self._mean({c: heard[c] for c in second}))
             models[k] = self._mean({c: heard[c] for c in first})
-        down = self._down(models, cluster_of)
         kept = {f"{k}/{n}": a for k, model in enumerate(models) for n, a in model.items()}
         kept |= {"clusters": np.asarray(len(models)), "cluster_of": cluster_of}
-        return kept, down, {"clusters": len(models)}
+        return kept, self._down(models, cluster_of), {"clusters": len(models)}
 
     def parts(
         self, messages: Mapping[int, Message], model: Arrays
@@ -169,10 +165,10 @@ class ClusteredFL(FedAvg):
         down = {EVERYONE: every}
         return down | {c: messages[k] for c, k in enumerate(cluster_of.tolist()) if k >= 0}
 
-    def _fits(self, params: Params, client: int) -> tuple[float, float]:
+    def _fits(self, params: Params, client: Client) -> tuple[float, float]:
         """Accuracy of a model on the client's validation examples, then its log-likelihood."""
-        rows = self.loaded.split.validation[client]
-        seen = Extractor(self.loaded.model(client), params).embed(self.loaded.tensors, rows)
+        rows = self.loaded.split.validation[client.number]
+        seen = Network(client.model, params).embed(self.loaded.tensors, rows)
         logits = seen.logits.astype(np.float64)
         chances = logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)
         right = (logits.argmax(axis=1) == seen.labels).mean()
@@ -180,19 +176,7 @@ class ClusteredFL(FedAvg):
 
 
 def bipartition(similarity: np.ndarray, method: str) -> np.ndarray:
-    """Divide clients into two parts: bool (n,), True for the second; client 0 is in the first.
-
-    Parameters
-    ----------
-    similarity : (n, n) cosines.
-    method : "single" or "complete" linkage. With "single" the largest similarity across the parts
-        is the smallest that any bipartition has.
-
-    Examples
-    --------
-    >>> bipartition(np.array([[1, 0.9, -1], [0.9, 1, -1], [-1, -1, 1]]), "single").tolist()
-    [False, False, True]
-    """
+    """Divide clients into two parts: bool (n,), True for the second; client 0 is in the first."""
     apart = np.clip(1 - (similarity + similarity.T) / 2, 0, 2)
     np.fill_diagonal(apart, 0)
     part = cut_tree(linkage(squareform(apart), method), n_clusters=2).ravel()

@@ -6,24 +6,39 @@ Source: theory/NOTES.md, "Baselines".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from hopfed._lib.cache import Recent
 from hopfed._lib.random import stream
-from hopfed.federation.contract import EVERYONE, State
-from hopfed.federation.messages import Message
-from hopfed.neural.method import NeuralMethod, Rule, above, below, pack, size_weighted, unpack
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.messages import Message, digest
+from hopfed.federation.rounds import Session
+from hopfed.neural.method import (
+    Answer,
+    Client,
+    NeuralMethod,
+    Played,
+    Rule,
+    above,
+    below,
+    pack,
+    size_weighted,
+    unpack,
+)
+from hopfed.neural.training.cost import training_flops
+from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
-from hopfed.neural.training.stacked_or_not import train
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Job, Phase
+from hopfed.neural.training.training import Job
 
 __all__ = ["FedAvg", "FedAvgPlus", "FedAvgPrior", "FedProx", "FedRep"]
+
+_NETWORKS = Recent(1 << 28)
 
 
 @dataclass(frozen=True)
@@ -47,20 +62,28 @@ class FedAvg(NeuralMethod):
         """Every client classifies with the global model."""
         return True
 
-    def start_params(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+    def begin(self, client: Client, down: Message) -> Params:
         """The global model."""
-        return unpack(down) or self.initial(client)
+        return unpack(down) or client.initial
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Send the model."""
-        return state, pack(params) | self.size(client)
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train the global model and send it."""
+        trained = yield client.train(self.begin(client, down))
+        return pack(trained.params) | client.size
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Average."""
-        mean = size_weighted(messages) if messages else state
-        return mean, {EVERYONE: mean}
+    def network(self, client: Client, down: Message) -> Network:
+        """Return the model in the server's message to all, one object for all clients."""
+        found: Network = _NETWORKS.get(
+            (self.name, self.task, digest(down)),
+            lambda: Network(client.model, self.personal(client, down)),
+        )
+        return found
+
+    def play(self, state: State, session: Session) -> Played:
+        """Average: ``w = sum_k n_k w_k / sum_k n_k`` over the clients that answered."""
+        heard = session.ask()
+        mean = size_weighted(heard) if heard else state
+        return mean, {EVERYONE: mean}, {}
 
 
 @dataclass(frozen=True)
@@ -84,10 +107,12 @@ class FedProx(FedAvg):
     source: ClassVar[str] = "Li et al., MLSys 2020"
     rules: ClassVar[Mapping[str, Rule]] = {"mu": "at least 0"}
 
-    def extra(self, state: State, down: Message, client: int) -> Params:
-        """The global parameters, without buffers."""
-        known, weights = self.start_params(state, down, client), self.net(client).named_parameters()
-        return {n: known[n] for n, _ in weights} if self.mu else {}
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train near the global model, of which buffers do not count, and send it."""
+        first = self.begin(client, down)
+        received = {n: first[n] for n, _ in client.net.named_parameters()} if self.mu else {}
+        trained = yield client.train(first, extra=received)
+        return pack(trained.params) | client.size
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy and the penalty."""
@@ -122,31 +147,38 @@ class FedAvgPlus(FedAvg):
     source: ClassVar[str] = "Jiang et al., 2019"
     rules: ClassVar[Mapping[str, Rule]] = {"tune": "at least 0", "capacity": "in (0, 1]"}
     shared: ClassVar[bool] = False
+    tunes: ClassVar[bool] = True
     reads: ClassVar[type[NeuralMethod] | None] = FedAvg
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        """Train the global model; what fine-tuning costs is counted."""
+        message = yield from super().answer(client, question, down)
+        client.spend(self.reading_flops(client.number))
+        return message
+
+    def ready(self, client: Client, down: Message) -> Answer:
+        """Fine-tune the global model."""
+        tuned = yield self._tuning(client, down)
+        client.keep(tuned.params, "tuned")
+        return {}
+
+    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
+        """The fine-tuned model."""
+        return client.kept("tuned")
 
     def reading_flops(self, client: int) -> float:
         """FLOPs of fine-tuning."""
-        job = self._tuning(self.initial(client), client)
-        return self.tune * self.training_flops(job, self.phases()[0])
+        made = Client(self, {}, Context(self.task.seed, 0, 0, client))
+        return training_flops(self._tuning(made, {}), self.loaded.tensors)
 
-    def scoring_flops(self, client: int, known: bool, heard: bool) -> float:  # noqa: ARG002
-        """FLOPs of fine-tuning where the client did not take part, which is scored too."""
-        return 0.0 if heard else self.reading_flops(client)
-
-    def personal(self, state: State, down: Message, client: int) -> Params:
-        """The global model, fine-tuned."""
-        job = self._tuning(super().personal(state, down, client), client)
-        settings = replace(self.training, epochs=self.tune, way="sequential")
-        train([job], self.loaded.tensors, settings, self.objective, self.loaded.augment)
-        return job.params
-
-    def _tuning(self, params: Params, client: int) -> Job:
-        rows = self.loaded.split.train[client]
+    def _tuning(self, client: Client, down: Message) -> Job:
+        rows = client.rows
         if self.capacity < 1 and len(rows):
             kept = max(1, round(self.capacity * len(rows)))
-            seen = stream(self.task.seed, "arrival", client).permutation(len(rows))
+            seen = stream(self.task.seed, "arrival", client.number).permutation(len(rows))
             rows = rows[np.sort(seen[:kept])]
-        return Job(self.net(client), params, rows, (self.task.seed, "tune", client))
+        first, path = self.begin(client, down), ("tune", client.number)
+        return client.train(first, rows=rows, path=path, training=self.training, epochs=self.tune)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,13 +222,13 @@ class FedAvgPrior(FedAvg):
     shared: ClassVar[bool] = False
     reads: ClassVar[type[NeuralMethod] | None] = FedAvg
 
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+    def decide(self, client: Client, down: Message) -> Classifier:
         """The global model times the prior."""
         classes = self.loaded.classes
-        counts = np.bincount(self.loaded.labels_of(client), minlength=classes)
+        counts = np.bincount(client.labels, minlength=classes)
         with np.errstate(divide="ignore"):
             prior = np.log((counts + self.smooth / classes) / (counts.sum() + self.smooth))
-        return Shifted(super().classifier(state, down, client), torch.as_tensor(prior))
+        return Shifted(super().decide(client, down), torch.as_tensor(prior))
 
 
 @dataclass(frozen=True)
@@ -228,21 +260,15 @@ class FedRep(FedAvg):
     opens: ClassVar[str | None] = "features."
     trains_first: ClassVar[bool] = True
 
-    def phases(self) -> tuple[Phase, ...]:
-        """The head, then the body."""
-        body = Phase(self.training.epochs, self.objective, frozen=("head.",))
-        return Phase(self.head, self.objective, frozen=("features.",)), body
-
-    def start_params(self, state: State, down: Message, client: int) -> Params:
+    def begin(self, client: Client, down: Message) -> Params:
         """The global body and its own head."""
-        body, head = unpack(down, "body"), unpack(state, "head")
-        return self.initial(client) | above(body, "features") | above(head, "head")
+        body = above(unpack(down, "body"), "features")
+        return client.initial | body | above(client.kept("head"), "head")
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
-        """Keep the head, send the body."""
-        body, head = (below(params, part) for part in ("features", "head"))
-        return pack(head, "head"), pack(body, "body") | self.size(client)
-
-    def personal(self, state: State, down: Message, client: int) -> Params:
-        """The client's head on the global body."""
-        return self.start_params(self.after_one_round(state, down, client), down, client)
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train the head, then the body; keep the first and send the second."""
+        first = self.begin(client, down)
+        head = yield client.train(first, epochs=self.head, frozen=("features.",))
+        body = yield client.train(head.params, frozen=("head.",))
+        client.keep(below(body.params, "head"), "head")
+        return pack(below(body.params, "features"), "body") | client.size

@@ -11,19 +11,20 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import Tensor
 from torch.nn import functional
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
-from hopfed.federation.contract import Context, Metrics, State
-from hopfed.federation.engines import Call
+from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.method import Rule, client_of, pack, unpack
-from hopfed.neural.methods.stepwise import Consulting
+from hopfed.federation.rounds import Session
+from hopfed.neural.method import Answer, Client, Played, Rule, pack
+from hopfed.neural.methods.stepwise import Consulting, timely
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Direct, Job, Phase, Plan
+from hopfed.neural.training.training import Direct
 
 __all__ = ["FedH2L"]
 
@@ -68,6 +69,7 @@ class FedH2L(Consulting):
     conflict: str = "project"
     pairs: bool = False
 
+    questions: ClassVar[tuple[str, ...]] = ("local", "mutual")
     name: ClassVar[str] = "fedh2l"
     source: ClassVar[str] = "Li et al., 2021"
     rules: ClassVar[Mapping[str, Rule]] = {"conflict": ("project", "pcgrad", "ignore")}
@@ -78,21 +80,6 @@ class FedH2L(Consulting):
         require(self.task.clients >= 2, "clients", alone, self.task.clients)
         require(self.labelled or self.kl, "labelled", "true where kl is false", self.labelled)
 
-    def phases(self) -> tuple[Phase, ...]:
-        """Local, then global."""
-        direct = None if RULES[self.conflict] is None else self.directed
-        return (
-            Phase(1, self.objective, exchange=0),
-            Phase(1, self.mutual, exchange=1, augment=False, direct=direct),
-        )
-
-    def plans(self, call: Call) -> dict[int, Plan]:
-        """Steps on own minibatches; then one step on the peers' minibatches."""
-        if call.context.exchange == 0:
-            return {0: self.own_steps(call)}
-        batches = [self.batches(call.context)[j] for j in self.peers(call)]
-        return {1: [np.concatenate(batches)] if batches else []}
-
     def circles(self, seed: int, t: int) -> list[list[int]]:
         """Groups of nodes that learn from each other in round `t`."""
         if not self.pairs:
@@ -100,13 +87,58 @@ class FedH2L(Consulting):
         order = stream(seed, "pairs", t).permutation(self.task.clients).tolist()
         return [sorted(order[i : i + 2]) for i in range(0, len(order), 2)]
 
-    def peers(self, call: Call) -> list[int]:
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        """Make the local steps, and tell posteriors; then make the global step."""
+        if question == "local":
+            return (yield from self._local(client))
+        peers, shown = self.peers(client, down), self.batches(client.context)
+        client.metrics = {}
+        if peers:
+            local = client.kept("local")
+            plan, signals = [np.concatenate([shown[j] for j in peers])], self._signals(client, down)
+            direct = None if RULES[self.conflict] is None else self.directed
+            more = {"extra": signals | local, "direct": direct, "augment": False}
+            job = yield from self.learn(client, plan, self.mutual, **more)
+            overlap = inner(job.gradient, local)
+            client.metrics = {"public_loss": job.loss, "conflict": float(overlap < 0)}
+        return {}
+
+    def play(self, state: State, session: Session) -> Played:
+        """Relay every message within its group; names of arrays start with the sender's number."""
+        heard = timely(session)
+        relayed = {
+            i: {f"{j}/{n}": a for j in circle if j in heard and j != i for n, a in heard[j].items()}
+            for circle in self.circles(session.context.seed, session.context.round)
+            for i in circle
+            if i in heard
+        }
+        session.ask(relayed)
+        return state, {EVERYONE: {}}, {}
+
+    def _local(self, client: Client) -> Answer:
+        """Steps on own examples, eqs. (1), (2); posteriors on the own public minibatch."""
+        start = self.begin(client, {})
+        job = yield from self.learn(client, self.own_steps(client))
+        # With one step, g_loc is its gradient; else the way back has the direction of a gradient.
+        moved = {n: start[n] - job.params[n] for n in job.trained()}
+        client.state |= pack(job.gradient if self.steps == 1 else moved, "local")
+        client.metrics = {"loss": job.loss, "public_loss": np.nan, "conflict": np.nan}
+        if not self.kl:
+            return {}
+        shown = self.batches(client.context)[client.number]
+        seen = self.shown(client, shown)
+        message = {"posteriors": softmax(seen.logits, axis=1)}
+        if self.labelled:
+            message["accuracy"] = np.float32((seen.logits.argmax(axis=1) == seen.labels).mean())
+        return message
+
+    def peers(self, client: Client, down: Message) -> list[int]:
         """Nodes whose messages arrived; without `kl`, all nodes of the group."""
         if self.kl:
-            return sorted({int(name.partition("/")[0]) for name in call.down})
-        me, context = client_of(call.context), call.context
-        circles = self.circles(context.seed, context.round)
-        return [j for circle in circles if me in circle for j in circle if j != me]
+            return sorted({int(name.partition("/")[0]) for name in down})
+        circles = self.circles(client.context.seed, client.context.round)
+        return [j for circle in circles if client.number in circle for j in circle
+                if j != client.number]  # fmt: skip
 
     def mutual(self, net: Net, batch: Batch) -> Tensor:
         """Sum of eqs. (3) and (5); padding rows have weight 0."""
@@ -126,74 +158,17 @@ class FedH2L(Consulting):
         rule = RULES[self.conflict]
         return gradient if rule is None else rule(gradient, {n: extra[n] for n in gradient})
 
-    def says(self, call: Call, params: Params) -> tuple[Message, int]:
-        """Posteriors on the own public minibatch, and their accuracy."""
-        if not self.kl:
-            return {}, 0
-        client = client_of(call.context)
-        shown = self.batches(call.context)[client]
-        logits, y = self.scores(client, params, shown)
-        message = {"posteriors": logits.softmax(dim=1).numpy()}
-        if self.labelled:
-            right = (logits.argmax(dim=1) == y).float().mean()
-            message["accuracy"] = right.numpy()
-        return message, len(shown)
-
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """Posteriors and accuracy, then nothing."""
         if context.exchange or not self.kl:
             return {}
-        count = len(self.batches(context)[client_of(context)])
+        count = len(self.batches(context)[context.client or 0])
         spec = {"posteriors": Field((count, self.loaded.classes), "f")}
         return spec | ({"accuracy": Field((), "f")} if self.labelled else {})
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Relay every message to the other nodes; array names start with the sender's number."""
-        return state, {
-            i: {f"{j}/{name}": a for j, m in messages.items() if j != i for name, a in m.items()}
-            for i in messages
-        }
-
-    def server_step(
-        self, state: State, messages: Mapping[int, Message], context: Context
-    ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Relay messages within each group."""
-        if context.exchange or not self.pairs:
-            return super().server_step(state, messages, context)
-        down: dict[int, Message] = {}
-        for circle in self.circles(context.seed, context.round):
-            heard = {c: messages[c] for c in circle if c in messages}
-            down |= super().server_step(state, heard, context)[1]
-        return state, down, {}
-
-    def remembers(self, call: Call, job: Job) -> State:
-        """g_loc."""
-        if self.steps == 1:
-            return pack(job.gradient, "local")
-        start = self.start_params_at(call)
-        return pack({n: start[n] - job.params[n] for n in job.trained()}, "local")
-
-    def reports(self, call: Call, job: Job) -> Metrics:
-        """Loss of the local and the global step; 1 if their gradients conflict, else 0."""
-        if call.context.exchange == 0:
-            return {"loss": job.loss, "public_loss": np.nan, "conflict": np.nan}
-        if not job.gradient:
-            return {}
-        overlap = inner(job.gradient, job.extra)
-        return {"public_loss": job.loss, "conflict": float(overlap < 0)}
-
-    def job(self, call: Call) -> Job:
-        """The training of a step; the global one knows the peers' posteriors and g_loc."""
-        job = super().job(call)
-        if call.context.exchange:
-            job.extra = self._signals(call) | unpack(call.state, "local")
-        return job
-
-    def _signals(self, call: Call) -> Params:
+    def _signals(self, client: Client, down: Message) -> Params:
         """Weights and posteriors for the rows of the global step, equally many at every node."""
-        peers, batches = self.peers(call), self.batches(call.context)
+        peers, batches = self.peers(client, down), self.batches(client.context)
         width = self.training.batch * (1 if self.pairs else self.task.clients - 1)
         found = {n: np.zeros(width, np.float32) for n in ("share", "trust")}
         found["posteriors"] = np.zeros((width, self.loaded.classes), np.float32)
@@ -201,20 +176,14 @@ class FedH2L(Consulting):
         for j in peers:
             rows = slice(end, end := end + len(batches[j]))
             found["share"][rows] = 1 / (len(peers) * len(batches[j]))
-            found["trust"][rows] = float(call.down.get(f"{j}/accuracy", 1.0)) * found["share"][rows]
+            found["trust"][rows] = float(down.get(f"{j}/accuracy", 1.0)) * found["share"][rows]
             if self.kl:
-                found["posteriors"][rows] = call.down[f"{j}/posteriors"]
+                found["posteriors"][rows] = down[f"{j}/posteriors"]
         return {name: torch.from_numpy(array) for name, array in found.items()}
 
 
 def inner(a: Params, b: Params) -> Tensor:
-    """Return the inner product of two gradients, dicts of tensors of which each is one vector.
-
-    Examples
-    --------
-    >>> inner({"w": torch.ones(2), "b": torch.ones(1)}, {"w": torch.ones(2), "b": torch.zeros(1)})
-    tensor(2.)
-    """
+    """Return the inner product of two gradients, dicts of tensors of which each is one vector."""
     products = [(a[name] * b[name]).sum() for name in a]
     return sum(products[1:], products[0])
 
@@ -226,11 +195,6 @@ def project(public: Params, local: Params) -> Params:
     result is ``g_pub + v g_loc``, and ``v = max(0, -<g_pub, g_loc> / |g_loc|^2)`` solves its dual,
     eq. (14). Without a conflict the result is `public` itself, bit for bit. With a conflict its
     inner product with `local` is 0 up to rounding.
-
-    Examples
-    --------
-    >>> project({"w": torch.tensor([1.0, -1.0])}, {"w": torch.tensor([0.0, 2.0])})["w"]
-    tensor([1., 0.])
     """
     square = inner(local, local)
     least = torch.finfo(square.dtype).tiny
@@ -242,11 +206,6 @@ def pcgrad(public: Params, local: Params) -> Params:
     """Return the sum of both gradients, each projected off the other where they conflict.
 
     Source: Yu et al. (2020), Algorithm 1, for two tasks.
-
-    Examples
-    --------
-    >>> pcgrad({"w": torch.tensor([1.0, -1.0])}, {"w": torch.tensor([0.0, 2.0])})["w"]
-    tensor([2., 1.])
     """
     ours, theirs = project(local, public), project(public, local)
     return {name: g + ours[name] for name, g in theirs.items()}

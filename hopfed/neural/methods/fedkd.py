@@ -16,12 +16,12 @@ from torch.nn import functional
 
 from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, Context, State
-from hopfed.federation.engines import Call
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.federation.messages import below as inside
-from hopfed.neural.method import Rule, above, below, unpack
+from hopfed.federation.rounds import Session
+from hopfed.neural.method import Answer, Client, Played, Rule, above, below, unpack
 from hopfed.neural.methods.pairs import Pair, Proxied
-from hopfed.neural.models.base import Model
+from hopfed.neural.models import Model
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 
@@ -119,51 +119,50 @@ class FedKD(Proxied):
         lessons = lesson(mentor, own, mentee, shared) + lesson(mentee, shared, mentor, own)
         return loss + self.weight * lessons / loss.detach().clamp(min=LEAST)
 
-    def start_params(self, state: State, down: Message, client: int) -> Params:
+    def begin(self, client: Client, down: Message) -> Params:
         """Return the client's own parts, and the server's shared model."""
-        shared = unpack(_under("model", self._received(state, down)))
-        return self.initial(client) | unpack(state) | above(shared, "shared")
+        shared = unpack(_under("model", self._received(client, down)))
+        return client.initial | client.kept() | above(shared, "shared")
 
-    def finish_at(self, call: Call, params: Params) -> tuple[State, Message]:
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Send the update of the shared model and its version; keep the own parts and the base."""
-        state, whole = super().finish_at(call, params)
-        base = self._received(call.state, call.down)
-        version = np.asarray(call.down.get("version", 0))
+        base, version = self._received(client, down), np.asarray(down.get("version", 0))
+        trained = yield client.train(self.begin(client, down))
+        whole = self.sent(client, trained.params)
+        client.state = client.state | _under("base", base)
         update = {n: whole[f"model/{n}"] - array for n, array in base.items()}
         message = _under("update", truncated(update, self.energy(int(version))))
-        message |= {"version": version, "examples": whole["examples"]}
-        return state | _under("base", base), message
+        return message | {"version": version, "examples": whole["examples"]}
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """The truncated update, the version that it updates, and the number of examples."""
         one = Field((), "iu")
         return _under("update", form(self._first())) | {"version": one, "examples": one}
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
+    def play(self, state: State, session: Session) -> Played:
         """Add the truncated mean of the updates to the model."""
-        if not messages:
-            return state, {}
+        heard = session.ask()
+        if not heard:
+            return state, {}, {}
         version = int(state.get("version", 0))
         model = inside(state, "model") or self._first()
-        updates = [expanded(inside(m, "update"), model) for m in messages.values()]
-        mean = mean_tree(updates, [float(m["examples"]) for m in messages.values()])
-        sent = truncated(mean, self.energy(version))
-        moved = expanded(sent, model)
+        updates = [expanded(inside(m, "update"), model) for m in heard.values()]
+        mean = mean_tree(updates, [float(m["examples"]) for m in heard.values()])
+        step = truncated(mean, self.energy(version))
+        moved = expanded(step, model)
         new = {"version": np.asarray(version + 1)}
         whole = new | _under("model", {n: array + moved[n] for n, array in model.items()})
-        current = [c for c, m in messages.items() if int(m["version"]) == version]
-        return whole, {EVERYONE: whole} | dict.fromkeys(current, new | _under("update", sent))
+        current = [c for c, m in heard.items() if int(m["version"]) == version]
+        return whole, {EVERYONE: whole} | dict.fromkeys(current, new | _under("update", step)), {}
 
-    def _received(self, state: State, down: Message) -> Arrays:
+    def _received(self, client: Client, down: Message) -> Arrays:
         """Reconstruct the server's shared model from a message to the client."""
         if "version" not in down:
             return self._first()
         step = inside(down, "update")
         if not step:
             return inside(down, "model")
-        base = inside(state, "base")
+        base = inside(client.state, "base")
         moved = expanded(step, base)
         return {n: array + moved[n] for n, array in base.items()}
 
@@ -179,19 +178,6 @@ def truncate(matrix: np.ndarray, energy: float) -> np.ndarray:
     """Keep the fewest singular directions of (m, n) that hold the share `energy` of the squares.
 
     At least one direction is kept.
-
-    Returns
-    -------
-    (k, m + n) array of the dtype of `matrix`, with one direction per row: first its part along m,
-    then its part along n. The part along the longer axis is scaled by the singular value. The
-    truncated matrix is ``rows[:, :m].T @ rows[:, m:]``. A matrix that is not finite gives a row of
-    NaN.
-
-    Examples
-    --------
-    >>> rows = truncate(np.diag([3.0, 1.0]), 0.9)
-    >>> rows.shape, (rows[:, :2].T @ rows[:, 2:]).round(6).tolist()
-    ((1, 4), [[3.0, 0.0], [0.0, 0.0]])
     """
     m, n = matrix.shape
     if not np.isfinite(matrix).all():
@@ -216,15 +202,7 @@ def truncated(update: Arrays, energy: float) -> dict[str, np.ndarray]:
 
 
 def expanded(sent: Arrays, like: Arrays) -> dict[str, np.ndarray]:
-    """Return the arrays that `truncated` compressed, in the shapes of `like`.
-
-    Examples
-    --------
-    >>> update = {"w": np.ones((2, 3, 1)), "b": np.ones(2)}
-    >>> back = expanded(truncated(update, 0.95), update)
-    >>> bool(np.allclose(back["w"], 1.0)), back["w"].shape
-    (True, (2, 3, 1))
-    """
+    """Return the arrays that `truncated` compressed, in the shapes of `like`."""
     found = {}
     for name, array in like.items():
         rows, m = sent[name], len(array) if array.ndim > 1 else 0

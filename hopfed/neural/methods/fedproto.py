@@ -7,33 +7,29 @@ row, where these are its weights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import Tensor
 
-from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
-from hopfed.neural.method import Rule
+from hopfed.federation.rounds import Session
+from hopfed.neural.method import Answer, Client, Played, Rule
 from hopfed.neural.methods.standalone import Standalone
-from hopfed.neural.models.base import Model
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.evaluation import Classifier, Embedded, Network
 from hopfed.neural.training.losses import Batch, Net
-from hopfed.neural.training.places import beside
-from hopfed.neural.training.stacked_or_not import one_thread
-from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import forward_of
 
 __all__ = ["FD", "FedProto"]
 
 
 @dataclass(frozen=True)
 class Classwise(Standalone):
-    """Clients that train alone and send a row for each of their classes.
+    """Clients that train alone, with a row of each class from the server, and send such rows.
 
     The rows come from one pass over the training examples after training; its FLOPs, about a third
     of an epoch's, are counted.
@@ -48,24 +44,48 @@ class Classwise(Standalone):
         """Numbers in a row."""
         return self.loaded.feature_dim
 
-    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The rows that the server sent, and a mask of the classes that have one."""
-        rows, known = table(down, self.loaded.classes, self.length)
-        return {"rows": rows, "known": known}
+    def values(self, seen: Embedded) -> np.ndarray:
+        """What a row is the mean of: features (n, d)."""
+        return seen.features
 
-    def outputs(self, params: Params, client: int) -> tuple[Tensor, Tensor]:
-        """Features (n, d) and logits (n, classes) of the client's training examples."""
-        model, task = self.loaded.model(client), self.loaded
-        forward, there = forward_of(model.eval()), beside(params, model)
-        with one_thread(), torch.inference_mode():
-            batches = task.tensors.batches(task.split.train[client])
-            found = [forward(there, x) for x, _ in batches]
-        features, logits = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
-        return features, logits
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train with the rows of the server; send the means of the classes held."""
+        rows, counts = self.table(down)
+        known = torch.as_tensor(np.float32(counts > 0))
+        extra = {"rows": torch.as_tensor(rows), "known": known}
+        trained = yield client.train(self.begin(client, {}), extra=extra)
+        client.keep(trained.params)
+        client.spend(client.pass_flops)
+        seen = Network(client.model, trained.params).embed(client.task.tensors, client.rows)
+        held, where, counts = np.unique(client.labels, return_inverse=True, return_counts=True)
+        sums = np.zeros((len(held), self.length))
+        np.add.at(sums, where, self.values(seen))
+        means = (sums / counts[:, None]).astype(np.float32)
+        labels, counts = held.astype(np.int32), counts.astype(np.int32)
+        return {"labels": labels, "rows": means, "counts": counts}
 
-    def reading_flops(self, client: int) -> float:
-        """FLOPs of the pass after training."""
-        return self.pass_flops(client)
+    def table(self, message: Message) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (classes, d) of a message, and examples (classes,) behind each, 1 if not told.
+
+        Labels of no class are left out; a class without a row has 0 examples.
+        """
+        classes = self.loaded.classes
+        rows, counts = np.zeros((classes, self.length), np.float32), np.zeros(classes)
+        if "labels" in message:
+            labels = np.asarray(message["labels"])
+            there = (labels >= 0) & (labels < classes)
+            rows[labels[there]] = np.asarray(message["rows"])[there]
+            told = np.asarray(message.get("counts", np.ones(len(labels))))
+            counts[labels[there]] = np.maximum(told, 0)[there]
+        return rows, counts
+
+    def means(self, messages: Iterable[Message]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean rows (classes, d) of messages, by the examples (classes,) behind them, and these."""
+        total, counts = np.zeros((self.loaded.classes, self.length)), np.zeros(self.loaded.classes)
+        for rows, number in map(self.table, messages):
+            total += number[:, None] * rows
+            counts += number
+        return (total / np.maximum(counts, 1)[:, None]).astype(np.float32), counts
 
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """A row for each class of the client's training examples."""
@@ -112,7 +132,7 @@ class FedProto(Classwise):
     def server_start(self, seed: int) -> State:
         """No prototype yet."""
         super().server_start(seed)
-        return as_rows({}, self.length)
+        return as_message(*self.table({}))
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy and penalty; examples of a class without prototype have penalty 0."""
@@ -123,49 +143,43 @@ class FedProto(Classwise):
         penalty = batch.mean(far * batch.extra["known"][batch.y])
         return batch.cross_entropy(logits) + self.lam * penalty
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Send the mean features of the client's classes, and perhaps their numbers."""
-        features, _ = self.outputs(params, client)
-        means = class_means(features.numpy(), self.loaded.labels_of(client))
-        if self.weights == "equal":
-            del means["counts"]
-        return super().finish(state, params, client)[0], means
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        """Send the mean features of the classes held, and perhaps their numbers."""
+        means = yield from super().answer(client, question, down)
+        return means if self.weights == "size" else without_counts(means)
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Rows, and their counts if these are weights."""
         spec = super().expects(down, context)
         return spec if self.weights == "equal" else {**spec, "counts": spec["labels"]}
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Mean rows, class by class."""
-        sent = by_class(messages, self.loaded.classes)
-        before = dict(zip(np.asarray(state["labels"]).tolist(), state["rows"], strict=True))
-        after = before | {label: mean_row(rows) for label, rows in sent.items()}
-        prototypes = as_rows(dict(sorted(after.items())), self.length)
-        return prototypes, {EVERYONE: prototypes}
+    def play(self, state: State, session: Session) -> Played:
+        """Mean rows, class by class; a class that nobody sent keeps its last row."""
+        rows, counts = self.means(session.ask().values())
+        before, known = self.table(state)
+        rows = np.where(counts[:, None] > 0, rows, before)
+        prototypes = as_message(rows, (counts > 0) | (known > 0))
+        return prototypes, {EVERYONE: prototypes}, {}
 
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+    def decide(self, client: Client, down: Message) -> Classifier:
         """The model, or its features and the nearest prototype."""
         if not self.nearest or not len(down.get("labels", ())):
-            return super().classifier(state, down, client)
-        rows, known = table(down, self.loaded.classes, self.length)
-        return Nearest(self.loaded.model(client), self.personal(state, down, client), rows, known)
+            return super().decide(client, down)
+        rows, known = map(torch.as_tensor, self.table(down))
+        return Nearest(Network(client.model, self.personal(client, down)), rows, known)
 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
     """Scores of inputs (B, ...): minus the distances to the prototypes, (B, classes)."""
 
-    model: Model
-    params: Params = field(repr=False)
+    network: Network
     rows: Tensor = field(repr=False)
     known: Tensor = field(repr=False)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the scores; a class without prototype is never the nearest."""
-        features, _ = forward_of(self.model.eval())(beside(self.params, self.model), x)
+        features, _ = self.network.outputs(x)
         far = torch.cdist(features, self.rows.to(features))
         return (-far).masked_fill(self.known.to(far) == 0, -torch.inf)
 
@@ -211,79 +225,32 @@ class FD(Classwise):
         taught = batch.mean(soft * batch.extra["known"][batch.y])
         return batch.cross_entropy(logits) + self.lam * taught
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def values(self, seen: Embedded) -> np.ndarray:
+        """What a row is the mean of: outputs (n, classes)."""
+        outputs: np.ndarray = softmax(seen.logits, axis=1)
+        return outputs
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
         """Send the mean outputs of the classes held."""
-        soft = self.outputs(params, client)[1].softmax(dim=1)
-        means = class_means(soft.numpy(), self.loaded.labels_of(client))
-        del means["counts"]
-        return super().finish(state, params, client)[0], means
+        return without_counts((yield from super().answer(client, question, down)))
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
+    def play(self, state: State, session: Session) -> Played:
         """Mean rows, class by class; a client's own row is left out of its message."""
-        sent = by_class(messages, self.length)
-        down = {EVERYONE: as_rows({label: mean_row(s) for label, s in sent.items()}, self.length)}
-        for c in messages:
-            others = {label: mean_row(s, without=c) for label, s in sent.items() if c in s}
-            down[c] = as_rows(others, self.length)
-        return state, down
+        heard = session.ask()
+        rows, counts = self.means(heard.values())
+        down = {EVERYONE: as_message(rows, counts)}
+        for c, own in heard.items():
+            rows, counts = self.means(m for other, m in heard.items() if other != c)
+            down[c] = as_message(rows, counts * self.table(own)[1])
+        return state, down, {}
 
 
-Sent = dict[int, tuple[np.ndarray, int]]  # client -> its row of one class, number of its examples
+def as_message(rows: np.ndarray, known: np.ndarray) -> Message:
+    """Return the rows (classes, d) of those classes that are known, and their labels."""
+    held = np.flatnonzero(known)
+    return {"labels": held.astype(np.int32), "rows": rows[held]}
 
 
-def class_means(values: np.ndarray, labels: np.ndarray) -> Message:
-    """Return the mean of the values (n, d) for each class that occurs, and its count.
-
-    Examples
-    --------
-    >>> class_means(np.array([[1.0], [3.0], [5.0]]), np.array([4, 4, 2]))["rows"].tolist()
-    [[5.0], [2.0]]
-    """
-    held, where, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    sums = np.zeros((len(held), values.shape[1]))
-    np.add.at(sums, where, values)
-    means = (sums / counts[:, None]).astype(values.dtype)
-    return {"labels": held.astype(np.int32), "rows": means, "counts": counts.astype(np.int32)}
-
-
-def by_class(messages: Mapping[int, Message], classes: int) -> dict[int, Sent]:
-    """Sort the rows of all clients by class, clients in order; unknown labels are left out."""
-    found: dict[int, Sent] = {}
-    for c, message in sorted(messages.items()):
-        counts = message.get("counts", np.ones(len(message["labels"]), dtype=np.int32))
-        for label, row, n in zip(message["labels"], message["rows"], counts, strict=True):
-            if 0 <= label < classes and n > 0:
-                found.setdefault(int(label), {})[c] = row, int(n)
-    return dict(sorted(found.items()))
-
-
-def mean_row(sent: Sent, without: int | None = None) -> np.ndarray | None:
-    """Mean of the rows of a class, weighted by their counts; None if there are no rows.
-
-    Parameters
-    ----------
-    without : client whose row is left out.
-    """
-    parts = [part for c, part in sent.items() if c != without]
-    if not parts:
-        return None
-    return np.asarray(weighted_mean([row for row, _ in parts], [n for _, n in parts]))
-
-
-def as_rows(rows: Mapping[int, np.ndarray | None], length: int) -> Message:
-    """Return the message of all rows that are not None."""
-    known = {label: row for label, row in rows.items() if row is not None}
-    stacked = np.stack(list(known.values())) if known else np.zeros((0, length), np.float32)
-    return {"labels": np.array(list(known), dtype=np.int32), "rows": stacked}
-
-
-def table(message: Message, classes: int, length: int) -> tuple[Tensor, Tensor]:
-    """Return the rows of a message as (classes, d), and (classes,) of 1 where there is a row."""
-    rows, known = torch.zeros(classes, length), torch.zeros(classes)
-    if "labels" in message:
-        where = torch.as_tensor(np.array(message["labels"], dtype=np.int64))
-        rows[where] = torch.as_tensor(np.array(message["rows"], dtype=np.float32))
-        known[where] = 1.0
-    return rows, known
+def without_counts(means: Message) -> Message:
+    """Return rows and labels alone."""
+    return {name: array for name, array in means.items() if name != "counts"}

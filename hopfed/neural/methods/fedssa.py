@@ -40,10 +40,10 @@ from torch import Tensor
 from hopfed._lib.settings import require
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
-from hopfed.federation.engines import Call
 from hopfed.federation.messages import Message
+from hopfed.federation.rounds import Session
 from hopfed.neural.memory.store import gate
-from hopfed.neural.method import Rule
+from hopfed.neural.method import Answer, Client, Played, Rule
 from hopfed.neural.methods.lg_fedavg import require_one_head
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.task import Params
@@ -104,16 +104,36 @@ class FedSSA(Standalone):
             return 0.0
         return self.mu_0 * math.cos(math.pi * t / (2 * self.stable))
 
-    def start_params_at(self, call: Call) -> Params:
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train with the head blended, eqs. (4), (6); send the rows of the classes seen."""
+        trained = yield client.train(self.blended(client, down))
+        client.keep(trained.params)
+        return {"rows": np.asarray(_rows(trained.params))[self._sent(self.seen(client.number))]}
+
+    def play(self, state: State, session: Session) -> Played:
+        """Average class by class over the clients that hold the class, eq. (3)."""
+        heard = session.ask()
+        if not heard:
+            return state, {}, {}
+        masks, parts = [self._sent(state["seen"][c]) for c in heard], []
+        for mask, message in zip(masks, heard.values(), strict=True):
+            parts.append(np.zeros_like(state["head"]))
+            parts[-1][mask] = message["rows"]
+        head = weighted_mean(parts, masks=masks, default=state["head"])
+        down = {c: {"rows": head[seen]} for c, seen in enumerate(state["seen"])}
+        if self.ablation in ("m1-a", "m2-a"):
+            down = {EVERYONE: {"rows": head}}
+        return {**state, "head": head}, down, {}
+
+    def blended(self, client: Client, down: Message) -> Params:
         """The client's own model, its head blended with the server's rows, eq. (4)."""
-        params = super().start_params_at(call)
-        client = call.context.client
-        if "rows" not in call.down or client is None:
+        params = self.begin(client, down)
+        if "rows" not in down:
             return params
-        head, rows = _rows(params), torch.tensor(call.down["rows"])
-        read = torch.as_tensor(self._read(self.seen(client)))
-        sent = rows.any(dim=1, keepdim=True)
-        head[read] = torch.where(sent, self.fused(head[read], rows, call.context.round), head[read])
+        head, rows = _rows(params), torch.tensor(down["rows"])
+        read = torch.as_tensor(self._read(self.seen(client.number)))
+        sent, now = rows.any(dim=1, keepdim=True), client.context.round
+        head[read] = torch.where(sent, self.fused(head[read], rows, now), head[read])
         if "head.bias" in params:
             params |= {"head.bias": head[:, -1].clone()}
             head = head[:, :-1]
@@ -125,36 +145,12 @@ class FedSSA(Standalone):
         total = 1 + mu if self.fusion == "normalised" else 1.0
         return gate(own, rows, mu / total, 1 / total)
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Keep the model; send the rows of the classes it has seen."""
-        kept, _ = super().finish(state, params, client)
-        head = np.asarray(_rows(params).cpu())
-        return kept, {"rows": head[self._sent(self.seen(client))]}
-
     def server_start(self, seed: int) -> State:
         """The classes that clients have seen, (clients, classes), and no rows yet."""
         super().server_start(seed)
         seen = np.stack([self.seen(c) for c in range(len(self.loaded.split))])
         width = _rows(self.loaded.initial(0)).shape[1]
         return {"seen": seen, "head": np.zeros((self.loaded.classes, width), np.float32)}
-
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Average class by class over the clients that hold the class, eq. (3)."""
-        if not messages:
-            return state, {}
-        masks = [self._sent(state["seen"][c]) for c in messages]
-        parts = []
-        for mask, message in zip(masks, messages.values(), strict=True):
-            parts.append(np.zeros_like(state["head"]))
-            parts[-1][mask] = message["rows"]
-        head = weighted_mean(parts, masks=masks, default=state["head"])
-        if self.ablation in ("m1-a", "m2-a"):
-            down = {EVERYONE: {"rows": head}}
-        else:
-            down = {c: {"rows": head[seen]} for c, seen in enumerate(state["seen"])}
-        return {**state, "head": head}, down
 
     def _sent(self, seen: np.ndarray) -> np.ndarray:
         """Classes whose rows a client sends, given the classes that it has seen."""

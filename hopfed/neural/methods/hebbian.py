@@ -28,7 +28,7 @@ one message makes the method private (`hopfed.neural.readouts.private_sums`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import log, sqrt
@@ -40,13 +40,11 @@ from scipy.special import softmax
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
-from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.engines import Call, Outcome
-from hopfed.federation.engines import answer as answered
+from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
-from hopfed.neural.memory.embedding import Extractor
-from hopfed.neural.method import NeuralMethod, client_of
-from hopfed.neural.readouts.bits import Bits, Encoder, Features, Filters, Patches, Rows, public_bits
+from hopfed.federation.rounds import Session
+from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, Rule
+from hopfed.neural.readouts.bits import Bits, Features, Filters, Patches, public_bits
 from hopfed.neural.readouts.private_sums import PrivateSums
 from hopfed.neural.readouts.ridge import (
     RULES,
@@ -59,7 +57,7 @@ from hopfed.neural.readouts.ridge import (
     worth,
 )
 from hopfed.neural.training.cost import forward_flops
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.training.evaluation import Classifier, Network
 
 __all__ = ["Hebbian"]
 
@@ -67,14 +65,6 @@ RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
 SCALES = (2.0, 4.0, 8.0, 16.0, 32.0)
 PRIORS = (0.0, 0.5, 1.0)
-ALLOWED = {
-    "encoder": ("auto", "patches", "rows", "network"),
-    "bits": ("pooled", "public"),
-    "reading": ("personal", "global", "alone"),
-    "ridge": ("grid", *RULES),
-    "choose": ("all", "own"),
-    "pooling": ("equal", "resembling"),
-}
 PRIVATE: dict[str, object] = {"bits": "public", "choose": "own", "ridge": "grid"}
 PRIVATE |= {"pooling": "equal", "mirror": False}
 LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
@@ -150,24 +140,28 @@ class Hebbian(NeuralMethod):
     epsilon: float = 0.0
     delta: float = 1e-5
 
-    exchanges: ClassVar[int] = 4
+    questions: ClassVar[tuple[str, ...]] = ("patches", "features", "sums", "likelihoods")
     name: ClassVar[str] = "hebbian"
     source: ClassVar[str] = "proposed here"
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **dict.fromkeys(("filters", "patch", "fields"), "at least 1"),
+        "encoder": ("auto", "patches", "rows", "network"),
+        "bits": ("pooled", "public"),
+        "reading": ("personal", "global", "alone"),
+        "ridge": ("grid", *RULES),
+        "choose": ("all", "own"),
+        "pooling": ("equal", "resembling"),
+        "epsilon": "at least 0",
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("filters", "patch", "fields"):
-            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        for name, known in ALLOWED.items():
-            got = getattr(self, name)
-            require(got in known, name, f"one of {', '.join(known)}", repr(got))
         if self.encoder in ("rows", "network"):
             require(self.bits == "pooled", "bits", "pooled but for patches", self.bits)
         if self.encoder == "network":
             require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
         if self.pooling != "equal":
             self._goes_with({"reading": "personal"}, f"where pooling is {self.pooling}")
-        require(self.epsilon >= 0, "epsilon", "at least 0", self.epsilon)
         if self.epsilon:
             self._goes_with(PRIVATE, "where counts have noise")
             PrivateSums(1, 1, self.epsilon, self.delta)  # checks the budget
@@ -218,7 +212,8 @@ class Hebbian(NeuralMethod):
         """Features of an input."""
         if self.kind == "patches":
             return 2 * self.filters * self.fields**2
-        return self._features({}).length
+        rows = int(np.prod(self.loaded.split.dataset.shape))
+        return rows if self.kind == "rows" else self.loaded.model(0).feature_dim
 
     @property
     def n_bits(self) -> int:
@@ -229,12 +224,12 @@ class Hebbian(NeuralMethod):
         if self.kind == "patches":
             return Filters(self.patches, down["kernel"], down["mean"], self.fields)
         if self.kind == "rows":
-            return Rows(int(np.prod(self.loaded.split.dataset.shape)))
+            return lambda x: x.float().flatten(1)
         task = self.loaded
-        encoder: Encoder = _FOUND.get(
-            ("network", self.task), lambda: Encoder(Extractor(task.model(0), task.initial(0)))
+        net: Network = _FOUND.get(
+            ("network", self.task), lambda: Network(task.model(0), task.initial(0))
         )
-        return encoder
+        return lambda x: net.outputs(x)[0].flatten(1)
 
     def bits_of(self, down: Message, client: int, part: str) -> tuple[np.ndarray, np.ndarray]:
         """Bits (n, D) float32 and labels (n,) of a part of the client's examples.
@@ -257,86 +252,63 @@ class Hebbian(NeuralMethod):
         made, thresholds = public_bits(self.patches, self.filters, self.fields, self.task.seed)
         return {"kernel": made.kernel, "mean": made.mean, "thresholds": thresholds}
 
-    def _patch_sums(self, state: State, down: Message, client: int) -> Message:  # noqa: ARG002
-        rows = self.loaded.split.train[client]
-        batches = (x for x, _ in self.loaded.tensors.batches(rows))
-        total, squares, number = self.patches.moments(batches)
-        low = squares[np.tril_indices(len(squares))]
-        return {"total": total, "squares": low, "patches": np.asarray(number)}
+    # What a client sends, question by question.
 
-    def _drawn(self, heard: list[Message]) -> State:
-        d = self.patches.length
-        squares = np.zeros((d, d))
-        squares[np.tril_indices(d)] = np.sum([m["squares"] for m in heard], axis=0)
-        squares = squares + np.tril(squares, -1).T
-        number = max(sum(int(m["patches"]) for m in heard), 1)
-        total = np.sum([m["total"] for m in heard], axis=0)
-        moments = total, squares, float(number)
-        made = Filters.drawn(self.patches, moments, self.filters, self.fields, self.task.seed)
-        return {"kernel": made.kernel, "mean": made.mean}
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        """Answer from the client's own examples."""
+        yield from ()
+        if not self._asked(question, down, client.number):
+            return {}
+        client.spend(self._flops_of(question, client.number))
+        if question == "sums":
+            bits, labels = self.bits_of(down, client.number, "train")
+            client.state = encoded(Sums.of(bits, labels, self.loaded.classes), len(labels))
+            if self.choose == "own":
+                client.spend(self._flops_of("likelihoods", client.number))
+            if not self.epsilon:
+                return dict(client.state)
+            rng = client.context.rng("noise")
+            released = encoded(self.private.release(bits, labels, rng), len(labels))
+            return {name: array for name, array in released.items() if name != "classes"}
+        if question == "likelihoods":
+            held = np.asarray(len(self.loaded.split.validation[client.number]))
+            found = self._likelihoods(client.state, down, client.number)
+            return {"likelihoods": found, "examples": held}
+        batches = (x for x, _ in self.loaded.tensors.batches(client.rows))
+        if question == "patches":
+            total, squares, number = self.patches.moments(batches)
+            low = squares[np.tril_indices(len(squares))]
+            return {"total": total, "squares": low, "patches": np.asarray(number)}
+        features = self._features(down)
+        total = sum(features(x).double().sum(dim=0).cpu().numpy() for x in batches)
+        return {"sums": total, **client.size}
 
-    def _feature_sums(self, state: State, down: Message, client: int) -> Message:  # noqa: ARG002
-        features, rows = self._features(down), self.loaded.split.train[client]
-        total = np.zeros(features.length)
-        for x, _ in self.loaded.tensors.batches(rows):
-            total += features(x).double().sum(dim=0).cpu().numpy()
-        return {"sums": total, "examples": np.asarray(len(rows))}
-
-    # What a client sends, exchange by exchange.
-
-    def client_steps(self, calls: Sequence[Call]) -> list[Outcome]:
-        """Make the steps one after the other; the error of a client is its own fault."""
-        return [answered(self, call) for call in calls]
-
-    def client_step(
-        self, state: State, down: Message, context: Context
-    ) -> tuple[State, Message, Metrics]:
-        """Answer an exchange from the client's own examples."""
-        client, exchange = client_of(context), context.exchange
-        spent = float(state.get("flops", 0.0)) if exchange else 0.0  # in this round
-        message: Message = {}
-        if self._asked(down, context):
-            steps = self._patch_sums, self._feature_sums, self._operator, self._likely
-            message = steps[exchange](state, down, client)
-            if exchange == 2:
-                state = dict(message)
-                if self.epsilon:
-                    message = self._with_noise(down, client, context.rng("noise"))
-            spent += self._flops_of(exchange, client)
-            if exchange == 2 and self.choose == "own":
-                spent += self._flops_of(3, client)
-        return state | {"flops": spent}, message, {"flops": spent, "loss": float("nan")}
-
-    def _asked(self, down: Message, context: Context) -> bool:
+    def _asked(self, question: str, down: Message, client: int) -> bool:
         """Whether the client must answer; one that is in the sums already need not."""
         pooled = self.bits == "pooled"
-        if context.exchange == 0:
-            return pooled and self.kind == "patches" and "kernel" not in down
-        if context.exchange == 1:
-            return pooled and "thresholds" not in down
-        if context.exchange == 2:
-            return "thresholds" in down and context.client not in np.asarray(
-                down.get("members", ())
-            )
-        return self.choose == "all" and "by_class" in down and "choice" not in down
+        return {
+            "patches": pooled and self.kind == "patches" and "kernel" not in down,
+            "features": pooled and "thresholds" not in down,
+            "sums": "thresholds" in down and client not in np.asarray(down.get("members", ())),
+            "likelihoods": self.choose == "all" and "by_class" in down and "choice" not in down,
+        }[question]
 
     def expects(self, down: Message, context: Context) -> Spec:
         """Sums of patches, of features, of bits; likelihoods of the settings; each only once."""
-        if not self._asked(down, context):
+        question, number = self.questions[context.exchange], Field((), "iu", least=0)
+        if not self._asked(question, down, context.client or 0):
             return {}
-        number = Field((), "iu", least=0)
-        if context.exchange == 0:
+        if question == "patches":
             d = self.patches.length
             squares = Field((d * (d + 1) // 2,), "f")
             return {"total": Field((d,), "f"), "squares": squares, "patches": number}
-        if context.exchange == 1:
+        if question == "features":
             least = 0 if self.kind == "patches" else None
             return {"sums": Field((self.n_features,), "f", least=least), "examples": number}
-        if context.exchange == 3:
+        if question == "likelihoods":
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": number}
-        D, C = self.n_bits, self.loaded.classes
-        reach, times = 0.0, 1.0
+        D, C, reach, times = self.n_bits, self.loaded.classes, 0.0, 1.0
         if self.epsilon:  # an honest release is refused once in 10^9 releases
             reach = self.private.scale * sqrt(2 * log(D * (D + 2 * C) / CHANCE)) + 1
             times = float(self.private.weight)
@@ -348,67 +320,74 @@ class Hebbian(NeuralMethod):
         classes = {"classes": Field((C,), "i", least=0, within="examples")}
         return spec if self.epsilon else spec | classes
 
-    def _operator(self, state: State, down: Message, client: int) -> Message:  # noqa: ARG002
-        bits, labels = self.bits_of(down, client, "train")
-        return encoded(Sums.of(bits, labels, self.loaded.classes), len(labels))
-
-    def _with_noise(self, down: Message, client: int, rng: np.random.Generator) -> Message:
-        bits, labels = self.bits_of(down, client, "train")
-        released = encoded(self.private.release(bits, labels, rng), len(labels))
-        return {name: array for name, array in released.items() if name != "classes"}
-
-    def _likely(self, state: State, down: Message, client: int) -> Message:
-        held = np.asarray(len(self.loaded.split.validation[client]))
-        return {"likelihoods": self._likelihoods(state, down, client), "examples": held}
+    def _drawn(self, heard: list[Message]) -> State:
+        """Filters, from the moments of the patches of all."""
+        d = self.patches.length
+        squares = np.zeros((d, d))
+        squares[np.tril_indices(d)] = np.sum([m["squares"] for m in heard], axis=0)
+        squares = squares + np.tril(squares, -1).T
+        number = max(sum(int(m["patches"]) for m in heard), 1)
+        total = np.sum([m["total"] for m in heard], axis=0)
+        moments = total, squares, float(number)
+        made = Filters.drawn(self.patches, moments, self.filters, self.fields, self.task.seed)
+        return {"kernel": made.kernel, "mean": made.mean}
 
     def _likelihoods(self, state: State, down: Message, client: int) -> np.ndarray:
         """Log-likelihood of the validation examples under each choice."""
         bits, labels = self.bits_of(down, client, "validation")
         own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
-        shift, found = own.log_prior() - pooled.log_prior(), []
-        scores = {
-            weight: bits @ self._readouts(down, pooled, own, weight, client)
-            for weight in {choice.own for choice in self.choices()}
-        }
+        shift, at = own.log_prior() - pooled.log_prior(), np.arange(len(labels))
+        read = {own_weight: self._readouts(down, pooled, own, own_weight, client)
+                for own_weight in {choice.own for choice in self.choices()}}  # fmt: skip
+        scores = {weight: bits @ readouts for weight, readouts in read.items()}
+        found = []
         for choice in self.choices():
-            logs = log_probabilities(scores[choice.own][self._ridges.index(choice.ridge)],
-                                     choice, shift)  # fmt: skip
-            found.append(logs[np.arange(len(labels)), labels].sum())
+            ridge = self._ridges.index(choice.ridge)
+            logs = log_probabilities(scores[choice.own][ridge], choice, shift)
+            found.append(logs[at, labels].sum())
         return np.array(found)
 
     # What the server computes.
 
-    def server_step(
-        self, state: State, messages: Mapping[int, Message], context: Context
-    ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Draw filters, set thresholds, add operators, choose a setting."""
-        said = {c: messages[c] for c in sorted(messages) if messages[c]}
+    def play(self, state: State, session: Session) -> Played:
+        """Ask for sums one after the other: of patches, features, bits; then for likelihoods."""
+        down: Down | None = None
+        for question in self.questions:
+            heard = {c: m for c, m in session.ask(down).items() if m}
+            state, down = self.added(state, heard, question)
+        return state, down or {}, {}
+
+    def added(self, state: State, said: Mapping[int, Message], question: str) -> tuple[State, Down]:
+        """Return state and messages down after the answers of those that had one to give.
+
+        Draw filters, set thresholds, add operators, choose a setting.
+        """
         heard = list(said.values())
         if self.bits == "public" and "kernel" not in state:
             state = self.public()
         elif not heard:
-            return state, {}, {}
-        elif context.exchange == 0:
+            return state, {}
+        elif question == "patches":
             state = dict(state) | self._drawn(heard)
-        elif context.exchange == 1:
+        elif question == "features":
             examples = max(sum(int(m["examples"]) for m in heard), 1)
             means = np.sum([m["sums"] for m in heard], axis=0) / examples
             state = dict(state) | {"thresholds": means.astype(np.float32)}
-        elif context.exchange == 2:
+        elif question == "sums":
             state = added(state, said, keep=self.keep or self.pooling != "equal")
         else:
             best = np.sum([m["likelihoods"] for m in heard], axis=0).argmax()
             state = dict(state) | {"choice": np.asarray(best)}
         down = broadcast(state)
         if self.pooling == "equal" or "members" not in state:
-            return state, {EVERYONE: down}, {}
+            return state, {EVERYONE: down}
         members = [int(c) for c in state["members"]]
         every = [decoded(gave(state, c)) for c in members]
         own = {}
         for c, weights in zip(members, worth(every), strict=True):
             sums = Sums.sum([s * w for s, w in zip(every, weights, strict=True)])
             own[c] = down | encoded(sums, sums.examples)
-        return state, {EVERYONE: down} | own, {}
+        return state, {EVERYONE: down} | own
 
     # What a client computes from the server's answer.
 
@@ -420,25 +399,26 @@ class Hebbian(NeuralMethod):
         priors = PRIORS if self.reading == "personal" else (0.0,)
         return [Choice(*row) for row in product(self._ridges, own, SCALES, priors)]
 
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+    def decide(self, client: Client, down: Message) -> Classifier:
         """The client's read-out; before a round is over all classes are equal to it.
 
         Where clients choose for themselves, it is a mixture of the settings that are likely.
         """
         if "by_class" not in down or (self.choose == "all" and "choice" not in down):
             return Readout.none(self.loaded.classes)
-        own, pooled = self.own_sums(state, down, client), self.pooled_sums(down)
+        c = client.number
+        own, pooled = self.own_sums(client.state, down, c), self.pooled_sums(down)
         if self.choose == "all":
             likely, shares = np.array([int(down["choice"])]), np.ones(1)
         else:
-            key = self, "likelihoods", _of_sums(down), client
-            found = _FOUND.get(key, lambda: self._likelihoods(state, down, client))
+            key = self, "likelihoods", _of_sums(down), c
+            found = _FOUND.get(key, lambda: self._likelihoods(client.state, down, c))
             shares = softmax(found)
             likely = np.flatnonzero(shares >= LIKELY * shares.max())
             shares = shares[likely] / shares[likely].sum()
         chosen = [self.choices()[k] for k in likely]
         weights = [
-            self._readouts(down, pooled, own, choice.own, client)[self._ridges.index(choice.ridge)]
+            self._readouts(down, pooled, own, choice.own, c)[self._ridges.index(choice.ridge)]
             for choice in chosen
         ]
         shift = own.log_prior() - pooled.log_prior()
@@ -494,9 +474,13 @@ class Hebbian(NeuralMethod):
 
     def own_sums(self, state: State, down: Message, client: int) -> Sums:
         """Sums of the client's own examples, also if it never took part."""
-        return decoded(state if "examples" in state else self._operator({}, down, client))
+        return decoded(state) if "examples" in state else self._own(down, client)
 
-    def _flops_of(self, exchange: int, client: int) -> float:
+    def _own(self, down: Message, client: int) -> Sums:
+        bits, labels = self.bits_of(down, client, "train")
+        return Sums.of(bits, labels, self.loaded.classes)
+
+    def _flops_of(self, question: str, client: int) -> float:
         """Multiplications and additions of a step; only products of matrices are counted."""
         images, D, C = len(self.loaded.split.train[client]), self.n_bits, self.loaded.classes
         n, each, moments = images * (1 + self.mirror), 0.0, 0.0
@@ -507,17 +491,13 @@ class Hebbian(NeuralMethod):
         elif self.kind == "network":
             each = forward_flops(self.task, self.task.models[0])
         choosing = len({choice.own for choice in self.choices()}) * 10.0 * D**3
-        return (moments, images * each, n * each + n * D * (D + 2.0 * C), choosing)[exchange]
+        sums = n * each + n * D * (D + 2.0 * C)
+        spent = moments, images * each, sums, choosing
+        return dict(zip(self.questions, spent, strict=True))[question]
 
 
 def encoded(sums: Sums, examples: float) -> Message:
-    """Return sums as a message: the strict lower triangle of the operator, and class sums.
-
-    Parameters
-    ----------
-    sums : of integers, or of floats where examples have weights.
-    examples : n, or the sum of the weights, which is the diagonal of the operator.
-    """
+    """Return sums as a message: the strict lower triangle of the operator, and class sums."""
     counts = sums.operator[np.tri(len(sums.operator), k=-1, dtype=bool)]
     whole = counts.dtype.kind == "i"
     return {
@@ -529,12 +509,7 @@ def encoded(sums: Sums, examples: float) -> Message:
 
 
 def decoded(message: Message) -> Sums:
-    """Undo `encoded`; a message without class counts has zeros.
-
-    Parameters
-    ----------
-    message : with "counts", "by_class", "examples", and perhaps "classes".
-    """
+    """Undo `encoded`; a message without class counts has zeros."""
     by_class, counts = np.asarray(message["by_class"]), np.asarray(message["counts"])
     D, C = by_class.shape
     kind = np.int64 if counts.dtype.kind == "i" else np.float64
@@ -550,16 +525,6 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
 
     Integers add up exactly, in any order. What was computed from all sums, such as a setting that
     validation chose, is removed.
-
-    Parameters
-    ----------
-    state : "counts", "by_class", "classes", "examples" are sums over "members".
-    messages : sums of each new client, by client.
-    keep : store what each client gave, so that it can be subtracted.
-
-    Raises
-    ------
-    ArgumentError : a client is in the sums already.
     """
     members = set(np.asarray(state.get("members", ())).tolist())
     twice = sorted(members & messages.keys())
@@ -574,12 +539,7 @@ def added(state: State, messages: Mapping[int, Message], *, keep: bool = False) 
 
 
 def forgotten(state: State, client: int) -> State:
-    """Return the `state` of a server without a client: as if it had never taken part, to the bit.
-
-    Raises
-    ------
-    ArgumentError : the client is not in the sums, or what it gave was not kept.
-    """
+    """The `state` of a server without a client: as if it had never taken part, to the bit."""
     members = np.asarray(state.get("members", ()), dtype=np.int64)
     require(client in members, "client", f"among {members.tolist()}", client)
     given = gave(state, client)

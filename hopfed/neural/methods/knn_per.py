@@ -31,7 +31,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -40,11 +40,10 @@ from torch import Tensor
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import derive, stream
 from hopfed._lib.settings import require
-from hopfed.federation.contract import State
+from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
 from hopfed.neural.memory import neighbours
-from hopfed.neural.memory.associative import class_archetypes, stored_examples
-from hopfed.neural.memory.embedding import Embedded, Extractor, shared_extractor
+from hopfed.neural.memory.associative import Associative, class_archetypes, stored_examples
 from hopfed.neural.memory.neighbours import (
     Index,
     Neighbours,
@@ -52,52 +51,35 @@ from hopfed.neural.memory.neighbours import (
     choose_weight,
     mix,
 )
-from hopfed.neural.memory.prototypes import fit_prototypes
-from hopfed.neural.memory.store import RULES, Store
-from hopfed.neural.method import NeuralMethod, Rule
+from hopfed.neural.memory.prototypes import Prototypes, fit_prototypes
+from hopfed.neural.method import Client, NeuralMethod, Rule
 from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.training.evaluation import Embedded, Network
 
 __all__ = ["KNNPer"]
+
+RULES = ("fifo", "fixed", "concatenate")  # which examples are kept: the last, the first, all
+Stored = tuple[np.ndarray, np.ndarray]  # keys (n, d) and labels (n,)
 
 _EMBEDDED = Recent(1 << 29)  # (task, message down, client, part) -> Embedded
 _PERSONAL = Recent(1 << 28)  # (method, message down, client) -> Interpolation
 
 
-class Memory(Protocol):
-    """Memory of a client's examples."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the memory."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def __call__(self, queries: np.ndarray) -> np.ndarray:
-        """Map features (Q, d) to probabilities (Q, classes)."""
-        ...
+Memory = Associative | Neighbours | Prototypes  # features (Q, d) -> probabilities (Q, classes)
 
 
 @dataclass(frozen=True, eq=False)
 class Interpolation:
-    """A mixture of a global model and a memory, eq. (7).
+    """A mixture of a global model and a memory, eq. (7)."""
 
-    Attributes
-    ----------
-    extractor : the global model.
-    memory : None for a client without examples, which uses only the global model.
-    weight : lambda.
-    mixing : see `hopfed.neural.memory.neighbours.mix`.
-    """
-
-    extractor: Extractor
-    memory: Memory | None
-    weight: float
-    mixing: str
+    network: Network  # the global model
+    memory: Memory | None  # None for a client without examples, which uses only the global model
+    weight: float  # lambda
+    mixing: str  # see `hopfed.neural.memory.neighbours.mix`
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""
-        features, logits = (t.cpu().numpy() for t in self.extractor(x))
+        features, logits = (t.cpu().numpy() for t in self.network.outputs(x))
         p = np.empty(0) if self.memory is None or self.weight == 0 else self.memory(features)
         return torch.as_tensor(mix(logits, p, self.weight, self.mixing), device=x.device)
 
@@ -126,8 +108,8 @@ class KNNPer(FedAvg):
     spread : clients with even numbers have the capacity ``capacity - spread``, those with odd
         numbers ``capacity + spread``, as weak and strong hardware. A client with capacity 0 uses
         only the global model.
-    rule : which examples are kept, see `hopfed.neural.memory.store.Store`; they arrive in random
-        order.
+    rule : which examples are kept, "fifo" the last, "fixed" the first, "concatenate" all; they
+        arrive in random order.
     kernel : "paper" or "program".
     mixing : "probabilities" or "logits".
     store : "neighbours"; "prototypes", learned; "hopfield", the softmax over all stored keys; or
@@ -183,56 +165,52 @@ class KNNPer(FedAvg):
         rule = "a share such that capacity - spread and capacity + spread are in [0, 1]"
         require(inside, "spread", rule, self.spread)
 
-    def classifier(self, state: State, down: Message, client: int) -> Interpolation:  # noqa: ARG002
+    def decide(self, client: Client, down: Message) -> Interpolation:
         """The global model mixed with the memory of the client's training examples."""
-        key = self, digest(down), client
+        c = client.number
         made: Interpolation = _PERSONAL.get(
-            key, lambda: self.mixed(self.remember(down, client), down, client)
+            (self, digest(down), c), lambda: self.mixed(self.remember(down, c), down, c)
         )
         return made
 
     def remember(
-        self,
-        down: Message,
-        client: int,
-        rows: np.ndarray | None = None,
-        store: Store | None = None,
-    ) -> Store:
-        """Return the client's store, columns "key" and "label", after adding the examples `rows`.
+        self, down: Message, client: int, rows: np.ndarray | None = None, held: Stored | None = None
+    ) -> Stored:
+        """Return the client's store after adding the examples `rows`, in order of arrival.
 
-        Parameters
-        ----------
-        rows : rows of the dataset, in order of arrival; by default the client's training examples.
-        store : previous store, for streams; `rule` decides which rows are kept.
+        By default these are the client's training examples, in random order.
         """
         if rows is None:
             found = self.embedded(down, client, "train")
             seen = stream(self.task.seed, "arrival", client).permutation(len(found))
         else:
-            found = shared_extractor(self, down).embed(self.loaded.tensors, rows)
+            found = self._network(down).embed(self.loaded.tensors, rows)
             seen = np.arange(len(rows))
-        if store is None:
-            store = self._empty(client)
-        return store.add({"key": found.features[seen], "label": found.labels[seen]})
+        keys, labels = found.features[seen], found.labels[seen]
+        if held is not None:
+            keys, labels = np.concatenate([held[0], keys]), np.concatenate([held[1], labels])
+        room = self._most(client, len(keys))
+        kept = slice(len(keys) - room, None) if self.rule == "fifo" else slice(room)
+        return keys[kept], labels[kept]
 
-    def mixed(self, store: Store, down: Message, client: int) -> Interpolation:
+    def mixed(self, store: Stored, down: Message, client: int) -> Interpolation:
         """Return the global model mixed with a store."""
-        extractor = shared_extractor(self, down)
-        if len(store) == 0:
-            what = "an empty store: the global model alone classifies"
-            warnings.warn(what, SmallStoreWarning, stacklevel=2)
-            return Interpolation(extractor, None, 0.0, self.mixing)
+        network = self._network(down)
+        if len(store[0]) == 0:
+            said = "an empty store: the global model alone classifies"
+            warnings.warn(said, SmallStoreWarning, stacklevel=2)
+            return Interpolation(network, None, 0.0, self.mixing)
         memory = self.memory(store, client)
         weight = self.lam
         if weight == -1:
             held = self.embedded(down, client, "validation")
             weight = choose_weight(held.logits, memory(held.features), held.labels, self.mixing)
-        return Interpolation(extractor, memory, weight, self.mixing)
+        return Interpolation(network, memory, weight, self.mixing)
 
-    def memory(self, store: Store, client: int) -> Memory:
+    def memory(self, store: Stored, client: int) -> Memory:
         """Return a store in the form that `store` names."""
-        keys, labels = np.asarray(store.columns["key"]), np.asarray(store.columns["label"])
-        classes, seed = self.loaded.classes, derive(self.task.seed, "memory", client)
+        (keys, labels), classes = store, self.loaded.classes
+        seed = derive(self.task.seed, "memory", client)
         if self.store == "hopfield":
             return stored_examples(keys, labels, classes, self.beta)
         if self.store == "archetypes":
@@ -253,9 +231,12 @@ class KNNPer(FedAvg):
         rows = getattr(self.loaded.split, part)[client]
         found: Embedded = _EMBEDDED.get(
             (self.task, digest(down), client, part),
-            lambda: shared_extractor(self, down).embed(self.loaded.tensors, rows),
+            lambda: self._network(down).embed(self.loaded.tensors, rows),
         )
         return found
+
+    def _network(self, down: Message) -> Network:
+        return self.network(Client(self, {}, Context(self.task.seed, 0, 0, 0)), down)
 
     def _room(self, count: int, client: int) -> int:
         """Number of examples or prototypes that the client's capacity allows, given `count`."""
@@ -264,12 +245,11 @@ class KNNPer(FedAvg):
         share = self.capacity + (self.spread if client % 2 else -self.spread)
         return max(1, round(share * count)) if share > 0 else 0
 
-    def _empty(self, client: int) -> Store:
+    def _most(self, client: int, count: int) -> int:
+        """Number of examples that are kept of `count`."""
         if self.rule == "concatenate":
-            return Store()
-        count = len(self.loaded.split.train[client])
+            return count
+        every = len(self.loaded.split.train[client])
+        room = self._room(every, client)
         # Prototypes are made from all examples; the capacity limits the prototypes only.
-        room = self._room(count, client)
-        if self.store == "prototypes" and room:
-            room = count
-        return Store(room, self.rule)
+        return min(count, every if room and self.store == "prototypes" else room)

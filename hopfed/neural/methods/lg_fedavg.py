@@ -17,7 +17,19 @@ from hopfed._lib.settings import require
 from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
-from hopfed.neural.method import NeuralMethod, Rule, above, below, pack, size_weighted, unpack
+from hopfed.federation.rounds import Session
+from hopfed.neural.method import (
+    Answer,
+    Client,
+    NeuralMethod,
+    Played,
+    Rule,
+    above,
+    below,
+    pack,
+    size_weighted,
+    unpack,
+)
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
 from hopfed.neural.training.task import Params
@@ -68,30 +80,31 @@ class LGFedAvg(Standalone):
         """The global head is scored only where `scored` says so."""
         return self.scored == "global"
 
-    def start_params(self, state: State, down: Message, client: int) -> Params:
+    def begin(self, client: Client, down: Message) -> Params:
         """The client's own body and the global head."""
-        own = super().start_params(state, down, client)
-        return own | above(unpack(down, "head"), "head")
+        return super().begin(client, down) | above(unpack(down, "head"), "head")
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Keep the model; send the head."""
-        kept, _ = super().finish(state, params, client)
-        size = self.size(client) if self.weights == "size" else {}
-        return kept, pack(below(params, "head"), "head") | size
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train the model, keep it, and send its head."""
+        first = self.begin(client, down)
+        head = {n: t for n, t in first.items() if n.startswith("head.")}
+        trained = yield client.train(first, extra=head)
+        client.keep(trained.params)
+        size = client.size if self.weights == "size" else {}
+        return pack(below(trained.params, "head"), "head") | size
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
+    def play(self, state: State, session: Session) -> Played:
         """Average the heads."""
-        if not messages:
-            return state, {}
+        heard = session.ask()
+        if not heard:
+            return state, {}, {}
         by_size = self.weights == "size"
-        mean = size_weighted(messages) if by_size else mean_tree(list(messages.values()))
-        return mean, {EVERYONE: mean}
+        mean = size_weighted(heard) if by_size else mean_tree(list(heard.values()))
+        return mean, {EVERYONE: mean}, {}
 
-    def personal(self, state: State, down: Message, client: int) -> Params:
+    def personal(self, client: Client, down: Message) -> Params:
         """The client's own model; with `scored` "global" it has the global head."""
-        return self.start_params(state, down if self.scored == "global" else {}, client)
+        return self.begin(client, down if self.scored == "global" else {})
 
 
 def require_one_head(method: NeuralMethod) -> None:
@@ -138,10 +151,6 @@ class FedClassAvg(LGFedAvg):
         "temperature": "above 0",
     }
 
-    def extra(self, state: State, down: Message, client: int) -> Params:
-        """The client's head before training: the global head, once there is one."""
-        return above(below(self.start_params(state, down, client), "head"), "head")
-
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy, contrastive loss and penalty."""
         features, logits = net(batch.x)
@@ -160,18 +169,6 @@ def supervised_contrast(
     An example's loss is the mean of ``-log softmax(cos / temperature)`` over the other examples of
     its class; the softmax runs over all other examples. The result is the mean over all examples
     that have another example of their class, and 0 if no class has two examples.
-
-    Parameters
-    ----------
-    features : (B, d).
-    y : (B,) labels.
-    mask : (B,) 0 on padding rows.
-
-    Examples
-    --------
-    >>> z = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-    >>> supervised_contrast(z, torch.tensor([0, 0, 1]), None, 1.0)
-    tensor(0.3133)
     """
     real = torch.ones_like(features[:, 0]) if mask is None else mask
     z = normalize(features, dim=-1)

@@ -19,33 +19,25 @@ from torch.nn.functional import normalize
 from hopfed._lib.settings import require
 from hopfed.federation.aggregate import weighted_mean
 from hopfed.federation.contract import EVERYONE, State
-from hopfed.federation.engines import Call
 from hopfed.federation.messages import Message
+from hopfed.federation.rounds import Session
+from hopfed.neural.data.tensors import Tensors
 from hopfed.neural.memory.store import blend
-from hopfed.neural.method import Rule, above, below, pack, unpack
+from hopfed.neural.method import Answer, Client, Played, Rule, above, below, pack, unpack
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.models.base import Model
-from hopfed.neural.models.registry import check_name, drawing
+from hopfed.neural.models import Model
+from hopfed.neural.models.networks import check_name, drawing
 from hopfed.neural.training.evaluation import Classifier, Network
-from hopfed.neural.training.losses import Batch, Net, squared_distance
-from hopfed.neural.training.places import beside
-from hopfed.neural.training.stacked_or_not import one_thread
+from hopfed.neural.training.losses import Batch, Net, beside, squared_distance
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Job, Phase, forward_of
+from hopfed.neural.training.together import one_thread
+from hopfed.neural.training.training import Job, forward_of
 
 __all__ = ["APFL", "FML", "Ditto", "FedMRL", "FedRAL", "PFedES"]
 
 
 class Pair(nn.Module):
-    """A client's own model and a shared model; names start with ``own.`` or ``shared.``.
-
-    Examples
-    --------
-    >>> a, b = (Model(nn.Flatten(), nn.Linear(4, 2), 4) for _ in range(2))
-    >>> (features, logits), _ = Pair(a, b)(torch.ones(3, 1, 2, 2))
-    >>> features.shape, logits.shape
-    (torch.Size([3, 4]), torch.Size([3, 2]))
-    """
+    """A client's own model and a shared model; names start with ``own.`` or ``shared.``."""
 
     def __init__(self, own: Model, shared: Model):
         super().__init__()
@@ -80,21 +72,30 @@ class Auxiliary(FedAvg):
         """Two models that start from the same weights."""
         return Pair(deepcopy(model), deepcopy(model))
 
-    def start_params(self, state: State, down: Message, client: int) -> Params:
+    def begin(self, client: Client, down: Message) -> Params:
         """Return the client's own parts, and the shared part from the server."""
-        found = self.initial(client) | unpack(state) | above(unpack(down), "shared")
-        copied = above(below(found, "shared"), "own") if self.copies and not state else {}
+        found = client.initial | client.kept() | above(unpack(down), "shared")
+        copied = above(below(found, "shared"), "own") if self.copies and not client.state else {}
         return found | copied
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
-        """Send the shared part and keep the other parts."""
-        kept = {n: t for n, t in params.items() if self.keeps_shared or n[:7] != "shared."}
-        return pack(kept), pack(below(params, "shared")) | self.size(client)
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train both parts; send the shared one and keep the other."""
+        first = self.begin(client, down)
+        trained = yield client.train(first, extra=self.extra(client, first))
+        return self.sent(client, trained.params)
 
-    def personal(self, state: State, down: Message, client: int) -> Params:
-        """Its own model; one that begins as the shared part is first trained for a round."""
-        kept = self.after_one_round(state, down, client) if self.copies else state
-        return below(unpack(kept), "own") or self.loaded.initial(client)
+    def extra(self, client: Client, first: Params) -> Params:  # noqa: ARG002
+        """Further tensors that the objective uses, from those that training starts from."""
+        return {}
+
+    def sent(self, client: Client, params: Params) -> Message:
+        """Return the shared part as a message; the client keeps the other parts."""
+        client.keep({n: t for n, t in params.items() if self.keeps_shared or n[:7] != "shared."})
+        return pack(below(params, "shared")) | client.size
+
+    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
+        """Its own model."""
+        return below(client.kept(), "own") or client.task.initial(client.number)
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,10 @@ class Ditto(Auxiliary):
     copies: ClassVar[bool] = True
     trains_first: ClassVar[bool] = True
 
-    def extra(self, state: State, down: Message, client: int) -> Params:
+    def extra(self, client: Client, first: Params) -> Params:
         """Weights of the global model that the client received."""
-        received = below(self.start_params(state, down, client), "shared")
-        weights = self.loaded.model(client).named_parameters()
-        return {f"own.{n}": received[n] for n, _ in weights}
+        received = below(first, "shared")
+        return {f"own.{n}": received[n] for n, _ in client.model.named_parameters()}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy of both models, and lam / 2 times their squared distance."""
@@ -199,33 +199,27 @@ class APFL(Auxiliary):
         """Two models that start from the same weights, and alpha."""
         return Mixture(deepcopy(model), deepcopy(model), self.alpha)
 
-    def phases(self) -> tuple[Phase, ...]:
-        """One phase, in which both models are trained together, and alpha if it moves by batch."""
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train both models, and alpha; keep v and alpha, send w."""
         still = not self.learn or self.moves == "round"
-        return (Phase(self.training.epochs, self.objective, ("alpha",) if still else ()),)
+        job = client.train(self.begin(client, down), frozen=("alpha",) if still else ())
+        rows = len(job.rows)
+        if self.learn and self.moves == "round" and job.training.epochs and rows:
+            self._move_alpha(job, client.task.tensors)
+            client.spend(4 * min(job.training.batch, rows) / rows * client.pass_flops)
+        params = (yield job).params
+        return self.sent(client, {**params, "alpha": params["alpha"].clamp(0, 1)})
 
-    def job(self, call: Call) -> Job:
-        """The training of a round, before which alpha may move."""
-        job = super().job(call)
-        training = self.training.at(call.context.round)
-        if self.learn and self.moves == "round" and training.epochs and len(job.rows):
-            rows = self.loaded.tensors.rows(job.steps(training)[0])
-            x, y = self.loaded.tensors.batch(rows)
-            params = beside(job.params, job.net)
-            alpha = params["alpha"].requires_grad_()
-            with one_thread():
-                net = Net(forward_of(job.net.eval()), params | {"alpha": alpha})
-                (slope,) = torch.autograd.grad(self.objective(net, Batch(x, y, None, {})), [alpha])
-            job.params["alpha"] = (alpha - training.lr * slope).detach().cpu().clamp(0, 1)
-        return job
-
-    def reading_flops(self, client: int) -> float:
-        """FLOPs of the step of alpha: about a third more than twice a forward pass of a batch."""
-        rows = len(self.loaded.split.train[client])
-        if not (self.learn and self.moves == "round" and rows):
-            return 0.0
-        share = min(self.training.batch, rows) / rows
-        return 4 * share * self.pass_flops(client)
+    def _move_alpha(self, job: Job, data: Tensors) -> None:
+        """Take a step of alpha on the first batch; it costs twice a forward pass, and back."""
+        x, y = data.batch(data.rows(job.steps()[0]))
+        params = beside(job.params, job.net)
+        alpha = params["alpha"].requires_grad_()
+        with one_thread():
+            net = Net(forward_of(job.net.eval()), params | {"alpha": alpha})
+            (slope,) = torch.autograd.grad(self.objective(net, Batch(x, y, None, {})), [alpha])
+        moved = (alpha - job.training.lr * slope).detach().cpu().clamp(0, 1)
+        job.params = job.params | {"alpha": moved}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy of the global model plus that of the mixture, which does not train w."""
@@ -236,14 +230,9 @@ class APFL(Auxiliary):
         (_, mixed), (_, alone) = net.with_(above(mixture, "own"))(batch.x)
         return batch.cross_entropy(alone) + batch.cross_entropy(mixed)
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
-        """Keep the local model and alpha, send the global one."""
-        return super().finish(state, {**params, "alpha": params["alpha"].clamp(0, 1)}, client)
-
-    def personal(self, state: State, down: Message, client: int) -> Params:
+    def personal(self, client: Client, down: Message) -> Params:
         """The mixture."""
-        kept = unpack(self.after_one_round(state, down, client))
-        shared = below(self.start_params({}, down, client), "shared")
+        kept, shared = client.kept(), unpack(down) or below(client.initial, "shared")
         return self.mixture(below(kept, "own"), shared, kept["alpha"])
 
     def mixture(self, own: Params, shared: Params, alpha: Tensor) -> Params:
@@ -329,23 +318,11 @@ class Matryoshka(nn.Module):
         self.projector = nn.Linear(own.feature_dim + shared.feature_dim, own.feature_dim)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of the own and of the shared head, (B, classes) each."""
+        """Return the logits of the shared and of the own head, (B, classes) each."""
         both = torch.cat([self.shared.features(x), self.own.features(x)], dim=1)
         fused = self.projector(both)
         nested = fused[:, : self.shared.head.in_features]
-        return self.own.head(fused), self.shared.head(nested)
-
-
-class _Own(nn.Module):
-    """The network as a classifier, with the logits of the own head."""
-
-    def __init__(self, net: nn.Module):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(x)[0]
-        return logits
+        return self.shared.head(nested), self.own.head(fused)
 
 
 @dataclass(frozen=True)
@@ -394,13 +371,12 @@ class FedMRL(Proxied):
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Sum of both heads' cross-entropies."""
-        own, shared = net(batch.x)
+        shared, own = net(batch.x)
         return batch.cross_entropy(own) + batch.cross_entropy(shared)
 
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+    def decide(self, client: Client, down: Message) -> Classifier:  # noqa: ARG002
         """The own head, with the projection and the small model as last trained."""
-        del down
-        return Network(_Own(self.net(client)), above(self.start_params(state, {}, client), "net"))
+        return Network(client.net, self.begin(client, {}))
 
     def _width(self) -> int:
         lengths = [model.feature_dim for model in self.loaded.templates.values()]
@@ -413,15 +389,7 @@ MATRIX = "shared.weight"
 
 
 class Turned(nn.Module):
-    """A model whose head reads features with the direction of ``A z`` and the length of z.
-
-    Examples
-    --------
-    >>> model = Turned(Model(nn.Flatten(), nn.Linear(4, 2), 4))
-    >>> x = torch.ones(3, 1, 2, 2)
-    >>> bool(torch.allclose(model(x), model.own(x)))
-    True
-    """
+    """A model whose head reads features with the direction of ``A z`` and the length of z."""
 
     def __init__(self, own: Model):
         super().__init__()
@@ -429,12 +397,11 @@ class Turned(nn.Module):
         self.shared = nn.utils.skip_init(nn.Linear, own.feature_dim, own.feature_dim, bias=False)
         nn.init.eye_(self.shared.weight)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logits (B, classes)."""
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the turned features, and the logits (B, classes)."""
         z = self.own.features(x)
         turned = normalize(self.shared(z), dim=1) * z.norm(dim=1, keepdim=True)
-        logits: Tensor = self.own.head(turned)
-        return logits
+        return turned, self.own.head(turned)
 
 
 @dataclass(frozen=True)
@@ -490,44 +457,43 @@ class FedRAL(Auxiliary):
         far = np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
         return np.asarray(far <= ceil(share * (d - 1)))
 
-    def start_params(self, state: State, down: Message, client: int) -> Params:
+    def begin(self, client: Client, down: Message) -> Params:
         """The client's model, and its entries of the server's matrix."""
-        params = super().start_params(state, down, client)
-        return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client))}
+        params = super().begin(client, down)
+        return params | {MATRIX: params[MATRIX] * torch.as_tensor(self.band(client.number))}
 
-    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+    def extra(self, client: Client, first: Params) -> Params:  # noqa: ARG002
         """The entries that the client has."""
-        return {"band": torch.as_tensor(self.band(client), dtype=torch.float32)}
+        return {"band": torch.as_tensor(self.band(client.number), dtype=torch.float32)}
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Cross-entropy, with a gradient only for the entries of the band."""
         banded = {MATRIX: net.params[MATRIX] * batch.extra["band"]}
-        return batch.cross_entropy(net.with_(banded)(batch.x))
+        return batch.cross_entropy(net.with_(banded)(batch.x)[1])
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:
+    def sent(self, client: Client, params: Params) -> Message:
         """Send the entries of the band, row by row."""
-        state, message = super().finish(state, params, client)
-        return state, message | {"model/weight": message["model/weight"][self.band(client)]}
+        message = super().sent(client, params)
+        own = message["model/weight"][self.band(client.number)]
+        return message | {"model/weight": own}
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
+    def play(self, state: State, session: Session) -> Played:
         """Average each entry over the clients that sent it."""
-        if not messages:
-            return state, {}
-        bands, before = [self.band(c) for c in messages], np.asarray(state["model/weight"])
+        heard = session.ask()
+        if not heard:
+            return state, {}, {}
+        bands, before = [self.band(c) for c in heard], np.asarray(state["model/weight"])
         parts = [np.zeros_like(before) for _ in bands]
-        for part, band, message in zip(parts, bands, messages.values(), strict=True):
+        for part, band, message in zip(parts, bands, heard.values(), strict=True):
             part[band] = message["model/weight"]
-        sizes = [float(m["examples"]) for m in messages.values()]
+        sizes = [float(m["examples"]) for m in heard.values()]
         mean = weighted_mean(parts, sizes, masks=bands, default=before)
         new = {"model/weight": np.asarray(mean)}
-        return new, {EVERYONE: new}
+        return new, {EVERYONE: new}, {}
 
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+    def decide(self, client: Client, down: Message) -> Classifier:  # noqa: ARG002
         """The model with its matrix as last trained."""
-        del down
-        return Network(self.net(client), self.start_params(state, {}, client))
+        return Network(client.net, self.begin(client, {}))
 
 
 class Preceded(nn.Module):
@@ -592,13 +558,12 @@ class PFedES(Auxiliary):
             back = nn.Conv2d(self.kernels, channels, 3, padding=1)
         return Preceded(model, nn.Sequential(there, nn.ReLU(), back, nn.ReLU()))
 
-    def phases(self) -> tuple[Phase, ...]:
-        """The model, then the extractor."""
-        epochs = self.training.epochs
-        return (
-            Phase(epochs, self.objective, frozen=("shared.",)),
-            Phase(self.turns or epochs, self.through, frozen=("own.",)),
-        )
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train the model, then the extractor; send the second."""
+        own = yield client.train(self.begin(client, down), frozen=("shared.",))
+        turns = self.turns or self.training.epochs
+        both = yield client.train(own.params, self.through, epochs=turns, frozen=("own.",))
+        return self.sent(client, both.params)
 
     def objective(self, net: Net, batch: Batch) -> Tensor:
         """Loss of the model on the images and on the extracted images."""

@@ -1,30 +1,118 @@
 """pFedGP: a shared kernel on learned features, and a Gaussian process at each client.
 
-Source: theory/NOTES.md, "Baselines".
+Source: theory/NOTES.md, "Baselines". Gaussian process classification is that in closed form of
+Milios et al. (2018): labels become targets of a regression in which each example has its own
+noise. The logarithm of a Gamma variable of shape ``a = EPSILON + [y = c]`` is approximately normal,
+which gives
+
+    noise s2 = log(1/a + 1),    target t = log a - s2 / 2.
+
+Each class c has its own process around the mean of its targets. The kernel for features of
+dimension d is ``scale exp(-|z - z'|^2 / (2 d length^2))``. Evidence and posterior are those of
+ordinary Gaussian process regression.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from hopfed._lib.random import stream
-from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
-from hopfed.neural.memory.embedding import Extractor, shared_extractor
-from hopfed.neural.memory.gaussian import Process, log_evidence, process
-from hopfed.neural.method import Rule, above, below
+from hopfed.neural.method import Client, Rule, above, below
 from hopfed.neural.methods.fedavg import FedAvg
-from hopfed.neural.models.base import Model
-from hopfed.neural.training.losses import Batch, Net
+from hopfed.neural.models import Model
+from hopfed.neural.training.evaluation import Network
+from hopfed.neural.training.losses import Batch, Net, masked_mean
 from hopfed.neural.training.task import Params
 
 __all__ = ["PFedGP"]
+
+EPSILON = 0.01  # shape of the Gamma variable of each class other than the example's own
+
+
+def dirichlet_targets(labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Return targets and noise variances, both (classes, n)."""
+    shape = EPSILON + one_hot(labels, classes).T
+    noise = (1 / shape + 1).log()
+    return shape.log() - noise / 2, noise
+
+
+def kernel(a: Tensor, b: Tensor, log_length: Tensor, log_scale: Tensor) -> Tensor:
+    """Return the covariance of the features (n, d) and (m, d): (n, m)."""
+    squared = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
+    width = 2 * a.shape[1] * (2 * log_length).exp()
+    return log_scale.exp() * (-squared.clamp(min=0) / width).exp()
+
+
+def log_evidence(
+    features: Tensor,
+    labels: Tensor,
+    classes: int,
+    log_length: Tensor,
+    log_scale: Tensor,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Log marginal likelihood of a batch, a Gaussian process a class; per example and class."""
+    real = torch.ones_like(features[:, 0]) if mask is None else mask
+    targets, noise = dirichlet_targets(labels, classes)
+    mean = (targets * real).sum(1, keepdim=True) / real.sum().clamp(min=1)
+    off = (targets - mean) * real
+    covariance = kernel(features, features, log_length, log_scale) * real[:, None] * real
+    covariance = covariance + torch.diag_embed(noise * real + (1 - real))
+    factor = torch.linalg.cholesky(covariance)
+    half = torch.linalg.solve_triangular(factor, off[..., None], upper=False)[..., 0]
+    log_root = factor.diagonal(dim1=-2, dim2=-1).log()
+    each = -(half**2) / 2 - log_root - math.log(2 * math.pi) / 2
+    return masked_mean(each.mean(0), mask)
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """The posterior given a client's examples, in float64: the mean of a Gaussian regression.
+
+    Attributes
+    ----------
+    weights, mean : (classes, n) and (classes, 1): the latent mean at z is ``mean + weights @
+        kernel(features, z)``.
+    """
+
+    features: Tensor = field(repr=False)  # (n, d) of the examples
+    weights: Tensor = field(repr=False)
+    mean: Tensor
+    scales: tuple[Tensor, Tensor]  # the logarithms of length and scale of the kernel
+    nbytes: int  # bytes of the stored features and labels
+
+    @property
+    def size(self) -> int:
+        """Number of examples."""
+        return len(self.features)
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Return log-probabilities (Q, classes): the softmax of the latent means."""
+        with torch.no_grad():
+            near = kernel(self.features, features.double(), *self.scales)
+            return (self.mean + self.weights @ near).T.log_softmax(dim=1)
+
+
+def process(
+    features: Tensor, labels: Tensor, classes: int, log_length: Tensor, log_scale: Tensor
+) -> Process:
+    """Return the posterior given examples (n, d) with labels (n,)."""
+    x, scales = features.double(), (log_length.double(), log_scale.double())
+    targets, noise = (t.double() for t in dirichlet_targets(labels, classes))
+    mean = targets.mean(dim=1, keepdim=True)
+    covariance = kernel(x, x, *scales) + torch.diag_embed(noise)
+    weights = torch.linalg.solve(covariance, (targets - mean)[..., None])[..., 0]
+    size = features.numel() * features.element_size() + labels.numel()
+    return Process(x, weights, mean, scales, size)
 
 
 class DeepKernel(nn.Module):
@@ -49,12 +137,12 @@ class Personal:
     The features are computed on the device, the process in float64 on the CPU.
     """
 
-    extractor: Extractor
+    network: Network
     process: Process
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""
-        return self.process(self.extractor(x)[0].cpu()).to(x.device)
+        return self.process(self.network.outputs(x)[0].cpu()).to(x.device)
 
 
 @dataclass(frozen=True)
@@ -66,10 +154,9 @@ class PFedGP(FedAvg):
     examples, even if it never took part.
 
     In the paper each client has a tree of binary processes, with Polya-Gamma variables and Gibbs
-    sampling. Here it has one regression on transformed labels for each class, in closed form (see
-    `hopfed.neural.memory.gaussian`). It uses all examples up to `most`, without inducing points,
-    and a random sample of that size above. Class probabilities are the softmax of the posterior
-    means.
+    sampling. Here it has one regression on transformed labels for each class, in closed form. It
+    uses all examples up to `most`, without inducing points, and a random sample of that size above.
+    Class probabilities are the softmax of the posterior means.
 
     Attributes
     ----------
@@ -101,19 +188,16 @@ class PFedGP(FedAvg):
         classes = self.loaded.classes
         return -classes * log_evidence(net(batch.x), batch.y, classes, *kernel, batch.mask)
 
-    def personal(self, state: State, down: Message, client: int) -> Params:
+    def personal(self, client: Client, down: Message) -> Params:
         """The global features; the head is the initial one and is not used."""
-        features = below(self.start_params(state, down, client), "features")
-        return self.loaded.initial(client) | above(features, "features")
+        features = below(self.begin(client, down), "features")
+        return client.task.initial(client.number) | above(features, "features")
 
-    def classifier(self, state: State, down: Message, client: int) -> Personal:
+    def decide(self, client: Client, down: Message) -> Personal:
         """The posterior of the client's process."""
-        params = self.start_params(state, down, client)
-        extractor = shared_extractor(self, down)
-        rows = stream(self.task.seed, "process", client).permutation(
-            self.loaded.split.train[client]
-        )
-        seen = extractor.embed(self.loaded.tensors, np.sort(rows[: self.most]))
+        params, network = self.begin(client, down), self.network(client, down)
+        order = stream(self.task.seed, "process", client.number).permutation(client.rows)
+        seen = network.embed(self.loaded.tensors, np.sort(order[: self.most]))
         features, labels = torch.as_tensor(seen.features), torch.as_tensor(seen.labels)
         kernel = params["log_length"], params["log_scale"]
-        return Personal(extractor, process(features, labels, self.loaded.classes, *kernel))
+        return Personal(network, process(features, labels, self.loaded.classes, *kernel))

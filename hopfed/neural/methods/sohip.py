@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -36,13 +36,14 @@ from torch import Tensor, nn
 
 from hopfed._lib.settings import require
 from hopfed.federation.aggregate import weighted_mean
-from hopfed.federation.contract import EVERYONE, Context, Metrics, State
+from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
-from hopfed.neural.memory.recall import ABLATIONS, HEADS, KINDS, Form, Headed, Remembering, Scorer
-from hopfed.neural.method import Rule, below, pack
+from hopfed.federation.rounds import Session
+from hopfed.neural.memory.recall import ABLATIONS, HEADS, KINDS, Form, Headed, Remembering
+from hopfed.neural.method import Answer, Client, Played, Rule, below
 from hopfed.neural.methods.standalone import Standalone
-from hopfed.neural.models.base import Model
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.models import Model
+from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net
 from hopfed.neural.training.task import Params
 
@@ -127,7 +128,7 @@ class SoHip(Standalone):
             return Headed(model, self.head, self.task.seed)
         return Remembering(model, self.form, self.head, self.task.seed)
 
-    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
+    def received(self, down: Message) -> Params:
         """The collective memory; zeros before the server has sent one."""
         if self.ablation == "d":
             return {}
@@ -145,55 +146,49 @@ class SoHip(Standalone):
                 net.params[name].copy_(state)
         return batch.cross_entropy(logits)
 
-    def finish(self, state: State, params: Params, client: int) -> tuple[State, Message]:  # noqa: ARG002
-        """Keep the model; send the long-term memory."""
-        message = {} if self.silent else {"memory": np.asarray(params["long_term"].cpu())}
-        return pack(params), message
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train with the memory; keep the model, and send the long-term memory."""
+        trained = yield client.train(self.begin(client, {}), extra=self.received(down))
+        client.keep(trained.params)
+        return {} if self.silent else {"memory": np.asarray(trained.params["long_term"])}
 
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Average as in eq. (16); a pattern by class over the clients that hold the class."""
-        if self.silent or not messages:
-            return state, {}
-        parts = [m["memory"] for m in messages.values()]
+    def play(self, state: State, session: Session) -> Played:
+        """Average as in eq. (16); with aggregation "hopfield" each gets the mean of its group.
+
+        A pattern by class is averaged over the clients that hold the class.
+        """
+        heard = session.ask()
+        if self.silent or not heard:
+            return state, {}, {}
+        parts = [m["memory"] for m in heard.values()]
         # A pattern without examples is zero; the mean leaves it out.
         held = [(part != 0).any(axis=1) for part in parts] if self.memory == "class" else None
         last = state.get("memory", np.zeros(self.form.shape, np.float32))
-        mean = weighted_mean(parts, self._sizes(list(messages)), masks=held, default=last)
-        return {**state, "memory": mean}, {EVERYONE: {"memory": mean}}
+        mean = weighted_mean(parts, self._sizes(list(heard)), masks=held, default=last)
+        state, down = {**state, "memory": mean}, {EVERYONE: {"memory": mean}}
+        if self.aggregation == "mean":
+            return state, down, {}
+        from hopfed.neural.memory.archetypes import group  # which loads Numba
 
-    def server_step(
-        self, state: State, messages: Mapping[int, Message], context: Context
-    ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Answer the clients; with aggregation "hopfield" each gets the mean of its group."""
-        state, down, metrics = super().server_step(state, messages, context)
-        if self.aggregation == "mean" or not down:
-            return state, down, metrics
-        from hopfed.neural.memory.archetypes import (
-            group,  # imported here, because it loads Numba
-        )
-
-        kept = {f"of/{c}": m["memory"] for c, m in messages.items()}
-        state = {**state, **kept}
+        state |= {f"of/{c}": m["memory"] for c, m in heard.items()}
         known = sorted(int(name.removeprefix("of/")) for name in state if name.startswith("of/"))
         rows = np.concatenate([state[f"of/{c}"] for c in known])
         weights = np.repeat(self._sizes(known), self.form.patterns)
-        groups = group(rows, weights, context.derive("archetypes"))
+        groups = group(rows, weights, session.context.derive("archetypes"))
         if groups is None:
-            return state, down, metrics | {"archetypes": 0}
+            return state, down, {"archetypes": 0}
         means = groups.means.reshape(len(known), *self.form.shape)
-        mine: dict[int, Any] = {c: {"memory": mean} for c, mean in zip(known, means, strict=True)}
-        return state, {**down, **mine}, metrics | {"archetypes": groups.count}
+        mine = {c: {"memory": own} for c, own in zip(known, means, strict=True)}
+        return state, {**down, **mine}, {"archetypes": groups.count}
 
-    def personal(self, state: State, down: Message, client: int) -> Params:
+    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
         """The client's model without the memory."""
-        return below(self.start_params(state, down, client), "model")
+        return below(self.begin(client, {}), "model")
 
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+    def decide(self, client: Client, down: Message) -> Classifier:
         """The model with the client's last memory and the server's latest collective memory."""
-        more = tuple(self.extra(state, down, client).values())
-        return Scorer(self.net(client), self.start_params(state, down, client), more)
+        more = tuple(self.received(down).values())
+        return Network(client.net, self.begin(client, {}), more)
 
     def _count(self) -> int:
         """Number of patterns in a memory."""

@@ -8,12 +8,11 @@ from typing import ClassVar
 
 from torch import nn
 
-from hopfed.federation.contract import State
 from hopfed.federation.messages import Message
-from hopfed.neural.memory.recall import HEADS, Scorer, Shifted
-from hopfed.neural.method import NeuralMethod, Rule, below
-from hopfed.neural.models.base import Model
-from hopfed.neural.training.evaluation import Classifier
+from hopfed.neural.memory.recall import HEADS, Shifted
+from hopfed.neural.method import Client, NeuralMethod, Rule, below
+from hopfed.neural.models import Model
+from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.task import Params
 
 
@@ -62,10 +61,10 @@ class StandaloneBias(Standalone):
         """The model with the vector added to its features."""
         return Shifted(model, self.head, self.task.seed)
 
-    def personal(self, state: State, down: Message, client: int) -> Params:
+    def personal(self, client: Client, down: Message) -> Params:
         """The client's model without the vector."""
-        return below(self.start_params(state, down, client), "model")
+        return below(self.begin(client, down), "model")
 
-    def classifier(self, state: State, down: Message, client: int) -> Classifier:
+    def decide(self, client: Client, down: Message) -> Classifier:
         """The model with the vector."""
-        return Scorer(self.net(client), self.start_params(state, down, client))
+        return Network(client.net, self.begin(client, down))

@@ -5,11 +5,10 @@ Source: theory/NOTES.md, "Domains and public data" and "Baselines". FedH2L is in
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,31 +18,25 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
 from hopfed.federation.aggregate import mean_tree
-from hopfed.federation.contract import EVERYONE, Context, Metrics, State
-from hopfed.federation.engines import Call, Outcome
+from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec
+from hopfed.federation.rounds import Session
 from hopfed.neural.data import splits
 from hopfed.neural.data.partitions import Rows
-from hopfed.neural.method import Rule, client_of, pack, unpack
+from hopfed.neural.method import Answer, Client, Played, Rule, pack
 from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.cost import forward_flops
-from hopfed.neural.training.evaluation import Network
-from hopfed.neural.training.losses import Batch, Net
-from hopfed.neural.training.stacked_or_not import one_thread
-from hopfed.neural.training.task import Params, TaskSpec, task_of
-from hopfed.neural.training.training import Job, Phase, Plan
+from hopfed.neural.training.evaluation import Embedded, Network
+from hopfed.neural.training.losses import Batch, Net, Objective
+from hopfed.neural.training.task import TaskSpec, task_of
+from hopfed.neural.training.training import Job, Plan
 
 __all__ = ["AGG", "FedMD"]
 
 
 @dataclass(frozen=True, eq=False)
 class SeedSet:
-    """Training examples of every node, divided into private and public ones.
-
-    Attributes
-    ----------
-    private, public : one sorted index array per node; the two together are its training examples.
-    """
+    """Training examples of every node, divided into private and public ones: sorted rows each."""
 
     private: Rows = field(repr=False)
     public: Rows = field(repr=False)
@@ -51,25 +44,7 @@ class SeedSet:
 
 @lru_cache(8)
 def seed_set(task: TaskSpec, share: float) -> SeedSet:
-    """Divide the training examples of a task's clients.
-
-    Parameters
-    ----------
-    share : public examples of a client as a share of all its examples, which includes validation
-        and test. This is alpha of FedH2L (arXiv:2101.11296), "compared with all data". Public
-        examples are drawn from each client's training examples, stratified by class: at least
-        one, or none if the share is 0.
-
-    Raises
-    ------
-    DataError : a client would have no private example left.
-
-    Examples
-    --------
-    >>> found = seed_set(TaskSpec(clients=2, partition="iid", examples=100), 0.1)
-    >>> [len(rows) for rows in found.private], [len(rows) for rows in found.public]
-    ([35, 35], [5, 5])
-    """
+    """Divide the training examples of a task's clients."""
     split = task_of(task).split
     private, public = [], []
     for client, rows in enumerate(split.train):
@@ -114,14 +89,6 @@ class Stepwise(Standalone):
         """Private and public examples of every client."""
         return seed_set(self.task, self.public)
 
-    @abstractmethod
-    def plans(self, call: Call) -> dict[int, Plan]:
-        """Rows of the steps of each phase of an exchange."""
-
-    def phases(self) -> tuple[Phase, ...]:
-        """One phase, which consists of the planned steps."""
-        return (Phase(1, self.objective),)
-
     def rows(self, client: int, whose: str) -> np.ndarray:
         """Return the examples of a client that `whose` names: "private", "own" or "all"."""
         public = {"private": (), "own": self.seeds.public[client : client + 1]}
@@ -132,19 +99,14 @@ class Stepwise(Standalone):
         batch = self.training.batch
         return [draw(rows, min(batch, images - i), rng) for i in range(0, images, batch)]
 
-    def job(self, call: Call) -> Job:
-        """The training of a step: planned, and with the optimizer as it was."""
-        job = super().job(call)
-        job.plans, job.moments = self.plans(call), unpack(call.state, "moments")
+    def learn(
+        self, client: Client, plan: Plan, objective: Objective | None = None, **more: Any
+    ) -> Generator[Job, Job, Job]:
+        """Make the steps of a plan from the client's model and optimizer, and keep both."""
+        start, moments = self.begin(client, {}), client.kept("moments")
+        job = yield client.train(start, objective, plan=plan, moments=moments, **more)
+        client.state = pack(job.params) | pack(job.moments or {}, "moments")
         return job
-
-    def kept(self, job: Job) -> State:
-        """State after training: model and optimizer."""
-        return pack(job.params) | pack(job.moments or {}, "moments")
-
-    def outcome(self, call: Call, job: Job, flops: float) -> Outcome:  # noqa: ARG002
-        """What comes of a step."""
-        return Outcome(self.kept(job), {}, {"loss": job.loss, "flops": flops})
 
 
 @dataclass(frozen=True)
@@ -178,18 +140,18 @@ class AGG(Stepwise):
         known = self.labelled or not self.public
         require(known, "labelled", "true for agg, which trains on public labels", self.labelled)
 
-    def plans(self, call: Call) -> dict[int, Plan]:
-        """Return minibatches from the client's own examples and all public ones."""
-        rows = self.rows(client_of(call.context), "all")
-        images = self.images or self.training.batch
-        return {0: self.minibatches(rows, call.context.rng("minibatches"), images)}
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Make steps on the client's own examples and all public ones."""
+        rows, images = self.rows(client.number, "all"), self.images or self.training.batch
+        yield from self.learn(
+            client, self.minibatches(rows, client.context.rng("minibatches"), images)
+        )
+        return {}
 
 
 @dataclass(frozen=True)
 class Consulting(Stepwise):
-    """Clients send outputs for a public minibatch in exchange 0, and learn from them in exchange 1.
-
-    The server ignores late messages, because they belong to the minibatch of another round.
+    """Clients tell outputs for a public minibatch, and then learn from those of all.
 
     Attributes
     ----------
@@ -205,7 +167,6 @@ class Consulting(Stepwise):
         "local": ("private", "own", "all"),
         "steps": "at least 1",
     }
-    exchanges: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -213,15 +174,10 @@ class Consulting(Stepwise):
         seen = self.labelled or self.local != "all"
         require(seen, "labelled", "true to train on what others show", self.labelled)
 
-    @abstractmethod
-    def says(self, call: Call, params: Params) -> tuple[Message, int]:
-        """Return the message of exchange 0, and the number of examples classified for it."""
-
-    def own_steps(self, call: Call) -> Plan:
+    def own_steps(self, client: Client) -> Plan:
         """Minibatches of the client's own steps."""
-        rows, images = self.rows(client_of(call.context), self.local), self.steps
-        rng = call.context.rng("minibatches")
-        return self.minibatches(rows, rng, images * self.training.batch)
+        rows, rng = self.rows(client.number, self.local), client.context.rng("minibatches")
+        return self.minibatches(rows, rng, self.steps * self.training.batch)
 
     def batches(self, context: Context) -> tuple[np.ndarray, ...]:
         """Public minibatch of every client in this round.
@@ -230,41 +186,16 @@ class Consulting(Stepwise):
         """
         return _batches(self.seeds, context.seed, context.round, self.training.batch)
 
-    def scores(self, client: int, params: Params, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Return logits and labels of the examples `rows` under a client's model, on the CPU."""
-        x, y = self.loaded.tensors.batch(self.loaded.tensors.rows(rows))
-        with torch.inference_mode(), one_thread():
-            return Network(self.loaded.model(client), params)(x).cpu(), y.cpu()
+    def shown(self, client: Client, rows: np.ndarray) -> Embedded:
+        """Return outputs and labels of the examples `rows` under the client's present model."""
+        client.spend(len(rows) * forward_flops(self.task, client.task.names[client.number]))
+        return Network(client.model, self.begin(client, {})).embed(client.task.tensors, rows)
 
-    def server_step(
-        self, state: State, messages: Mapping[int, Message], context: Context
-    ) -> tuple[State, Mapping[int, Message], Metrics]:
-        """Answer exchange 0; after exchange 1 there is no answer, and the old one is dropped."""
-        if context.exchange:
-            return state, {EVERYONE: {}}, {}
-        timely = {c: m for c, m in messages.items() if c not in context.ages}
-        return super().server_step(state, timely, context)
 
-    def remembers(self, call: Call, job: Job) -> State:  # noqa: ARG002
-        """State of exchange 0 that exchange 1 needs."""
-        return {}
-
-    def reports(self, call: Call, job: Job) -> Metrics:  # noqa: ARG002
-        """Return metrics; those of exchange 1 replace those of exchange 0 with the same name."""
-        return {"loss": job.loss}
-
-    def outcome(self, call: Call, job: Job, flops: float) -> Outcome:
-        """What comes of a step: the message of exchange 0, nothing in exchange 1."""
-        message: Message = {}
-        state = self.kept(job)
-        if call.context.exchange:
-            flops += float(call.state["flops"])
-        else:
-            client = client_of(call.context)
-            message, images = self.says(call, job.params)
-            flops += images * forward_flops(self.task, self.loaded.names[client])
-            state |= self.remembers(call, job) | {"flops": np.asarray(flops)}
-        return Outcome(state, message, {"flops": flops, **self.reports(call, job)})
+def timely(session: Session) -> dict[int, Message]:
+    """Ask, and leave out late messages, which belong to the minibatch of another round."""
+    heard = session.ask()
+    return {c: m for c, m in heard.items() if c not in session.ages}
 
 
 @lru_cache(4)  # all clients of a round ask for the same batches
@@ -299,6 +230,7 @@ class FedMD(Consulting):
     digest: int = 1
     transfer: int = 100
 
+    questions: ClassVar[tuple[str, ...]] = ("consult", "digest")
     name: ClassVar[str] = "fedmd"
     source: ClassVar[str] = "Li and Wang, NeurIPS workshop 2019"
     rules: ClassVar[Mapping[str, Rule]] = {"digest": "at least 1", "transfer": "at least 0"}
@@ -308,51 +240,40 @@ class FedMD(Consulting):
         known = self.labelled or not self.transfer
         require(known, "transfer", "0 where public data have no labels", self.transfer)
 
-    def phases(self) -> tuple[Phase, ...]:
-        """Transfer on public and on own examples; then digest and revisit."""
-        return (
-            Phase(1, self.objective, exchange=0),
-            Phase(1, self.objective, exchange=0),
-            Phase(1, self.match, exchange=1, augment=False),
-            Phase(1, self.objective, exchange=1),
-        )
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        """Tell the logits of the public minibatch; then digest their mean, and revisit."""
+        shown = np.concatenate(self.batches(client.context))
+        if question == "consult":
+            if not client.state and self.transfer:
+                yield from self._transfer(client)
+            client.state = client.state or pack(client.initial)
+            return {"logits": self.shown(client, shown).logits}
+        if down:
+            consensus = {n: torch.from_numpy(np.array(a)) for n, a in down.items()}
+            plan = [shown] * self.digest
+            yield from self.learn(client, plan, self.match, extra=consensus, augment=False)
+        yield from self.learn(client, self.own_steps(client))
+        return {}
 
-    def plans(self, call: Call) -> dict[int, Plan]:
-        """Steps of each phase; transfer has steps only in a client's first round."""
-        if call.context.exchange:
-            digest = self.digest if call.down else 0
-            return {2: [self._shown(call.context)] * digest, 3: self.own_steps(call)}
-        images = 0 if call.state else self.transfer * self.training.batch
-        rng, own = call.context.rng("transfer"), self.rows(client_of(call.context), self.local)
-        public = self.minibatches(np.concatenate(self.seeds.public), rng, images)
-        return {0: public, 1: self.minibatches(own, rng, images)}
+    def play(self, state: State, session: Session) -> Played:
+        """Send the mean to everyone; after that there is no answer, and the old one is dropped."""
+        heard = list(timely(session).values())
+        session.ask({EVERYONE: mean_tree(heard) if heard else {}})
+        return state, {EVERYONE: {}}, {}
 
-    def extra(self, state: State, down: Message, client: int) -> Params:  # noqa: ARG002
-        """The consensus."""
-        return {n: torch.from_numpy(np.array(a)) for n, a in down.items()}
+    def _transfer(self, client: Client) -> Generator[Job, Job, None]:
+        rng, images = client.context.rng("transfer"), self.transfer * self.training.batch
+        for rows in (np.concatenate(self.seeds.public), self.rows(client.number, self.local)):
+            yield from self.learn(client, self.minibatches(rows, rng, images))
 
     def match(self, net: Net, batch: Batch) -> Tensor:
         """Mean absolute difference to the consensus."""
         logits = net(batch.x)[1]
         return batch.mean((logits - batch.extra["logits"][: len(logits)]).abs().mean(dim=1))
 
-    def says(self, call: Call, params: Params) -> tuple[Message, int]:
-        """Logits of the public minibatch."""
-        shown = self._shown(call.context)
-        logits, _ = self.scores(client_of(call.context), params, shown)
-        return {"logits": logits.numpy()}, len(shown)
-
     def expects(self, down: Message, context: Context) -> Spec:  # noqa: ARG002
         """Logits, then nothing."""
         if context.exchange:
             return {}
-        return {"logits": Field((len(self._shown(context)), self.loaded.classes), "f")}
-
-    def answer(
-        self, state: State, messages: Mapping[int, Message]
-    ) -> tuple[State, Mapping[int, Message]]:
-        """Send the mean to everyone."""
-        return state, {EVERYONE: mean_tree(list(messages.values())) if messages else {}}
-
-    def _shown(self, context: Context) -> np.ndarray:
-        return np.concatenate(self.batches(context))
+        shown = sum(len(rows) for rows in self.batches(context))
+        return {"logits": Field((shown, self.loaded.classes), "f")}

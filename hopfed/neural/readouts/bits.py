@@ -11,9 +11,8 @@ features. So clients who keep their images can agree on filters and thresholds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,7 +22,6 @@ from torch.nn.functional import adaptive_avg_pool2d, unfold
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.memory.embedding import Extractor
 
 FLAT = 0.0025  # added to the variance of a patch, in units of the images': 10 / 255^2 in pixels
 SMALL = 0.1  # added to the eigenvalues of the patches' second moment, whose diagonal is about 1
@@ -35,44 +33,7 @@ IMAGES = 400  # of random waves, from which public filters follow
 Moments = tuple[np.ndarray, np.ndarray, float]  # sum, sum of outer products, and number of patches
 
 
-class Features(Protocol):
-    """Function from inputs (B, ...) to features (B, length) float32, before any threshold."""
-
-    @property
-    def length(self) -> int:
-        """Features of an input."""
-        ...
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the features."""
-        ...
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Features that are the inputs themselves, `length` numbers each."""
-
-    length: int
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the inputs (B, ...) as rows (B, length)."""
-        return x.float().flatten(1)
-
-
-@dataclass(frozen=True, eq=False)
-class Encoder:
-    """The features of a network with its parameters, which nobody trains."""
-
-    extractor: Extractor
-
-    @property
-    def length(self) -> int:
-        """Features of an input."""
-        return self.extractor.model.feature_dim
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the features (B, length) of inputs (B, ...)."""
-        return self.extractor(x)[0].flatten(1)
+Features = Callable[[Tensor], Tensor]  # inputs (B, ...) -> (B, length) float32, before thresholds
 
 
 @dataclass(frozen=True)
@@ -82,17 +43,12 @@ class Patches:
     Attributes
     ----------
     channels, height, width : of the images.
-    size : side of a patch, in pixels.
-
-    Raises
-    ------
-    ArgumentError : a patch is larger than the images.
     """
 
     channels: int
     height: int
     width: int
-    size: int
+    size: int  # side of a patch, in pixels
 
     def __post_init__(self) -> None:
         most = min(self.height, self.width)
@@ -129,31 +85,18 @@ class Patches:
 
 @dataclass(frozen=True, eq=False)
 class Filters:
-    """Filters of patches, and how their responses are pooled.
+    """Filters of patches, and how their responses are pooled."""
 
-    Attributes
-    ----------
-    patches : which there are.
-    kernel : (d, F) float32, filters with the whitening in them.
-    mean : (d,) float32, the mean patch.
-    fields : responses are averaged over so many fields in each direction.
-    """
-
-    patches: Patches
-    kernel: np.ndarray = field(repr=False)
-    mean: np.ndarray = field(repr=False)
-    fields: int = 2
+    patches: Patches  # which there are
+    kernel: np.ndarray = field(repr=False)  # (d, F) float32, filters with the whitening in them
+    mean: np.ndarray = field(repr=False)  # (d,) float32, the mean patch
+    fields: int = 2  # responses are averaged over so many fields in each direction
 
     @classmethod
     def drawn(
         cls, patches: Patches, moments: Moments, number: int, fields: int, seed: int
     ) -> Filters:
-        """Draw `number` random filters that see whitened patches.
-
-        Parameters
-        ----------
-        moments : sum, sum of outer products and number of the patches of all clients.
-        """
+        """Draw `number` random filters that see whitened patches."""
         total, squares, count = moments
         mean = total / count
         covariance = squares / count - np.outer(mean, mean)
@@ -183,18 +126,11 @@ class Filters:
 
 @dataclass(frozen=True, eq=False)
 class Bits:
-    """Inputs as bits: features, and their thresholds.
+    """Inputs as bits: features, and their thresholds."""
 
-    Attributes
-    ----------
-    features : what is computed of an input.
-    thresholds : (features.length,) float32.
-    mirror : whether an image and its mirror image are two examples.
-    """
-
-    features: Features
-    thresholds: np.ndarray = field(repr=False)
-    mirror: bool = False
+    features: Features  # what is computed of an input
+    thresholds: np.ndarray = field(repr=False)  # (features.length,) float32
+    mirror: bool = False  # whether an image and its mirror image are two examples
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return float32 (B, D) of inputs (B, ...) as they are read; the last number is 1.
@@ -207,12 +143,7 @@ class Bits:
     def of(
         self, data: Tensors, rows: np.ndarray, *, learn: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Bits (n, D) float32 and labels (n,) of the examples `rows`.
-
-        Parameters
-        ----------
-        learn : +-1 of each image, and of each mirror image if `mirror`, in place of what is read.
-        """
+        """Bits (n, D) float32 and labels (n,) of the examples `rows`."""
         found = [
             (bits.cpu().numpy(), y.cpu().numpy())
             for x, y in data.batches(rows)

@@ -38,10 +38,6 @@ class PrivateSums:
     ----------
     n_bits, classes : D and C.
     epsilon, delta : privacy of a release if one example is replaced by another.
-
-    Raises
-    ------
-    ArgumentError : epsilon or delta is out of its range.
     """
 
     n_bits: int
@@ -101,13 +97,6 @@ class PrivateSums:
         With ``R = (A / n + rho)^-1`` and noise E on A, F on B, the read-out moves by
         ``R (F - E W) / n``, so a score of an example z has the variance
         ``f^2 |R z|^2 + e^2 (|R z|^2 |W_c|^2 + (z^T R W_c)^2)`` over n^2.
-
-        Parameters
-        ----------
-        spectrum : of the sums without noise.
-        ridge : rho, at least about `radius` over n: beyond it noise is no small change.
-        releases : clients, each of which adds noise of its own.
-        bits : (Q, D) of the examples.
         """
         W = spectrum.readouts((ridge,))[0]
         seen = (np.asarray(bits, dtype=np.float64) @ spectrum.vectors) / (spectrum.values + ridge)
@@ -129,11 +118,6 @@ class PrivateSums:
 
         The scores of an example have independent normal noise (`score_noise`); its own class wins
         with ``E prod_c Phi((s_y + v_y g - s_c) / v_c)`` over a normal g.
-
-        Parameters
-        ----------
-        spectrum, ridge, releases, bits : as in `score_noise`.
-        labels : (Q,) of the examples.
         """
         scores = np.asarray(bits, dtype=np.float64) @ spectrum.readouts((ridge,))[0]
         noise = self.score_noise(spectrum, ridge, releases, bits)

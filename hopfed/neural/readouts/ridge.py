@@ -40,13 +40,11 @@ class Sums:
     Attributes
     ----------
     operator : (D, D), ``A = Z^T Z``; integers, or floats where examples have weights.
-    by_class : (D, C), ``B = Z^T Y``.
-    counts : (C,) examples of each class, or their weights.
     """
 
     operator: np.ndarray = field(repr=False)
-    by_class: np.ndarray = field(repr=False)
-    counts: np.ndarray
+    by_class: np.ndarray = field(repr=False)  # (D, C), ``B = Z^T Y``
+    counts: np.ndarray  # (C,) examples of each class, or their weights
 
     @classmethod
     def of(cls, bits: np.ndarray, labels: np.ndarray, classes: int) -> Sums:
@@ -64,7 +62,7 @@ class Sums:
         return Sums(*(a + b for a, b in zip(self._arrays, other._arrays, strict=True)))
 
     def __sub__(self, other: Sums) -> Sums:
-        return Sums(*(a - b for a, b in zip(self._arrays, other._arrays, strict=True)))
+        return self + other * -1
 
     def __mul__(self, weight: float) -> Sums:
         return Sums(*(weight * a for a in self._arrays))
@@ -92,20 +90,12 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenvalues of ``A / n``, and what the class sums are along its eigenvectors.
+    """Eigenvalues of ``A / n``, and what the class sums are along its eigenvectors."""
 
-    Attributes
-    ----------
-    values : (D,) in falling order, none negative.
-    vectors : (D, D).
-    inside : (D, C), ``V^T B / n``.
-    counts : (C,) examples of each class.
-    """
-
-    values: np.ndarray
-    vectors: np.ndarray = field(repr=False)
-    inside: np.ndarray = field(repr=False)
-    counts: np.ndarray
+    values: np.ndarray  # (D,) in falling order, none negative
+    vectors: np.ndarray = field(repr=False)  # (D, D)
+    inside: np.ndarray = field(repr=False)  # (D, C), ``V^T B / n``
+    counts: np.ndarray  # (C,) examples of each class
 
     @property
     def examples(self) -> float:
@@ -175,11 +165,6 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
     as many examples, and v the variance of an example around its mean. Then the mean of n examples
     of the other client has the squared error ``v / n + d^2`` in place of ``v / n``, so they count
     as ``n / (1 + n d^2 / v)`` of the client's own, as in a random-effects model; nothing is set.
-
-    Returns
-    -------
-    Row c has the weights of the clients' examples for client c: 1 for its own, and for those of
-    clients with which it has no class in common, as they cannot be compared.
     """
     by_class = np.array([sums.by_class for sums in every], dtype=np.float64)
     counts = np.array([sums.counts for sums in every])
@@ -205,20 +190,12 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Choice:
-    """Settings of a read-out that validation chooses.
+    """Settings of a read-out that validation chooses."""
 
-    Attributes
-    ----------
-    ridge : rho; 0 for the one that theory finds, see `best_ridge`.
-    own : weight of the client's own examples beside those of all; -1 for them alone.
-    scale : of the scores, before they are probabilities.
-    prior : power of the client's own class shares over those of all.
-    """
-
-    ridge: float
-    own: float
-    scale: float
-    prior: float
+    ridge: float  # rho; 0 for the one that theory finds, see `best_ridge`
+    own: float  # weight of the client's own examples beside those of all; -1 for them alone
+    scale: float  # of the scores, before they are probabilities
+    prior: float  # power of the client's own class shares over those of all
 
 
 def log_probabilities(scores: np.ndarray, choice: Choice, shift: np.ndarray) -> np.ndarray:
@@ -234,18 +211,14 @@ class Readout:
 
     Attributes
     ----------
-    bits : inputs (B, ...) -> bits (B, D).
-    weights : (R, D, C) float64.
-    choices : R settings.
     shift : (C,) logarithm of the client's class shares over those of all.
-    shares : (R,) that add up to 1.
     """
 
-    bits: Callable[[Tensor], Tensor]
-    weights: np.ndarray = field(repr=False)
-    choices: Sequence[Choice]
+    bits: Callable[[Tensor], Tensor]  # inputs (B, ...) -> bits (B, D)
+    weights: np.ndarray = field(repr=False)  # (R, D, C) float64
+    choices: Sequence[Choice]  # R settings
     shift: np.ndarray = field(repr=False)
-    shares: np.ndarray = field(default_factory=lambda: np.ones(1))
+    shares: np.ndarray = field(default_factory=lambda: np.ones(1))  # (R,) that add up to 1
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return log-probabilities (B, classes), float64."""

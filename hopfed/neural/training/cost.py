@@ -23,8 +23,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.training.losses import Batch, Net, Objective
-from hopfed.neural.training.places import beside
+from hopfed.neural.training.losses import Batch, Net, beside
 from hopfed.neural.training.task import TaskSpec, task_of
 from hopfed.neural.training.training import Job, forward_of, has_batch_norm
 
@@ -33,17 +32,6 @@ def measure(model: nn.Module, batch: Tensor) -> tuple[int, int]:
     """Return FLOPs per example of a forward pass, and of a training step: forward and backward.
 
     The update of the weights, a few operations per parameter and batch, is not included.
-
-    Parameters
-    ----------
-    model : module from inputs to logits, not changed; gradients of frozen parameters do not count.
-    batch : (B, ...) inputs; their values do not matter. Use two, since batch normalisation may
-        refuse a single one.
-
-    Examples
-    --------
-    >>> measure(nn.Linear(20, 5), torch.zeros(2, 20))
-    (200, 400)
     """
     twin, counted = deepcopy(model), []
     for train in (False, any(p.requires_grad for p in model.parameters())):
@@ -56,19 +44,23 @@ def measure(model: nn.Module, batch: Tensor) -> tuple[int, int]:
     return counted[0], counted[1]
 
 
-def step_flops(job: Job, objective: Objective, data: Tensors, batch: int) -> float:
-    """FLOPs per example of a training step of `job`: forward and backward pass of `objective`.
+def training_flops(job: Job, data: Tensors) -> float:
+    """FLOPs of a training."""
+    if not len(job.rows) or not job.trained():
+        return 0.0
+    each = step_flops(job, data, job.training.batch)
+    return each * len(job.rows) * job.training.epochs
+
+
+def step_flops(job: Job, data: Tensors, batch: int) -> float:
+    """FLOPs per example of a training step of `job`: forward and backward pass of its objective.
 
     They are counted once for each network, objective and size of the batch, which matters because
     an objective may do some work once per batch.
     """
     known = _COUNTED.setdefault(job.net, {})
     rows = job.rows[:batch] if job.plan is None else job.plan[0][:batch]
-    owner, name = (
-        getattr(objective, "__self__", None),
-        getattr(objective, "__qualname__", objective),
-    )
-    key = owner, name, job.frozen, len(rows)
+    key = job.objective, job.frozen, len(rows)
     if key not in known:
         x, y = data.batch(data.rows(rows))
         params = {n: t.detach().clone() for n, t in beside(job.params, job.net).items()}
@@ -76,7 +68,7 @@ def step_flops(job: Job, objective: Objective, data: Tensors, batch: int) -> flo
         alone = len(rows) == 1 and has_batch_norm(job.net)  # one example has no statistics
         net = Net(forward_of(job.net.train(not alone)), params)
         with _counter() as flops:
-            loss = objective(net, Batch(x, y, None, beside(job.extra, job.net)))
+            loss = job.objective(net, Batch(x, y, None, beside(job.extra, job.net)))
             torch.autograd.grad(loss, weights, allow_unused=True)
         known[key] = flops.get_total_flops() / len(x)
     return known[key]
@@ -87,13 +79,7 @@ _COUNTED: WeakKeyDictionary[nn.Module, dict[Any, float]] = WeakKeyDictionary()
 
 @lru_cache(32)
 def forward_flops(spec: TaskSpec, architecture: str) -> int:
-    """FLOPs per example of a forward pass of an architecture on the data of a task.
-
-    Examples
-    --------
-    >>> forward_flops(TaskSpec(models=("mlp",), clients=2, examples=100), "mlp")
-    109600
-    """
+    """FLOPs per example of a forward pass of an architecture on the data of a task."""
     made = task_of(spec)
     batch, _ = made.tensors.batch(made.tensors.rows(made.split.train[0][:2]))
     return measure(made.templates[architecture], batch)[0]

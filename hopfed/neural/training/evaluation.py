@@ -8,30 +8,68 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from hopfed.neural.data.partitions import Partition
 from hopfed.neural.data.tensors import Tensors
-from hopfed.neural.training.losses import Params
-from hopfed.neural.training.places import beside
+from hopfed.neural.training.losses import Params, beside
+from hopfed.neural.training.together import one_thread
+from hopfed.neural.training.training import forward_of
 
 Classifier = Callable[[Tensor], Tensor]  # inputs (B, ...) -> scores (B, classes), the largest wins
 
 
 @dataclass(frozen=True, eq=False)
+class Embedded:
+    """A model's features (n, d) and logits (n, C) of examples, float32, with labels (n,)."""
+
+    features: np.ndarray = field(repr=False)
+    logits: np.ndarray = field(repr=False)
+    labels: np.ndarray = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return self.features.nbytes + self.logits.nbytes + self.labels.nbytes
+
+
+@dataclass(frozen=True, eq=False)
 class Network:
-    """A model with given parameters, as a classifier."""
+    """A network of features and logits with given parameters, and its `more` arguments."""
 
     model: nn.Module
     params: Params = field(repr=False)
+    more: tuple[Tensor, ...] = ()
 
     def __post_init__(self) -> None:
+        more = {str(i): t for i, t in enumerate(self.more)}
         object.__setattr__(self, "params", beside(self.params, self.model))
+        object.__setattr__(self, "more", tuple(beside(more, self.model).values()))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the logits."""
-        logits: Tensor = functional_call(self.model.eval(), self.params, (x,))
-        return logits
+        return self.outputs(x)[1]
+
+    def outputs(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return features and logits of the inputs `x`, without gradients."""
+        with torch.inference_mode():
+            features, logits, *_ = forward_of(self.model.eval())(self.params, x, *self.more)
+        return features, logits
+
+    def embed(self, data: Tensors, rows: np.ndarray) -> Embedded:
+        """Return the examples `rows`, computed in batches."""
+        with one_thread():
+            parts = [(*self.outputs(x), y) for x, y in data.batches(rows)]
+        features, logits, labels = (torch.cat(p).cpu().numpy() for p in zip(*parts, strict=True))
+        single = (a.astype(np.float32, copy=False) for a in (features, logits))
+        return Embedded(*single, labels)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the parameters."""
+        return sum(t.nbytes for t in self.params.values())
 
 
 def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarray:
@@ -58,10 +96,6 @@ def shares(
 
     A network that is not finite has no share: NaN. Clients that share one classifier object are
     scored together, in full batches.
-
-    Parameters
-    ----------
-    parts : for each client the rows of its parts, as many for all.
     """
     groups: dict[int, list[int]] = {}
     for c, classifier in enumerate(classifiers):
@@ -81,13 +115,7 @@ def accuracies(
     data: Tensors,
     parts: Sequence[Sequence[np.ndarray]],
 ) -> np.ndarray:
-    """Accuracy of every client in every part, (parts, clients).
-
-    Parameters
-    ----------
-    classifiers : of each client.
-    parts : for each part (validation, test) the rows of each client.
-    """
+    """Accuracy of every client in every part, (parts, clients)."""
     return shares(classifiers, data, list(zip(*parts, strict=True))).T
 
 
@@ -99,15 +127,13 @@ class Domains:
 
     Attributes
     ----------
-    accuracy : (clients, domains) share of the domain's examples classified correctly; NaN without
-        examples.
-    sizes : (domains,) number of examples of each domain.
-    own : (clients,) domain of each client.
+    accuracy : (clients, domains) share of the domain's examples classified correctly; NaN
+        without examples.
     """
 
     accuracy: np.ndarray
-    sizes: np.ndarray
-    own: np.ndarray
+    sizes: np.ndarray  # (domains,) number of examples of each domain
+    own: np.ndarray  # (clients,) domain of each client
 
     @property
     def wdp(self) -> np.ndarray:
@@ -142,13 +168,7 @@ def domain_of(split: Partition, part: str = "test") -> np.ndarray:
 def domains(
     classifiers: Sequence[Classifier], data: Tensors, split: Partition, part: str = "test"
 ) -> Domains:
-    """Score every client on the examples of every domain.
-
-    Parameters
-    ----------
-    classifiers : of each client.
-    part : "test" or "validation"; a domain's examples are this part of all its clients.
-    """
+    """Score every client on the examples of every domain."""
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
     accuracy = shares(classifiers, data, [parts] * len(split))
@@ -156,13 +176,7 @@ def domains(
 
 
 def bottom_decile(accuracy: np.ndarray) -> np.ndarray:
-    """Mean accuracy of the worst tenth of the clients, at least one client; over the last axis.
-
-    Examples
-    --------
-    >>> float(bottom_decile(np.linspace(0.1, 2.0, 20)).round(2))
-    0.15
-    """
+    """Mean accuracy of the worst tenth of the clients, at least one client; over the last axis."""
     count = max(1, accuracy.shape[-1] // 10)
     return np.asarray(np.sort(accuracy, axis=-1)[..., :count].mean(axis=-1))
 
@@ -172,11 +186,6 @@ def low_quantile(accuracy: np.ndarray) -> np.ndarray:
 
     The smallest accuracy of which at least a tenth of the clients have it or less, without
     interpolation. `bottom_decile` is the mean of these clients instead.
-
-    Examples
-    --------
-    >>> float(low_quantile(np.linspace(0.1, 2.0, 20)).round(2))
-    0.2
     """
     found = np.quantile(accuracy, 0.1, axis=-1, method="inverted_cdf")
     return np.asarray(found)

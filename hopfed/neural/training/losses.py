@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 Params = dict[str, Tensor]  # name -> tensor
@@ -125,3 +125,21 @@ def squared_distance(params: Params, others: Params) -> Tensor:
     """
     far = [((params[name] - t) ** 2).sum() for name, t in others.items()]
     return sum(far[1:], far[0])
+
+
+def beside(params: Mapping[str, Tensor], net: nn.Module) -> Params:
+    """Return parameters on the device of a network.
+
+    Parameters
+    ----------
+    params : name -> tensor.
+    net : any module.
+
+    Examples
+    --------
+    >>> import torch
+    >>> beside({"w": torch.ones(1)}, nn.Linear(1, 1))
+    {'w': tensor([1.])}
+    """
+    first = next(net.parameters(), None)
+    return {n: t if first is None else t.to(first.device) for n, t in params.items()}

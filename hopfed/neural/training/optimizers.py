@@ -99,14 +99,7 @@ class AMSGrad(Adam):
 
 
 def stack(states: Sequence[State]) -> dict[str, Tensor]:
-    """Stack the states of clients that made equally many steps.
-
-    Examples
-    --------
-    >>> both = stack([{"momentum/0": torch.ones(3)}, {"momentum/0": torch.zeros(3)}])
-    >>> both["momentum/0"].shape, of_client(both, 1)["momentum/0"]
-    (torch.Size([2, 3]), tensor([0., 0., 0.]))
-    """
+    """Stack the states of clients that made equally many steps."""
     names = states[0].keys()
     return {n: states[0][n] if n == COUNT else torch.stack([s[n] for s in states]) for n in names}
 

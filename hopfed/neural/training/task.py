@@ -21,11 +21,15 @@ from hopfed.errors import ArgumentError
 from hopfed.neural.data import Partition, load, partition
 from hopfed.neural.data.dataset import as_named
 from hopfed.neural.data.tensors import Augment, Tensors, check_scaling, to_tensors
-from hopfed.neural.models import assign, build
-from hopfed.neural.models.base import Model
-from hopfed.neural.models.foreign import is_foreign, is_network, named, own_code
-from hopfed.neural.models.registry import reads
-from hopfed.neural.models.weights import load_weights
+from hopfed.neural.models import Model, assign, build
+from hopfed.neural.models.networks import (
+    is_foreign,
+    is_network,
+    load_weights,
+    named,
+    own_code,
+    reads,
+)
 from hopfed.neural.training.losses import Params
 
 NONE = "none"  # word for weights that are in no file
@@ -53,7 +57,7 @@ class TaskSpec:
     clients : number of clients.
     models : architectures, which clients take in turn; mlp:200x100 and lstm:64 name widths, and
         module:Net and FILE.py:Net foreign networks; or these themselves, `torch.nn.Module`s or
-        what makes one, of which the name is kept, see `hopfed.neural.models.foreign.named`.
+        what makes one, of which the name is kept, see `hopfed.neural.models.networks.named`.
     norm : "group" or "batch".
     init : initial weights: "auto", "he" or "own", see `hopfed.neural.models.build`.
     head_layer : layer of a foreign network that is its head; empty for its last linear layer.

@@ -1,4 +1,4 @@
-"""Local training: settings of a client's training, its phases, and the job of one client."""
+"""Settings of a client's training, and the job of one client."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from torch.func import functional_call
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.neural.models.base import Model
+from hopfed.neural.data.tensors import Augment
+from hopfed.neural.models import Model
 from hopfed.neural.training.losses import Objective, Params
 from hopfed.neural.training.optimizers import OPTIMIZERS, Optimizer
 
-__all__ = ["Phase", "Training"]
+__all__ = ["Job", "Training"]
 
 PRECISIONS = ("float32", "bfloat16")
 TINY = 1e-12  # learning rate where a schedule would say 0
@@ -49,7 +50,7 @@ class Training:
         linearly.
     rounds : number of rounds of the run, over which the schedule goes.
     way : "sequential"; "stacked", clients of one architecture together; or "auto", together where
-        a step is small, see `stacked_or_not`.
+        a step is small, see `together`.
     precision : "float32", or "bfloat16" for the products of forward and backward passes;
         parameters, sums and the optimizer stay in float32.
     compile : backend of `torch.compile`, such as "inductor", for the loss; "" does not compile.
@@ -149,48 +150,25 @@ def knows_bfloat16(kind: str) -> bool:
     return kind != "cuda" or not torch.cuda.is_available() or torch.cuda.is_bf16_supported()
 
 
-@dataclass(frozen=True)
-class Phase:
-    """A part of a client's training in a round; each part starts with a fresh optimizer.
-
-    Attributes
-    ----------
-    epochs : passes over the client's training examples.
-    objective : loss that is minimised, a function of a `losses.Net` and a `losses.Batch`.
-    frozen : prefixes of the names of parameters that are not trained.
-    exchange : exchange of the round in which this phase is trained; None means all exchanges.
-    augment : whether images are augmented if the task asks for it.
-    direct : function applied to a gradient before the optimizer's step; None for no function.
-
-    Examples
-    --------
-    >>> Phase(2, lambda net, batch: batch.cross_entropy(net(batch.x)[1]), ("features.",)).frozen
-    ('features.',)
-    """
-
-    epochs: int
-    objective: Objective
-    frozen: tuple[str, ...] = ()
-    exchange: int | None = None
-    augment: bool = True
-    direct: Direct | None = None
-
-
 @dataclass
 class Job:
-    """The training of one client in one round.
+    """A training of one client.
 
     Attributes
     ----------
     net : the module that is trained: a model, or a module that contains one.
     params : parameters and buffers; training replaces the initial ones by the final ones.
-    rows : indices of its training examples.
-    path : seed, round and client, which name the random stream of its batches.
+    rows : indices of its training examples; with a `plan`, those of its steps.
+    path : seed, round, exchange and client, which name the random stream of its batches.
+    objective : loss of a batch, a function of a `losses.Net` and a `losses.Batch`.
+    training : settings.
+    augment : augmentation of images; None without one.
     extra : further tensors that its objective uses.
     frozen : prefixes of the names of parameters that are not trained.
-    plans : phase number -> rows of every step, for steps that are not passes over `rows`.
+    plan : rows of every step, for steps that are not passes over `rows`.
     moments : state of the optimizer; training replaces the initial one by the final one. None
         means a fresh optimizer whose state is not kept.
+    direct : function applied to a gradient before the optimizer's step; None for no function.
     gradient : unmodified gradient of the last step; set by training if `moments` are kept.
     loss : mean loss over the steps of the last epoch; set by training.
     """
@@ -199,33 +177,31 @@ class Job:
     params: Params = field(repr=False)
     rows: np.ndarray = field(repr=False)
     path: tuple[Any, ...]
+    objective: Objective
+    training: Training
+    augment: Augment | None = None
     extra: Params = field(default_factory=dict, repr=False)
     frozen: tuple[str, ...] = ()
-    plans: dict[int, Plan] = field(default_factory=dict, repr=False)
+    plan: Plan | None = field(default=None, repr=False)
     moments: Params | None = field(default=None, repr=False)
+    direct: Direct | None = None
     gradient: Params = field(default_factory=dict, repr=False)
     loss: float = float("nan")
-    plan: Plan | None = field(default=None, repr=False)
-    direct: Direct | None = None
 
-    def begin(self, phase: Phase, number: int) -> None:
-        """Prepare for a phase of the round; each phase has its own batches."""
-        self.frozen, self.direct = phase.frozen, phase.direct
-        if self.plans:
-            self.plan = self.plans[number]
+    def __post_init__(self) -> None:
+        if self.plan is not None:
             self.rows = np.concatenate([self.rows[:0], *self.plan])
-        if number:
-            self.path = (*self.path[:4], "phase", number)
+            self.training = replace(self.training, epochs=1)
 
-    def steps(self, training: Training) -> list[np.ndarray]:
+    def steps(self) -> list[np.ndarray]:
         """Rows of every step: those of the plan, or all rows in a new random order per epoch."""
         if self.plan is not None:
             return list(self.plan)
-        seed, *path = self.path
+        (seed, *path), batch = self.path, self.training.batch
         found = []
-        for epoch in range(training.epochs):
+        for epoch in range(self.training.epochs):
             order = stream(seed, "batches", *path, epoch).permutation(self.rows)
-            cuts = list(range(training.batch, len(order), training.batch))
+            cuts = list(range(batch, len(order), batch))
             if cuts and len(order) - cuts[-1] == 1 and has_batch_norm(self.net):
                 cuts.pop()  # the last example joins the batch before: it has no statistics alone
             found += np.split(order, cuts) if len(order) else []
@@ -240,13 +216,13 @@ class Job:
         """Whether a parameter or buffer is frozen."""
         return name.startswith(self.frozen or ("\0",))
 
-    def finish(self, params: Params, losses: Sequence[float], training: Training) -> None:
+    def finish(self, params: Params, losses: Sequence[float]) -> None:
         """Store what training made of the parameters, and its losses.
 
         Frozen parts stay, whose buffers may have changed.
         """
         self.params = {n: self.params[n] if self.stays(n) else t for n, t in params.items()}
-        last = max(len(losses) // max(training.epochs, 1), 1)
+        last = max(len(losses) // max(self.training.epochs, 1), 1)
         self.loss = float(np.mean(losses[-last:])) if losses else float("nan")
 
 

@@ -5,10 +5,10 @@ import pytest
 from helpers import DATA, rest_slow
 
 import hopfed
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Prior
-from hopfed.archetypes.graded.owners.asking import Owner, Owners, Variables
-from hopfed.archetypes.graded.verdict.replicas import drawn
-from hopfed.archetypes.graded.verdict.residuals import residual_product, residual_squares
+from hopfed.archetypes.judging import residual_product, residual_squares
+from hopfed.archetypes.mixture import ClassSums, Prior
+from hopfed.archetypes.replicas import drawn
+from hopfed.archetypes.session import Owner, Session, Variables
 from hopfed.kernels import unpack
 
 
@@ -86,7 +86,7 @@ def test_the_likelihood_of_a_row_is_that_of_its_levels():
     rates = (1 + means) / 2
     each = np.ones((len(x), 2))
     each *= np.where(x[:, :1] > 0, rates[:, 0], 1 - rates[:, 0])
-    for group in variables.groups():
+    for group in variables.groups:
         held = np.where(x[:, group] > 0, 1, 0) @ rates[:, group].T
         each *= np.where((x[:, group] != 0).any(axis=1, keepdims=True), held, 1.0)
     whole = each @ [0.4, 0.6]
@@ -111,7 +111,7 @@ def test_products_of_levels_are_those_of_the_residuals():
 def test_evidence_of_a_variable_is_that_of_its_sequence():
     """The averaged likelihood is the product of Polya's urn, drawn one row after another."""
     x = world(gaps=False)[1]
-    owners = Owners.of([x], 0, [(1, 2, 3), (4, 5, 6, 7)])
+    owners = Session.of([x], 0, [(1, 2, 3), (4, 5, 6, 7)])
     prior = Prior.of(owners)
     sums = ClassSums(np.array([[200.0]]), x.sum(axis=0)[None], np.full((1, 8), 200.0))
     c, value = prior.concentration, 0.0
@@ -128,7 +128,7 @@ def test_evidence_of_a_variable_is_that_of_its_sequence():
 def test_replicas_have_one_level_in_each_row():
     owner, _, means, variables = world()
     found = drawn(owner.rows, means, np.array([0.4, 0.6]), seed=0, variables=variables)
-    for group in variables.groups():
+    for group in variables.groups:
         seen = (owner.rows[:, group] != 0).all(axis=1)
         assert ((found[:, group] > 0).sum(axis=1) == seen).all()
     many = drawn(np.ones((40_000, 8), np.float32), means[:1], np.ones(1), 0, variables=variables)

@@ -6,27 +6,26 @@ from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
 from hopfed._lib.random import stream
-from hopfed.archetypes.graded.fitting.channel import QUALITIES, choose, pattern_gains
-from hopfed.archetypes.graded.fitting.expectation_maximization import expect
-from hopfed.archetypes.graded.fitting.mixture import ClassSums, Mixture, Prior
-from hopfed.archetypes.graded.fitting.search import (
+from hopfed.archetypes.channel import QUALITIES, choose, pattern_gains
+from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect
+from hopfed.archetypes.search import (
     Search,
     _better,
     find_classes,
+    halves,
     joint_start,
     merge_gains,
     single,
     sketch,
 )
-from hopfed.archetypes.graded.fitting.splitting import halves
-from hopfed.archetypes.graded.owners.asking import Owners
+from hopfed.archetypes.session import Session
 from hopfed.errors import ArgumentError
 
 
 def found(x, **settings):
     rows = x if isinstance(x, list) else [x]
     white = whiten(rows)
-    owners = Owners.of(rows, 0)
+    owners = Session.of(rows, 0)
     fit = find_classes(owners, white.spectrum.vectors, white.variances, Search(**settings))
     return fit, owners
 
@@ -83,14 +82,6 @@ def test_five_owners_of_different_mixtures_find_the_same():
     assert owners.exchanges < 150
 
 
-@pytest.mark.parametrize("rates", ["uniform", "even", "rare"])
-def test_independent_columns_are_one_class(rates):
-    rng = np.random.default_rng(9)
-    p = {"uniform": rng.random(100), "even": np.full(100, 0.5), "rare": np.full(100, 0.05)}[rates]
-    x = np.where(rng.random((800, 100)) < p, 1, -1)
-    assert found(x)[0].size == 1
-
-
 def test_opposite_classes_are_found_though_the_spectrum_has_one_direction():
     rng = np.random.default_rng(10)
     T = 0.6 * rng.choice([-1, 1], 100)
@@ -115,7 +106,7 @@ def test_steps_of_a_scale_beyond_the_rank_are_found_by_splitting():
 
 def test_joint_diagonalisation_needs_no_search():
     T, _, x = classes(6, 200, 6000, 12, missing=0.3)
-    white, owners = whiten([x]), Owners.of([x], 0)
+    white, owners = whiten([x]), Session.of([x], 0)
     root = np.sqrt(white.variances)[:, None]
     U = white.spectrum.vectors
     start = joint_start(owners, U / root, U * root, Prior.of(owners))
@@ -126,7 +117,7 @@ def test_joint_diagonalisation_needs_no_search():
 
 def test_a_sketch_holds_no_centre_of_few_rows():
     _, _, x = classes(3, 40, 300, 13)
-    owner = Owners.of([x], 0).members[0]
+    owner = Session.of([x], 0).members[0]
     basis = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
     told = {"basis": basis, "centres": np.int32(200)}
     answer, other = (sketch(owner, told, stream(seed, "sketch")) for seed in (0, 1))
@@ -137,7 +128,7 @@ def test_a_sketch_holds_no_centre_of_few_rows():
 
 def test_a_class_that_is_two_gains_by_its_halves_and_a_true_one_does_not():
     T, y, x = classes(3, 100, 1500, 14)
-    owners = Owners.of([x], 0)
+    owners = Session.of([x], 0)
     prior = Prior.of(owners)
     coarse = np.eye(2)[np.minimum(y, 1)]  # classes 1 and 2 in one
     sums = ClassSums(coarse.sum(0)[None], coarse.T @ x, coarse.T @ (x * x))
@@ -150,7 +141,7 @@ def test_a_class_that_is_two_gains_by_its_halves_and_a_true_one_does_not():
 
 def test_a_class_in_two_pieces_is_what_a_merge_would_gain_by():
     T, y, x = classes(3, 100, 1500, 15)
-    owners = Owners.of([x], 0)
+    owners = Session.of([x], 0)
     pieces = np.where((y == 2) & (np.arange(1500) % 2 == 0), 3, y)
     hot = np.eye(4)[pieces]
     sums = ClassSums(hot.sum(0)[None], hot.T @ x, hot.T @ (x * x))
@@ -194,7 +185,7 @@ def test_patterns_of_another_route_are_one_more_start():
     rng = np.random.default_rng(18)
     xi = rng.choice([-1, 1], (12, 60))
     x = np.where(rng.random((1500, 60)) < (1 + 0.7 * xi[rng.integers(12, size=1500)]) / 2, 1, -1)
-    owners = Owners.of([x], 0)
+    owners = Session.of([x], 0)
     nothing = np.zeros((60, 0))  # as if the spectrum had shown nothing
     few = Search(exchanges=1)  # and no time to split
     assert find_classes(owners, nothing, np.ones(60), few).size == 1
@@ -205,7 +196,7 @@ def test_patterns_of_another_route_are_one_more_start():
 
 def test_one_class_is_graded():
     x = np.where(np.random.default_rng(0).random((200, 10)) < 0.3, 1, -1)
-    owners = Owners.of([x], 0)
+    owners = Session.of([x], 0)
     assert choose(single(owners, Prior.of(owners))).name == "graded"
 
 

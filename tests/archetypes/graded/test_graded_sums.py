@@ -5,17 +5,19 @@ import pytest
 from graded_tables import classes
 from scipy.special import gammaln
 
-from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve, iterate
-from hopfed.archetypes.graded.fitting.mixture import (
+from hopfed.archetypes.judging import repeated, residual_product, residual_squares
+from hopfed.archetypes.mixture import (
     ClassSums,
     Mixture,
     Prior,
     bounded,
     class_sums,
+    expect,
+    improve,
+    iterate,
 )
-from hopfed.archetypes.graded.fitting.splitting import leading, residual_products
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.verdict.residuals import residual_product, residual_squares, row_sums
+from hopfed.archetypes.search import leading, residual_products
+from hopfed.archetypes.session import Owner, Session
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack
 from hopfed.memory.graded import complete
@@ -23,7 +25,7 @@ from hopfed.spectral.rows import column_moments, seen_times, seen_transposed_tim
 
 
 def owner(rows, T, shares):
-    found = Owners.of([rows], seed=0).members[0]
+    found = Session.of([rows], seed=0).members[0]
     found.learn(T, shares)
     return found
 
@@ -49,7 +51,7 @@ def test_bits_answer_like_dense_rows():
         (residual_squares, {}),
         (residual_product, {"vector": w[0]}),
         (residual_products, {"directions": w}),
-        (row_sums, {}),
+        (repeated, {}),
     ):
         a, b = question(dense, told), question(bits, told)
         for name in a:
@@ -91,7 +93,7 @@ def test_products_of_classes_are_those_of_their_residual_moments():
 
 def test_owners_together_say_what_one_owner_of_all_says():
     T, _, x = classes(3, 50, 200, 4, missing=0.1)
-    one, many = Owners.of([x], 0), Owners.of([x[:30], x[30:110], x[110:]], 0)
+    one, many = Session.of([x], 0), Session.of([x[:30], x[30:110], x[110:]], 0)
     mixture = [Mixture(T, np.full((n, 3), 1 / 3)) for n in (1, 3)]
     a = expect(one, mixture[0], Prior.of(one))
     b = expect(many, mixture[1], Prior.of(many))
@@ -103,7 +105,7 @@ def test_owners_together_say_what_one_owner_of_all_says():
 
 def test_the_likelihood_of_a_fit_only_rises():
     _, y, x = classes(3, 60, 400, 5, missing=0.2)
-    owners = Owners.of([x], 0)
+    owners = Session.of([x], 0)
     prior = Prior.of(owners)
     labels = np.where(np.arange(400) % 3 == 0, y, np.arange(400) % 3)
     hot = np.eye(3)[labels]
@@ -123,7 +125,7 @@ def test_evidence_of_sure_rows_is_that_of_the_labelled_table():
     T = np.where(np.arange(40) < 20, 0.99, -0.99) * np.array([[1], [-1]])
     y = rng.integers(2, size=60)
     x = np.where(rng.random((60, 40)) < (1 + T[y]) / 2, 1, -1)
-    owners = Owners.of([x], 0)
+    owners = Session.of([x], 0)
     prior = Prior.of(owners)
     hot = np.eye(2)[y]
     fit = iterate(owners, ClassSums(hot.sum(0)[None], hot.T @ x, hot.T @ (x * x)), prior, 1)
@@ -158,7 +160,7 @@ def test_bounded_owners():
 def test_a_bounded_owner_moves_the_sums_by_its_bound():
     _, _, x = classes(1, 20, 1000, 6)
     liar = np.ones((9000, 20), np.int8)
-    owners = Owners.of([x[:500], x[500:], liar], 0)
+    owners = Session.of([x[:500], x[500:], liar], 0)
     free, held = Prior.of(owners), Prior.of(owners, 0.4)
     assert free.rates.mean() > 0.9
     assert (held.influence * owners.sizes)[2] == pytest.approx(0.4 * held.influence @ owners.sizes)
@@ -185,7 +187,7 @@ def test_lanczos_of_an_exhausted_space_is_finite():
 
 def test_traffic_counts_what_was_said():
     x = np.ones((10, 8), np.int8)
-    owners = Owners.of([x, x], 0)
+    owners = Session.of([x, x], 0)
     owners.ask(class_sums, {"means": np.zeros((3, 8), np.float32)}, {"shares": np.ones((2, 3))})
     assert owners.exchanges == 1
     assert owners.traffic.down.tolist() == [3 * 8 * 4 + 3 * 8] * 2
@@ -195,7 +197,7 @@ def test_traffic_counts_what_was_said():
 @pytest.mark.parametrize("rows", [[], [np.ones((3, 4)), np.ones((3, 5))]])
 def test_owners_of_nothing_or_other_columns_are_refused(rows):
     with pytest.raises(ArgumentError, match="rows must be"):
-        Owners.of(rows, 0)
+        Session.of(rows, 0)
 
 
 def test_a_row_without_entries_has_the_shares():

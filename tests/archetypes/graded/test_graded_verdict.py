@@ -1,25 +1,23 @@
 import numpy as np
 import pytest
-from graded_tables import classes, whiten
+from graded_tables import classes, fitted, judged, whiten
 from helpers import rest_slow
 
 from hopfed import recover
-from hopfed.archetypes.graded.fitting.expectation_maximization import expect, improve
-from hopfed.archetypes.graded.fitting.search import Search, find_classes
-from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict import judging as verdict_module
-from hopfed.archetypes.graded.verdict.class_means import carrying
-from hopfed.archetypes.graded.verdict.judging import dependent_columns, judge
-from hopfed.archetypes.graded.verdict.replicas import drawn, replicas, settle
+from hopfed.archetypes import judging as verdict_module
+from hopfed.archetypes.judging import carrying, dependent_columns
+from hopfed.archetypes.mixture import expect, improve
+from hopfed.archetypes.replicas import drawn, replica
+from hopfed.archetypes.search import Search, find_classes
+from hopfed.archetypes.session import Session
 from hopfed.kernels import PackedBits, pack, unpack
 
 M, N = 1000, 120
 
 
 def verdict(x):
-    white, owners = whiten([x]), Owners.of([x[:400], x[400:]], 0)
-    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    return judge(owners, fit), fit
+    owners, fit = fitted(x, [400])
+    return judged(owners, fit), fit
 
 
 def signs(p, rng):
@@ -86,11 +84,8 @@ def test_what_is_no_classes_is_not_ok(kind):
 @pytest.mark.parametrize("few", [True, False])
 def test_a_large_table_that_is_clearly_no_classes_needs_few_replicas(monkeypatch, few):
     """Raw digits in 200 classes took twenty, of a minute each, to say what five had said."""
-    drawn, replicas = [], verdict_module.replicas
-    monkeypatch.setattr(verdict_module, "at_a_time", lambda owners: 1)
-    monkeypatch.setattr(
-        verdict_module, "replicas", lambda *given: drawn.append(1) or replicas(*given)
-    )
+    drawn, replica = [], verdict_module.replica
+    monkeypatch.setattr(verdict_module, "replica", lambda *of: drawn.append(1) or replica(*of))
     rng = np.random.default_rng(26)
     x = NOT_CLASSES["blocks"](rng) if few else classes(4, N, M, 20, shape=(1, 1), missing=0.0)[2]
     found, _ = verdict(x)
@@ -152,30 +147,12 @@ def test_replicas_keep_the_gaps_and_the_form():
     assert abs(unpack(bits, dtype=float).mean(0) - T.mean(0)).max() < 0.35
 
 
-def test_replicas_of_a_large_table_are_drawn_few_at_a_time(monkeypatch):
-    _, _, x = classes(2, 40, 300, 26)
-    white = whiten([x])
-    found = []
-    monkeypatch.setattr(verdict_module, "REPLICAS", 6)
-    for held in (1 << 28, 1):
-        monkeypatch.setattr("hopfed.archetypes.graded.verdict.replicas.HELD", held)
-        owners = Owners.of([x], 0)
-        fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-        before = owners.exchanges
-        found.append((judge(owners, fit), owners.exchanges - before))
-    (at_once, few), (one_by_one, many) = found
-    assert at_once.status == one_by_one.status == "ok"
-    assert at_once.residual.ratio == pytest.approx(one_by_one.residual.ratio)
-    assert at_once.residual.expected == pytest.approx(one_by_one.residual.expected, rel=0.02)
-    assert many > 3 * few / 2
-
-
 def test_too_few_rows_are_told_from_another_structure():
     _, _, x = classes(12, 240, 720, 20, shape=(5, 5), missing=0.7)
-    white, owners = whiten([x]), Owners.of([x], 0)
+    white, owners = whiten([x]), Session.of([x], 0)
     assert white.spectrum.vectors.shape[1] > 1
     fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-    found = judge(owners, fit, white.spectrum.vectors.shape[1])
+    found = judged(owners, fit, white.spectrum.vectors.shape[1])
     assert found.status != "ok"
     assert found.advice.endswith("give more rows.")
 
@@ -183,11 +160,10 @@ def test_too_few_rows_are_told_from_another_structure():
 def test_replicas_are_fitted_until_hardly_anything_is_gained():
     for shape, missing in ((1, 1), 0.0), ((3, 3), 0.5):
         _, _, x = classes(2, 40, 800, 30, shape=shape, missing=missing)
-        owners, white = Owners.of([x], 0), whiten([x])
+        owners, white = Session.of([x], 0), whiten([x])
         fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
-        worlds = replicas(owners, fit, range(3))
-        for world, sums in zip(worlds, settle(worlds, fit.prior), strict=True):
-            better = improve(world, expect(world, world.heard, fit.prior), 200, 1e-3)
+        for table, sums in (replica(owners, fit, b) for b in range(3)):
+            better = improve(table, expect(table, table.heard, fit.prior), 200, 1e-3)
             assert better.sums.log_likelihood - sums.log_likelihood < 3
 
 

@@ -5,7 +5,7 @@ import pytest
 from helpers import rest_slow
 
 from hopfed import recover
-from hopfed.archetypes.graded.verdict.resolution import expected_overlaps, hidden, unresolved
+from hopfed.archetypes.channel import Channel, expected_overlaps, hidden, nearness
 from hopfed.theory.resolution import RESOLVED, sure_level
 
 SHARES = np.array([0.5, 0.2, 0.12, 0.1, 0.04, 0.04])
@@ -118,7 +118,7 @@ def posterior(rows, channel, rng, N=300, r=0.2):
 @pytest.mark.parametrize("channel", ["symmetric", "by column", "graded"])
 def test_so_many_rows_as_it_names_would_do(channel):
     rng = np.random.default_rng(730)
-    words = unresolved(*posterior(30, channel, rng), 30.0).advice
-    needed = int(words.partition("About ")[2].partition(" rows")[0].replace(",", ""))
+    means, errors, shares, _ = posterior(30, channel, rng)
+    needed = round(nearness(Channel(channel, {}, means, errors, None), shares, 30.0).rows)
     assert expected_overlaps(*posterior(needed, channel, rng)).min() > sure_level(300) - 0.02
     assert needed < 3000

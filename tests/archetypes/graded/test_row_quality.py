@@ -2,25 +2,21 @@
 
 import numpy as np
 import pytest
-from graded_tables import classes, whiten
+from graded_tables import classes, fitted, judged
 
-from hopfed.archetypes.graded.fitting.search import Search, find_classes
-from hopfed.archetypes.graded.owners.asking import Owners
-from hopfed.archetypes.graded.verdict.class_means import (
+from hopfed.archetypes.judging import (
     CHANCE,
     faded,
     gain_of_chance,
     put_together,
 )
-from hopfed.archetypes.graded.verdict.judging import judge
 from hopfed.archetypes.status import in_words, weak_rows_in_words
 
 N, M = 120, 1500
 
 
 def found(x):
-    white, owners = whiten([x]), Owners.of([x], 0)
-    fit = find_classes(owners, white.spectrum.vectors, white.variances, Search())
+    owners, fit = fitted(x)
     return fit, owners
 
 
@@ -38,7 +34,7 @@ def test_kinds_at_two_qualities():
     assert fit.size == 6
     assert np.isnan(qualities).sum() == 3
     np.testing.assert_allclose(qualities[~np.isnan(qualities)], 0.5, atol=0.05)
-    said = judge(owners, fit)
+    said = judged(owners, fit)
     assert said.status != "ok" or "3 of these classes" in said.advice
 
 
@@ -48,7 +44,7 @@ def test_careless_rows_are_one_class_of_coins():
     assert fit.size == 4
     assert qualities[~np.isnan(qualities)].tolist() == [0.0]
     assert abs(fit.classes.means[np.flatnonzero(qualities == 0)]).mean() < 0.06
-    assert "coins" in judge(owners, fit).advice
+    assert "coins" in judged(owners, fit).advice
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 5), (1, 4)], ids=str)
@@ -67,7 +63,7 @@ def test_weak_rows_of_all_kinds_in_one_class_are_told_by_its_means(seed):
     assert fit.size == 4
     assert np.flatnonzero(~np.isnan(qualities)) == fit.sums.counts.sum(axis=0).argmax()
     assert np.nanmax(qualities) == pytest.approx(0.15, abs=0.06)
-    said = judge(owners, fit)
+    said = judged(owners, fit)
     assert said.status == "structure, but not classes"
     assert max(abs(z) for z in said.rows.values()) < 4
     assert "put together" in said.advice
@@ -77,7 +73,7 @@ def test_coins_in_their_place_are_a_class():
     fit, owners = found(rows(12, [0.9, 0], [0.5, 0.5], 1000, 50))
     assert fit.size == 4
     assert np.isnan(put_together(fit)).all()
-    said = judge(owners, fit)
+    said = judged(owners, fit)
     assert said.status == "ok"
     assert "coins" in said.advice
 

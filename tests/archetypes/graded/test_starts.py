@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sklearn.cluster
 
-from hopfed.archetypes.graded.fitting import search
+from hopfed.archetypes import search
 
 
 @pytest.mark.parametrize(("points", "threads"), [(500, 1), (400_000, 2)])

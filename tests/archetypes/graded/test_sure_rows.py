@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from graded_tables import classes
 
-from hopfed.archetypes.graded.fitting import mixture
-from hopfed.archetypes.graded.owners.asking import Owner, Owners
-from hopfed.archetypes.graded.verdict import residuals, row_mixtures
-from hopfed.archetypes.graded.verdict.residuals import residual_edge
+from hopfed.archetypes import judging as residuals
+from hopfed.archetypes import mixture
+from hopfed.archetypes import rivals as row_mixtures
+from hopfed.archetypes.judging import residual_edge
+from hopfed.archetypes.session import Owner, Session
 from hopfed.kernels import pack_masked
 
 
@@ -55,17 +56,12 @@ def test_ratios_of_likelihoods_are_those_of_all_classes(N):
 @pytest.mark.parametrize("kept", [0, 1 << 25])
 def test_residuals_are_the_same_kept_or_made_anew_in_any_blocks(monkeypatch, kept):
     T, _, x = classes(3, 50, 90, 4, missing=0.2)
-    worlds = []
-    for part in (x, x[::-1]):
-        owners = Owners.of([pack_masked(part[:40]), pack_masked(part[40:])], 0)
-        for member in owners.members:
-            member.learn(T, np.full(3, 1 / 3))
-        worlds.append(owners)
-    whole = residual_edge(worlds, 2)
-    assert worlds[0].exchanges == 21
+    owners = Session.of([pack_masked(x[:40]), pack_masked(x[40:])], 0)
+    for member in owners.members:
+        member.learn(T, np.full(3, 1 / 3))
+    whole = residual_edge(owners, 2)
+    assert owners.exchanges == 21
     monkeypatch.setattr(residuals, "KEPT", kept)
     monkeypatch.setattr(residuals, "BLOCK", 7 * 50)
-    monkeypatch.setattr("hopfed.archetypes.graded.verdict.residuals.HELD", 1)  # one table at a time
-    for one, other in zip(whole, residual_edge(worlds, 2), strict=True):
+    for one, other in zip(whole, residual_edge(owners, 2), strict=True):
         np.testing.assert_allclose(np.abs(one), np.abs(other), rtol=1e-3, atol=1e-4)
-    assert worlds[0].exchanges == 42

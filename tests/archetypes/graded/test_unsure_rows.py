@@ -5,21 +5,21 @@ import pytest
 from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
-from hopfed.archetypes.graded.fitting.expectation_maximization import expect, iterate
-from hopfed.archetypes.graded.fitting.mixture import (
+from hopfed.archetypes.mixture import (
     ClassSums,
     Mixture,
     Prior,
     Unsure,
+    expect,
+    iterate,
     sums_and_pairs,
 )
-from hopfed.archetypes.graded.fitting.search import Search, find_classes, split
-from hopfed.archetypes.graded.fitting.splitting import DEEP, one_more, without_tails
-from hopfed.archetypes.graded.owners.asking import Owners, Variables, standardised
+from hopfed.archetypes.search import DEEP, Search, find_classes, one_more, split, without_tails
+from hopfed.archetypes.session import Session, Variables, standardised
 
 
 def found(x, patterns=None):
-    white, owners = whiten([x]), Owners.of([x], 0)
+    white, owners = whiten([x]), Session.of([x], 0)
     U, v = white.spectrum.vectors, white.variances
     return find_classes(owners, U, v, Search(), patterns)
 
@@ -39,7 +39,7 @@ def with_a_small_class(seed, K=6, N=200, few=8):
 
 def labelled(x, y, K, steps=60):
     """Fit that starts from the true labels, and its owners."""
-    owners, member = Owners.of([x], 0), np.eye(K)[y]
+    owners, member = Session.of([x], 0), np.eye(K)[y]
     sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
     return iterate(owners, sums, Prior.of(owners), steps), owners
 
@@ -63,9 +63,9 @@ def test_owners_add_up_what_their_rows_are_unsure_of():
     x = few_entries(900)[2]
     told = {"means": np.random.default_rng(0).uniform(-0.5, 0.5, (3, 150)).astype(np.float32)}
     told["shares"] = np.array([0.5, 0.3, 0.2])
-    prior = Prior.of(Owners.of([x[:400], x[400:]], 0))
-    one = Prior.of(Owners.of([x], 0)).collect(Owners.of([x], 0).ask(sums_and_pairs, told))
-    two = prior.collect(Owners.of([x[:400], x[400:]], 0).ask(sums_and_pairs, told))
+    prior = Prior.of(Session.of([x[:400], x[400:]], 0))
+    one = Prior.of(Session.of([x], 0)).collect(Session.of([x], 0).ask(sums_and_pairs, told))
+    two = prior.collect(Session.of([x[:400], x[400:]], 0).ask(sums_and_pairs, told))
     np.testing.assert_allclose(one.pairs, two.pairs, rtol=1e-4)
     np.testing.assert_allclose(one.pairs.sum(axis=0), one.counts[0], rtol=1e-4)
     joined = one.joined(np.array([0, 1, 1]))
@@ -74,7 +74,7 @@ def test_owners_add_up_what_their_rows_are_unsure_of():
 
 def test_a_class_that_is_like_another_is_worth_nothing():
     x = few_entries(900)[2]
-    owners = Owners.of([x], 0)
+    owners = Session.of([x], 0)
     prior = Prior.of(owners)
     mean = (x.sum(axis=0) / np.abs(x).sum(axis=0))[None]
     one = expect(owners, Mixture(mean, np.ones((1, 1))), prior)
@@ -168,7 +168,7 @@ def test_a_class_told_twice_has_no_more_evidence(exact, again):
     if exact:
         T = np.sign(T)
     x = np.where(rng.random((400, 80)) < (1 + T[np.arange(400) % 10]) / 2, 1, -1).astype(np.int8)
-    owners = Owners.of([x], 0)
+    owners = Session.of([x], 0)
     member = np.eye(10)[np.arange(400) % 10]
     sums = ClassSums(member.sum(0)[None], member.T @ x, member.T @ (x != 0))
     fit = iterate(owners, sums, Prior.of(owners), 30)

@@ -39,7 +39,7 @@ def _trained(kind, way, name, settings, side, clients, batch) -> tuple[np.ndarra
 
     from hopfed.neural.data.tensors import Tensors
     from hopfed.neural.models import build
-    from hopfed.neural.training.stacked_or_not import train
+    from hopfed.neural.training.together import train
     from hopfed.neural.training.training import Job, Training
 
     def objective(net, batch):
@@ -54,11 +54,12 @@ def _trained(kind, way, name, settings, side, clients, batch) -> tuple[np.ndarra
     best = np.inf
     for _ in range(REPEATS):
         jobs = [
-            Job(net, dict(weights), np.arange(c * each, (c + 1) * each), (0, 0, 0, c))
+            Job(net, weights, np.arange(c * each, (c + 1) * each), (0, 0, 0, c), objective,
+                Training(batch=batch, way=way))
             for c in range(clients)
-        ]
+        ]  # fmt: skip
         start = time.perf_counter()
-        train(jobs, data, Training(batch=batch, way=way), objective)  # losses come to the host
+        train(jobs, data)  # losses come to the host
         best = min(best, time.perf_counter() - start)
     return np.array([job.loss for job in jobs]), best
 

@@ -50,6 +50,7 @@ def touch(device) -> None:
     from rates import Sizes, measures
 
     from hopfed import kernels
+    from hopfed.kernels.bits import planes
     from hopfed.kernels.cuda import gram, layered, products
 
     device.trial = (64, 256)  # with which ways to do the same are compared: slow under a tool
@@ -75,23 +76,19 @@ def touch(device) -> None:
             for dtype in (np.int8, np.float32, np.float64):
                 kernels.unpack(p, dtype)
             kernels.matmat(p, real(shape[1], 3)), kernels.rmatmat(p, real(shape[0], 3))
-            planes = (p.signs, p.seen) if hasattr(p, "seen") else (p,)
             X = real(shape[1], 3).astype(np.float32)
-            products.matmat(planes[0], X, *planes[1:], method="bf16")
+            products.product(*planes(p), shape[1], X, False, "bf16")
         for method in gram.METHODS:
-            gram.gram(kernels.pack(x), method)
-        for null in ("signs", "permute"):
-            kernels.scramble(kernels.pack(x), null, np.random.default_rng(1))
+            gram.inner_products(kernels.pack(x).words, None, shape[1], method)
     print("touching heat baths")
     for S, N, R in ((3, 100, 33), (5, 65, 9)):
         kernels.heat_bath(signs(S, N), real(N, R), beta=1.5, sweeps=5, seed=0)
         kernels.descend(signs(S, N), real(N, R))
     layered.PIECE_BYTES = 4_000  # several pieces
     for S, L, N, R in ((3, 2, 40, 5), (2, 3, 100, 33)):
-        for update in (kernels.layered_step, kernels.layered_sweep):
-            print("touching", update.__name__)
-            more = {"beta": 1.5, "updates": 4, "seed": 0, "field": 0.25, "cue": signs(N)}
-            update(signs(S, L, N), real(N, R), **more)
+        print("touching the layered memory")
+        more = {"beta": 1.5, "updates": 4, "seed": 0, "field": 0.25, "cue": signs(N)}
+        kernels.layered_step(signs(S, L, N), real(N, R), **more)
 
 
 def _alone() -> None:

@@ -10,7 +10,7 @@ from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.evidence import Blended, Evidence, along, with_spikes
 from hopfed.neural.memory.store import blend
-from hopfed.spectral.operators import average
+from hopfed.spectral.operators import pool
 
 N, K, M, R = 120, 3, 200, 0.8
 
@@ -107,6 +107,6 @@ def test_spikes_are_added_in_every_form(form):
 
 def test_the_mean_of_equal_clients_is_the_papers_aggregate():
     evidence, operators, _ = setting([1.0, 1.0, 1.0])
-    np.testing.assert_allclose(
-        evidence.operator.matmat(np.eye(N)), average(list(operators.values())).matmat(np.eye(N))
-    )
+    parts = list(operators.values())
+    mean = pool(parts, [1.0 / part.mass for part in parts])
+    np.testing.assert_allclose(evidence.operator.matmat(np.eye(N)), mean.matmat(np.eye(N)))

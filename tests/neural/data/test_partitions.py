@@ -178,15 +178,6 @@ def test_a_partition_that_is_given_or_kept_in_a_file(tmp_path):
         partition("given:lost.npz", data)
 
 
-def test_clients_of_a_partition():
-    part = partition("iid", load("digits"), 10, seed=4)
-    some = part.take([7, 2])
-    assert some.ids == (7, 2)
-    np.testing.assert_array_equal(some.test[1], part.test[2])
-    with pytest.raises(ArgumentError, match="part must be one of train, validation, test or all"):
-        part.counts("tests")
-
-
 # Laws of the schemes
 
 

@@ -376,19 +376,6 @@ def test_pictures_that_do_not_fit_or_are_none(tmp_path, monkeypatch):
         load(str(tmp_path / "none"))
 
 
-def test_folders_of_clients(tmp_path):
-    for k, client in enumerate(("ann", "bob")):
-        (tmp_path / "own" / client).mkdir(parents=True)
-        for part, n in (("train", 3), ("test", 2)):
-            arrays = {"x": np.full((n, 4), k), "y": np.arange(n) % 2}
-            np.savez(tmp_path / "own" / client / f"{part}.npz", **arrays)
-    data = load(str(tmp_path / "own"))
-    assert (data.shape, data.writer_names) == ((4, 1, 1), ("ann", "bob"))
-    np.testing.assert_array_equal(data.inputs[:, 0, 0, 0], data.writer)
-    assert data.train.sum() == 6
-    assert len(data) == 10
-
-
 # The hub, from tables as the `datasets` library gives them
 
 

@@ -5,7 +5,9 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-from hopfed.federation.contract import EVERYONE, Context
+from asked import Asked
+
+from hopfed.federation.contract import EVERYONE
 from hopfed.neural.memory.archetypes import group
 from hopfed.neural.methods.sohip import SoHip
 from hopfed.neural.training.task import TaskSpec
@@ -47,7 +49,7 @@ def test_opposite_memories_are_two_groups_and_noise_is_none():
 
 def hopfield_step(method, memories, state=None, t=0):
     sent = {c: {"memory": memory[None]} for c, memory in memories.items()}
-    return method.server_step(state or {}, sent, Context(0, t, 0))
+    return method.play(state or {}, Asked(sent, t))
 
 
 def test_every_client_gets_the_archetype_that_it_is_nearest_to():
@@ -76,7 +78,8 @@ def test_without_evidence_everyone_gets_the_mean_and_the_metric_says_so():
     noise = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
     for memories in ({0: noise[0]}, dict(enumerate(noise))):
         _, down, metrics = hopfield_step(method, memories)
-        _, mean = method.answer({}, {c: {"memory": m[None]} for c, m in memories.items()})
+        plain = SoHip(method.task)
+        _, mean, _ = plain.play({}, Asked({c: {"memory": m[None]} for c, m in memories.items()}))
         assert metrics == {"archetypes": 0}
         assert set(down) == {EVERYONE}
         np.testing.assert_array_equal(down[EVERYONE]["memory"], mean[EVERYONE]["memory"])

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 from torch import nn  # noqa: E402
 
 from hopfed.neural.models import build  # noqa: E402
-from hopfed.neural.models.residual import STAGES  # noqa: E402
+from hopfed.neural.models.architectures import STAGES  # noqa: E402
 from hopfed.neural.training.cost import measure  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")

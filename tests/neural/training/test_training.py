@@ -10,15 +10,15 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from hopfed._lib.random import stream  # noqa: E402
 from hopfed.errors import ArgumentError  # noqa: E402
 from hopfed.neural.data.tensors import Augment  # noqa: E402
-from hopfed.neural.training import stacked_or_not  # noqa: E402
+from hopfed.neural.training import together  # noqa: E402
 from hopfed.neural.training.optimizers import OPTIMIZERS, of_client, stack  # noqa: E402
-from hopfed.neural.training.stacked_or_not import (  # noqa: E402
+from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
+from hopfed.neural.training.together import (  # noqa: E402
     stacks,
     train,
     train_alone,
     train_together,
 )
-from hopfed.neural.training.task import TaskSpec, task_of  # noqa: E402
 from hopfed.neural.training.training import Job, Training  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,28 +41,29 @@ def task(model="mlp:30", clients=4, **settings):
     return task_of(TaskSpec(models=(model,), clients=clients, examples=200, **settings))
 
 
-def jobs_of(made):
-    return [
-        Job(made.model(c), made.initial(c), made.split.train[c], (0, 0, 0, c))
-        for c in range(len(made.split))
-    ]
-
-
 def objective(net, batch):
     return batch.cross_entropy(net(batch.x)[1])
 
 
-def each_alone(jobs, *more):
+def jobs_of(made, training=Training(batch=16), augment=None):  # noqa: B008  (frozen)
+    return [
+        Job(made.model(c), made.initial(c), made.split.train[c], (0, 0, 0, c), objective, training,
+            augment)
+        for c in range(len(made.split))
+    ]  # fmt: skip
+
+
+def each_alone(jobs, data):
     for job in jobs:
-        train_alone(job, *more)
+        train_alone(job, data)
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_one_client_is_plain_pytorch(name):
     made = task()
     training = Training(name, lr=0.01, weight_decay=1e-2, epochs=2, batch=16)
-    job, model = jobs_of(made)[0], made.build("mlp:30")
-    train_alone(job, made.tensors, training, objective)
+    job, model = jobs_of(made, training)[0], made.build("mlp:30")
+    train_alone(job, made.tensors)
     optimizer = PLAIN[name](model.parameters(), training)
     for epoch in range(2):
         order = stream(0, "batches", 0, 0, 0, epoch).permutation(made.split.train[0])
@@ -83,12 +84,12 @@ def test_together_clients_of_unequal_size_train_as_each_would_alone(model, name)
     made = task(model, partition="dirichlet:0.5")
     assert len(set(made.split.sizes[:, 0])) > 1
     training = Training(name, lr=0.01, weight_decay=1e-3, epochs=2, batch=16, clip=1.0)
-    alone, together = jobs_of(made), jobs_of(made)
-    each_alone(alone, made.tensors, training, objective)
-    train_together(together, made.tensors, training, objective)
+    alone, stacked = jobs_of(made, training), jobs_of(made, training)
+    each_alone(alone, made.tensors)
+    train_together(stacked, made.tensors)
     # Adam moves by the sign of a gradient, which near zero is that of the rounding.
     few = 1e-4 if name == "amsgrad" else 0.0
-    for a, b in zip(alone, together, strict=True):
+    for a, b in zip(alone, stacked, strict=True):
         assert abs(a.loss - b.loss) < 1e-4
         for n in a.params:
             far = (a.params[n] - b.params[n]).abs() > 1e-5 + 1e-3 * a.params[n].abs()
@@ -97,7 +98,7 @@ def test_together_clients_of_unequal_size_train_as_each_would_alone(model, name)
 
 def test_batches_cover_the_examples_of_every_epoch():
     training = Training(epochs=3, batch=16)
-    a, b = (jobs_of(task())[1].steps(training) for _ in range(2))
+    a, b = (jobs_of(task(), training)[1].steps() for _ in range(2))
     np.testing.assert_array_equal(np.concatenate(a), np.concatenate(b))
     first = np.concatenate(a[: len(a) // 3])
     np.testing.assert_array_equal(np.sort(first), np.sort(task().split.train[1]))
@@ -107,7 +108,7 @@ def test_batches_cover_the_examples_of_every_epoch():
 def test_frozen_parameters_stay(run):
     made = task()
     jobs = [replace(job, frozen=("features.",)) for job in jobs_of(made)]
-    run(jobs, made.tensors, Training(batch=16), objective)
+    run(jobs, made.tensors)
     for c, job in enumerate(jobs):
         for n, t in made.initial(c).items():
             assert torch.equal(t, job.params[n]) == n.startswith("features.")
@@ -115,10 +116,10 @@ def test_frozen_parameters_stay(run):
 
 def test_augmented_clients_draw_what_each_would_alone():
     made = task("lenet", clients=3)
-    alone, together = jobs_of(made), jobs_of(made)
-    each_alone(alone, made.tensors, Training(batch=16), objective, Augment(1))
-    train_together(together, made.tensors, Training(batch=16), objective, Augment(1))
-    for a, b in zip(alone, together, strict=True):
+    alone, stacked = (jobs_of(made, augment=Augment(1)) for _ in range(2))
+    each_alone(alone, made.tensors)
+    train_together(stacked, made.tensors)
+    for a, b in zip(alone, stacked, strict=True):
         for n in a.params:
             torch.testing.assert_close(a.params[n], b.params[n], rtol=1e-3, atol=2e-5)
 
@@ -134,30 +135,30 @@ def test_stacks_hold_one_architecture_and_fit_the_memory():
 
 
 @pytest.mark.parametrize(
-    ("settings", "large", "together"),
+    ("settings", "large", "wide"),
     [
-        ({}, stacked_or_not.LARGE, True),
+        ({}, together.LARGE, True),
         ({}, 1e3, False),  # a step is large
         ({"way": "stacked"}, 1e3, True),
-        ({"way": "sequential"}, stacked_or_not.LARGE, False),
+        ({"way": "sequential"}, together.LARGE, False),
     ],
 )
-def test_the_rule_goes_by_the_size_of_a_step(monkeypatch, settings, large, together):
+def test_the_rule_goes_by_the_size_of_a_step(monkeypatch, settings, large, wide):
     made, seen = task("lenet"), []
-    monkeypatch.setattr(stacked_or_not, "LARGE", large)
-    monkeypatch.setattr(stacked_or_not, "train_together", lambda *a: seen.append("together"))
-    monkeypatch.setattr(stacked_or_not, "train_alone", lambda *a: seen.append("alone"))
-    train(jobs_of(made), made.tensors, Training(**settings), objective)
-    assert seen == (["together"] if together else ["alone"] * 4)
+    monkeypatch.setattr(together, "LARGE", large)
+    monkeypatch.setattr(together, "train_together", lambda *a: seen.append("together"))
+    monkeypatch.setattr(together, "train_alone", lambda *a: seen.append("alone"))
+    train(jobs_of(made, Training(**settings)), made.tensors)
+    assert seen == (["together"] if wide else ["alone"] * 4)
 
 
 def test_batch_norm_statistics_move_and_the_last_example_joins_the_batch_before():
     made = task(f"{__name__}:Normed", clients=2, partition="iid")
-    job = jobs_of(made)[0]
-    assert not stacked_or_not._together(job, made.tensors, Training(way="stacked"), objective)
+    job = jobs_of(made, Training(batch=12, way="stacked"))[0]
+    assert not together._together(job, made.tensors)
     job.rows = job.rows[:25]  # and padding would count, so nobody is stacked
-    assert [len(rows) for rows in job.steps(Training(batch=12))] == [12, 13]
-    train_alone(job, made.tensors, Training(batch=12), objective)
+    assert [len(rows) for rows in job.steps()] == [12, 13]
+    train_alone(job, made.tensors)
     name = next(n for n in job.params if n.endswith("running_mean"))
     assert not torch.equal(job.params[name], made.initial(0)[name])
 
@@ -200,9 +201,8 @@ def test_bad_settings(settings, message):
 def test_mixed_precision_changes_products_and_nothing_else(way):
     made, losses = task("lenet"), {}
     for precision in ("float32", "bfloat16"):
-        jobs = jobs_of(made)
-        settings = Training(lr=0.05, epochs=3, way=way, precision=precision)
-        train(jobs, made.tensors, settings, objective)
+        jobs = jobs_of(made, Training(lr=0.05, epochs=3, way=way, precision=precision))
+        train(jobs, made.tensors)
         assert all(t.dtype == torch.float32 for job in jobs for t in job.params.values())
         losses[precision] = np.array([job.loss for job in jobs])
     assert not np.array_equal(losses["float32"], losses["bfloat16"])

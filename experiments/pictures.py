@@ -1,0 +1,59 @@
+"""Which function draws a run; pictures of experiments are pages of their panels.
+
+The first six panels are what a reader needs first, the whole page has all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from hopfed._lib.settings import from_plain, require
+from hopfed.errors import shown
+from hopfed.experiments import NAMES, find
+from hopfed.figures.kinds import MOST, Panel, page
+from hopfed.runs import Run, settings_of
+
+# Kind of a run that has a picture of its own -> module with `draw`.
+OWN = {"recover": "recovery", "recall": "recall", "fl": "fl", "bench": "bench"}
+
+
+def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
+    """Return the function that draws a run, or `several` in a list; None if there is none.
+
+    A `whole` picture has all panels, and not only the first ones.
+    """
+    if kind in OWN:
+        module = import_module(f"hopfed.figures.{OWN[kind]}")
+        return getattr(module, "draw_several" if several else "draw", None)
+    return partial(_draw, whole=whole) if kind in NAMES and not several else None
+
+
+def panels_of(run: Run) -> list[Panel]:
+    """All panels of the picture of an experiment's run."""
+    experiment = find(run.kind)
+    if not hasattr(experiment, "panels"):
+        held: list[Panel] = import_module("hopfed.figures.methods").panels(run)
+        return held
+    config = from_plain(experiment.Config, settings_of(run.config))
+    made: list[Panel] = experiment.panels(config, run.arrays, run.summary)
+    return made
+
+
+def _draw(run: Run, *, whole: bool = False) -> Any:
+    return page(panels_of(run), whole=whole)
+
+
+def draw_sections(run: Run, names: Sequence[str]) -> Any:
+    """Draw these sweeps of a comparison of many methods."""
+    there = {panel.title: panel for panel in panels_of(run)}
+    rule = f"one to {MOST} of {shown(', '.join(there))}"
+    require(0 < len(names) <= MOST and set(names) <= set(there), "sections", rule, names)
+    return page([there[name] for name in dict.fromkeys(names)])
+
+
+def has_more_sections(run: Run) -> bool:
+    """Whether the whole picture of `run` has panels that the first one leaves out."""
+    return run.kind in NAMES and len(panels_of(run)) > MOST

@@ -1,0 +1,59 @@
+"""The spectrum of a matrix beside the law of its noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hopfed.figures.style import new_figure, styled
+from hopfed.theory import marchenko_pastur
+
+WIDTH, HEIGHT = 88, 60  # mm: a column of a paper
+MOST = 8.0  # edges to the right of which outliers are drawn on a logarithmic axis
+
+
+@styled()
+def draw(found: Any) -> Figure:
+    """Histogram of the eigenvalues, their law with its atom, its edge, and the components."""
+    m, N = found.shape
+    figure = new_figure(WIDTH, HEIGHT)
+    axes = figure.subplots()
+    noise, outliers = np.split(found.eigenvalues, [found.n_components])[::-1]
+    share = len(noise) / N  # eigenvalues that are 0 by their number are the atom
+    bins = max(int(np.sqrt(len(noise)) * 2), 10)
+    heights, ends = np.histogram(noise, bins)
+    width = ends[1] - ends[0]
+    axes.bar(
+        ends[:-1], heights / heights.sum() / width * share, width, align="edge", color="0.75",
+        label=f"eigenvalues, N = {N:,}, M = {m:,}",
+    )  # fmt: skip
+    _law(axes, found, share)
+    if found.n_components:
+        axes.plot(
+            outliers, np.zeros(len(outliers)), "v", color="C1", clip_on=False,
+            label=f"components ({found.n_components})",
+        )  # fmt: skip
+        if outliers[0] > MOST * found.edge:
+            axes.set_xscale("symlog", linthresh=found.edge)
+    axes.set(xlabel="eigenvalue", ylabel="density", ylim=(0, None))
+    axes.legend()
+    return figure
+
+
+def _law(axes: Axes, found: Any, share: float) -> None:
+    """Law of Marchenko and Pastur, moved to the edge that was found."""
+    m, N = found.shape
+    q = N / m
+    variance = found.edge / float(marchenko_pastur.edges(q)[1])
+    lower, upper = marchenko_pastur.edges(q, variance)
+    angle = np.linspace(0, np.pi, 401)[1:-1]
+    x = (lower + upper) / 2 - (upper - lower) / 2 * np.cos(angle)
+    label = f"law, q = {q:.3g}"
+    atom = float(marchenko_pastur.atom(q))
+    label += f", atom {atom:.2g} at 0" if atom > 0 else ""
+    density = marchenko_pastur.pdf(x, q, variance)
+    axes.plot(x, density * share / (1 - atom), color="C0", label=label)
+    axes.axvline(found.edge, color="0.3", ls="--", label=f"edge {found.edge:.3g}")

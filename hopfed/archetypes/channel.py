@@ -1,0 +1,337 @@
+"""Which channel fits classes: +-1 patterns with one quality, with one for each column, or graded.
+
+All three are special cases of classes with independent columns:
+
+- *symmetric*: ``T = r xi`` with xi of +-1 and one r;
+- *by column*: ``T_mu,j = r_j xi_mu,j``;
+- *graded*: any T.
+
+Each is averaged over what it leaves open (patterns over both signs, means over their prior; a
+quality costs ``log(n) / 2``), and the highest evidence wins. The sums of one exchange suffice.
+
+And how near the classes are to the true ones. Rows can show that a class is there long before they
+show what it is like in every column. What is known of its means is their posterior: a mean m with
+the standard error e, so ``m^2 + e^2`` is expected of the square of the true one. In the symmetric
+channel the overlap of the signs with the true ones is expected to be the mean over columns of
+``|m| / sqrt(m^2 + e^2)``; in the others that of the profile, how the means differ from those of all
+rows, ``sqrt(S / (S + E))``, with S and E the sums of the squared differences and of their errors.
+Rows of classes below the threshold lie in those that were found: a class that just fails to show
+adds a part ``1 / t^2`` to the squared errors, t being the length of the profile in units of the
+noise of a row, and a fit misses classes somewhat above that.
+
+Errors know that rows are unsure of their class, of all columns together (`lost`). By Louis (1982)
+the information in the rows is that of rows that are sure, less the covariance of the scores that
+their unsureness leaves::
+
+    I = diag(n_k f_j) - sum_rows [delta_kl w_k - w_k w_l] a_kj a_li
+
+with w the responsibilities of a row and ``a_kj = (x_j - T_kj) / sqrt(1 - T_kj^2)`` where its entry
+is observed. The sum is taken over rows drawn from the fitted classes, so nobody is asked anything.
+
+Sources: theory/NOTES.md, "Resolution"; T. A. Louis, J. R. Statist. Soc. B 44 (1982) 226-233.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hopfed._lib.random import stream
+from hopfed.archetypes.mixture import ClassSums, Fit, loss
+from hopfed.archetypes.replicas import drawn, drawn_often
+from hopfed.archetypes.session import Owner, means_inside
+from hopfed.archetypes.status import Nearness
+from hopfed.spectral.equal_rows import Rows
+from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
+
+QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
+NAMES = ("symmetric", "by column", "graded")
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The channel that won.
+
+    Attributes
+    ----------
+    name : one of NAMES.
+    gains : evidence of each channel, by name, up to what they share.
+    means, errors : (K, N) of the classes in that channel, and their standard errors; rows that are
+        unsure of their class tell less. In the symmetric channel they are those at the quality r.
+    quality : r, a number or one for each column; None where graded.
+    quality_error : its standard error, of the same shape; None where graded.
+    spread : standard deviation of true means about what one quality makes of them, 0 where graded:
+        the channel that wins is the simplest that does, and means that differ by less than the
+        rows can tell are not equal.
+    """
+
+    name: str
+    gains: dict[str, float]
+    means: np.ndarray
+    errors: np.ndarray
+    quality: np.ndarray | None
+    quality_error: np.ndarray | None = None
+    spread: float = 0.0
+
+    @property
+    def one_error(self) -> float:
+        """Standard error of a quality that all columns share; NaN without one."""
+        error = self.quality_error
+        return np.nan if error is None or error.ndim else float(error)
+
+    def ordered(self, order: np.ndarray) -> Channel:
+        """The same with its classes in another order."""
+        return replace(self, means=self.means[order], errors=self.errors[order])
+
+
+def choose(fit: Fit, lost: np.ndarray | None = None) -> Channel:
+    """Compare the channels on the sums of fitted classes."""
+    sums = fit.sums
+    own = {"graded": float(fit.prior.gain(sums).sum())}
+    means = fit.classes.means
+    weighed = sums.seen + (fit.prior.concentration if fit.size > 1 else 0.0)
+    spread = np.maximum(1 - means**2, 0.0)  # a mean of 1 may be rounded up
+    more = _one_by_one(fit) if lost is None else lost
+    graded = Channel("graded", own, means, np.sqrt(spread * more / (weighed + 1)), None)
+    if fit.size == 1 or fit.prior.variables is not None:
+        return graded
+    table = pattern_gains(sums)
+    entries = sums.seen.sum(axis=0)
+    whole = table.sum(axis=1)
+    best, each = int(whole.argmax()), table.argmax(axis=0)
+    gains = {
+        "symmetric": float(whole[best] - np.log(max(entries.sum(), 1.0)) / 2),
+        "by column": float(table.max(axis=0).sum() - (np.log(np.maximum(entries, 1)) / 2).sum()),
+        **own,
+    }
+    name = max(gains, key=lambda n: gains[n])
+    if name == "graded":
+        return replace(graded, gains=gains)
+    one = name == "symmetric"
+    quality = np.asarray(QUALITIES[best] if one else QUALITIES[each])
+    error = quality_errors(quality, entries.sum() if one else entries)
+    sign = np.tanh(np.arctanh(np.minimum(quality, 1 - 1e-9)) * sums.signed / more)
+    variance = quality**2 * (1 - sign**2) + (0.0 if one else (sign * error) ** 2)
+    spread = spread_about(sums, quality, more)
+    return Channel(name, gains, quality * sign, np.sqrt(variance), quality, error, spread)
+
+
+def spread_about(sums: ClassSums, quality: np.ndarray, more: np.ndarray | float = 1.0) -> float:
+    """Standard deviation of true means about a quality, with a sign each, beyond chance.
+
+    That of the squares of what is observed less what chance adds to them, and a standard error.
+    """
+    n = np.maximum(sums.seen, 1.0)
+    means = np.abs(sums.signed) / n
+    noise = (1 - np.minimum(quality, 1.0) ** 2) * more / n
+    weight = 1 / np.maximum(noise, 1e-9)
+    weight = weight / weight.sum()
+    excess = (weight * ((means - quality) ** 2 - noise)).sum()
+    error = np.sqrt(2 * ((weight * noise) ** 2).sum())
+    return float(np.sqrt(max(excess + error, 0.0)))
+
+
+def quality_errors(quality: np.ndarray, entries: np.ndarray) -> np.ndarray:
+    """Standard errors of qualities that were read off the grid QUALITIES.
+
+    That of the share of so many observed entries that agree with the pattern, and the rounding to
+    the grid.
+    """
+    place = np.abs(QUALITIES - quality[..., None]).argmin(axis=-1)
+    step = np.diff(QUALITIES)[np.minimum(place, len(QUALITIES) - 2)]
+    return np.asarray(np.sqrt((1 - quality**2) / np.maximum(entries, 1) + step**2 / 12))
+
+
+def _one_by_one(fit: Fit) -> np.ndarray:
+    """By how much the variances (K, N), or (1, 1), are above those of rows that are sure."""
+    if fit.size == 1 or fit.sums.pairs is None:
+        return np.ones((1, 1))
+    counts = fit.sums.counts.sum(axis=0)
+    return loss(counts, fit.sums.pairs, fit.prior.observed, fit.prior.concentration)
+
+
+def pattern_gains(sums: ClassSums) -> np.ndarray:
+    """(R, N) log-likelihood of each column at each quality, averaged over both signs of patterns.
+
+    With s the sum of a class's n entries, the log of the mean of both likelihoods is
+    ``n log(sqrt(1 - r^2) / 2) + log cosh(s atanh r)``, and ``log cosh x`` is |x| plus the log of
+    ``(1 + e^(-2 |x|)) / 2``.
+    """
+    size = np.abs(sums.signed)
+    single = size.astype(np.float32)  # exp and log of them are off by a ten-millionth
+    odds, even = np.arctanh(QUALITIES), np.log1p(-(QUALITIES**2)) / 2 - np.log(2)
+    found = np.outer(even, sums.seen.sum(axis=0)) + np.outer(odds, size.sum(axis=0))
+    for c, line in zip(odds, found, strict=True):
+        line += np.log1p(np.exp(np.float32(-2 * c) * single)).sum(axis=0, dtype=np.float64)
+    return np.asarray(found - len(size) * np.log(2))
+
+
+TINY = 1e-300
+MISSED = 2.0  # times the squared strength of the weakest spike that a class may have and be missed
+LEAST = 1e-3  # variance within classes below which that of a column is not taken
+SUREST = 1 - 1e-12
+SCARCE = 3.0  # rows of the rarer value, below which a rate is near 0 or 1
+CERTAIN = 1.96  # standard errors to each side of an interval of 95%
+
+
+def expected_overlaps(
+    means: np.ndarray,
+    errors: np.ndarray,
+    shares: np.ndarray,
+    channel: str,
+    observed: np.ndarray | float = 1.0,
+) -> np.ndarray:
+    """Overlaps (K,) with the true classes to expect: of signs, or of profiles."""
+    signal, noise = _profile(means, errors, shares)
+    more = 1 + hidden(means, shares, observed)
+    if channel == "symmetric":
+        sign = np.abs(means) / np.sqrt(np.maximum(means**2 + errors**2, TINY))
+        odds = np.arctanh(np.minimum(sign, SUREST)) / more[:, None]
+        return np.asarray(np.where(errors > 0, np.tanh(odds), sign).mean(axis=1))
+    return np.asarray(np.sqrt(signal / np.maximum(signal + more * noise, TINY)))
+
+
+def hidden(means: np.ndarray, shares: np.ndarray, observed: np.ndarray | float = 1.0) -> np.ndarray:
+    """Squared errors (K,) that a class below the threshold may add, over those of the means."""
+    if len(means) == 1:  # all rows, which differ from nothing
+        return np.zeros(1)
+    weights = shares / shares.sum()
+    noise = np.maximum(weights @ (1 - means**2), LEAST)
+    lengths = (observed * (means - weights @ means) ** 2 / noise).sum(axis=1)
+    return np.asarray(MISSED / np.maximum(lengths, TINY))
+
+
+def nearness(
+    channel: Channel, shares: np.ndarray, rows: float, observed: np.ndarray | float = 1.0
+) -> Nearness:
+    """How near classes are to the true ones, and how many rows would resolve all."""
+    means, errors, one = channel.means, channel.errors, channel.name == "symmetric"
+    overlaps = expected_overlaps(means, errors, shares, channel.name, observed)
+    level = float(sure_level(means.shape[1])) if one else profile_level(means.shape[1])
+    blurred = np.flatnonzero(overlaps < level)
+    if not len(blurred):
+        return Nearness(overlaps, level, rows)
+    if one:
+        quality = float(np.sqrt((means**2 + errors**2).max()))
+        now = [majority_needed(float(overlaps[k]), quality) for k in blurred]
+        factor = majority_needed(level, quality) / np.array(now)
+    else:
+        short = 1 / np.maximum(overlaps[blurred], 1e-6) ** 2 - 1
+        factor = short * level**2 / (1 - level**2)
+    return Nearness(overlaps, level, max(float(factor.max()), 1.01) * rows)
+
+
+def open_error(channel: Channel, shares: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """(K, N) errors of means, wider for rates near 0 and 1, as few rows leave them open.
+
+    Their interval holds that of Agresti and Coull, The American Statistician 52 (1998), 119-126.
+    """
+    if channel.name == "symmetric":
+        return channel.errors
+    rows = np.nan_to_num((shares[:, None] if channel.name == "graded" else 1.0) * seen)
+    rates = np.clip((1 + channel.means) / 2, 0.0, 1.0)
+    return np.where(channel.errors > 0, np.maximum(channel.errors, open_rates(rates, rows)), 0.0)
+
+
+def open_rates(rates: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Errors of means at rates that were seen in so many rows; 0 where none is near 0 or 1."""
+    added = (rows * rates + 2) / (rows + 4)
+    half = np.abs(added - rates) + CERTAIN * np.sqrt(added * (1 - added) / (rows + 4))
+    near = rows * np.minimum(rates, 1 - rates) < SCARCE
+    return np.where(near, 2 * half / CERTAIN, 0.0)
+
+
+def profile_level(N: int) -> float:
+    """Expected cosine from which a profile of N columns is sure to have `RESOLVED`, or nearly so.
+
+    The squared errors of N columns add up to their expectation within a part ``sqrt(2 / N)``.
+    """
+    return RESOLVED + OPTIMISM + RESOLVED * (1 - RESOLVED**2) / 2 * float(np.sqrt(2 / N))
+
+
+def _profile(
+    means: np.ndarray, errors: np.ndarray, shares: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums over columns (K,) of squared differences from the mean of all rows, and of errors."""
+    apart = np.eye(len(means)) - shares / shares.sum()
+    return ((apart @ means) ** 2).sum(axis=1), apart**2 @ (errors**2).sum(axis=1)
+
+
+SURE = 1.02  # loss of columns taken one by one, below which there is nothing to add
+QUIET = 0.05  # variance of an entry below which its mean is left to `loss`
+MOST = 800  # means; of more, columns are taken one by one
+DRAWN = 8  # rows for each mean that are drawn, and
+FEWEST = 4_000  # at least
+NARROW, MANY = 20, 1 << 18  # columns up to which rows repeat each other, and rows drawn then
+
+
+def lost(fit: Fit, seed: int) -> np.ndarray:
+    """(K, N) by which the variance of each mean is above that of sure rows: at least 1."""
+    sums, c = fit.sums, fit.prior.concentration
+    counts = sums.counts.sum(axis=0)
+    if fit.size == 1 or sums.pairs is None:
+        return np.ones(fit.classes.means.shape)
+    found = loss(counts, sums.pairs, fit.prior.observed, c)
+    told = (1 - fit.classes.means**2 > QUIET) & (fit.prior.observed > 0)
+    size = int(told.sum()) + fit.size
+    if found.max() < SURE or size > MOST:
+        return found
+    missing = _missing(fit, told, max(FEWEST, DRAWN * size), seed)
+    complete = np.outer(counts, fit.prior.observed)[told]
+    shares = counts / counts.sum()
+    information = np.diag(np.concatenate([complete, counts])) - missing
+    information[-fit.size :, -fit.size :] -= counts.sum() * np.outer(shares, shares)
+    values, E = np.linalg.eigh(information)
+    prior = np.concatenate([np.full(len(complete), c), np.ones(fit.size)])
+    inverse = np.linalg.inv((E * np.maximum(values, 0.0)) @ E.T + np.diag(prior))
+    variance = np.diag(inverse)[: len(complete)]
+    found[told] = np.maximum(variance * (c + complete), found[told])
+    return found
+
+
+def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
+    """Information that unsureness takes, over the means in `told` (K, N) and the K shares."""
+    counts = fit.sums.counts.sum(axis=0)
+    held = _drawn(fit, rows, seed)
+    x, often, rows = held.entries, held.weights[:, None], len(held)
+    means = means_inside(fit.classes.means)
+    owner = Owner(x, 0, fit.prior.variables)
+    owner.learn(means, counts / counts.sum())
+    scores, columns, left = [], [], []
+    for k, (T, w) in enumerate(zip(means, np.asarray(owner.posterior).T, strict=True)):
+        j = np.flatnonzero(told[k])
+        a = np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0)  # type: ignore[index]
+        a = np.hstack([a, np.ones((len(x), 1))])
+        scores.append(a * w[:, None])
+        left.append((a * often).T @ scores[-1])
+        columns.append(np.append(np.full(len(j), False), True))
+    every = np.hstack(scores)
+    found = -((every * often).T @ every)
+    first = 0
+    for block in left:
+        there = slice(first, first + len(block))
+        found[there, there] += block
+        first = there.stop
+    order = np.argsort(np.concatenate(columns), kind="stable")  # the shares come last
+    return np.asarray(found[np.ix_(order, order)] * (counts.sum() / rows))
+
+
+def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
+    """Rows of the classes, with gaps as often as the columns have them, at least so many."""
+    N, whole = len(fit.prior.observed), fit.prior.observed.min() == 1
+    if N <= NARROW and whole:  # hardly more different rows, however many are drawn
+        rows = max(rows, int(min(fit.sums.counts.sum(), MANY)))
+        shares = fit.sums.counts.sum(axis=0)
+        one = Rows(np.ones((1, N), np.float32), np.array([float(rows)]))
+        told = fit.classes.means, shares / shares.sum(), seed
+        return drawn_often(one, *told, variables=fit.prior.variables)
+    rng = stream(seed, "information")
+    variables = fit.prior.variables
+    draws = rng.random((rows, len(fit.prior.observed)), dtype=np.float32)
+    for group in [] if variables is None else variables.groups:
+        draws[:, group] = draws[:, group[:1]]  # a variable is seen as a whole
+    seen = (draws < fit.prior.observed).astype(np.float32)
+    counts = fit.sums.counts.sum(axis=0)
+    shares = counts / counts.sum()
+    return Rows(drawn(seen, fit.classes.means, shares, seed, variables=variables))

@@ -1,0 +1,270 @@
+"""`Classes`: latent classes, each with a mean of its own in every column, of rows with gaps.
+
+What owners and server say to each other, each line one kind of exchange:
+
+1. sums of products up, and column sums: the count in whitened coordinates
+   (`hopfed.archetypes.moments`);
+2. whitened basis down; a few centres of projections up, each of at least five rows; centres down,
+   sums over the nearest rows up; K x K sums of random groups up;
+3. classes down; per class the count, the N sums and numbers of observed entries, per pair of
+   classes how often rows may be of both, and one log-likelihood up. This is a step of expectation
+   maximisation, and most exchanges are it;
+4. for each class a direction down, its product with the class's residual moment up, and the sums
+   over its rows that are explained well (splitting);
+5. the tests: the same of the residuals of all rows, seven sums over rows, and for points where rows
+   may lie their parts down, a slope and products of slopes for each up; of the rows and of replicas
+   that the owners draw themselves; and steps of the fit of one trait, which is 3 again.
+
+Classes are searched and tested in a part of a large table; then all rows and columns say what the
+classes are. Search and tests take a hundred exchanges and more, and a table of many observed
+entries has more of them than these need. Rows come first: each class must have its own, so a wide
+table is searched in some of its columns, and in few rows never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hopfed._lib.arrays import to_host
+from hopfed._lib.random import stream
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.channel import choose, lost, nearness, open_error
+from hopfed.archetypes.judging import measured
+from hopfed.archetypes.mixture import (
+    Fit,
+    Prior,
+    expect,
+    improve,
+    iterate,
+    told,
+    weighted_sums,
+)
+from hopfed.archetypes.moments import mean_of, pooled
+from hopfed.archetypes.rivals import in_order, trait_gain
+from hopfed.archetypes.search import Search, find_classes
+from hopfed.archetypes.session import (
+    Owner,
+    Recovery,
+    Session,
+    Variables,
+    by_blocks,
+)
+from hopfed.archetypes.status import FOUND, judge_classes
+from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.messages import Message
+from hopfed.spectral.equal_rows import Rows
+from hopfed.spectral.rank import RankRule, TracyWidom
+from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.rows import columns_of
+from hopfed.spectral.whitening import whitened
+
+SEARCHED = 10_000_000  # observed entries; of a table of more, a part is searched
+SPARSEST = 0.25  # share of observed entries below which a part grows no further
+FEWEST, EACH = 2_000, 100  # rows of that part: at least, and for each direction of the spectrum
+LAST = 10  # exchanges over the whole table, where classes were searched in a part
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The estimator of the graded channel.
+
+    Attributes
+    ----------
+    rule : counts the spectrum.
+    search : settings of the search for classes.
+    groups : numbers of the columns that are levels of one variable, of which a row has one.
+    names : of the columns, for what is said of them; their numbers, from 1, when left out.
+    """
+
+    rule: RankRule = field(default_factory=TracyWidom)
+    search: Search = field(default_factory=Search)
+    groups: Sequence[Sequence[int]] = ()
+    names: Sequence[str] | None = None
+
+    def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
+        """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits.
+
+        Parameters
+        ----------
+        state : archetypes found in the same rows or earlier ones: one more start, which goes
+            further where classes are many and every column has the same noise.
+
+        Returns
+        -------
+        What was found. Look at the status: "ok" is said only where columns are independent within
+        classes, rows lie in them as rows of classes do, and every class is known well; "detected,
+        not resolved" where some class is not; "one class" where there is nothing to recover;
+        "structure, but not classes" and "copies" where the table is something else.
+
+        Raises
+        ------
+        DataError : fewer than two columns vary.
+        """
+        seed = session.seed
+        try:
+            white = whitened(
+                pooled(session),
+                self.rule,
+                mean=mean_of(session),
+                seed=seed,
+                groups=self.groups,
+            )
+        except ArgumentError:
+            raise DataError("fewer than two columns hold both values") from None
+        U, variances = to_host(white.spectrum.vectors), np.asarray(white.variances)
+        owners = Session.of([owner.rows for owner in session.members], seed, self.groups)
+        part = searched(owners, U.shape[1], self.groups, self.search.influence)
+        there = slice(None) if part.columns is None else part.columns
+        known = state.patterns[:, there] if state is not None and len(state) else None
+        fit = find_classes(part.owners, U[there], variances[there], self.search, known)
+        tests = measured(part.owners, fit, U.shape[1], self.names)
+        fit = on_the_whole(owners, part, fit)
+        order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
+        channel = choose(fit, lost(fit, seed)).ordered(order)
+        weights, each = owners.sizes * fit.prior.influence, fit.classes.shares[:, order]
+        shares = weights @ each / weights.sum()
+        near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
+        changes, follow = in_order(session, channel.means, shares)
+        more = {"near": near, "order": changes, "follow": follow}
+        if not self.groups:  # levels depend on each other in either model
+            more["trait"] = trait_gain(owners, channel, shares, fit.prior)
+        verdict = judge_classes(replace(tests, **more))
+        explained = verdict.status in (*FOUND, "one class")
+        errors = open_error(channel, shares, owners.n_rows * fit.prior.observed)
+        unknown, K = np.full(fit.size, np.nan), fit.size
+        found = Archetypes(
+            patterns=np.where(channel.means < 0, -1, 1).astype(np.int8),
+            scores=unknown,
+            predicted_scores=unknown,
+            exposures=shares,
+            quality=float(np.sqrt((channel.means**2).mean())) if K else 0.0,
+            n_detected=min(U.shape[1], K) if explained else U.shape[1],
+            explained=np.nan,
+            status=verdict.status,
+            advice=verdict.advice,
+            matches=np.zeros(0, dtype=np.int64),
+            channel=channel.name,
+            residual=tests.residual.ratio,
+            graded_means=channel.means,
+            own_errors=errors,
+            quality_error=channel.one_error,
+            spread=channel.spread,
+            client_shares=each,
+        )
+        session.traffic.add(owners.traffic)
+        session.exchanges += owners.exchanges
+        return Recovery(
+            archetypes=found,
+            eigenvalues=white.spectrum.values,
+            threshold=white.rank.threshold,
+            rule=white.rank.rule,
+            constant_columns=white.dropped,
+            residual=tests.residual,
+            log_likelihood=fit.sums.log_likelihood / max(float(fit.sums.seen.sum()), 1.0),
+        )
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a table that is searched.
+
+    Attributes
+    ----------
+    owners : with the rows and columns that are searched.
+    columns : numbers (n,) of these columns; None where it is all of them.
+    prior : of the whole table, where there is something beside.
+    """
+
+    owners: Session
+    columns: np.ndarray | None = None
+    prior: Prior | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is nothing beside."""
+        return self.prior is None
+
+
+def searched(
+    table: Session, directions: int, groups: Sequence[Sequence[int]] = (), influence: float = 1.0
+) -> Part:
+    """Choose rows, and where these are long columns, at random."""
+    M, N = sum(place.rows.shape[0] for place in table.members), table.n_columns
+    if M * N <= SEARCHED:
+        return _all_of(table)
+    prior = Prior.of(table, influence)
+    most = int(SEARCHED / max(float(prior.observed.mean()), SPARSEST))
+    if most >= M * N:
+        return _all_of(table)
+    rows = min(M, max(most // N, FEWEST, EACH * directions))
+    columns = _columns(table.seed, N, max(2, most // rows), groups)
+    parts = []
+    for place in table.members:
+        size = place.rows.shape[0]
+        few = min(size, max(2, int(size * rows / M)))
+        rng = stream(table.seed, "searched rows", place.index)
+        held = Rows(place.rows, place.counts)
+        if few < size:
+            held = (
+                held.thinned(few / size, rng)
+                if place.counts is not None
+                else Rows(place.rows[np.sort(rng.permutation(size)[:few])])
+            )
+        part = held.entries if columns is None else columns_of(held.entries, columns)
+        parts.append(Rows(part[:] if isinstance(part, Reread) else part, held.counts))
+    owners = Session.of(parts, table.seed, _within(groups, columns))
+    owners.traffic, owners.columns = table.traffic, columns
+    return Part(owners, columns, prior)
+
+
+def _all_of(table: Session) -> Part:
+    """A whole table, whose rows are few enough to be held whatever the limit of memory is."""
+    for place in table.members:
+        if isinstance(place.rows, Reread):
+            place.rows = place.rows[:]
+    return Part(table)
+
+
+def on_the_whole(table: Session, part: Part, fit: Fit) -> Fit:
+    """Classes of a part of a table, as all rows and columns have them."""
+    prior = part.prior
+    if prior is None:
+        return fit
+    table.exchanges += part.owners.exchanges
+    if part.columns is None:
+        return improve(table, expect(table, fit.classes, prior), LAST)
+    shared, own = told(fit.classes)
+    shared["columns"] = part.columns.astype(np.int32)
+    variables = part.owners.variables
+
+    @by_blocks
+    def by_columns(owner: Owner, asked: Message) -> Message:
+        some = columns_of(owner.rows, asked["columns"])
+        seen = Owner(some, owner.index, variables, counts=owner.counts)
+        seen.learn(asked["means"], asked["shares"])
+        return weighted_sums(owner, seen.weights)
+
+    return iterate(table, prior.collect(table.ask(by_columns, shared, own)), prior, LAST)
+
+
+def _columns(seed: int, n: int, most: int, groups: Sequence[Sequence[int]]) -> np.ndarray | None:
+    """Numbers of at most so many columns, with all levels of a variable or none of them."""
+    if most >= n:
+        return None
+    label = Variables.of(groups, n).label
+    unit = np.where(label < 0, np.arange(n), n + label)
+    drawn = stream(seed, "searched columns").permutation(np.unique(unit))
+    sizes = np.bincount(unit)[drawn]
+    kept = drawn[: max(1, int((np.cumsum(sizes) <= most).sum()))]
+    return np.flatnonzero(np.isin(unit, kept))
+
+
+def _within(groups: Sequence[Sequence[int]], columns: np.ndarray | None) -> Sequence[Sequence[int]]:
+    """The groups among some columns, by their place there."""
+    if columns is None:
+        return groups
+    place = {int(c): i for i, c in enumerate(columns)}
+    return [[place[c] for c in group] for group in groups if all(c in place for c in group)]

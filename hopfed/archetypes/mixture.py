@@ -1,0 +1,602 @@
+"""Classes, what a table says of them in sums, and how well it is explained.
+
+Given class mu an observed entry is +1 with probability ``p_mu,j``, and ``T = 2 p - 1`` is its mean.
+The p of a column have a Beta prior around the rate of the column in the whole table; its
+concentration is common to all columns and fitted, so classes that hardly differ are shrunk towards
+each other, and no mean is +-1 for lack of rows.
+
+How many classes there are is decided by the evidence, the likelihood averaged over that prior. From
+the sums of one exchange it is known in the approximation of Cheeseman and Stutz (1996), which is
+exact where every row is sure of its class::
+
+    log p(rows | T, pi)
+        + sum_mu,j [log B(a + n+, b + n-) / B(a, b) - n+ log p - n- log(1 - p)] + ...
+
+and likewise for the shares, with n+- the observed +-1 of a class in a column. The bracket is about
+``-log(n) / 2`` for a column that tells classes apart, as in BIC with n the *observed* entries of
+that class, and nearly 0 for one that does not. The rate of the column, which all numbers of classes
+share, is averaged over as well, by Laplace's method. Columns that hold one value throughout say
+nothing of classes, and have no part in the evidence.
+
+Where rows are unsure of their class the evidence is higher (`Unsure`). Sums over classes count a
+row by its responsibilities, as if each part of it were sure of its class.
+But a row that may be of one class as well as of another does not tell the two apart. Of column j,
+which a part ``f_j`` of the rows has, the information about the means of all classes is not
+``f_j diag(n)`` but ``f_j S``: S is the sum over rows of the products of two responsibilities. With
+a prior that weighs c rows, Laplace's method adds to the evidence of the sums
+
+    1/2 sum_j [log det(c + f_j diag(n)) - log det(c + f_j S)],
+
+which is 0 where rows are sure. With it classes whose rows have few entries are found. It also
+keeps c, which is fitted to the same sums, from running away: without it classes are shrunk towards
+each other, their rows are less sure, and the next sums look as if classes differed less still.
+
+By the same information the variance of a mean is that of sure rows times ``(c + f_j n_k)`` times
+element k of the diagonal of ``(c + f_j S)^-1``.
+
+Where most rows are of one class and no other, sums over classes are counts of bits: a row that is
+sure of its class needs no product with all of them.
+
+They are fitted by expectation maximisation: classes down, sums of the rows over classes up, until
+neither moves.
+
+Source: theory/NOTES.md, "Starting the classes", "Resolution".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from hopfed import kernels
+from hopfed._lib.arrays import Array, namespace
+from hopfed.archetypes.session import (
+    Owner,
+    Session,
+    Variables,
+    by_blocks,
+    total,
+)
+from hopfed.federation.messages import Message
+from hopfed.kernels.mixtures import beta_gains, log_ratios, spent
+from hopfed.spectral.rows import Bits, array_beside, seen_transposed_times, transposed_times
+
+ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """What the evidence needs to know of the responsibilities.
+
+    Attributes
+    ----------
+    counts : (K,) rows of each class, were they sure.
+    told : (K,) eigenvalues of S: the rows that tell along the directions of class space.
+    observed : (N,) part of the entries of each column that is observed.
+    weights : (N,) of the columns: one, and less for the levels of a variable.
+    """
+
+    counts: np.ndarray
+    told: np.ndarray
+    observed: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(
+        cls, counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, weights: np.ndarray
+    ) -> Unsure:
+        """Take counts (K,) and S (K, K)."""
+        return cls(counts, directions_told(pairs), observed, weights)
+
+    def at(self, columns: np.ndarray) -> Unsure:
+        """The same of some columns (indices)."""
+        return replace(self, observed=self.observed[columns], weights=self.weights[columns])
+
+    def evidence(self, c: float, paid: np.ndarray | None = None) -> float:
+        """What is added to the evidence of the sums, in nats."""
+        added = log_ratios(self.counts, self.told, self.observed, c) / 2
+        if paid is not None and not np.isinf(c):
+            cost = np.log1p(np.outer(self.counts, self.observed) / c).sum(axis=0) / 2
+            added = added * np.clip(paid / np.maximum(cost, 1e-12), 0.0, 1.0)
+        return float(added @ self.weights)
+
+
+def directions_told(pairs: np.ndarray) -> np.ndarray:
+    """Eigenvalues (K,) of S: the rows that tell along the directions of class space."""
+    found: np.ndarray = np.maximum(np.linalg.eigvalsh(pairs), 0.0)
+    return found
+
+
+def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) -> np.ndarray:
+    """(K, N) by which the variance of each mean is above that of sure rows: at least 1."""
+    told, directions = np.linalg.eigh(pairs)
+    told = np.maximum(told, 0.0)
+    found = directions**2 @ (1 / (c + np.outer(told, observed)))
+    return np.asarray(np.maximum(found * (c + np.outer(counts, observed)), 1.0))
+
+
+NONE = 1e-7  # weight of a row in a class that is lost in single precision
+WORTH = 1 << 16  # entries for each class from which it pays to count
+
+
+def sums_over(rows: Bits | Array, weights: Array) -> tuple[Array, Array]:
+    """Signed sums and numbers (K, N) of the entries of rows with weights (M, K) in classes."""
+    M, K = weights.shape
+    here = isinstance(rows, Bits) and isinstance(array_beside(rows), np.ndarray)
+    if here and K > 1 and M * rows.shape[1] >= WORTH * K:
+        one = weights.argmax(axis=1)
+        most = weights[np.arange(M), one]
+        alone = (weights > NONE).sum(axis=1) == (most > NONE)
+        sure = alone & ((most == 1) | (most <= NONE))
+        if 2 * sure.sum() >= M:
+            return _counted(rows, weights, np.where(sure & (most == 1), one, -1), ~sure)
+    return transposed_times(rows, weights).T, seen_transposed_times(rows, weights).T
+
+
+def _counted(
+    rows: Bits, weights: np.ndarray, label: np.ndarray, unsure: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Count the rows of each label, and multiply those that are unsure."""
+    N, K = rows.shape[1], weights.shape[1]
+    signed, seen = np.zeros((K, N), np.float32), np.zeros((K, N), np.float32)
+    for k in range(K):
+        mine = rows[np.flatnonzero(label == k)]
+        if len(mine):
+            whole = isinstance(mine, kernels.PackedBits)
+            signed[k] = kernels.column_sums(mine)
+            seen[k] = len(mine) if whole else kernels.seen_counts(mine)
+    if unsure.any():
+        others, left = rows[np.flatnonzero(unsure)], weights[unsure]
+        signed += transposed_times(others, left).T
+        seen += seen_transposed_times(others, left).T
+    return signed, seen
+
+
+CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
+COLUMNS = 400  # from which the concentration is read
+OWN = 5.0  # rows that the common shares weigh in those of an owner
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Classes of binary columns.
+
+    Attributes
+    ----------
+    means : (K, N) in (-1, 1).
+    shares : (L, K) of the classes at each owner; rows add up to one.
+    """
+
+    means: np.ndarray
+    shares: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """K."""
+        return len(self.means)
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """What all rows say of classes.
+
+    Attributes
+    ----------
+    counts : (L, K) responsibilities added up, by owner.
+    signed : (K, N) observed entries added up.
+    seen : (K, N) number of observed entries.
+    log_likelihood : of all that is observed, for the classes that were asked about.
+    pairs : (K, K) products of two responsibilities added up; None where they were not asked for.
+    """
+
+    counts: np.ndarray
+    signed: np.ndarray
+    seen: np.ndarray
+    log_likelihood: float = float("nan")
+    pairs: np.ndarray | None = None
+
+    @cached_property
+    def plus(self) -> np.ndarray:
+        """(K, N) observed +1; sums in single precision may miss none by a little."""
+        found: np.ndarray = np.maximum((self.seen + self.signed) / 2, 0.0)
+        return found
+
+    @cached_property
+    def minus(self) -> np.ndarray:
+        """(K, N) observed -1."""
+        found: np.ndarray = np.maximum((self.seen - self.signed) / 2, 0.0)
+        return found
+
+    @cached_property
+    def told(self) -> np.ndarray:
+        """(K,) eigenvalues of `pairs`."""
+        return directions_told(np.zeros((0, 0)) if self.pairs is None else self.pairs)
+
+    def joined(self, into: np.ndarray) -> ClassSums:
+        """Add up classes: class k becomes part of class ``into[k]``."""
+        fold = np.eye(into.max() + 1)[into]
+        pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
+        sums = ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)
+        return replace(sums, pairs=pairs)
+
+
+def column_sums(owner: Owner, _: Message) -> Message:
+    """Sums and numbers of the observed entries of each column."""
+    sums, seen = owner.moments
+    xp = namespace(seen)
+    return {"sums": xp.astype(sums, xp.int32), "seen": xp.astype(seen, xp.int32)}
+
+
+@by_blocks
+def class_sums(owner: Owner, told: Message) -> Message:
+    """Sums of an owner's rows over classes: one step of EM asks for nothing else."""
+    owner.learn(told["means"], told["shares"])
+    likelihood = owner.added(owner.log_densities)
+    return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
+
+
+@by_blocks
+def sums_and_pairs(owner: Owner, told: Message) -> Message:
+    """The same, and how often rows may be of one class as well as of another."""
+    sums, weights = class_sums(owner, told), owner.weights
+    once = weights if owner.counts is None else owner.posterior
+    return {**sums, "pairs": once.T @ weights}
+
+
+def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
+    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
+    xp = namespace(weights)
+    counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
+    numbers = owner.numbers
+    signed, seen = sums_over(owner.rows, weights) if numbers is None else numbers.sums(weights)
+    return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Beta prior of the rates of classes, column by column, and the bound on owners.
+
+    Attributes
+    ----------
+    rates : (N,) share of +1 among the observed entries of each column.
+    observed : (N,) part of the entries of each column that is observed.
+    influence : (L,) what a row of each owner counts, at most 1.
+    concentration : rows that the prior weighs; infinite for a single class.
+    variables : which columns are levels of one variable, where any are: their rates have a
+        Dirichlet prior then.
+    held : (L, N) part of each column that an owner observes, over that of all owners; None where
+        all have entries of the same columns.
+    varies : (N,) whether a column holds both values; None where all do, or nobody knows.
+    """
+
+    rates: np.ndarray
+    observed: np.ndarray
+    influence: np.ndarray
+    concentration: float = 2.0
+    variables: Variables | None = None
+    held: np.ndarray | None = field(default=None, repr=False)
+    varies: np.ndarray | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, owners: Session, most: float = 1.0) -> Prior:
+        """Ask the owners for their column sums."""
+        influence = bounded(owners.sizes, most)
+        answers = owners.ask(column_sums, {})
+        sums = np.tensordot(influence, np.array([a["sums"] for a in answers]), 1)
+        each, rows = np.array([a["seen"] for a in answers]), influence @ owners.sizes
+        seen = np.tensordot(influence, each, 1)
+        parts = each / owners.sizes[:, None] / np.maximum(seen / rows, 1e-300)
+        rates = ((seen + sums) / 2 + 0.5) / (seen + 1)
+        if owners.variables is not None:
+            rates = owners.variables.normalised(rates)
+        held = None if ((each > 0) | (seen == 0)).all() else parts
+        known = cls(rates, seen / rows, influence, variables=owners.variables, held=held)
+        varies = (np.abs(sums) < seen) | (known.part > 0)  # levels count together
+        return known if varies.all() else replace(known, varies=varies)
+
+    @property
+    def part(self) -> np.ndarray:
+        """(N,) what a column is of its variable's columns; 0 where it is one of its own."""
+        return np.zeros(len(self.rates)) if self.variables is None else self.variables.part
+
+    def collect(self, answers: list[Message]) -> ClassSums:
+        """Add up the answers of all owners, each within its bound."""
+        scaled = [
+            {name: np.asarray(a, np.float64) * w for name, a in answer.items()}
+            for answer, w in zip(answers, self.influence, strict=True)
+        ]
+        likelihood = total(scaled, "log_likelihood") if "log_likelihood" in scaled[0] else np.nan
+        return ClassSums(
+            np.array([a["counts"] for a in scaled]),
+            total(scaled, "signed"),
+            total(scaled, "seen"),
+            float(likelihood),
+            total(scaled, "pairs") if "pairs" in scaled[0] else None,
+        )
+
+    def fitted(self, sums: ClassSums) -> Prior:
+        """Return the prior with the concentration under which these sums are most likely."""
+        if len(sums.seen) == 1:
+            return replace(self, concentration=np.inf)
+        plus, minus, rates, part = sums.plus, sums.minus, self.rates, self.part
+        unsure = self._unsure(sums)
+        if self.varies is not None:
+            there = np.flatnonzero(self.varies)
+            plus, minus, rates, part = plus[:, there], minus[:, there], rates[there], part[there]
+            unsure = None if unsure is None else unsure.at(there)
+        found = concentration(plus, minus, rates, self.concentration, part, unsure)
+        return self if found == self.concentration else replace(self, concentration=found)
+
+    def _unsure(self, sums: ClassSums) -> Unsure | None:
+        if sums.pairs is None or len(sums.pairs) == 1:
+            return None
+        return Unsure(sums.counts.sum(axis=0), sums.told, self.observed, self._free)
+
+    @property
+    def _free(self) -> np.ndarray:
+        """(N,) how many rates of its own each column has: 1, less for a level, 0 for a constant."""
+        return 1 - self.part if self.varies is None else (1 - self.part) * self.varies
+
+    def mixture(self, sums: ClassSums) -> Mixture:
+        """Most plausible classes after the sums: means shrunk towards the columns' own."""
+        if len(sums.seen) == 1:
+            means = sums.signed / (sums.seen + 1)
+        else:
+            c = self.concentration
+            means = 2 * (c * self.rates + sums.plus) / (c + sums.seen) - 1
+        common = sums.counts.sum(axis=0) + 1.0
+        common /= common.sum()
+        shares = sums.counts + OWN * common
+        return Mixture(means, shares / shares.sum(axis=1, keepdims=True))
+
+    def gain(self, sums: ClassSums) -> np.ndarray:
+        """(K,) log of the averaged likelihood of the entries of each class, were it alone."""
+        return np.asarray(self._gains(sums).sum(axis=1))
+
+    def _gains(self, sums: ClassSums) -> np.ndarray:
+        """(K, N) the same of each column."""
+        if np.isinf(self.concentration):
+            found = self._spent(sums, self.rates)
+        else:
+            found = _gain(sums.plus, sums.minus, self.rates, self.concentration, self.part)
+        return found if self.varies is None else found * self.varies
+
+    def _spent(self, sums: ClassSums, p: np.ndarray) -> np.ndarray:
+        """(K, N) log-likelihood of the entries at rates p; of a variable that of its levels."""
+        lower = np.where(self.part > 0, 0.0, sums.minus)
+        found: np.ndarray = xlogy(sums.plus, p) + xlogy(lower, 1 - p)
+        return found
+
+    def evidence(self, classes: Mixture, sums: ClassSums) -> float:
+        """Log evidence of so many classes, from the sums that `classes` were asked for."""
+        n = sums.counts.sum(axis=0)
+        K = len(n)
+        p = np.clip((1 + classes.means) / 2, 1e-9, 1 - 1e-9)
+        if self.variables is not None:
+            p = self.variables.normalised(p)
+        lower = sums.minus if self.variables is None else np.where(self.part > 0, 0.0, sums.minus)
+        named = label_gain(n) - xlogy(sums.counts, np.maximum(classes.shares, 1e-300)).sum()
+        value = sums.log_likelihood + self.gain(sums).sum() - spent(sums.plus, lower, p) + named
+        # How sharply the entries know the column's rate, over which the whole is averaged too.
+        each = np.maximum(sums.seen, 0.5)
+        if not np.isinf(self.concentration):
+            each = 1 / (1 / (self.concentration + 1) + 1 / each)
+        value -= (self._free * np.log(each.sum(axis=0))).sum() / 2
+        unsure = self._unsure(sums)
+        if unsure is not None and unsure.evidence(self.concentration) > ALIKE * (K - 1):
+            paid = (self._spent(sums, p) - self._gains(sums)).sum(axis=0)
+            value += max(0.0, unsure.evidence(self.concentration, paid) - ALIKE * (K - 1))
+        return float(value + gammaln(K + 1))  # classes have no order
+
+
+def concentration(
+    plus: np.ndarray,
+    minus: np.ndarray,
+    rates: np.ndarray,
+    near: float = 2.0,
+    part: np.ndarray | None = None,
+    unsure: Unsure | None = None,
+) -> float:
+    """Concentration of the Beta prior around `rates` (N,) by which entries (K, N) are likeliest."""
+    part = np.zeros(len(rates)) if part is None else part
+    if len(rates) > COLUMNS:
+        columns = np.linspace(0, len(rates) - 1, COLUMNS).astype(int)
+        part = part[columns]
+        plus, minus, rates = plus[:, columns], minus[:, columns], rates[columns]
+        unsure = None if unsure is None else unsure.at(columns)
+
+    @cache
+    def value(i: int) -> float:
+        if not 0 <= i < len(CONCENTRATIONS):
+            return -np.inf
+        c = float(CONCENTRATIONS[i])
+        unsaid = 0.0 if unsure is None else unsure.evidence(c)
+        return float(_gain(plus, minus, rates, c, part).sum()) + unsaid
+
+    i = int(np.abs(np.log(CONCENTRATIONS) - np.log(min(near, CONCENTRATIONS[-1]))).argmin())
+    while (best := max((i - 1, i, i + 1), key=value)) != i:
+        i = best
+    return float(CONCENTRATIONS[i])
+
+
+def label_gain(n: np.ndarray) -> float:
+    """Log-likelihood of which row is of which class, averaged over all shares."""
+    return float(gammaln(len(n)) + gammaln(n + 1).sum() - gammaln(n.sum() + len(n)))
+
+
+def _gain(
+    plus: np.ndarray, minus: np.ndarray, rates: np.ndarray, c: float, part: np.ndarray
+) -> np.ndarray:
+    """(K, N) averaged likelihood of columns: Beta, or Dirichlet in shares of its columns."""
+    found: np.ndarray = beta_gains(plus, minus, rates, c)
+    if part.any():
+        a = c * rates
+        level = gammaln(a + plus) - gammaln(a) - part * (gammaln(c + plus + minus) - gammaln(c))
+        found = np.where(part > 0, level, found)
+    return found
+
+
+def bounded(sizes: np.ndarray, most: float) -> np.ndarray:
+    """What a row of each owner counts so that no owner is more than `most` of the whole."""
+    weights = np.ones(len(sizes))
+    if most >= 1 or most * len(sizes) <= 1:
+        return weights if most >= 1 else sizes.min() / sizes
+    order = np.argsort(-sizes)
+    for capped in range(len(sizes)):
+        rest = sizes[order[capped:]].sum()
+        limit = most * rest / (1 - capped * most) if capped * most < 1 else np.inf
+        if sizes[order[capped]] <= limit:
+            weights[order[:capped]] = limit / sizes[order[:capped]]
+            break
+    return weights
+
+
+STILL = 0.02  # nats that are still to be gained, below which nothing moves any more
+TINY = 1e-300
+EMPTY = 0.5  # rows below which a class is dropped
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Classes with the sums that were asked for them.
+
+    Attributes
+    ----------
+    classes : as the owners last heard of them.
+    sums : their answers.
+    prior : under which the classes were made.
+    evidence : of so many classes.
+    settled : whether another exchange would change nothing.
+    ahead : nats that more exchanges would gain, about; infinite where nothing is known of it, or
+        steps grow.
+    """
+
+    classes: Mixture
+    sums: ClassSums
+    prior: Prior
+    evidence: float
+    settled: bool = False
+    ahead: float = np.inf
+
+    @property
+    def size(self) -> int:
+        """Number of classes K."""
+        return self.classes.size
+
+
+def told(classes: Mixture) -> tuple[Message, Message]:
+    """What the owners are told of classes: (all of them, each its own)."""
+    return (
+        {"means": classes.means.astype(np.float32)},
+        {"shares": classes.shares.astype(np.float32)},
+    )
+
+
+def expect(owners: Session, classes: Mixture, prior: Prior) -> Fit:
+    """Ask for the sums over given classes: one exchange."""
+    sums = prior.collect(owners.ask(sums_and_pairs, *told(classes)))
+    owners.heard = classes
+    prior = prior.fitted(sums)
+    return Fit(classes, sums, prior, prior.evidence(classes, sums))
+
+
+def remind(owners: Session, fit: Fit) -> None:
+    """Send the classes of `fit` to the owners again, if they were asked about others since."""
+    if owners.heard is not fit.classes:
+        expect(owners, fit.classes, fit.prior)
+
+
+def maximise(fit: Fit) -> Mixture:
+    """Return the most plausible classes after the last exchange; empty ones are dropped."""
+    sums = fit.sums
+    kept = sums.counts.sum(axis=0) >= EMPTY
+    if not kept.all() and kept.any():
+        pairs = None if sums.pairs is None else sums.pairs[np.ix_(kept, kept)]
+        sums = ClassSums(sums.counts[:, kept], sums.signed[kept], sums.seen[kept], pairs=pairs)
+    return fit.prior.mixture(sums)
+
+
+def iterate(owners: Session, sums: ClassSums, prior: Prior, steps: int) -> Fit:
+    """Start at the classes of given sums and improve them."""
+    prior = prior.fitted(sums)
+    return improve(owners, expect(owners, prior.mixture(sums), prior), steps - 1)
+
+
+def improve(owners: Session, fit: Fit, steps: int, still: float = STILL) -> Fit:
+    """Improve a fit by at most `steps` exchanges, and ask on along the way that two steps lead.
+
+    Where rows are unsure of their class a step is a small part of the way. Two of them say how
+    much smaller each is than the one before, so how long the way is, and what is still gained on
+    it. A jump that leads down is not taken.
+
+    Source: R. Varadhan, C. Roland, Scand. J. Stat. 35 (2008) 335 (SQUAREM, the third scheme).
+
+    Parameters
+    ----------
+    still : nats to be gained, below which nothing moves any more.
+    """
+    while steps > 0 and not fit.settled:
+        steps -= 1
+        first = expect(owners, maximise(fit), fit.prior)
+        if first.size < fit.size:
+            fit = first
+            continue
+        second = maximise(first)
+        if second.size < first.size:
+            fit = first
+            continue
+        at = [_place(classes, first) for classes in (fit.classes, first.classes, second)]
+        step, next_step = at[1] - at[0], at[2] - at[1]
+        long, short = np.linalg.norm(step), np.linalg.norm(next_step)
+        gain = _height(first, fit.prior) - _height(fit, fit.prior)
+        ahead = _ahead(abs(gain), short / max(long, TINY))  # type: ignore[operator]
+        if ahead < still:
+            return replace(first, ahead=ahead, settled=True)
+        fit = replace(first, ahead=ahead)
+        if steps > 0:
+            times = long / max(float(np.linalg.norm(next_step - step)), TINY)
+            there = at[0] + 2 * times * step + times**2 * (next_step - step)
+            steps -= 1
+            jump = expect(owners, _classes_at(there, at[2], first), first.prior)
+            if _height(jump, first.prior) >= _height(first, first.prior):
+                fit = replace(jump, ahead=ahead)
+    return fit
+
+
+def _ahead(gain: float, ratio: float) -> float:
+    """Nats that are still to be gained, where every step gains `ratio` squared of the last one."""
+    return gain / (1 - ratio**2) if ratio < 1 else np.inf
+
+
+def _height(fit: Fit, prior: Prior) -> float:
+    """Log-likelihood of the rows, and of the means under a prior: what steps raise."""
+    if np.isinf(prior.concentration):
+        return fit.sums.log_likelihood
+    weighed = prior.concentration * np.broadcast_to(prior.rates, fit.classes.means.shape)
+    rates = np.clip((1 + fit.classes.means) / 2, 1e-9, 1 - 1e-9)
+    return fit.sums.log_likelihood + spent(weighed, prior.concentration - weighed, rates)
+
+
+def _place(classes: Mixture, fit: Fit) -> np.ndarray:
+    """Classes as a point of a space in which lengths squared are nats, about, at the sums of `fit`.
+
+    Angles whose sines are means, and roots of shares: what a row tells of them is the same at all.
+    """
+    means = np.arcsin(np.clip(classes.means, -1, 1)) * np.sqrt(fit.sums.seen)
+    rows = fit.sums.counts.sum(axis=1, keepdims=True)
+    return np.concatenate([means.ravel(), (2 * np.sqrt(classes.shares * rows)).ravel()])
+
+
+def _classes_at(there: np.ndarray, near: np.ndarray, fit: Fit) -> Mixture:
+    """Classes at a point, but at most half of the way from `near` to where rates end."""
+    cut, shape = fit.classes.means.size, fit.classes.means.shape
+    unit = np.maximum(np.sqrt(fit.sums.seen).ravel(), TINY)
+    angles, close = there[:cut] / unit, near[:cut] / unit
+    most = np.pi / 2 - (np.pi / 2 - np.abs(close)) / 2
+    means = np.sin(np.clip(angles, -most, most)).reshape(shape)
+    shares = np.maximum(there[cut:], near[cut:] / 2).reshape(fit.classes.shares.shape) ** 2
+    shares = np.maximum(shares, TINY)
+    return Mixture(means, shares / shares.sum(axis=1, keepdims=True))

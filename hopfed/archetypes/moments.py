@@ -1,0 +1,159 @@
+"""What owners are asked about the second moment of their rows, and what the server makes of it.
+
+1. Operator up. Few sites: each owner sends its sums of products, N (N + 1) / 2 counts. Many sites:
+   the server finds the leading eigenpairs of the pooled operator by block Krylov, and every product
+   is an exchange of an (N, k) block. A single owner sends its own leading eigenpairs.
+2. Basis V down; the part of each owner's trace along each eigenvector up, and how much its rows
+   differ in it, which tell good owners from noisy ones; and the K x K projections of random groups
+   (joint diagonalisation).
+3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.arrays import Array, like, to_host
+from hopfed.archetypes.joint_diagonalization import group_projections
+from hopfed.archetypes.session import Owner, Session, total
+from hopfed.federation.messages import Message
+from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, Spectrum, Wanted, eigenpairs
+from hopfed.spectral.noise import NoiseProfile
+from hopfed.spectral.operators import (
+    DenseOperator,
+    FactorOperator,
+    HebbianOperator,
+    PooledOperator,
+)
+from hopfed.spectral.reread_rows import Reread, Sums
+from hopfed.spectral.rows import array_beside, column_moments, times, transposed_times
+from hopfed.spectral.rows import total as over_blocks
+
+DENSE_SITES = 1_024  # up to here the counts are fewer bytes than a few blocks of 64 columns
+
+
+def column_sums(owner: Owner, _: Message) -> Message:
+    """Sums (N,) of the entries of each column."""
+    return {"columns": to_host(column_moments(owner.rows)[0]).astype(np.int32)}
+
+
+def products(owner: Owner, told: Message) -> Message:
+    """Product (N, k) of the owner's sum of products with a block."""
+    X = like(told["block"], array_beside(owner.rows))
+    return {"block": over_blocks(owner.rows, lambda part: transposed_times(part, times(part, X)))}
+
+
+def second_moment(owner: Owner, _: Message) -> Message:
+    """Sums of products of two columns, the lower triangle of them: whole numbers."""
+    matrix = to_host(DenseOperator.from_examples(owner.rows).matrix)
+    kind = np.int16 if owner.rows.shape[0] <= np.iinfo(np.int16).max else np.int32
+    return {"counts": matrix[np.tril_indices(len(matrix))].astype(kind)}
+
+
+def captured(owner: Owner, told: Message) -> Message:
+    """Energy along each column of a basis (K,), and that of rows and its square added up (2,)."""
+    V = like(told["basis"], array_beside(owner.rows))
+    along, energies = over_blocks(owner.rows, partial(_energies, columns=V))
+    return {"along": _single(along), "energies": energies}
+
+
+def _energies(part: Any, columns: Array) -> Sums:
+    squares = to_host(times(part, columns) ** 2).astype(np.float64)
+    each = squares.sum(axis=1)
+    return Sums((squares.sum(axis=0), np.array([each.sum(), (each**2).sum()])))
+
+
+def _single(x: Array) -> np.ndarray:
+    return np.asarray(to_host(x), np.float32)
+
+
+def mean_of(session: Session) -> np.ndarray:
+    """(N,) mean of all examples; its sums travel with the operator."""
+    before = session.exchanges
+    sums = total(session.once(column_sums), "columns")
+    session.exchanges = before
+    return sums / session.n_rows
+
+
+def operators_of(session: Session) -> list[FactorOperator]:
+    """The owners' exact operators, where they are."""
+    return [FactorOperator.from_examples(owner.rows) for owner in session.members]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked(PooledOperator):
+    """The pooled operator of owners who keep theirs: products with it are asked for."""
+
+    product: Callable[[Array], Array] = field(repr=False)
+
+    def matmat(self, X: Array) -> Array:
+        return self.product(X)
+
+
+def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
+    """Leading eigenpairs of the pooled operator."""
+    if len(session.members) > 1:
+        route = "auto" if session.n_columns <= DENSE_SITES else "krylov"
+        return eigenpairs(pooled(session), wanted, route=route, seed=session.seed)
+    rows, found = session.members[0].rows, list[Spectrum]()
+    again = isinstance(rows, Reread) and session.n_columns <= EXPLICIT_LIMIT
+    form: Any = DenseOperator if again else FactorOperator
+
+    def leading(_: Owner, __: Message) -> Message:
+        found.append(eigenpairs(form.from_examples(rows), wanted, seed=session.seed))
+        return {n: _single(getattr(found[0], n)) for n in ("values", "vectors")}
+
+    session.ask(leading, {})
+    return found[0]
+
+
+def pooled(session: Session) -> HebbianOperator:
+    """Return the pooled operator as it travels: its sums, once, or products with it."""
+    whole = PooledOperator.over(operators_of(session))
+    if len(session.members) == 1:
+        return whole.parts[0]
+    N, M = session.n_columns, session.n_rows
+    if N > DENSE_SITES:
+        masses = N, whole.mass, whole.sum_sq_weights
+        return _Asked(*masses, whole.parts, product=partial(_product, session))
+    S, lower = np.zeros((N, N)), np.tril_indices(N)
+    S[lower] = total(session.once(second_moment), "counts")
+    return DenseOperator(N, M, M, like(S + np.tril(S, -1).T, whole.home))
+
+
+def _product(session: Session, X: Array) -> Array:
+    """The pooled operator times a block: one exchange."""
+    answers = session.ask(products, {"block": to_host(X)})
+    block = sum((a["block"] for a in answers[1:]), start=answers[0]["block"]) / session.n_rows
+    return like(block.astype(X.dtype), X)
+
+
+def profile_of(session: Session, V: Array) -> NoiseProfile:
+    """How much of each owner's trace lies along each eigenvector."""
+    answers, m = session.ask(captured, {"basis": _single(V)}), session.sizes.astype(np.float64)
+    along = np.array([a["along"] for a in answers], np.float64) / m[:, None]
+    first, second = (np.array([a["energies"] for a in answers]) / m[:, None]).T
+    spreads = np.sqrt(np.maximum(second - first**2, 0.0))
+    return NoiseProfile(along, m / m.sum(), session.n_columns, rows=m, spreads=spreads)
+
+
+def projections(session: Session, V: Array, groups: int) -> tuple[np.ndarray, np.ndarray]:
+    """K x K sums of at least `groups` random groups over all owners, and counts."""
+    K, each = V.shape[1], -(-groups // len(session.members))
+    lower = np.tril_indices(K)
+
+    def projected(owner: Owner, told: Message) -> Message:
+        basis = like(told["basis"], array_beside(owner.rows))
+        sums, sizes = group_projections(owner.rows, basis, each, session.seed, owner.index)
+        return {"groups": _single(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
+
+    answers = session.ask(projected, {"basis": _single(V)})
+    sums = np.zeros((each * len(answers), K, K))
+    sums[:, *lower] = np.concatenate([a["groups"] for a in answers])
+    sums += np.tril(sums, -1).transpose(0, 2, 1)
+    return sums, np.concatenate([a["sizes"] for a in answers]).astype(np.float64)

@@ -1,0 +1,712 @@
+"""How many classes, and which: starts, then merging and splitting while the evidence rises.
+
+Expectation maximisation starts from joint diagonalisation and from k-means, by owners' sums. Both
+work in the whitened signal basis of the count, ``V = diag(v)^-1/2 U`` with K columns, where
+noise has unit variance and a class sits at ``V^T T``.
+
+- *Joint diagonalisation.* Second moments of random groups of rows are diagonalised together. The
+  common vectors are ``+-sqrt(pi) V^T T``; the mean of all rows, a positive combination of the
+  classes, gives their signs and shares: no search. Source: theory/NOTES.md, "Joint
+  diagonalisation".
+- *k-means.* Every owner sums up its rows as a few centres, each of several rows; the server
+  clusters the centres. Then centres go down, and sums over the nearest rows come up.
+
+An owner who lacks columns gets a basis of its own, of those that it holds: the same class lies
+at the same place then, in noise that is wider where the basis has lost more.
+
+A class rests on fewer rows than it counts where a few of them make it what it is. A few equal rows,
+of one person perhaps, are a class that rows of no class join. By their number
+such a class may be shown to everybody, and its means are those of the few. What counts is how
+evenly the rows agree with the class: with a_i the cube of the log-odds by which row i speaks for
+it, it rests on ``(sum a)^2 / sum a^2`` rows, all of them where they agree alike. Rows of a class
+differ by chance, for which a tenth is given.
+
+Which classes are two: within a true class the columns are independent. In a class that stands for
+two, the rows vary along the difference of the two; the leading eigenvector of the class's
+standardised residuals shows it, found by a few products for all classes at once. Rows are then
+halved by the sign of their projection, and the evidence of the halves, which is known from their
+sums, ranks the classes. A class of few rows that is counted in another moves no leading direction.
+But its rows fit badly: the rows of lowest likelihood are the other way to part a class. Where many
+entries are missing such a class may be counted in all the others at once, a few rows in each; then
+the rows that fit badly, wherever they are, are where one more class starts.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.random import stream
+from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.joint_diagonalization import group_projections, joint_eigenbasis
+from hopfed.archetypes.mixture import (
+    ClassSums,
+    Fit,
+    Mixture,
+    Prior,
+    expect,
+    improve,
+    iterate,
+    label_gain,
+    remind,
+    weighted_sums,
+)
+from hopfed.archetypes.session import Owner, Session, standardised, total
+from hopfed.federation.messages import Message
+from hopfed.spectral.rows import (
+    array_beside,
+    seen_times,
+    seen_transposed_times,
+    times,
+    transposed_times,
+)
+
+QUALITY = 0.5  # at which patterns of +-1 enter
+MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
+PAIRS = 3  # of classes that may be merged, of which merges are tried
+STEP = 8  # part of the classes that are more from one such start to the next, at least one
+FEW = 5  # times as many rows as a class must have, from which it rests on enough of them
+HOPE = 20.0  # a trial may still gain so many times what its steps promise
+NUMBERS = 100_000  # numbers of merged rows, up to which every merge is settled before it is judged
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of the search for classes.
+
+    Attributes
+    ----------
+    starts : k-means starts with a class for each direction of the spectrum, beside the one from
+        joint diagonalisation and those with more classes.
+    short, long : exchanges of a trial, and of the fit that is kept.
+    exchanges : after which no further merge or split is tried.
+    most : classes at most.
+    influence : part of all rows that one owner may stand for.
+    support : rows that a class must have; a class of fewer says more of them than of a kind.
+    hope : times what its steps promise that a trial may still gain, or it is given up.
+    """
+
+    starts: int = 2
+    short: int = 6
+    long: int = 300
+    exchanges: int = 3000
+    most: int = 200
+    influence: float = 1.0
+    support: int = 5
+    hope: float = HOPE
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("starts", "short", "long", "exchanges", "most", "support"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(0 < self.influence <= 1, "influence", "in (0, 1]", self.influence)
+
+
+def find_classes(
+    owners: Session,
+    U: np.ndarray,
+    variances: np.ndarray,
+    search: Search,
+    patterns: np.ndarray | None = None,
+) -> Fit:
+    """Find the classes behind all rows.
+
+    Parameters
+    ----------
+    U : (N, K) leading eigenvectors of the whitened second moment; their number is where the search
+        begins, not where it must end.
+    variances : (N,) by which the columns were whitened.
+    patterns : (C, N) of +-1 that another route found, as one more start.
+    """
+    prior = Prior.of(owners, search.influence)
+    fit = begin(owners, U, variances, prior, search)
+    if patterns is not None and len(patterns) > 1:
+        fit = _best(fit, _of_patterns(owners, patterns, prior, search))
+    fit = supported(owners, fit, search)
+    # Where an exchange takes no time, no merge is given up before it is settled.
+    patient = search
+    if _few_numbers(owners):
+        patient = replace(search, hope=1e9, long=5 * search.long, exchanges=5 * search.exchanges)
+    for draw in range(search.most):
+        if owners.exchanges >= patient.exchanges:
+            break
+        fit = merged(owners, fit, patient)
+        larger = split(owners, fit, search, draw)
+        if larger is None:
+            break
+        fit = larger
+    fit = supported(owners, improve(owners, fit, patient.long), search)
+    return improve(owners, fit, patient.long)
+
+
+def _few_numbers(owners: Session) -> bool:
+    """Whether equal rows are merged, and few are left."""
+    merged = [owner for owner in owners.members if owner.counts is not None]
+    numbers = sum(int(np.prod(owner.rows.shape)) for owner in merged)
+    return len(merged) == len(owners.members) and numbers <= NUMBERS
+
+
+def supported(owners: Session, fit: Fit, search: Search) -> Fit:
+    """Join classes of too few rows to others, the smallest first."""
+    while fit.size > 1:
+        counts, least = fit.sums.counts.sum(axis=0), search.support * fit.prior.influence.min()
+        if least <= counts.min() < FEW * least:
+            counts = resting(owners, fit)
+        if counts.min() >= least:
+            break
+        pair = merge_gains(fit, int(counts.argmin()))[0][1]
+        fit = iterate(owners, fit.sums.joined(joining(fit.size, pair)), fit.prior, search.short)
+    return fit
+
+
+def has_support(fit: Fit, search: Search) -> bool:
+    """Whether every class has as many rows as it must."""
+    least = search.support * fit.prior.influence.min()
+    return bool(fit.sums.counts.sum(axis=0).min() >= least)
+
+
+def joining(size: int, pair: tuple[int, int]) -> np.ndarray:
+    """Number that each of so many classes gets when two of them become one."""
+    into = np.arange(size)
+    into[max(pair)] = min(pair)
+    return np.unique(into, return_inverse=True)[1]
+
+
+def single(owners: Session, prior: Prior) -> Fit:
+    """Return the fit of one class: every column at its own rate."""
+    n = (owners.sizes * prior.influence)[:, None]
+    seen = prior.observed[None] * n.sum()
+    return iterate(owners, ClassSums(n, (2 * prior.rates - 1) * seen, seen), prior, 1)
+
+
+def begin(
+    owners: Session, U: np.ndarray, variances: np.ndarray, prior: Prior, search: Search
+) -> Fit:
+    """Best of all starts, by evidence, each fitted as long as it may still be the best."""
+    best = single(owners, prior)
+    root = np.sqrt(variances)[:, None]
+    V, unwhiten = U / root, U * root
+    size = min(U.shape[1], search.most)
+
+    def of_means(size: int, draw: int) -> Fit:
+        sums = kmeans_start(owners, V, unwhiten, size, prior, draw)
+        return iterate(owners, sums, prior, search.short)
+
+    if size > 1:
+        fits = [of_means(size, draw) for draw in range(search.starts)]
+        start = joint_start(owners, V, unwhiten, prior)
+        if start is not None:
+            fits.append(improve(owners, expect(owners, start, prior), search.short - 1))
+        for fit in sorted(fits, key=lambda f: -f.evidence):
+            best = _best(best, _hopeful(owners, fit, best, search))
+    misses = 0
+    while 1 < size < search.most and misses < MISSES:  # classes that the spectrum does not show
+        size = min(size + max(1, size // STEP), search.most)
+        larger = _hopeful(owners, of_means(size, search.starts + misses), best, search)
+        misses = 0 if _better(larger, best) else misses + 1
+        best = _best(best, larger)
+    return improve(owners, best, search.long) if best.size > 1 else best
+
+
+def _of_patterns(owners: Session, patterns: np.ndarray, prior: Prior, search: Search) -> Fit:
+    """Fit classes that start as patterns of +-1, at a quality that does not matter much."""
+    each = np.full((len(owners.members), len(patterns)), 1 / len(patterns))
+    start = expect(owners, Mixture(QUALITY * patterns, each), prior)
+    return improve(owners, start, search.long)
+
+
+def merged(owners: Session, fit: Fit, search: Search) -> Fit:
+    """Join classes while fewer of them have the higher evidence."""
+    while fit.size > 1:
+        better = None
+        for gains, pair in merge_gains(fit)[:PAIRS]:
+            if gains < -_doubt(fit) or owners.exchanges >= search.exchanges:
+                break
+            trial = _persistent(owners, fit.sums.joined(joining(fit.size, pair)), fit, search)
+            if _better(trial, fit):
+                better = trial
+                break
+        if better is None:
+            break
+        fit = better
+    return fit
+
+
+def _doubt(fit: Fit) -> float:
+    """Nats by which the sums misjudge a merge: rows that are unsure of their class gain by it."""
+    return 0.5 * float(fit.sums.counts.sum()) * 0.1 + 5.0
+
+
+def merge_gains(fit: Fit, one: int | None = None) -> list[tuple[float, tuple[int, int]]]:
+    """Evidence that merges of two classes add, were rows sure of theirs, and the pairs: best first.
+
+    Of all classes the best of the pairs with later ones is among them. `one`, if given, is a class
+    that must be in a pair.
+    """
+    prior, sums = fit.prior, fit.sums
+    n = sums.counts.sum(axis=0)
+    alone, K = prior.gain(sums), fit.size
+    single = gammaln(n + 1)
+    # What `label_gain` has more of K - 1 classes than of K, where the rows of two become those of
+    # one, apart from these two themselves.
+    fewer = gammaln(K - 1) - gammaln(n.sum() + K - 1) - gammaln(K) + gammaln(n.sum() + K)
+    found = []
+    for k in range(K - 1):
+        rest = slice(k + 1, None)
+        both = ClassSums(
+            sums.counts, sums.signed[k] + sums.signed[rest], sums.seen[k] + sums.seen[rest]
+        )
+        gains = prior.gain(both) - alone[k] - alone[rest]
+        named = gammaln(n[k] + n[rest] + 1) - single[k] - single[rest]
+        gains += named + fewer - np.log(K)
+        if one is not None and one != k:
+            gains[np.arange(k + 1, K) != one] = -np.inf
+        j = int(gains.argmax())
+        found.append((float(gains[j]), (k, k + 1 + j)))
+    return sorted(found, key=lambda each: -each[0])
+
+
+def split(owners: Session, fit: Fit, search: Search, draw: int) -> Fit | None:
+    """Split classes where that raises the evidence; None where it does not.
+
+    All that promise a gain are split at once; failing that, the most promising ones alone; failing
+    that, the rows that fit badly anywhere become one more class.
+    """
+    if fit.size >= search.most:
+        return None
+    for parted, most in (partial(halves, draw=draw), 2), (without_tails, 1):
+        parts = parted(owners, fit)
+        for chosen in _promising(parts, search.most - fit.size, most):
+            if owners.exchanges >= search.exchanges:
+                return None
+            trial = _persistent(owners, parts.sums(chosen), fit, search)
+            if _is_better(trial, fit, search):
+                return trial
+    if fit.size == 1 or owners.exchanges >= search.exchanges:
+        return None
+    trial = _persistent(owners, one_more(owners, fit), fit, search)
+    return trial if _is_better(trial, fit, search) else None
+
+
+def _is_better(trial: Fit, fit: Fit, search: Search) -> bool:
+    return _better(trial, fit, 1.0) and has_support(trial, search)
+
+
+def _better(fit: Fit, other: Fit, by: float = 0.0) -> bool:
+    """Whether one fit is to be taken for another; more classes must also explain the rows better.
+
+    The evidence of two classes that lie on each other is overrated by what their rows leave open.
+    """
+    fewer, more = sorted((fit, other), key=lambda f: f.size)
+    if fewer.size < more.size and more.sums.log_likelihood <= fewer.sums.log_likelihood:
+        return fit is fewer
+    return fit.evidence > other.evidence + by
+
+
+def _best(fit: Fit, other: Fit) -> Fit:
+    return other if _better(other, fit) else fit
+
+
+def _promising(parts: Halves, room: int, alone: int) -> list[np.ndarray]:
+    """Which classes to split together, in the order in which that is tried."""
+    order = np.argsort(-parts.gains)
+    sure = order[parts.gains[order] > 0][:room]
+    return [sure] * (len(sure) > 1) + [order[i : i + 1] for i in range(min(alone, len(order)))]
+
+
+def _persistent(owners: Session, sums: ClassSums, goal: Fit, search: Search) -> Fit:
+    """Fit a trial as long as it may still pass the evidence of `goal`."""
+    return _hopeful(owners, iterate(owners, sums, goal.prior, search.short), goal, search)
+
+
+def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
+    """Improve a fit as long as it may still pass the evidence of `goal`."""
+    for _ in range(search.long // search.short):
+        if fit.settled or fit.evidence + search.hope * fit.ahead < goal.evidence:
+            break
+        fit = improve(owners, fit, search.short)
+    return fit
+
+
+GROUPS = 10  # random groups over all owners
+CROWD = 5  # rows that a centre of an owner's sketch stands for, at least
+SKETCHED = 20_000  # rows of which an owner makes its sketch
+SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
+LEAST = 1e-3  # share that a start gives a class
+NEWTON = 60  # steps of the joint diagonalisation
+LOST = 0.1  # part of a direction that an owner's columns must hold, or it is taken to hold
+
+
+def joint_start(
+    owners: Session, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
+) -> Mixture | None:
+    """Classes from the differences between random groups of rows; None where they show none.
+
+    Parameters
+    ----------
+    V : (N, K) whitened basis ``diag(v)^-1/2 U``.
+    unwhiten : (N, K) what brings coefficients back to columns, ``diag(v)^1/2 U``.
+    """
+    each = max(2, -(-GROUPS // len(owners.members)))
+
+    bases, noise = own_bases(owners, V, unwhiten, prior)
+
+    def projected(owner: Owner, told: Message) -> Message:
+        basis = like(told["basis"], array_beside(owner.rows))
+        sums, counts = _group_sums(owner, basis, each, owners.seed)
+        mean = to_host(owner.added(times(owner.rows, basis)))
+        return {"sums": sums.astype(np.float32), "counts": counts.astype(np.int32), "mean": mean}
+
+    answers = owners.ask(projected, *bases)
+    sums = np.concatenate([a["sums"].astype(np.float64) for a in answers])
+    counts = np.concatenate([a["counts"] for a in answers]).astype(np.float64)
+    wide = np.repeat(noise, [len(a["counts"]) for a in answers], axis=0)[counts > 0]
+    sums, counts = sums[counts > 0], counts[counts > 0]
+    A = sums / counts[:, None, None] - wide
+    values, E = np.linalg.eigh(np.tensordot(counts / counts.sum(), A, 1))
+    if values[-1] <= 0:
+        return None
+    values = np.maximum(values, 1e-3 * values[-1])
+    W, B = E / np.sqrt(values), E * np.sqrt(values)
+    A = (W.T @ A @ W - np.eye(len(values))) * np.sqrt(counts)[:, None, None]
+    S = B @ joint_eigenbasis(A, stream(owners.seed, "graded joint", 0), NEWTON)
+    roots = np.linalg.lstsq(S, total(answers, "mean") / counts.sum(), rcond=None)[0]
+    if (np.abs(roots) < 1e-9).any():
+        return None
+    means = (unwhiten @ S).T / roots[:, None]  # of zero-filled rows: gaps shrink them
+    means = means / np.maximum(prior.observed, LEAST)
+    shares = np.maximum(roots**2, LEAST)
+    every = np.tile(shares / shares.sum(), (len(owners.members), 1))
+    return Mixture(np.clip(means, -0.98, 0.98), every)
+
+
+def _group_sums(
+    owner: Owner, basis: Array, groups: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Second moments (G, K, K) of random groups of an owner's rows in a basis, and their sizes."""
+    if owner.counts is None:
+        return group_projections(owner.rows, basis, groups, seed, client=owner.index)
+    rng = stream(seed, "groups", owner.index)
+    parts = rng.multinomial(owner.counts.astype(np.int64), np.full(groups, 1 / groups))
+    Z = _projections(owner, basis).astype(np.float64)
+    return np.stack([(Z * part[:, None]).T @ Z for part in parts.T]), parts.sum(axis=0)
+
+
+def own_bases(
+    owners: Session, V: np.ndarray, unwhiten: np.ndarray, prior: Prior
+) -> tuple[tuple[Message, Message], np.ndarray]:
+    """What owners are told of a basis, all the same and each its own; and (L, K, K) noise in it.
+
+    An owner that observes a part r_j of a column, over that of all owners, sees a class at
+    ``diag(r) unwhiten a``; least squares in its noise, ``diag(r v)``, give a. Where nothing is
+    lacking that is the projection on V.
+    """
+    K, L = V.shape[1], len(owners.members)
+    if prior.held is None:
+        return ({"basis": V.astype(np.float32)}, {}), np.broadcast_to(np.eye(K), (L, K, K))
+    bases, noise = np.zeros((L, *V.shape), np.float32), np.zeros((L, K, K))
+    for one, wide, part in zip(bases, noise, prior.held, strict=True):
+        values, E = np.linalg.eigh((V * part[:, None]).T @ unwhiten)
+        wide[:] = (E / np.maximum(values, LOST)) @ E.T
+        one[part > 0] = V[part > 0] @ wide
+    return ({}, {"basis": bases}), noise
+
+
+def kmeans_start(
+    owners: Session, V: np.ndarray, unwhiten: np.ndarray, size: int, prior: Prior, draw: int = 0
+) -> ClassSums:
+    """Sums over `size` clusters of the whitened projections."""
+    (shared, own), _ = own_bases(owners, V, unwhiten, prior)
+
+    def sketched(owner: Owner, told: Message) -> Message:
+        return sketch(owner, told, stream(owners.seed, "sketch", owner.index, draw))
+
+    wanted = {"centres": np.array(4 * size + 8, np.int32)}
+    crowds = owners.ask(sketched, {**shared, **wanted}, own)
+    points = np.concatenate([a["centres"] for a in crowds]).astype(np.float64)
+    weights = np.concatenate([a["counts"] for a in crowds]).astype(np.float64)
+    seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
+    centres = _clusters(points, weights, size, seed, starts=4)[0]
+    told = {**shared, "centres": centres.astype(np.float32)}
+    return prior.collect(owners.ask(nearest_sums, told, own))
+
+
+def sketch(owner: Owner, told: Message, rng: np.random.Generator) -> Message:
+    """Sum up an owner's projections as centres of at least CROWD rows each, (k, K), and counts."""
+    Z, often = _projections(owner, told["basis"]), to_host(owner.often)
+    if len(Z) > SKETCHED:
+        chosen = rng.choice(len(Z), SKETCHED, replace=False)
+        Z, often = Z[chosen], often[chosen]
+    rows = often.sum()
+    most = max(1, min(int(told["centres"]), int(rows) // (2 * CROWD)))
+    centres, labels = _clusters(Z, often, most, int(rng.integers(2**31)), starts=1)
+    counts = np.bincount(labels, often, minlength=len(centres))
+    kept = counts >= CROWD
+    if not kept.any():
+        centres, counts, kept = (often @ Z / rows)[None], np.array([rows]), np.array([True])
+    return {"centres": centres[kept].astype(np.float32), "counts": counts[kept].astype(np.int32)}
+
+
+def nearest_sums(owner: Owner, told: Message) -> Message:
+    """Sums of an owner's rows over the centres that are nearest to their projections."""
+    Z, centres = _projections(owner, told["basis"]), told["centres"]
+    labels = (Z @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
+    weights = np.eye(len(centres), dtype=owner.precision)[labels]
+    if owner.counts is not None:
+        weights *= owner.counts[:, None]
+    return weighted_sums(owner, like(weights, array_beside(owner.rows)))
+
+
+def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
+    found: np.ndarray = to_host(times(owner.rows, like(basis, array_beside(owner.rows))))
+    return found
+
+
+@cache
+def _openmp() -> Any:
+    """The threads of OpenMP, with which scikit-learn's k-means goes over points.
+
+    Where another program keeps a core busy they wait for each other, twenty times as long as they
+    work in small problems.
+    """
+    import sklearn.cluster  # noqa: F401  (it loads an OpenMP of its own)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="openmp")
+
+
+def _clusters(
+    points: np.ndarray, weights: np.ndarray, size: int, seed: int, starts: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Centres (k, K) and labels of weighted points by k-means; k is at most the points' number."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
+    size = min(size, len(points))
+    small = points.size * size < SMALL
+    with warnings.catch_warnings(), _openmp().limit(limits=1) if small else nullcontext():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
+        found = KMeans(size, n_init=starts, random_state=seed).fit(points, sample_weight=weights)
+    return found.cluster_centers_, found.labels_
+
+
+TINY = 1e-300
+EVEN = 0.9  # of the rows that rows which differ by chance are worth, at least
+
+
+def resting(owners: Session, fit: Fit) -> np.ndarray:
+    """Rows (K,) that each class rests on, at most those that it counts: one exchange."""
+    remind(owners, fit)
+    answers = [
+        {name: np.asarray(a, np.float64) * w for name, a in answer.items()}
+        for answer, w in zip(owners.ask(agreement, {}), fit.prior.influence, strict=True)
+    ]
+    once, twice = total(answers, "once"), total(answers, "twice")
+    rows = once**2 / np.maximum(twice, TINY) / EVEN
+    return np.asarray(np.minimum(rows, fit.sums.counts.sum(axis=0)))
+
+
+def agreement(owner: Owner, _: Message) -> Message:
+    """Sums (K,) of the cubes of how much rows agree with their class, and of their squares."""
+    R = owner.weights
+    A = times(owner.rows, like(np.arctanh(owner.means).T.astype(np.float32), R))
+    A = A.clip(0.0, None) ** 3  # a row against its class makes it no other
+    xp = namespace(R)
+    return {"once": xp.sum(R * A, axis=0), "twice": xp.sum(R * A * A, axis=0)}
+
+
+def leading(
+    product: Callable[[np.ndarray], np.ndarray], start: np.ndarray, steps: int, wanted: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Largest eigenvalues of B symmetric matrices after so many products, by Lanczos.
+
+    The bases are kept orthogonal in full. Values are at most the true ones, and a dense bulk is
+    approached slowly, alike for all matrices of one kind: compare them after equally many steps.
+    """
+    N = start.shape[1]
+    basis = images = np.zeros((len(start), 0, N))
+    q = start / np.linalg.norm(start, axis=1, keepdims=True)
+    for _ in range(min(steps, N)):
+        basis = np.concatenate([basis, q[:, None]], axis=1)
+        images = np.concatenate([images, product(q)[:, None]], axis=1)
+        q = following(basis, images)
+    return pairs(basis, images, wanted)
+
+
+def following(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Unit vectors (B, N) that come next in orthogonal bases (B, s, N) of such images (B, s, N).
+
+    An exhausted space goes on with zeros, which add eigenvalues 0.
+    """
+    q = images[:, -1].copy()
+    for _ in range(2):  # once is not enough where eigenvalues are close
+        q -= np.einsum("bs,bsn->bn", np.einsum("bsn,bn->bs", basis, q), basis)
+    norms = np.linalg.norm(q, axis=1, keepdims=True)
+    return np.where(norms > 1e-9, q / np.maximum(norms, 1e-300), 0.0)
+
+
+def pairs(basis: np.ndarray, images: np.ndarray, wanted: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Leading eigenpairs on spans of bases (B, s, N): (B, wanted) and (B, wanted, N)."""
+    small = np.einsum("bsn,btn->bst", basis, images)
+    values, E = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
+    E = E[:, :, ::-1][:, :, :wanted]
+    return values[:, ::-1][:, :wanted], np.einsum("bsn,bsk->bkn", basis, E)
+
+
+STEPS = 6  # products; the direction need not be exact
+DEEP = -2.0  # standard deviations of its likelihood from which a row is badly explained in a class
+POOR = -1.0  # the same where the rows of all classes are taken together
+QUIET = 0.05  # variance below which a column of a class is not scaled up further
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Every class in two halves.
+
+    Attributes
+    ----------
+    upper, lower : sums over the two halves of each class.
+    gains : (K,) evidence that each split would add, were rows sure of their half.
+    """
+
+    upper: ClassSums
+    lower: ClassSums
+    gains: np.ndarray
+
+    def sums(self, split: np.ndarray) -> ClassSums:
+        """Sums over the classes with those in `split` (indices) replaced by their halves."""
+        stay = np.setdiff1d(np.arange(len(self.gains)), split)
+        u, w = self.upper, self.lower
+        return ClassSums(
+            np.hstack([(u.counts + w.counts)[:, stay], u.counts[:, split], w.counts[:, split]]),
+            np.vstack([(u.signed + w.signed)[stay], u.signed[split], w.signed[split]]),
+            np.vstack([(u.seen + w.seen)[stay], u.seen[split], w.seen[split]]),
+        )
+
+
+def halves(owners: Session, fit: Fit, draw: int = 0) -> Halves:
+    """Halve every class along its leading direction: STEPS + 1 exchanges."""
+    remind(owners, fit)
+    scale = scales(fit)
+
+    def product(w: np.ndarray) -> np.ndarray:
+        told = {"directions": (w * scale).astype(np.float32)}
+        found = total(owners.ask(residual_products, told), "products")
+        whole: np.ndarray = (found + _within_variables(fit, w * scale)) * scale
+        return whole
+
+    start = stream(owners.seed, "halves", draw).standard_normal(scale.shape)
+    w = leading(product, start, STEPS)[1][:, 0] * scale
+    told = {"directions": w.astype(np.float32)}
+    return halved(fit, fit.prior.collect(owners.ask(upper_sums, told)))
+
+
+def without_tails(owners: Session, fit: Fit) -> Halves:
+    """Part every class from the rows that it explains worst: one exchange."""
+    return _well_explained(owners, fit, DEEP)
+
+
+def one_more(owners: Session, fit: Fit) -> ClassSums:
+    """Sums over the classes and one more, of the rows that all of them explain worst: one exchange.
+
+    Its rows come from every class, each with the weight that it has there.
+    """
+    parts = _well_explained(owners, fit, POOR)
+    well, badly = parts.upper, parts.lower
+    return ClassSums(
+        np.hstack([well.counts, badly.counts.sum(axis=1, keepdims=True)]),
+        np.vstack([well.signed, badly.signed.sum(axis=0)]),
+        np.vstack([well.seen, badly.seen.sum(axis=0)]),
+    )
+
+
+def _well_explained(owners: Session, fit: Fit, above: float) -> Halves:
+    """Every class in the rows that are likely in it, by these standard deviations, and others."""
+    remind(owners, fit)
+    told = {"above": np.array(above, np.float32)}
+    return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, told)))
+
+
+def well_explained_sums(owner: Owner, told: Message) -> Message:
+    """Sums over the rows of each class that are as likely as rows of it should be."""
+    R = owner.weights
+    well = standardised(owner.rows, owner.means) > float(told["above"])
+    return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))
+
+
+def scales(fit: Fit) -> np.ndarray:
+    """(K, N) by which the residuals of each class are multiplied, so that they have variance 1."""
+    variance = np.maximum(1 - fit.classes.means**2, QUIET) * np.maximum(fit.prior.observed, 1e-3)
+    return np.asarray(1 / np.sqrt(variance))
+
+
+def halved(fit: Fit, upper: ClassSums) -> Halves:
+    """Classes in two halves, from the sums over their upper ones."""
+    whole = fit.sums
+    lower = ClassSums(
+        np.maximum(whole.counts - upper.counts, 0.0),
+        whole.signed - upper.signed,
+        np.maximum(whole.seen - upper.seen, 0.0),
+    )
+    return Halves(upper, lower, _gains(fit, upper, lower))
+
+
+def _within_variables(fit: Fit, w: np.ndarray) -> np.ndarray:
+    """(K, N) what takes the covariance of the levels of a variable, ``-4 p_a p_b``, out again."""
+    variables = fit.prior.variables
+    if variables is None:
+        return np.zeros_like(w)
+    p = variables.normalised((1 + fit.classes.means) / 2)
+    others = variables.sums(p * w) - p * w
+    return np.asarray(np.where(variables.inside, 4 * fit.sums.seen * p * others, 0.0))
+
+
+def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
+    prior, whole = fit.prior, fit.sums
+    if np.isinf(prior.concentration):  # a single class knows no spread yet
+        both = Halves(upper, lower, np.zeros(1)).sums(np.array([0]))
+        prior = prior.fitted(both)
+    entries = prior.gain(upper) + prior.gain(lower) - fit.prior.gain(whole)
+    n, a, b = (s.counts.sum(axis=0) for s in (whole, upper, lower))
+    K = len(n)
+    now = label_gain(n)
+    named = [label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)]
+    found: np.ndarray = entries + np.array(named) + np.log(K + 1)
+    return found
+
+
+def _along(owner: Owner, directions: np.ndarray) -> Array:
+    """(M, K) ``(x - T_k) . w_k`` over the observed entries of each row."""
+    home = array_beside(owner.rows)
+    W = like(directions.T, home)
+    TW = like((owner.means * directions).T.astype(np.float32), home)
+    found: Array = times(owner.rows, W) - seen_times(owner.rows, TW)
+    return found
+
+
+def residual_products(owner: Owner, told: Message) -> Message:
+    """Products of each class's residual moment with a direction: (K, N)."""
+    G = owner.weights * _along(owner, told["directions"])
+    means = like(owner.means.T.astype(np.float32), G)
+    products = transposed_times(owner.rows, G) - means * seen_transposed_times(owner.rows, G)
+    return {"products": products.T}
+
+
+def upper_sums(owner: Owner, told: Message) -> Message:
+    """Sums over the rows of each class on the upper side of a direction."""
+    return weighted_sums(owner, owner.weights * upper_side(owner, told["directions"]))
+
+
+def upper_side(owner: Owner, directions: np.ndarray) -> Array:
+    """Which rows lie on the upper side of the direction of each class: (M, K) of 0 and 1."""
+    side = _along(owner, directions) > 0
+    found: Array = namespace(owner.weights).astype(side, owner.weights.dtype)
+    return found

@@ -1,0 +1,509 @@
+"""Owners of rows, and how a server asks them: questions down, answers that add up.
+
+A question is a pure function of an owner and a message, so it can be asked in one process, as here,
+or over a network. An owner remembers the classes that it was last asked about and what its rows say
+of them; neither rows nor responsibilities are ever part of an answer.
+
+`Variables` are columns that belong together, the levels of one categorical variable, of which a row
+has one. They are not independent within a class: one of them is +1, so the likelihood of a row has
+the probability of its own level and nothing of the others, and their covariance within a class is
+``-4 p_a p_b`` (multinomial).
+
+`Numbers` hold the rows of a small table unpacked: there the products of a step of expectation
+maximisation take less time than asking for them, so there are few, each by BLAS over all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from hopfed import kernels
+from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.settings import require
+from hopfed.federation.messages import Message, Traffic
+from hopfed.kernels import MaskedBits
+from hopfed.kernels.mixtures import responsibilities
+from hopfed.spectral.equal_rows import Rows
+from hopfed.spectral.reread_rows import Reread
+from hopfed.spectral.rows import (
+    Bits,
+    array_beside,
+    column_moments,
+    seen_times,
+    seen_transposed_times,
+    times,
+    transposed_times,
+)
+from hopfed.spectral.skips import deciding, skips
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.archetypes import Archetypes
+    from hopfed.archetypes.status import Residual
+
+
+@dataclass(frozen=True, eq=False)
+class Variables:
+    """Which columns are levels of one variable.
+
+    Attributes
+    ----------
+    label : (N,) number of the variable of each column; -1 for a column of its own.
+    """
+
+    label: np.ndarray
+
+    @classmethod
+    def of(cls, groups: Sequence[Sequence[int]], n: int) -> Variables:
+        """Take groups of column numbers, of n columns."""
+        label = np.full(n, -1)
+        for k, group in enumerate(groups):
+            label[list(group)] = k
+        return cls(label)
+
+    @cached_property
+    def inside(self) -> np.ndarray:
+        """(N,) whether a column is a level."""
+        return np.asarray(self.label >= 0)
+
+    @property
+    def count(self) -> int:
+        """Number of variables of several columns."""
+        return int(self.label.max(initial=-1)) + 1
+
+    @cached_property
+    def part(self) -> np.ndarray:
+        """(N,) what a level is of its variable's columns; 0 for a column of its own."""
+        sizes = np.bincount(self.label[self.inside], minlength=1)
+        return np.asarray(np.where(self.inside, 1 / np.maximum(sizes, 1)[self.label], 0.0))
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both columns of every ordered pair of different levels of one variable."""
+        found = [(a, b) for group in self.groups for a in group for b in group if a != b]
+        a, b = np.array(found, dtype=int).reshape(-1, 2).T
+        return a, b
+
+    @cached_property
+    def groups(self) -> list[np.ndarray]:
+        """Column numbers of each variable of several columns."""
+        return [np.flatnonzero(self.label == k) for k in range(self.count)]
+
+    def sums(self, x: np.ndarray) -> np.ndarray:
+        """(K, N) of numbers added up over the columns of a variable, at each of them."""
+        if not self.count:
+            return x
+        whole = x.astype(np.float64)
+        for group in self.groups:
+            whole[..., group] = x[..., group].sum(axis=-1, keepdims=True)
+        return whole
+
+    def normalised(self, rates: np.ndarray) -> np.ndarray:
+        """(K, N) rates of +1, those of the levels of a variable adding up to one."""
+        if not self.count:
+            return rates
+        return np.where(self.inside, rates / np.maximum(self.sums(rates), 1e-12), rates)
+
+
+SMALL = 1 << 21  # entries of a table that is held as numbers
+ONE_THREAD = 1 << 18  # entries up to which threads of BLAS would wait for each other
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Rows of -1, 0 (missing) and +1 in single precision, or in double where they have counts.
+
+    Attributes
+    ----------
+    rows : (M, N), or (M, 2 N) where entries are missing: with what is seen, 0 and 1, beside it.
+    n : N.
+    """
+
+    rows: np.ndarray = field(repr=False)
+    n: int
+
+    @classmethod
+    def of(cls, rows: Bits, precision: type = np.float32) -> Numbers:
+        """Unpack bits."""
+        signs = kernels.unpack(rows, precision)
+        if not isinstance(rows, MaskedBits):
+            return cls(signs, signs.shape[1])
+        return cls(np.hstack([signs, signs**2]), signs.shape[1])
+
+    @property
+    def gaps(self) -> bool:
+        """Whether entries are missing."""
+        return bool(self.rows.shape[1] > self.n)
+
+    def logs(self, by_sign: np.ndarray, by_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sums over each row of what its entries add, of K kinds, in two parts (K, M) and (K,)."""
+        if self.gaps:
+            both = np.hstack([by_sign, by_seen]).astype(self.rows.dtype)
+            return both @ self.rows.T, np.zeros(len(both))
+        return by_sign.astype(self.rows.dtype) @ self.rows.T, by_seen.sum(axis=1)
+
+    def sums(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return signed sums and numbers (K, N) of the entries of rows with weights (M, K)."""
+        found = weights.T @ self.rows
+        if self.gaps:
+            return found[:, : self.n], found[:, self.n :]
+        seen = weights.sum(axis=0, dtype=np.float64).astype(weights.dtype)
+        return found, np.repeat(seen[:, None], self.n, axis=1)
+
+
+def numbers_of(rows: Bits | Array, precision: type = np.float32) -> Numbers | None:
+    """Return the numbers of a small table of bits on the host; None of any other."""
+    if not isinstance(rows, Bits) or rows.shape[0] * rows.shape[1] > SMALL:
+        return None
+    return Numbers.of(rows, precision) if type(array_beside(rows)) is np.ndarray else None
+
+
+SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
+
+
+@dataclass
+class Owner:
+    """One owner: rows, and what they say of the classes last asked about.
+
+    Attributes
+    ----------
+    rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without. Of rows that are read
+        again (`hopfed.spectral.reread_rows.Reread`) only sums over columns and classes can be had.
+    counts : (M,) how often each row occurs, on the host; None where that is once. Then whatever is
+        summed is so in double precision.
+    index : number of the owner, which names its random streams.
+    variables : which columns are levels of one variable, where any are.
+    deciding : columns that decide which others are blank (`hopfed.spectral.skips`); None to find
+        them in the rows.
+    means, shares : (K, N) and (K,) of the classes last asked about.
+    posterior : (M, K) responsibilities of the classes for each row.
+    log_densities : (M,) log-likelihood of what is observed of each row.
+    ratios : (M, S) likelihood of each row at the points last offered, over that at the classes.
+    """
+
+    rows: Bits | Array
+    index: int = 0
+    variables: Variables | None = None
+    deciding: np.ndarray | None = None
+    counts: np.ndarray | None = None
+    means: np.ndarray = field(init=False, repr=False)
+    shares: np.ndarray = field(init=False, repr=False)
+    posterior: Array = field(init=False, repr=False)
+    log_densities: Array = field(init=False, repr=False)
+    ratios: Array = field(init=False, repr=False)
+    _weights: Array = field(init=False, repr=False, default=None)
+
+    @cached_property
+    def numbers(self) -> Numbers | None:
+        """The rows as numbers, where they are few bits on the host."""
+        return numbers_of(self.rows, self.precision)
+
+    @property
+    def precision(self) -> type:
+        """In which products with rows are made: a rounding counts as often as its row does."""
+        return np.float32 if self.counts is None else np.float64
+
+    @property
+    def size(self) -> int:
+        """Number of rows, each as often as it occurs."""
+        return self.rows.shape[0] if self.counts is None else int(self.counts.sum())
+
+    @cached_property
+    def often(self) -> Array:
+        """(M,) how often each row occurs, where the rows are."""
+        counts = np.ones(self.rows.shape[0]) if self.counts is None else self.counts
+        return like(counts, array_beside(self.rows))
+
+    @cached_property
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Sums and numbers of the entries of each column, (N,) both."""
+        if self.counts is None:
+            return column_moments(self.rows)
+        counts = self.often[:, None]
+        found = transposed_times(self.rows, counts), seen_transposed_times(self.rows, counts)
+        return tuple(np.rint(to_host(x)[:, 0]).astype(np.int64) for x in found)
+
+    def added(self, x: Array) -> Array:
+        """Sum over rows, each as often as it occurs, of an array of which each has a line."""
+        return x.sum(axis=0) if self.counts is None else self.often @ x
+
+    @cached_property
+    def free(self) -> np.ndarray:
+        """(N,) columns that no gap of another one tells."""
+        if self.deciding is None:
+            self.deciding = deciding(skips(self.rows))
+        found = np.ones(self.rows.shape[1], bool)
+        found[self.deciding] = False
+        return found
+
+    def learn(self, means: np.ndarray, shares: np.ndarray) -> None:
+        """Compute the responsibilities of classes (K, N) of shares (K,) for the rows."""
+        self.means, self.shares = means_inside(means), np.asarray(shares, np.float64)
+        if self.numbers is not None:
+            logs, even = self.numbers.logs(*log_odds(self.means, self.variables))
+            shifts = even + np.log(np.maximum(self.shares, 1e-300))
+            whole, single, self.log_densities = responsibilities(logs, shifts)
+            self.posterior = whole.T
+            self._weights = single.T if self.counts is None else None
+            return
+        self._weights = None
+        logs = log_joint(self.rows, self.means, shares, self.precision, self.variables)
+        xp = namespace(logs)
+        top = xp.max(logs, axis=1, keepdims=True)
+        logs -= top
+        weights = xp.exp(logs)
+        total = xp.sum(weights, axis=1, keepdims=True)
+        self.posterior = weights / total
+        self.log_densities = (top + xp.log(total))[:, 0]
+
+    @property
+    def weights(self) -> Array:
+        """Responsibilities as often as rows occur, in the precision of products with rows."""
+        if self._weights is None:
+            xp = namespace(self.posterior)
+            if self.counts is None:
+                self._weights = xp.astype(self.posterior, xp.float32)
+            else:
+                self._weights = self.posterior * self.often[:, None]
+        return self._weights
+
+
+def means_inside(means: np.ndarray) -> np.ndarray:
+    """Means in double precision, none of them so near to +-1 that it excludes an entry."""
+    return np.clip(np.asarray(means, np.float64), -SUREST, SUREST)
+
+
+def log_odds(
+    means: np.ndarray, variables: Variables | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """What an entry adds to a row's log-likelihood: times its sign, and whatever its sign is."""
+    plain, each = np.arctanh(means), np.log1p(-(means**2)) / 2 - np.log(2)
+    if variables is None:
+        return plain, each
+    half = np.log(variables.normalised((1 + means) / 2)) / 2
+    return tuple(np.where(variables.inside, half, x) for x in (plain, each))
+
+
+def log_joint(
+    rows: Bits | Array,
+    means: np.ndarray,
+    shares: np.ndarray,
+    precision: DTypeLike = np.float32,
+    variables: Variables | None = None,
+) -> Array:
+    """Log of the probability of each row and each class together, (M, K) float64."""
+    home = array_beside(rows)
+    odds, even = (like(x.T.astype(precision), home) for x in log_odds(means, variables))
+    xp = namespace(odds)
+    logs = xp.astype(times(rows, odds), xp.float64)
+    logs = logs + xp.astype(seen_times(rows, even), xp.float64)
+    return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
+
+
+def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
+    """How well rows fit in each class, (M, K): their log-likelihood given the class, standardised.
+
+    What a row of the class is expected to have with the row's gaps is taken off, and its standard
+    deviation is the unit.
+    """
+    home, odds = array_beside(rows), np.arctanh(means)
+    A, centre, variance = (
+        like(x.T.astype(np.float32), home) for x in (odds, means * odds, (1 - means**2) * odds**2)
+    )
+    xp = namespace(A)
+    z = times(rows, A) - seen_times(rows, centre)
+    return z / xp.sqrt(seen_times(rows, variance).clip(1e-6, None))
+
+
+Question = Callable[[Owner, Message], Message]
+
+
+def by_blocks(question: Question) -> Question:
+    """Let a question whose answers are sums over rows be asked of rows that are not held.
+
+    Each block of them answers, and the answers are added up in double precision.
+    """
+
+    @wraps(question)
+    def asked(owner: Owner, told: Message) -> Message:
+        if not isinstance(owner.rows, Reread):
+            return question(owner, told)
+        index, variables = owner.index, owner.variables
+        found = owner.rows.total(lambda part: _Sums.of(asked(Owner(part, index, variables), told)))
+        return {name: found.sums[name].astype(kind) for name, kind in found.kinds.items()}
+
+    return asked
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Answers added up in double precision, and the types in which they travel."""
+
+    sums: dict[str, np.ndarray]
+    kinds: dict[str, np.dtype]
+
+    @classmethod
+    def of(cls, answer: Message) -> _Sums:
+        arrays = {name: np.asarray(array) for name, array in answer.items()}
+        double = {name: array.astype(np.float64) for name, array in arrays.items()}
+        return cls(double, {name: array.dtype for name, array in arrays.items()})
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums({name: a + other.sums[name] for name, a in self.sums.items()}, self.kinds)
+
+
+@dataclass
+class Session:
+    """All owners, and the count of what was said.
+
+    Attributes
+    ----------
+    members : the owners.
+    seed : of whatever owners draw.
+    traffic : bytes and numbers each way, by owner.
+    exchanges : times the server asked.
+    heard : the classes that the owners were last asked about.
+    columns : numbers of the columns, where they are some of a wider table.
+    """
+
+    members: list[Owner]
+    seed: int
+    traffic: Traffic
+    exchanges: int = 0
+    heard: Any = None
+    columns: np.ndarray | None = None
+    _known: dict[Question, list[Message]] = field(default_factory=dict, repr=False)
+
+    @property
+    def variables(self) -> Variables | None:
+        """Which columns are levels of one variable, where any are."""
+        return self.members[0].variables
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Rows | Bits | Reread | Array],
+        seed: int,
+        groups: Sequence[Sequence[int]] = (),
+    ) -> Session:
+        """Take the rows of each owner, all with the same columns; equal rows are merged."""
+        require(len(rows) > 0, "rows", "those of at least one owner", "none")
+        merged = [Rows.of(r) for r in rows]
+        widths = sorted({r.entries.shape[1] for r in merged})
+        require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
+        one = Variables.of(groups, widths[0]) if groups else None
+        members = [
+            Owner(_single(m.entries), i, one, _deciding(r, m), m.counts)
+            for i, (r, m) in enumerate(zip(rows, merged, strict=True))
+        ]
+        return cls(members, seed, Traffic(len(members)))
+
+    @classmethod
+    def over(cls, rows: Sequence[Bits | Reread], seed: int) -> Session:
+        """Take the packed rows of each owner as they are."""
+        members = [Owner(part, i) for i, part in enumerate(rows)]
+        return cls(members, seed, Traffic(len(members)))
+
+    @property
+    def n_columns(self) -> int:
+        """N."""
+        return int(self.members[0].rows.shape[1])
+
+    @property
+    def n_rows(self) -> float:
+        """M, over all owners."""
+        return float(self.sizes.sum())
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(L,) rows of each owner."""
+        return np.array([owner.size for owner in self.members])
+
+    def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
+        """Put one question to every owner: one exchange."""
+        answers: list[Message] = []
+        for i, owner in enumerate(self.members):
+            message = {**shared, **{name: array[i] for name, array in (own or {}).items()}}
+            answer = {name: np.asarray(to_host(a)) for name, a in question(owner, message).items()}
+            self.traffic.received(owner.index, message)
+            self.traffic.sent(owner.index, answer)
+            answers.append(answer)
+        self.exchanges += 1
+        return answers
+
+    def once(self, question: Question) -> list[Message]:
+        """Put a question whose answers are kept: it is asked once, whoever wants to know."""
+        if question not in self._known:
+            self._known[question] = self.ask(question, {})
+        return self._known[question]
+
+
+def total(answers: Sequence[Message], name: str) -> np.ndarray:
+    """Sum of one array over the answers, in double precision."""
+    if len(answers) == 1:
+        return np.asarray(answers[0][name], np.float64)
+    return np.asarray(np.sum([a[name] for a in answers], axis=0, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """What an estimator found in a session.
+
+    Attributes
+    ----------
+    archetypes : what was found.
+    eigenvalues : leading eigenvalues of the pooled operator, descending.
+    threshold : the value above which an eigenvalue counts.
+    rule : the rank rule in words.
+    constant_columns : columns that hold one value over all clients, or none.
+    layers : in which the archetypes came out; more than 1 where one spectrum was too crowded.
+    hidden : number of patterns that too few examples resemble for them to be shown.
+    final : whether no other estimator may say more.
+    residual : what fitted classes leave of pairs of columns; None where none were fitted.
+    log_likelihood : of fitted classes, in nats for each observed entry.
+    traffic : bytes and numbers each way, by client.
+    exchanges : times the server heard from the clients.
+    n_examples : examples of each client.
+    raw_nbytes : bytes of the rows of each client in bits, which nobody sends.
+    readings : times that the examples were read; more than once where they do not fit into memory.
+    """
+
+    archetypes: Archetypes
+    eigenvalues: np.ndarray = field(repr=False)
+    threshold: float
+    rule: str
+    constant_columns: np.ndarray
+    layers: int = 1
+    hidden: int = 0
+    final: bool = True
+    residual: Residual | None = field(default=None, repr=False)
+    log_likelihood: float = np.nan
+    traffic: Traffic = field(default_factory=lambda: Traffic(0), repr=False)
+    exchanges: int = 0
+    n_examples: list[int] = field(default_factory=list)
+    raw_nbytes: list[int] = field(default_factory=list)
+    readings: int = 1
+
+    @property
+    def dense_nbytes(self) -> int:
+        """Bytes of the N x N operator in float32, which the paper's clients send."""
+        return 4 * int(self.archetypes.patterns.shape[1]) ** 2
+
+
+def _deciding(given: Any, merged: Rows) -> np.ndarray | None:
+    """Columns that decide which others are blank, of rows that were merged."""
+    held = merged.counts is not None and not isinstance(given, Rows | Reread)
+    return deciding(skips(given)) if held else None
+
+
+def _single(rows: Bits | Reread | Array) -> Bits | Reread | Array:
+    """Numbers in single precision, in which products are made."""
+    if isinstance(rows, Bits | Reread):
+        return rows
+    xp = namespace(rows)
+    return rows if rows.dtype == xp.float32 else xp.astype(rows, xp.float32)

@@ -1,0 +1,48 @@
+"""`hopfed list`: the experiments and their settings, without loading NumPy for the first."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import click
+
+from hopfed.cli.printing import named, out, table
+from hopfed.experiments import CLAIMS, PRESET_NAMES, find, preset, presets
+
+
+@click.command("list")
+@click.argument("name", required=False)
+def list_command(name: str | None) -> None:
+    """List the experiments, or the settings of the one called NAME.
+
+    Example: hopfed list bbp
+    """
+    if name is not None:
+        _list_settings(find(name))
+        return
+    for each, (claim, source) in CLAIMS.items():
+        out.print(named(each, claim))
+        out.print(f"    {source}", style="dim")
+
+
+def _list_settings(experiment: Any) -> None:
+    from hopfed._lib.settings import describe
+    from hopfed.experiments.settings import annotations
+
+    out.print(experiment.__doc__.strip())
+    known = {name: preset(experiment, name) for name in presets(experiment)}
+    three, words = [known.pop(name) for name in PRESET_NAMES], annotations(experiment.Config)
+    grid = table("setting", *PRESET_NAMES, "")
+    for setting in fields(experiment.Config):
+        values = (describe(getattr(p, setting.name)) for p in three)
+        grid.add_row(setting.name, *values, words[setting.name][1])
+    out.print("")
+    out.print(grid)
+    out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in experiment.MINUTES.items())}")
+    for name, held in known.items():
+        out.print(f"\n--preset {name}: settings that differ from default's")
+        for setting in fields(experiment.Config):
+            value = getattr(held, setting.name)
+            if value != getattr(three[1], setting.name):
+                out.print(f"    {setting.name} = {describe(value)}", markup=False)

@@ -1,0 +1,371 @@
+"""`Model` and `Shape`, and the networks of the papers, for small images and for text.
+
+MLP, LeNet and CNN-1 to 5 of FedSSA; ResNet-18 and 34 and MobileNet-v2 in the form customary for
+CIFAR; the LSTM of LEAF's Shakespeare task. All run under ``torch.func.vmap`` with stacked
+parameters. None has a layer that draws random numbers: dropout of the originals is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, relu
+
+from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.settings import check_types, require
+
+NORMS = ("group", "batch")
+GROUPS = 8  # divides every normalised width here, with at least two channels per group
+KERNEL = 5
+LARGE = 32  # pixels; the stem of a network with shortcuts halves larger images
+
+# MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2,
+# where the stride of the second row is 2).
+STAGES = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 1),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Inputs and classes of a model.
+
+    Attributes
+    ----------
+    channels : channels of the images; for text the number of different tokens.
+    size : side of the square images in pixels; for text the number of tokens.
+    classes : number of labels.
+    norm : "group" or "batch", for the architectures that normalise. Group normalisation has no
+        state to average over different clients, and padding rows of a batch cannot affect the
+        other rows. The originals have batch normalisation; its running statistics are buffers,
+        which a stacked step must receive stacked and then updates in place.
+
+    Raises
+    ------
+    ArgumentError : a number below 1, another norm.
+
+    Examples
+    --------
+    >>> Shape(channels=1, size=28, classes=10).norm
+    'group'
+    """
+
+    channels: int
+    size: int
+    classes: int
+    norm: str = "group"
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        for name in ("channels", "size", "classes"):
+            require(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
+        require(self.norm in NORMS, "norm", f"one of {', '.join(NORMS)}", repr(self.norm))
+
+    def require_side(self, least: int, what: str) -> None:
+        """Raise ArgumentError for images of less than `least` pixels: too small for `what`."""
+        require(self.size >= least, "size", f"at least {least} pixels for {what}", self.size)
+
+
+class Model(nn.Module):
+    """A feature extractor followed by a head.
+
+    The names of parameters tell the two parts apart: they start with ``features.`` or
+    ``head.``. The rows of ``head.weight`` and ``head.bias`` are the classes.
+
+    Attributes
+    ----------
+    features : module that maps inputs (B, C, S, S), or tokens (B, T), to (B, feature_dim).
+    head : module that maps features to logits (B, classes).
+    feature_dim : length of a feature vector.
+    frozen : whether the extractor keeps its weights and statistics; see `freeze`.
+
+    Examples
+    --------
+    >>> model = Model(nn.Flatten(), nn.Linear(64, 10), 64)
+    >>> x = torch.ones(2, 1, 8, 8)
+    >>> bool((model(x) == model.head(model.features(x))).all())
+    True
+    """
+
+    def __init__(self, features: nn.Module, head: nn.Linear, feature_dim: int):
+        super().__init__()
+        self.features = features
+        self.head = head
+        self.feature_dim = feature_dim
+        self.frozen = False
+
+    def freeze(self) -> Model:
+        """Let only the head be trained; the extractor stays in test mode."""
+        self.features.requires_grad_(False)
+        self.frozen = True
+        return self.train(self.training)
+
+    def train(self, mode: bool = True) -> Model:
+        """Set the mode, but not that of a frozen extractor."""
+        super().train(mode)
+        if self.frozen:
+            self.features.train(False)
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits (B, classes)."""
+        return self.head(self.features(x))
+
+
+class SpatialMean(nn.Module):
+    """Average over the pixels: (B, C, H, W) to (B, C), whatever the size of the image."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the mean of every channel."""
+        return x.mean((-2, -1))
+
+
+def rectified(features: nn.Module) -> None:
+    """Initialise convolutions and dense layers as He et al. (2015); biases are 0.
+
+    The weights are normal with variance 2 / fan-in, which keeps the scale of a signal through ReLU
+    layers. With PyTorch's default the scale falls by more than half at each layer; networks
+    without batch normalisation then learn nothing in their first epochs at usual learning rates.
+    """
+    for layer in features.modules():
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def normalised(
+    norm: str, inside: int, outside: int, kernel: int, *, stride: int = 1, groups: int = 1
+) -> list[nn.Module]:
+    """Return a convolution without bias and its norm; the size changes only by `stride`."""
+    convolution = nn.Conv2d(
+        inside, outside, kernel, stride, padding=kernel // 2, groups=groups, bias=False
+    )
+    by_group = norm == "group"
+    return [convolution, nn.GroupNorm(GROUPS, outside) if by_group else nn.BatchNorm2d(outside)]
+
+
+def mlp(shape: Shape, *, hidden: tuple[int, ...] = (200, 200)) -> Model:
+    """Fully connected layers of widths `hidden`, by default the 2NN of McMahan et al. (2017)."""
+    holds = isinstance(hidden, (tuple, list)) and len(hidden) > 0
+    holds = holds and all(isinstance(width, int) and width > 0 for width in hidden)
+    require(holds, "hidden", "one or more widths, each at least 1", repr(hidden))
+    features = nn.Sequential(nn.Flatten(), *_dense(shape.channels * shape.size**2, *hidden))
+    return Model(features, nn.Linear(hidden[-1], shape.classes), hidden[-1])
+
+
+def lenet(shape: Shape) -> Model:
+    """LeNet-5 (LeCun et al., 1998) in today's form: 6 and 16 filters of 5 x 5, widths 120 and 84.
+
+    It was designed for 32 x 32. Smaller images are padded in the first convolution; images under
+    16 x 16 are also padded in the second.
+    """
+    return _two_convolutions(shape, "lenet", (6, 16), (120, 84), unpadded_from=(32, 16))
+
+
+def fedssa_cnn(number: int, shape: Shape) -> Model:
+    """CNN-`number` of FedSSA; the five differ in the second convolution and in FC1.
+
+    Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
+
+    Convolutions are unpadded. This gives the table's sizes in megabytes for CIFAR-10, except for
+    CNN-4: the table prints 3.81, but its rows give 4.05. Images under 16 x 16 would shrink to
+    nothing, so both convolutions are padded for them.
+    """
+    maps, width = {1: (32, 2000), 2: (16, 2000), 3: (32, 1000), 4: (32, 800), 5: (32, 500)}[number]
+    return _two_convolutions(
+        shape, f"cnn-{number}", (16, maps), (width, 500), unpadded_from=(16, 16)
+    )
+
+
+def _two_convolutions(
+    shape: Shape,
+    name: str,
+    maps: tuple[int, int],
+    widths: tuple[int, int],
+    unpadded_from: tuple[int, int],
+) -> Model:
+    """Two convolutions with pools, unpadded from these sides of images on; two dense layers."""
+    shape.require_side(4, name)
+    layers: list[nn.Module] = []
+    inside, side = shape.channels, shape.size
+    for outside, least in zip(maps, unpadded_from, strict=True):
+        padding = 0 if shape.size >= least else KERNEL // 2
+        layers += [nn.Conv2d(inside, outside, KERNEL, padding=padding), nn.ReLU(), nn.MaxPool2d(2)]
+        inside, side = outside, (side + 2 * padding - KERNEL + 1) // 2
+    features = nn.Sequential(*layers, nn.Flatten(), *_dense(inside * side**2, *widths))
+    return Model(features, nn.Linear(widths[-1], shape.classes), widths[-1])
+
+
+def _dense(*widths: int) -> list[nn.Module]:
+    return [layer for a, b in pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
+
+
+class BasicBlock(nn.Module):
+    """Two 3 x 3 convolutions and a shortcut, with a projection if the shape changes."""
+
+    def __init__(self, inside: int, outside: int, stride: int, norm: str):
+        super().__init__()
+        self.body = nn.Sequential(
+            *normalised(norm, inside, outside, 3, stride=stride),
+            nn.ReLU(),
+            *normalised(norm, outside, outside, 3),
+        )
+        same = stride == 1 and inside == outside
+        projection = [] if same else normalised(norm, inside, outside, 1, stride=stride)
+        self.shortcut = nn.Sequential(*projection)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ReLU of the sum of body and shortcut."""
+        return relu(self.body(x) + self.shortcut(x))
+
+
+class InvertedResidual(nn.Module):
+    """Widen by 1 x 1, filter each channel by 3 x 3, narrow by 1 x 1 without activation."""
+
+    def __init__(self, inside: int, outside: int, stride: int, expansion: int, norm: str):
+        super().__init__()
+        wide = expansion * inside
+        widen = [] if expansion == 1 else [*normalised(norm, inside, wide, 1), nn.ReLU6()]
+        self.body = nn.Sequential(
+            *widen,
+            *normalised(norm, wide, wide, 3, stride=stride, groups=wide),
+            nn.ReLU6(),
+            *normalised(norm, wide, outside, 1),
+        )
+        self.same = stride == 1 and inside == outside
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the output of the body, plus the input if the shape is the same."""
+        return x + self.body(x) if self.same else self.body(x)
+
+
+def resnet(depth: int, shape: Shape) -> Model:
+    """ResNet-18 or 34 (He et al., 2016); 512 features.
+
+    The stem is one convolution of 3 x 3 without a pool, which keeps the size of images up to 32 x
+    32; three later stages halve it. The originals for 224 x 224 halve the size five times.
+    """
+    shape.require_side(8, f"resnet-{depth}")
+    layers = [*normalised(shape.norm, shape.channels, 64, 3, stride=_stem(shape)), nn.ReLU()]
+    inside = 64
+    blocks = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}[depth]
+    for outside, count in zip((64, 128, 256, 512), blocks, strict=True):
+        for i in range(count):
+            stride = 2 if i == 0 and outside > 64 else 1
+            layers.append(BasicBlock(inside, outside, stride, shape.norm))
+            inside = outside
+    return Model(nn.Sequential(*layers, SpatialMean()), nn.Linear(512, shape.classes), 512)
+
+
+def mobilenet_v2(shape: Shape) -> Model:
+    """MobileNet-v2 (Sandler et al., 2018), as in kNN-Per; 1,280 features, without its dropout."""
+    shape.require_side(8, "mobilenet-v2")
+    norm = shape.norm
+    layers = [*normalised(norm, shape.channels, 32, 3, stride=_stem(shape)), nn.ReLU6()]
+    inside = 32
+    for expansion, outside, count, first in STAGES:
+        for i in range(count):
+            stride = first if i == 0 else 1
+            layers.append(InvertedResidual(inside, outside, stride, expansion, norm))
+            inside = outside
+    layers += [*normalised(norm, inside, 1280, 1), nn.ReLU6(), SpatialMean()]
+    return Model(nn.Sequential(*layers), nn.Linear(1280, shape.classes), 1280)
+
+
+def _stem(shape: Shape) -> int:
+    return 1 if shape.size <= LARGE else 2
+
+
+class LSTMLayer(nn.RNNCellBase):
+    """One layer, with the parameter names, shapes and initialisation of `nn.LSTMCell`.
+
+    The fused kernels of `nn.LSTM` have no batching rule: under `vmap` they run client by client,
+    and their operations are not counted. Written out, one client's step takes a sixth longer, and
+    that of five clients together a third to three quarters of the time.
+    """
+
+    def __init__(self, inside: int, width: int):
+        super().__init__(inside, width, bias=True, num_chunks=4)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Map (B, T, inside) to the hidden states (B, T, width) and the last cell state."""
+        # One product computes the input's part of the gates for all times: it has no recurrence.
+        driven = linear(inputs, self.weight_ih, self.bias_ih + self.bias_hh)
+        h = c = driven.new_zeros(driven.shape[0], self.hidden_size)
+        hidden = []
+        for drive in driven.unbind(1):
+            i, f, g, o = (drive + linear(h, self.weight_hh)).chunk(4, dim=-1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            hidden.append(h)
+        return torch.stack(hidden, dim=1), c
+
+
+class StackedLSTM(nn.Module):
+    """Module from tokens (B, T) to the last states of all layers (B, 2 layers width).
+
+    The hidden states come first, from the top layer down, then the cell states in the same order.
+    """
+
+    def __init__(self, tokens: int, embedding: int, width: int, layers: int):
+        super().__init__()
+        self.embedding = nn.Embedding(tokens, embedding)
+        widths = [embedding] + [width] * layers
+        self.layers = nn.ModuleList(LSTMLayer(a, b) for a, b in pairwise(widths))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run over the tokens from zero states and return the last states."""
+        sequence = self.embedding(x)
+        hidden: list[Tensor] = []
+        memory: list[Tensor] = []
+        for layer in self.layers:
+            sequence, c = layer(sequence)
+            hidden.insert(0, sequence[:, -1])
+            memory.insert(0, c)
+        return torch.cat(hidden + memory, dim=-1)
+
+
+class TopHidden(nn.Linear):
+    """Linear layer that reads only the first `in_features` numbers: the top hidden state."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return the logits (B, out_features) of features (B, at least in_features)."""
+        return super().forward(z[..., : self.in_features])
+
+
+def lstm(shape: Shape, *, embedding: int = 8, width: int = 256) -> Model:
+    """LSTM of two layers of `width` units; its 4 width features are all hidden and cell states.
+
+    As in the base model of kNN-Per (arXiv:2111.09360), the head reads only the hidden state of the
+    top layer, but a datastore keeps all features. The paper does not give the embedding length; 8
+    is the value of LEAF.
+    """
+    for name, value in (("embedding", embedding), ("width", width)):
+        require(isinstance(value, int) and value > 0, name, "at least 1", repr(value))
+    numbers = shape.channels * embedding + 4 * width * (embedding + 3 * width)
+    require_memory(8 * numbers, "model lstm")  # weights in float32, and their gradients
+    features = StackedLSTM(shape.channels, embedding, width, layers=2)
+    return Model(features, TopHidden(width, shape.classes), 4 * width)
+
+
+MODELS: dict[str, Callable[..., Model]] = {
+    "mlp": mlp,
+    "lenet": lenet,
+    **{f"cnn-{n}": partial(fedssa_cnn, n) for n in range(1, 6)},
+    "resnet-18": partial(resnet, 18),
+    "resnet-34": partial(resnet, 34),
+    "mobilenet-v2": mobilenet_v2,
+    "lstm": lstm,
+}

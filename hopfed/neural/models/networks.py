@@ -1,0 +1,553 @@
+"""Networks by name, networks of users, and weights from and to files.
+
+A network of a user is a `torch.nn.Module`, a class or function that makes one, or the name of
+either, `module:Net` or `FILE.py:Net`. Its last linear layer is the head, all before it the
+extractor: the network is run once to find that layer, and the extractor then runs it up to there.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import pickle
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from difflib import get_close_matches
+from hashlib import sha256
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import Parameter, signature
+from itertools import pairwise
+from pathlib import Path
+from threading import RLock
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.random import derive
+from hopfed._lib.settings import MOST, require, whole
+from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError
+from hopfed.neural.models.architectures import MODELS, Model, Shape, rectified
+from hopfed.tables.files import opened, reading
+
+INITS = ("auto", "he", "own")
+# Architecture -> the setting that its name may contain, its pattern, and an example.
+WIDTHS = {"mlp": ("hidden", r"\d+(x\d+)*", "mlp:200x100"), "lstm": ("width", r"\d+", "lstm:64")}
+# Names of a constructor's parameters for the shape of the inputs and the number of classes.
+CHANNELS = ("channels", "in_channels", "in_chans", "in_features", "inputs", "input_dim")
+SIZE = ("size", "image_size", "img_size", "length")
+CLASSES = ("classes", "num_classes", "n_classes", "out_features", "outputs", "output_dim")
+RGB, EXAMPLES = 3, 3  # channels; and examples in the batch with which a network is tried
+CLOSE = 1e-4  # between the network's output and its head's
+SAFE = ".safetensors"
+SHOWN = 3  # names in an error
+INSIDE = ("state_dict", "model_state_dict", "model")  # where programs put weights in a larger file
+
+GIVEN = "given"  # before the names of networks that are given themselves
+_GIVEN: dict[str, Any] = {}
+_IMPORTING = RLock()  # the folders that modules are looked for in are those of the process
+
+Passed = dict[str, tuple[Tensor, Tensor]]
+
+
+def build(
+    name: str,
+    *,
+    channels: int,
+    size: int,
+    classes: int,
+    seed: int,
+    norm: str = "group",
+    init: str = "auto",
+    tokens: bool = False,
+    head_layer: str = "",
+    **settings: Any,
+) -> Model:
+    """Return the network `name` with initial weights drawn from `seed`, on the CPU.
+
+    Convolutions and dense layers of the extractor are initialised as by He et al.
+    (`rectified`), the LSTM and the head by PyTorch's default. Weights depend only on the
+    arguments; the global generator is left unchanged. With the same seed, architectures with equal
+    numbers of features and classes start with equal heads, as methods that average heads need.
+
+    Parameters
+    ----------
+    name : one of `MODELS`; mlp and lstm may include their widths, as mlp:200x100 and lstm:64; or
+        a network of others, whose head is kept where it is for as many classes.
+    channels, size, classes, norm : see `Shape`.
+    seed : non-negative integer.
+    init : "he", as above; "own", as the layers or a foreign network initialise themselves, which
+        for those of `MODELS` is PyTorch's default; "auto", He for `MODELS` and own for others.
+    tokens, head_layer : of a foreign network, see `adapted`.
+    settings : further settings of the architecture: `hidden` of an mlp; `embedding` and `width` of
+        an lstm.
+
+    Raises
+    ------
+    ArgumentError : an unknown architecture or setting (the nearest is suggested), or images that
+        are too small for the architecture.
+
+    Examples
+    --------
+    >>> model = build("mlp", channels=1, size=8, classes=10, seed=0, hidden=(32,))
+    >>> model(torch.zeros(5, 1, 8, 8)).shape
+    torch.Size([5, 10])
+    """
+    shape = Shape(channels, size, classes, norm)
+    require(init in INITS, "init", f"one of {', '.join(INITS)}", repr(init))
+    kept = False
+    if is_foreign(name):
+        # The same network has the same weights, in whatever folder its file lies.
+        with drawing(seed, "features", name.rpartition(":")[2]):
+            model, kept = adapted(make(name, shape), name, shape, tokens=tokens, head=head_layer)
+            if init == "he":
+                rectified(model.features)
+    else:
+        rule = "left out: only foreign networks have one"
+        require(not head_layer, "head_layer", rule, repr(head_layer))
+        name, widths = _parse(name)
+        settings = {**widths, **settings}
+        _check_settings(name, shape, settings)
+        with drawing(seed, "features", name):
+            model = MODELS[name](shape, **settings)
+            if init != "own":
+                rectified(model.features)
+    if not kept:
+        with drawing(seed, "header"):
+            model.head.reset_parameters()
+    return model
+
+
+def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
+    """Return the architecture of each of `clients`: client k has ``names[k % len(names)]``.
+
+    Source: arXiv:2312.09006, Table 3; theory/NOTES.md, "FedSSA models".
+    """
+    names = (names,) if isinstance(names, str) else tuple(names)
+    require(len(names) > 0, "names", "one or more models", "none")
+    require(clients >= 1, "clients", "at least 1", clients)
+    for name in names:
+        if not is_foreign(name):
+            check_name(name)
+    return tuple(names[k % len(names)] for k in range(clients))
+
+
+def check_name(name: str, argument: str = "model") -> str:
+    """Return `name` if there is such a model; else raise ArgumentError with the nearest name."""
+    _parse(name, argument)
+    return name
+
+
+def reads(name: str, *, images: bool) -> bool:
+    """Whether the architecture takes images; or, with `images` False, tokens."""
+    return is_foreign(name) or (_parse(name)[0] == "lstm") != images
+
+
+def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
+    """Split a name into its architecture and its widths, returned as settings."""
+    base, colon, text = str(name).partition(":")
+    _check_known(argument, base, list(MODELS))
+    if not colon:
+        return base, {}
+    forms = " or ".join(form for _, _, form in WIDTHS.values())
+    require(base in WIDTHS, argument, f"without widths, unless {forms}", repr(name))
+    setting, pattern, form = WIDTHS[base]
+    held = re.fullmatch(pattern, text, re.ASCII)
+    require(bool(held), argument, f"of the form {form}", repr(name))
+    widths = tuple(whole(argument, width, most=MOST) for width in text.split("x"))
+    for wide, next_wide in pairwise((1, *widths)):  # weights in float32, and their gradients
+        require_memory(8 * wide * next_wide, f"{argument} {name}")
+    return base, {setting: widths if base == "mlp" else widths[0]}
+
+
+def _check_settings(name: str, shape: Shape, settings: dict[str, Any]) -> None:
+    """Refuse unknown settings, and a network whose weights and gradients do not fit in memory."""
+    parameters = signature(MODELS[name]).parameters.values()
+    known = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY]
+    for setting in settings:
+        _check_known(f"settings of {name}", setting, known)
+    if name != "lstm":  # which says so itself: to make one without its numbers takes seconds
+        with torch.device("meta"):
+            empty = MODELS[name](shape, **settings)
+        require_memory(8 * sum(p.numel() for p in empty.parameters()), f"model {name}")
+
+
+def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        near = get_close_matches(str(name), known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ArgumentError(argument, f"one of {', '.join(known) or 'none'}{hint}", repr(name))
+
+
+@contextmanager
+def drawing(seed: int, *path: str) -> Iterator[None]:
+    """Let layers draw their weights from the stream `path`; then restore the global generator."""
+    # devices=[] and the CPU: the generators of other devices are not touched.
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.default_generator.manual_seed(derive(seed, "model", *path))
+        yield
+
+
+# Networks of users
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name is of a network that hopfed does not have."""
+    source, rest = _split(str(name))
+    called = rest.replace(".", "").replace(":", "")
+    return bool(rest) and source not in MODELS and called.isidentifier()
+
+
+def own_code(names: Iterable[str]) -> tuple[str, ...]:
+    """Those names that are code of a user, which somebody has to ask for."""
+    return tuple(n for n in names if is_foreign(n) and not n.startswith(f"{GIVEN}:"))
+
+
+def is_network(name: str) -> bool:
+    """Whether a name is of a network that was given itself, with its weights."""
+    return isinstance(_GIVEN.get(name), nn.Module)
+
+
+def named(models: Any) -> Any:
+    """Return models by name: a network, class or function that is given is kept under a name.
+
+    A network is copied, and its name has a digest of it, so it cannot change under its name.
+    """
+    if isinstance(models, (str, nn.Module)) or callable(models):
+        return models if isinstance(models, str) else (_kept(models),)
+    return tuple(_kept(m) if callable(m) else m for m in models)
+
+
+def _kept(model: Any) -> str:
+    called = model if hasattr(model, "__name__") else type(model)
+    word = getattr(called, "__module__", "")
+    if isinstance(model, nn.Module):
+        found = sha256(repr(model).encode())
+        for tensor in model.state_dict().values():
+            found.update(tensor.detach().cpu().numpy().tobytes())
+        word, model = f"net{found.hexdigest()[:12]}", copy.deepcopy(model)
+    plain = "".join(c for c in word if c.isalnum())
+    name = f"{GIVEN}:{''.join(c for c in called.__name__ if c.isalnum())}:{plain}"
+    _GIVEN[name] = model
+    return name
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Module or file, and what is in it; a file's folder may have a colon in its name."""
+    source, _, rest = name.rpartition(":") if ".py:" in name else name.partition(":")
+    return source, rest
+
+
+def make(name: str, shape: Shape) -> nn.Module:
+    """Return the network `name` of a user; ArgumentError if there is none, or none can be made.
+
+    A class or function is called with the numbers that its parameters ask for by name, such as
+    `channels`, `size` and `classes`; other parameters need a default.
+    """
+    source, rest = _split(name)
+    if source == GIVEN and name not in _GIVEN:
+        rule = "known here: networks are known only to the process that got them, give them again"
+        raise ArgumentError("models", rule, name)
+    with _refused(name, "importable as module:Net or FILE.py:Net"):
+        found = _GIVEN[name] if source == GIVEN else _imported(source, rest)
+    with _refused(name, "a network that can be made"):
+        given = isinstance(found, nn.Module)
+        made = copy.deepcopy(found) if given else found(**_asked_for(found, shape))
+    if not isinstance(made, nn.Module):
+        raise ArgumentError("models", "a torch.nn.Module, or a function that returns one", name)
+    return made
+
+
+@contextmanager
+def _refused(name: str, rule: str) -> Iterator[None]:
+    """Turn whatever a stranger's code raises into an ArgumentError of one line."""
+    try:
+        yield
+    except HopfedError:
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())[:160]
+        raise ArgumentError("models", f"{rule} ({type(error).__name__}: {words})", name) from None
+
+
+def _imported(source: str, path: str) -> Any:
+    """The class, function or network of a module or a file."""
+    found: Any = (
+        _of_file(Path(source)) if source.endswith(".py") else importlib.import_module(source)
+    )
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _of_file(path: Path) -> Any:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    path = path.resolve()
+    # Files of one name in two folders are two modules: what is pickled names its own.
+    label = f"hopfed_foreign_{path.stem}_{sha256(os.fsencode(path)).hexdigest()[:12]}"
+    spec = spec_from_file_location(label, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path}: no Python")
+    module = module_from_spec(spec)
+    with _IMPORTING:
+        sys.path.insert(0, str(path.parent))  # modules beside it are found, as in `python FILE.py`
+        try:
+            sys.modules[label] = module
+            spec.loader.exec_module(module)
+        finally:
+            with suppress(ValueError):  # the file took it out itself
+                sys.path.remove(str(path.parent))
+    return module
+
+
+def _asked_for(factory: Any, shape: Shape) -> dict[str, int]:
+    """Numbers that a class or function asks for by the names of its parameters."""
+    known = dict.fromkeys(CHANNELS, shape.channels) | dict.fromkeys(SIZE, shape.size)
+    known |= dict.fromkeys(CLASSES, shape.classes)
+    parameters = signature(factory).parameters.values()
+    plain = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    due = [p.name for p in parameters if p.default is p.empty and p.kind in plain]
+    if rest := [n for n in due if n not in known]:
+        raise TypeError(f"nothing is known for its parameter {rest[0]}")
+    return {p.name: known[p.name] for p in parameters if p.name in known}
+
+
+class HeadWarning(UserWarning):
+    """The head of a network is replaced."""
+
+
+class Alone(nn.Sequential):
+    """A linear layer that is a network by itself."""
+
+
+class _Reached(Exception):  # noqa: N818  (a result, not an error)
+    """The input of the head."""
+
+    def __init__(self, features: Tensor):
+        super().__init__()
+        self.features = features
+
+
+class _Stop(nn.Module):
+    """Stands for the head of a network, and ends its forward pass."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise _Reached(x)
+
+
+class Body(nn.Module):
+    """A network up to its layer `head`; with `repeats` grey images come as three channels."""
+
+    def __init__(self, net: nn.Module, head: str, shape: Shape, repeats: bool):
+        super().__init__()
+        self.net, self.head, self.shape, self.repeats = net, head, shape, repeats
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map inputs to features (B, d)."""
+        try:
+            self.net(_seen(x, self.shape, self.repeats))
+        except _Reached as end:
+            return end.features
+        raise RuntimeError(f"a pass ended before the head, {self.head}")
+
+
+def bodies(net: nn.Module) -> list[Body]:
+    """Brought networks in a module."""
+    return [layer for layer in net.modules() if isinstance(layer, Body)]
+
+
+def adapted(
+    net: nn.Module, name: str, shape: Shape, *, tokens: bool = False, head: str = ""
+) -> tuple[Model, bool]:
+    """Return a network as a `Model` for the inputs and classes of `shape`, and whether it is whole.
+
+    A head for as many classes is kept as it is; another one is replaced by a new one, with a
+    warning. Grey images are given as three equal channels to a network that takes only these. The
+    head is the linear layer `head`, or the last one that a pass comes to, behind which only a
+    softmax may follow. ArgumentError: it does not take the inputs, or has no such head.
+    """
+    net = Alone(net) if isinstance(net, nn.Linear) else net
+    names = len(list(net.named_parameters(remove_duplicate=False)))
+    tied = names != len(list(net.parameters()))
+    require(not tied, "models", "without a parameter in two places", name)
+    net.float().eval()
+    repeats, passed, out = _tried(net, name, shape, tokens)
+    require(bool(passed), "models", "with a linear layer for the classes", name)
+    if head:
+        known = ", ".join(passed)
+        require(head in passed, "head_layer", f"a linear layer of {name}: {known}", head)
+    else:
+        head = list(passed)[-1]
+        _check_end(out, passed[head][1], name, head)
+    features, logits = passed[head]
+    flat = features.ndim == logits.ndim == 2 and len(features) == EXAMPLES
+    rule = f"a layer from vectors to vectors, one for each example, of {name}"
+    require(flat, "head_layer", rule, head)
+    last = cast(nn.Linear, net.get_submodule(head))
+    kept = last.out_features == shape.classes
+    if not kept:
+        said = f"{name}: its head {head} is for {last.out_features} classes, the data have"
+        warnings.warn(f"{said} {shape.classes}: a new head takes its place", HeadWarning, 2)
+        last = nn.Linear(last.in_features, shape.classes, bias=last.bias is not None)
+    net.set_submodule(head, _Stop())
+    return Model(Body(net, head, shape, repeats), last, last.in_features).train(), kept
+
+
+def _seen(x: Tensor, shape: Shape, repeats: bool) -> Tensor:
+    """Inputs as a foreign network sees them; see `Body`."""
+    if x.ndim == 4 and shape.size == 1:
+        return x.flatten(1)
+    return x.expand(-1, RGB, -1, -1) if repeats and x.shape[1] == 1 else x
+
+
+def _tried(
+    net: nn.Module, name: str, shape: Shape, tokens: bool
+) -> tuple[bool, Passed, Tensor | None]:
+    """Whether grey images are to be repeated; what linear layers see and make; the output."""
+    if tokens:
+        x = torch.randint(shape.channels, (EXAMPLES, shape.size))
+    else:
+        x = torch.randn(EXAMPLES, shape.channels, shape.size, shape.size)
+    ways = (False, True) if not tokens and shape.channels == 1 and shape.size > 1 else (False,)
+    errors = []
+    for repeats in ways:
+        try:
+            return repeats, *_pass(net, _seen(x, shape, repeats))
+        except Exception as error:  # whatever a stranger's code raises
+            errors.append(error)
+    words = " ".join(str(errors[0]).split())[:160]
+    rule = f"a network for inputs of shape {tuple(x.shape[1:])} "
+    raise ArgumentError("models", f"{rule}({type(errors[0]).__name__}: {words})", name)
+
+
+def _pass(net: nn.Module, x: Tensor) -> tuple[Passed, Tensor | None]:
+    """Input and output of each linear layer that a pass comes to, in its order; and its output."""
+    passed: Passed = {}
+
+    def note(label: str) -> Any:
+        def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            passed.pop(label, None)
+            passed[label] = inputs[0].clone(), output.clone()
+
+        return hook
+
+    linear = [(n, m) for n, m in net.named_modules() if isinstance(m, nn.Linear)]
+    hooks = [module.register_forward_hook(note(label)) for label, module in linear]
+    try:
+        with torch.no_grad():
+            out = net(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    out = out[0] if isinstance(out, (tuple, list)) and out else out
+    out = getattr(out, "logits", out)  # of a record with more in it
+    return passed, out if isinstance(out, Tensor) else None
+
+
+def _check_end(out: Tensor | None, logits: Tensor, name: str, head: str) -> None:
+    """Refuse a network in which more than a softmax follows on its last linear layer."""
+    if out is not None and out.shape == logits.shape:
+        ends = logits, logits.log_softmax(-1), logits.softmax(-1)
+        if any(torch.allclose(out, end, atol=CLOSE, rtol=CLOSE) for end in ends):
+            return
+    rule = f"ending with the linear layer {head} or a softmax of it; name another by head_layer"
+    raise ArgumentError("models", rule, name)
+
+
+# Weights
+
+
+def load_weights(model: Model, weights: str | Path | Mapping[str, Tensor]) -> None:
+    """Give a model the weights in a file or a state dict; a head for other classes keeps its own.
+
+    Names are those of the model, or of the network that it was made from. A file is .safetensors,
+    or what `torch.save` wrote of a state dict. DataError: no such file, or another network's.
+    """
+    known = model.state_dict()
+    held = dict(weights) if isinstance(weights, Mapping) else read_tensors(weights)
+    if not held.keys() & known.keys():  # those of the network that the model was made from
+        ours = {net: name for name, net in _renamed(model).items()}
+        held = {ours.get(n, n): t for n, t in held.items()}
+    other = {n for n in known if n in held and held[n].shape != known[n].shape}
+    wrong = sorted(n for n in other if not n.startswith("head."))
+    missing = sorted(n for n in known if n not in held and not n.startswith("head."))
+    strange = sorted(held.keys() - known.keys())
+    where = "weights" if isinstance(weights, Mapping) else weights
+    faults = []
+    for what, names in (("lacks", missing), ("has other shapes for", wrong), ("adds", strange)):
+        if names:
+            more = ", ..." if len(names) > SHOWN else ""
+            faults.append(f"{what} {len(names)} of {len(known)}: {', '.join(names[:SHOWN])}{more}")
+    if faults:
+        raise DataError(f"{where}: not of this network: {'; '.join(faults)}")
+    if new := sorted(n for n in known if n in other or n not in held):
+        said = f"{where}: {', '.join(new)} fits other classes or is not there, and stays new"
+        warnings.warn(said, HeadWarning, stacklevel=2)
+    kept = {n: known[n] if n not in held or n in other else held[n] for n in known}
+    model.load_state_dict(kept)
+
+
+def read_tensors(path: str | Path) -> dict[str, Tensor]:
+    """Tensors of a file by name; DataError for another file."""
+    if str(path).endswith(SAFE):
+        safe = _safetensors()
+        with opened(path), reading(path):
+            return dict(safe.load_file(str(path)))
+    with opened(path) as file, reading(path):
+        try:
+            held: Any = torch.load(file, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError:  # its words advise to let the file run code
+            raise DataError(f"{path}: not a file of weights alone, as torch.save writes") from None
+        for name in INSIDE:
+            if isinstance(held, Mapping) and isinstance(held.get(name), Mapping):
+                held = held[name]
+        if not isinstance(held, Mapping) or not all(isinstance(t, Tensor) for t in held.values()):
+            raise DataError(f"{path}: a state_dict is due, names of tensors")
+        return {str(n).removeprefix("module."): t for n, t in held.items()}
+
+
+def write_tensors(folder: Path, name: str, tensors: Mapping[str, Tensor]) -> Path:
+    """Write tensors below `folder` as safetensors where that is installed, else as PyTorch does."""
+    held = {n: t.detach().cpu().contiguous() for n, t in tensors.items()}
+    try:
+        safe = _safetensors()
+    except BackendError:
+        path = folder / f"{name}.pt"
+        torch.save(held, path)
+        return path
+    path = folder / f"{name}{SAFE}"
+    safe.save_file(held, str(path))
+    return path
+
+
+def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor]:
+    """Name tensors of a model as the network that it was made from does, which can load them."""
+    names = _renamed(model)
+    return {names.get(n, n): t for n, t in tensors.items()}
+
+
+def _renamed(model: Model) -> dict[str, str]:
+    """Name in the model -> name in the network that it was made from."""
+    made = bodies(model.features)
+    if not made:
+        return {n: n for n in model.state_dict()}
+    alone = isinstance(made[0].net, Alone)  # whose only layer, 0, is the head
+    head = "" if alone else f"{made[0].head}."
+    return {
+        n: head + n.removeprefix("head.") if n.startswith("head.")
+        else n.removeprefix("features.net.")
+        for n in model.state_dict()
+    }  # fmt: skip
+
+
+def _safetensors() -> Any:
+    try:
+        return importlib.import_module("safetensors.torch")
+    except ImportError:
+        raise BackendError("safetensors is not installed: pip install safetensors") from None

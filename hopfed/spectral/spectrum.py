@@ -1,0 +1,485 @@
+"""Components of any real matrix beside its noise, with a p-value each: `hopfed.spectrum`.
+
+A null says what noise is taken to be, and what of it holds is checked on what the components leave.
+"gaussian" and "entries" compare with the law of Tracy and Widom: the noise variance is estimated
+beside the components, their ratio narrows that law, and the excess kurtosis k4 of the entries moves
+the edge by ``1 + k4 / sqrt(M N)``; columns of one sample variance have a k4 of -2, whatever their
+entries are. The other nulls scramble what the components found so far leave of the rows.
+
+Sources: S. Kritchman, B. Nadler, IEEE Trans. Signal Process. 57 (2009) 3930; B. Nadler, J.
+Multivariate Anal. 102 (2011) 363; J. L. Horn, Psychometrika 30 (1965) 179; E. Dobriban, A. B. Owen,
+J. R. Stat. Soc. B 81 (2019) 163; D. Hong, Y. Sheng, E. Dobriban, arXiv:2012.02985; sequential
+p-values: J. Besag, P. Clifford, Biometrika 78 (1991) 301.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+
+from hopfed._lib.arrays import blas_threads
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
+from hopfed.errors import ArgumentError
+from hopfed.spectral.noise import Sample
+from hopfed.spectral.operators import HebbianOperator
+from hopfed.spectral.rank import climb, robust_start
+from hopfed.spectral.row_order import DEPENDENT, neighbour_deviation
+from hopfed.theory import marchenko_pastur, spiked, spikes, tracy_widom
+from hopfed.theory.planning import START_LEVEL
+
+EXPLICIT = 1_500  # side of a matrix up to which its eigenvalue is computed directly
+NULLS = ("gaussian", "entries", "permutation", "flips", "shifts")
+COLUMNS = ("centred", "standardised", "raw")
+CHECK_LEVEL = 1e-3  # rate at which an assumption that holds is called broken
+EXCEED = 10  # scrambled matrices above the eigenvalue after which no more are drawn
+OVERLAP_DRAWS = 200
+HEAVY = 0.03  # part by which a kurtosis may move the edge: of more the first order is not enough
+_NEEDS = {  # what each null takes for granted
+    "gaussian": ("order", "columns", "rows", "normal"),
+    "entries": ("order", "columns", "rows", "tails"),
+    "permutation": ("order", "rows"),
+    "flips": ("order",),
+    "shifts": ("rows",),
+}
+_ADVICE = {
+    "order": DEPENDENT + ' Or take the null "shifts".',
+    "columns": "Columns differ in variance ({:.1g} by chance): take standardised columns, or the "
+    'null "permutation".',
+    "rows": "Rows differ in variance ({:.1g} by chance), as with heavy tails: take the null "
+    '"flips".',
+    "normal": 'Entries are not Gaussian (excess kurtosis {:.2g}): take the null "entries".',
+    "tails": "Entries have heavy tails (up to {:.0f} deviations), so that few of them can make an "
+    'eigenvalue: take the null "permutation".',
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """An assumption of the null: its name, what was measured, and whether it holds.
+
+    Attributes
+    ----------
+    name : "order" of the rows means nothing; "columns" or "rows" have equal variances; entries are
+        "normal"; their "tails" are light.
+    value : standard errors, p-value, excess kurtosis, or deviations of the largest entry.
+    holds : whether it holds.
+
+    Examples
+    --------
+    >>> Check("order", 0.3, True).holds
+    True
+    """
+
+    name: str
+    value: float
+    holds: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """What :func:`spectrum` found.
+
+    Attributes
+    ----------
+    eigenvalues : (R,) descending, of ``Y^T Y / m``, R the smaller side: Y the rows as `columns`
+        says, m their number M, less one where a mean was taken off.
+    vectors : (N, K) unit eigenvectors of the components.
+    p_values : (K + 1,) of the components, and of the next eigenvalue, which is taken for noise;
+        K where no eigenvalue is left.
+    edge : upper end of the bulk of the noise, in the units of the eigenvalues.
+    variance : of the noise.
+    strengths : (K,) of the components, in units of `variance`.
+    overlaps, overlap_errors : (K,) squared cosine of each eigenvector and the population's, and
+        its standard error.
+    kurtosis : excess kurtosis of what the components leave; NaN without rows.
+    shape : (m, N).
+    null, level, columns : as asked for.
+    checks : assumptions of the null, one by one.
+    status : "ok", or "doubtful" where an assumption does not hold.
+    advice : a sentence for each that does not.
+
+    Examples
+    --------
+    >>> found = spectrum(np.random.default_rng(0).standard_normal((100, 40)))
+    >>> found.n_components, found.status, round(found.edge, 1)
+    (0, 'ok', 2.7)
+    """
+
+    eigenvalues: np.ndarray = field(repr=False)
+    vectors: np.ndarray = field(repr=False)
+    p_values: np.ndarray
+    edge: float
+    variance: float
+    strengths: np.ndarray
+    overlaps: np.ndarray
+    overlap_errors: np.ndarray
+    kurtosis: float
+    shape: tuple[int, int]
+    null: str
+    level: float
+    columns: str
+    checks: tuple[Check, ...]
+    status: str
+    advice: tuple[str, ...]
+
+    @property
+    def n_components(self) -> int:
+        """Number K of eigenvalues that are not noise."""
+        return int(self.vectors.shape[1])
+
+    def plot(self) -> Any:
+        """Draw the eigenvalues beside the law of their noise; a Matplotlib figure."""
+        from hopfed.figures.spectrum import draw
+
+        return draw(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the vectors as plain numbers, for JSON."""
+        held = {name: value for name, value in vars(self).items() if name != "vectors"}
+        held["checks"] = [vars(check) for check in self.checks]
+        plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in held.items()}
+        return {"n_components": self.n_components} | plain
+
+
+def spectrum(
+    X: Any,
+    null: str = "",
+    level: float = 0.01,
+    *,
+    columns: str = "centred",
+    n_rows: int | None = None,
+    draws: int | None = None,
+    seed: int = 0,
+) -> Spectrum:
+    """Count the components of a matrix that noise does not explain.
+
+    Parameters
+    ----------
+    X : (M, N) numbers, NaN in gaps, which take the mean of their column; or a covariance (N, N)
+        with `n_rows`; or a `HebbianOperator` of signs.
+    null : what noise is:
+        "gaussian", of one unknown variance; "entries", independent with any kurtosis;
+        "permutation", columns of any law, each permuted; "flips", entries of any variances, each
+        with a random sign; "shifts", columns slow in time, each shifted in a circle. Left out, it
+        is "entries", and "gaussian" for a covariance.
+    level : rate at which noise is taken for a component, in (0, 1).
+    columns : "centred", less their means; "standardised", also over their deviations; or "raw".
+    n_rows : degrees of freedom of a covariance: rows, less one where their mean was taken off.
+    draws : most scrambled matrices for an eigenvalue, at least ``1 / level - 1``.
+    seed : of what is drawn.
+
+    Raises
+    ------
+    ArgumentError : numbers that are not finite, fewer than 3 rows or 2 columns, a constant column
+        that is to be standardised, an unknown null, or a scrambling null without rows.
+
+    Examples
+    --------
+    >>> import hopfed
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 50)) + 0.3 * rng.standard_normal((200, 1))
+    >>> found = hopfed.spectrum(X)
+    >>> found.n_components, found.status, found.overlaps.round(1).tolist()
+    (1, 'ok', [0.9])
+    >>> hopfed.spectrum(np.cov(X.T), n_rows=199).n_components
+    1
+    """
+    require(0 < level < 1, "level", "in (0, 1)", level)
+    require(columns in COLUMNS, "columns", f"one of {', '.join(COLUMNS)}", repr(columns))
+    table = _table(X, columns, n_rows)
+    chosen = null or ("gaussian" if table.rows is None and not table.signs else "entries")
+    require(chosen in NULLS, "null", f"one of {', '.join(NULLS)}", repr(null))
+    scrambles = chosen in NULLS[2:]
+    if table.rows is None and (scrambles or (chosen == "entries" and not table.signs)):
+        raise ArgumentError("null", "gaussian where there are no rows", repr(null))
+    if scrambles:
+        most = 2 * int(np.ceil(1 / level)) - 1 if draws is None else draws
+        require(most >= 1 / level - 1 - 1e-9, "draws", f"at least {1 / level - 1:.0f}", most)
+        p_values = _by_scrambling(table, chosen, level, most, seed)
+    else:
+        p_values = _by_law(table, chosen, level)
+    K = int((np.append(p_values, 1.0) > level).argmax())
+    kurtosis = table.kurtosis(K)
+    checks = tuple(
+        table.check(name, K, kurtosis) for name in _NEEDS[chosen] if table.rows is not None
+    )
+    advice = tuple(_ADVICE[c.name].format(c.value) for c in checks if not c.holds)
+    s2 = table.sample.variance(K)
+    shift = float(spikes.small_table_shift(table.excess(chosen, K, s2), table.m, table.N))
+    edge = float(marchenko_pastur.edges(table.N / table.m, s2)[1]) * shift
+    kappa, overlap, error = _overlaps(table, K, s2, seed)
+    return Spectrum(
+        table.values, table.vectors(K), p_values[: K + 1], edge, s2, kappa, overlap, error,
+        kurtosis, (table.m, table.N), chosen, level, columns, checks,
+        "doubtful" if advice else "ok", advice,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Prepared rows or a covariance, and the spectrum of either."""
+
+    rows: np.ndarray | None
+    values: np.ndarray
+    axes: np.ndarray  # eigenvectors of the shorter side, the leading one first
+    m: int
+    N: int
+    signs: bool
+    columns: str
+
+    @property
+    def sample(self) -> Sample:
+        return Sample(self.values, self.N, self.m, kurtosis=0.0)
+
+    def vectors(self, K: int) -> np.ndarray:
+        """Eigenvectors (N, K) of the columns' side."""
+        if self.rows is None or len(self.axes) == self.N:
+            return self.axes[:, :K]
+        return np.asarray(self.rows.T @ self.axes[:, :K] / np.sqrt(self.m * self.values[:K]))
+
+    def left(self, K: int) -> np.ndarray:
+        """Rows without K components."""
+        assert self.rows is not None
+        V = self.vectors(K)
+        return np.asarray(self.rows - (self.rows @ V) @ V.T)
+
+    def kurtosis(self, K: int) -> float:
+        """Excess kurtosis of what K components leave."""
+        if self.rows is None:
+            return np.nan
+        square: np.ndarray = self.left(K) ** 2
+        return float((square**2).mean() / square.mean() ** 2 - 3)
+
+    def excess(self, null: str, K: int, s2: float) -> float:
+        """Excess kurtosis that moves the edge."""
+        if self.signs:
+            part = s2 * self.N / max(float(self.values.sum()), 1e-300)
+            return float(spikes.excess_kurtosis(min(np.sqrt(max(1 - part, 0)), 1 - 1e-9)))
+        if self.columns == "standardised":
+            return -2.0
+        return self.kurtosis(K) if null == "entries" else 0.0
+
+    def check(self, name: str, K: int, kurtosis: float) -> Check:
+        """Look at an assumption, on what K components leave."""
+        value, holds = self._checked(name, K, kurtosis)
+        return Check(name, float(value), bool(holds))
+
+    def _checked(self, name: str, K: int, kurtosis: float) -> tuple[float, bool]:
+        from scipy.stats import norm
+
+        assert self.rows is not None
+        left = self.left(K)
+        if name == "order":
+            value = neighbour_deviation(left)
+            return value, abs(value) < norm.isf(CHECK_LEVEL / 2)
+        if name == "rows" or (name == "columns" and self.columns != "standardised"):
+            value = _equal_spread(left if name == "rows" else left.T)
+            return value, value >= CHECK_LEVEL
+        if name == "normal":  # one that is seen, and moves the edge by a tenth of its width
+            size = np.sqrt(self.m * self.N)
+            centre, scale = tracy_widom.wishart_scaling(self.m, self.N)
+            seen = abs(kurtosis) > 4 * np.sqrt(24) / size and self.columns != "standardised"
+            return kurtosis, not (seen and abs(kurtosis) / size > 0.1 * scale / centre)
+        if name == "tails":
+            V, size = self.vectors(K), np.sqrt(self.m * self.N)
+            parts = self.rows @ V
+            peaks = np.abs(parts).max(axis=0) * np.abs(V).max(axis=0)  # largest entry of each
+            alone = peaks[peaks**2 > (parts**2).sum(axis=0) / 4]
+            largest = max(float(np.abs(left).max()), float(alone.max(initial=0)))
+            value = largest / max(float(np.sqrt((left**2).mean())), 1e-300)
+            heavy = kurtosis > HEAVY * size and self.columns != "standardised"
+            return value, value**2 < size and not heavy and not len(alone)
+        return 1.0, True  # standardised columns
+
+
+def _table(X: Any, columns: str, n_rows: int | None) -> _Table:
+    """Check and prepare what was given."""
+    if isinstance(X, HebbianOperator):
+        X, n_rows, signs = X.matmat(np.eye(X.n_sites)), round(X.n_examples), True
+    else:
+        signs = False
+    try:
+        A = np.array(X, np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError("X", "a matrix of numbers", type(X).__name__) from None
+    require(A.ndim == 2 and min(A.shape) >= 2, "X", "a matrix of two or more columns", A.shape)
+    require(not np.isinf(A).any(), "X", "finite, NaN in gaps", "an infinite entry")
+    if n_rows is not None:
+        require(n_rows >= 2, "n_rows", "at least 2", n_rows)
+        square = A.shape[0] == A.shape[1] and bool(np.allclose(A, A.T, rtol=1e-6, atol=1e-12))
+        require(square, "X", "a symmetric matrix beside n_rows", A.shape)
+        if columns == "standardised":
+            A = A / np.sqrt(np.outer(A.diagonal(), A.diagonal()))
+        values, axes = np.linalg.eigh(A)
+        rank = min(len(A), n_rows)
+        return _Table(
+            None, np.maximum(values[::-1][:rank], 0), axes[:, ::-1], n_rows, len(A), signs, columns
+        )
+    require(len(A) >= 3, "X", "a matrix of 3 or more rows, or a covariance with n_rows", A.shape)
+    seen = ~np.isnan(A)
+    require(bool(seen.any(axis=0).all()), "X", "without columns of gaps alone", "one")
+    if columns != "raw":
+        A -= np.nanmean(A, axis=0)
+    Y = np.where(seen, A, 0.0)
+    m = len(Y) - (columns != "raw")
+    if columns == "standardised":
+        spread = np.sqrt((Y**2).sum(axis=0) / m)
+        flat = np.flatnonzero(spread <= 1e-12 * max(float(spread.max()), 1e-300))
+        require(
+            not len(flat),
+            "X",
+            "without constant columns, to be standardised",
+            f"column {flat[:1] + 1}",
+        )
+        Y = Y / spread
+    require(bool((Y != 0).any()), "X", "a matrix whose entries vary", "one value")
+    short = Y.T @ Y if Y.shape[1] <= len(Y) else Y @ Y.T
+    values, axes = np.linalg.eigh(short / m)
+    R = min(m, Y.shape[1])
+    return _Table(Y, np.maximum(values[::-1][:R], 0), axes[:, ::-1], m, Y.shape[1], signs, columns)
+
+
+def _equal_spread(groups: np.ndarray) -> float:
+    """P-value of equal spread in all rows of `groups`: Kruskal and Wallis, of sizes of entries."""
+    from scipy.stats import chi2, rankdata
+
+    size = np.abs(groups).round(12)  # equal but for rounding is equal
+    ranks = rankdata(size).reshape(size.shape)
+    spread = ranks.var()
+    if spread == 0:
+        return 1.0
+    G, n = groups.shape
+    H = (
+        n
+        * ((ranks.mean(axis=1) - ranks.mean()) ** 2).sum()
+        / (spread * ranks.size / (ranks.size - 1))
+    )
+    return float(chi2.sf(H, G - 1))
+
+
+def ratio_law(M: float, N: float) -> tuple[float, float]:
+    """Centre and scale of the largest eigenvalue of white noise over its mean squared entry.
+
+    The ratio and the trace are independent, so the variance of the eigenvalue is that of the ratio
+    and that of the trace together (Nadler 2011); in the units of `tracy_widom.wishart_scaling`.
+
+    Examples
+    --------
+    >>> from hopfed.theory.tracy_widom import wishart_scaling
+    >>> [round(float(x), 1) for x in (*ratio_law(40, 120), wishart_scaling(40, 120)[1])]
+    [295.2, 9.8, 10.9]
+    """
+    centre, scale = (float(x) for x in tracy_widom.wishart_scaling(M, N))
+    law, trace = tracy_widom.moments(1), 2 / (M * N)
+    mean = centre + scale * law.mean
+    variance = (scale**2 * law.variance - mean**2 * trace) / (1 + trace)
+    narrow = np.sqrt(max(variance, 0.1 * scale**2) / law.variance)
+    return float(mean - narrow * law.mean), float(narrow)
+
+
+def _by_law(table: _Table, null: str, level: float) -> np.ndarray:
+    """P-values of the components, and of the next eigenvalue, by the law of Tracy and Widom."""
+    sample, m, N = table.sample, table.m, table.N
+    excess = table.excess(null, 0, sample.variance(0))
+    counted: list[int] = []
+    while True:  # the kurtosis is that of what the components leave
+        shift = float(spikes.small_table_shift(excess, m, N)) / m
+
+        def edge(k: int, s2: float, alpha: float = level, shift: float = shift) -> float:
+            centre, scale = ratio_law(max(m - k, 1), max(N - k, 1))
+            return s2 * shift * (centre + scale * tracy_widom.critical_value(alpha))
+
+        start = robust_start(sample, partial(edge, alpha=START_LEVEL))
+        K = climb(sample, start, edge)
+        s2 = sample.variance(K)
+        if K in counted:
+            break
+        counted.append(K)
+        excess = table.excess(null, K, s2)
+    laws = [ratio_law(max(m - k, 1), max(N - k, 1)) for k in range(min(K + 1, len(table.values)))]
+    centre, scale = np.array(laws).T
+    z = (table.values[: len(laws)] / (s2 * shift) - centre) / scale
+    p = tracy_widom.sf(z)
+    p[:K] = np.minimum(p[:K], level)  # the count goes by the variance at each step
+    return p
+
+
+def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int) -> np.ndarray:
+    """P-values by scrambles of what the components found so far leave."""
+    scramble, found = _SCRAMBLES[null], []
+    for k in range(min(len(table.values), table.N - 1, table.m - 1)):
+        left, rng = table.left(k), stream(seed, "spectrum", null, k)
+        M, N = left.shape
+        # Noise in m - k rows and N - k columns fills a scramble of all: it is scaled to its size.
+        rows = M if null == "flips" else table.m
+        centre, full = (
+            tracy_widom.wishart_scaling(a, b)[0] for a, b in ((table.m - k, N - k), (rows, N))
+        )
+        scale = centre / full * rows * N / ((table.m - k) * (N - k)) * M / table.m
+        above = done = 0
+        while done < draws and above < EXCEED:
+            top = _largest(scramble(left, rng).astype(np.float32), rng) * scale
+            above, done = above + (top >= table.values[k] * (1 - 1e-6)), done + 1
+        found.append(above / done if above >= EXCEED else (above + 1) / (done + 1))
+        if found[-1] > level:
+            break
+    return np.array(found)
+
+
+def _shifted(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    M, N = rows.shape
+    return np.asarray(rows[(np.arange(M)[:, None] + rng.integers(M, size=N)) % M, np.arange(N)])
+
+
+_SCRAMBLES: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    "permutation": lambda rows, rng: rng.permuted(rows, axis=0),
+    "flips": lambda rows, rng: np.where(rng.random(rows.shape) < 0.5, rows, -rows),
+    "shifts": _shifted,
+}
+
+
+def _overlaps(
+    table: _Table, K: int, s2: float, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Strengths, overlaps and their errors (K,): each beside its neighbours, in exact draws."""
+    q, N, m = table.N / table.m, table.N, table.m
+    unit = table.values / max(s2, 1e-300)
+
+    def read(values: np.ndarray) -> np.ndarray:
+        return np.asarray(np.nan_to_num(spikes.strength(values, q), nan=np.sqrt(q)))
+
+    kappa = read(unit[:K])
+    overlap, error = np.asarray(spikes.overlap(kappa, q)).reshape(K), np.zeros(K)
+    for k in range(K if min(N, m) > 3 else 0):
+        first = max(k - 1, 0)
+        beside = kappa[first : k + 2]
+        values, cosines = spiked.draws(beside, N, m, OVERLAP_DRAWS, stream(seed, "overlap", k))
+        off = cosines[:, k - first, k - first] - spikes.overlap(read(values[:, k - first]), q)
+        overlap[k] = np.clip(overlap[k] + off.mean(), 0, 1)
+        error[k] = off.std()
+    return kappa, overlap, error
+
+
+def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
+    """Largest eigenvalue of ``Z^T Z / M``."""
+    M, N = Z.shape
+    short = Z if N <= M else Z.T
+    side = short.shape[1]
+    if side <= EXPLICIT:
+        with blas_threads(1):  # a second thread gains little here, and loses much on a busy machine
+            G = (short.T @ short).astype(np.float64)
+            last = scipy.linalg.eigh(G, eigvals_only=True, subset_by_index=[side - 1, side - 1])
+        return float(float(last[0]) / M)
+    product = scipy.sparse.linalg.LinearOperator(
+        (side, side), lambda x: short.T @ (short @ x), dtype=np.float32
+    )
+    start = rng.standard_normal(side).astype(np.float32)
+    value = scipy.sparse.linalg.eigsh(product, k=1, v0=start, tol=1e-4, return_eigenvectors=False)
+    return float(float(value[0]) / M)

@@ -1,0 +1,366 @@
+"""Data and properties for tests of spectral routines and memories, of hopfed or your own.
+
+The strategies draw what such routines take; each `check_` function takes a routine, tries it on
+many draws, and raises AssertionError with a sentence and the smallest draw that it fails on. It
+needs Hypothesis: ``pip install 'hopfed[testing]'``.
+
+Examples
+--------
+>>> def gram(rows):  # a bug of ten lines is found: the last block of rows is left out
+...     total = np.zeros((rows.shape[1], rows.shape[1]))
+...     for start in range(0, len(rows) - 3, 4):
+...         total += rows[start : start + 4].T @ rows[start : start + 4]
+...     return total
+>>> try:
+...     check_gram(gram)
+... except AssertionError as error:
+...     print(error)
+the Gram matrix is not that of the definition
+>>> check_gram(lambda rows: rows.T @ rows)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hopfed.errors import BackendError
+
+try:
+    from hypothesis import HealthCheck, Phase, given, seed, settings
+    from hypothesis import strategies as st
+except ImportError:
+    raise BackendError("hopfed.testing needs hypothesis: pip install 'hopfed[testing]'") from None
+
+__all__ = [
+    "Planted", "check_eigenpairs", "check_gram", "check_projector", "check_recall",
+    "check_threshold", "classes", "counts", "generators", "operators", "planted", "signs", "spiked",
+]  # fmt: skip
+
+EXAMPLES = 25
+
+
+class Planted(NamedTuple):
+    """Rows and what is hidden in them.
+
+    Attributes
+    ----------
+    rows : (M, N).
+    hidden : (K, N) archetypes, class means, or unit directions.
+    strengths : (K,) shares, or strengths in units of the noise.
+    labels : (M,) of which of them each row is; empty for directions.
+
+    Examples
+    --------
+    >>> rows = np.array([[1, -1], [1, -1], [-1, -1]])
+    >>> Planted(rows, rows[1:], np.array([2 / 3, 1 / 3]), np.array([0, 0, 1])).labels.tolist()
+    [0, 0, 1]
+    """
+
+    rows: np.ndarray
+    hidden: np.ndarray
+    strengths: np.ndarray
+    labels: np.ndarray
+
+
+def generators() -> Any:
+    """Strategy of NumPy generators, each of one whole number.
+
+    Examples
+    --------
+    >>> isinstance(generators(), st.SearchStrategy)
+    True
+    """
+    return st.integers(0, 2**32 - 1).map(np.random.default_rng)
+
+
+@st.composite
+def signs(draw: Any, rows: int = 40, columns: int = 30, gaps: bool = False) -> np.ndarray:
+    """Strategy of int8 tables of +-1, with 0 in `gaps`, of up to so many rows and columns.
+
+    Examples
+    --------
+    >>> signs(5, 4, gaps=True)
+    signs(rows=5, columns=4, gaps=True)
+    """
+    M, N, rng = draw(st.integers(1, rows)), draw(st.integers(2, columns)), draw(generators())
+    table = rng.choice(np.array([-1, 1], np.int8), (M, N))
+    return table * (rng.random((M, N)) < rng.random()) if gaps else table
+
+
+@st.composite
+def counts(draw: Any, rows: int = 40, most: int = 9) -> np.ndarray:
+    """Strategy of how often each of up to so many rows occurs, from 1 on.
+
+    Examples
+    --------
+    >>> counts(5)
+    counts(rows=5)
+    """
+    M, rng = draw(st.integers(1, rows)), draw(generators())
+    return rng.integers(1, most + 1, M)
+
+
+@st.composite
+def spiked(draw: Any, rows: int = 60, columns: int = 40, most: int = 3) -> Planted:
+    """Strategy of Gaussian noise of unit variance with up to `most` orthogonal components.
+
+    Examples
+    --------
+    >>> spiked(most=1)
+    spiked(most=1)
+    """
+    N = draw(st.integers(2, columns))
+    M, K = draw(st.integers(2, rows)), draw(st.integers(0, min(most, N)))
+    rng = draw(generators())
+    U = np.linalg.qr(rng.standard_normal((N, max(K, 1))))[0][:, :K]
+    kappa = np.sort(rng.uniform(0, 6 * np.sqrt(N / M), K))[::-1]
+    noise = rng.standard_normal((M, N))
+    X = noise + rng.standard_normal((M, K)) * np.sqrt(kappa) @ U.T
+    return Planted(X, U.T, kappa, np.zeros(0, int))
+
+
+@st.composite
+def planted(draw: Any, rows: int = 60, columns: int = 40, most: int = 4) -> Planted:
+    """Strategy of examples: archetypes of +-1 whose entries are flipped in noise.
+
+    Examples
+    --------
+    >>> planted(most=2)
+    planted(most=2)
+    """
+    N, M, K = draw(st.integers(2, columns)), draw(st.integers(2, rows)), draw(st.integers(1, most))
+    rng, quality = draw(generators()), draw(st.floats(0.1, 1.0))
+    xi = rng.choice(np.array([-1, 1], np.int8), (K, N))
+    return _rows(xi, quality * xi, rng, M)
+
+
+@st.composite
+def classes(draw: Any, rows: int = 60, columns: int = 40, most: int = 4) -> Planted:
+    """Strategy of rows of +-1 from hidden classes with a mean for each column.
+
+    Examples
+    --------
+    >>> classes(most=2)
+    classes(most=2)
+    """
+    N, M, K = draw(st.integers(2, columns)), draw(st.integers(2, rows)), draw(st.integers(1, most))
+    rng = draw(generators())
+    means = rng.uniform(-1, 1, (K, N))
+    return _rows(means, means, rng, M)
+
+
+@st.composite
+def operators(draw: Any, rows: int = 60, columns: int = 40) -> Any:
+    """Strategy of Hebbian operators of signs, in factor or dense form.
+
+    Examples
+    --------
+    >>> operators(rows=8)
+    operators(rows=8)
+    """
+    from hopfed.spectral.operators import DenseOperator, FactorOperator
+
+    form = draw(st.sampled_from([FactorOperator, DenseOperator]))
+    return form.from_examples(draw(signs(rows, columns)))
+
+
+def check_gram(
+    gram: Callable[[np.ndarray], Any],
+    gaps: bool = True,
+    tolerance: float = 0.0,
+    examples: int = EXAMPLES,
+) -> None:
+    """Check a routine from rows (M, N) of +-1, int8, and 0 in `gaps`, to ``X^T X`` (N, N).
+
+    Definition, order of rows, signs of columns, blocks of rows, and the trace of the transpose.
+
+    Examples
+    --------
+    >>> check_gram(lambda rows: np.einsum("ij,ik->jk", rows, rows, dtype=float))
+    """
+
+    def holds(X: np.ndarray, rng: np.random.Generator) -> None:
+        G, D = np.asarray(gram(X.copy())), rng.choice(np.array([-1, 1], np.int8), X.shape[1])
+        real: np.ndarray = X.astype(np.float64)
+        _same(G, real.T @ real, "the Gram matrix is not that of the definition", tolerance)
+        mixed = gram(X[rng.permutation(len(X))])
+        _same(mixed, G, "the order of rows changes the Gram matrix", tolerance)
+        _same(gram(X * D), D[:, None] * G * D, "signs of columns do not go through", tolerance)
+        if len(X) > 1:
+            other = np.trace(np.asarray(gram(X.T.copy())))
+            _same(other, np.trace(G), "the transpose has another trace", tolerance * X.size)
+            cut = int(rng.integers(1, len(X)))
+            both = np.asarray(gram(X[:cut])) + np.asarray(gram(X[cut:]))
+            _same(both, G, "blocks of rows do not add up", 2 * tolerance)
+
+    _each(examples, holds, signs(gaps=gaps), generators())
+
+
+def check_eigenpairs(
+    leading: Callable[[np.ndarray, int], Any], tolerance: float = 1e-6, examples: int = EXAMPLES
+) -> None:
+    """Check a routine from a symmetric matrix (N, N) and k to its k largest eigenpairs.
+
+    It answers (k,) values, descending, and (N, k) vectors. Dense values, residuals, orthonormal
+    vectors, order and signs of sites, the trace, and interlacing when a row is added. `tolerance`
+    is relative to the largest eigenvalue.
+
+    Examples
+    --------
+    >>> def leading(C, k):
+    ...     values, vectors = np.linalg.eigh(C)
+    ...     return values[::-1][:k], vectors[:, ::-1][:, :k]
+    >>> check_eigenpairs(leading)
+    """
+
+    def holds(drawn: Planted, rng: np.random.Generator) -> None:
+        X = drawn.rows
+        M, N = X.shape
+        C = X.T @ X / M
+        k = int(rng.integers(1, min(M, N) + 1))
+        values, vectors = map(np.asarray, leading(C, k))
+        dense = np.linalg.eigvalsh(C)[::-1]
+        near = tolerance * dense[0]
+        _require(values.shape == (k,), f"{k} values were asked for, not {values.shape}")
+        _require(vectors.shape == (N, k), f"vectors are (N, k), not {vectors.shape}")
+        _same(values, dense[:k], "eigenvalues are not those of the dense matrix", near)
+        _same(C @ vectors, vectors * values, "vectors leave a residual", 30 * near)
+        _same(vectors.T @ vectors, np.eye(k), "vectors are not orthonormal", 30 * tolerance)
+        _require(values.sum() <= np.trace(C) + k * near, "values add up to more than the trace")
+        order, D = rng.permutation(N), rng.choice([-1.0, 1.0], N)
+        turned = D[:, None] * C * D
+        _same(leading(C[np.ix_(order, order)], k)[0], values, "the order of sites counts", 2 * near)
+        _same(leading(turned, k)[0], values, "signs of sites change eigenvalues", 2 * near)
+        x = rng.standard_normal(N)
+        more = np.asarray(leading(C + np.outer(x, x), k)[0])
+        _require((more >= values - 2 * near).all(), "a row more lowers an eigenvalue")
+        _require(
+            (more[1:] <= values[:-1] + 2 * near).all(), "a row more passes the next eigenvalue"
+        )
+
+    _each(examples, holds, spiked(), generators())
+
+
+def check_threshold(
+    threshold: Callable[[int, int, float], float], draws: int = 1000, level: float = 0.1
+) -> None:
+    """Check a routine from N, M and a level to what the top of noise passes at that rate.
+
+    Of ``X^T X / M`` for Gaussian entries of unit variance: it falls with the level, rises with N,
+    and holds its level, up to four standard errors of the draws and a fifth of it.
+
+    Examples
+    --------
+    >>> from hopfed.spectral.rank import white_edge
+    >>> check_threshold(lambda N, M, level: white_edge(M, N, level) / M)
+    """
+    rng = np.random.default_rng(0)
+    for N, M in ((20, 60), (50, 40)):
+        found = np.array([threshold(N, M, a) for a in (0.5, 0.1, 0.01, 0.001)])
+        _require(
+            (np.diff(found) > 0).all(), f"the threshold does not rise as its level falls: {found}"
+        )
+        found = np.array([threshold(n, M, level) for n in (N, N + 1, 2 * N)])
+        _require((np.diff(found) > 0).all(), f"the threshold does not rise with N: {found}")
+        X = rng.standard_normal((draws, M, N))
+        tops = np.linalg.svd(X, compute_uv=False)[:, 0] ** 2 / M
+        rate, allowed = np.mean(tops > threshold(N, M, level)), 4 * np.sqrt(level / draws)
+        _require(
+            abs(rate - level) < allowed + level / 5, f"noise passes at {rate:.2g}, not {level:g}"
+        )
+
+
+def check_projector(
+    project: Callable[[np.ndarray], Any], tolerance: float = 1e-6, examples: int = EXAMPLES
+) -> None:
+    """Check a routine from patterns (K, N) of +-1 to the projector (N, N) on their span.
+
+    Symmetry, idempotence, rank, the patterns themselves, their order, and signs of sites.
+
+    Examples
+    --------
+    >>> check_projector(lambda xi: np.linalg.pinv(xi) @ xi)
+    """
+
+    def holds(xi: np.ndarray, rng: np.random.Generator) -> None:
+        xi = xi.astype(np.float64)
+        P, D = np.asarray(project(xi.copy())), rng.choice([-1.0, 1.0], xi.shape[1])
+        _same(P, P.T, "the projector is not symmetric", tolerance)
+        _same(P @ P, P, "the projector is not idempotent", tolerance)
+        _same(
+            np.trace(P), np.linalg.matrix_rank(xi), "the trace is not the rank", tolerance * len(P)
+        )
+        _same(xi @ P, xi, "patterns are not kept", 10 * tolerance)
+        _same(project(xi[rng.permutation(len(xi))]), P, "the order of patterns counts", tolerance)
+        _same(project(xi * D), D[:, None] * P * D, "signs of sites do not go through", tolerance)
+
+    _each(examples, holds, signs(12, 40), generators())
+
+
+def check_recall(
+    recall: Callable[[np.ndarray, np.ndarray], Any],
+    energy: Callable[[np.ndarray, np.ndarray], Any] | None = None,
+    even: bool = True,
+    examples: int = EXAMPLES,
+) -> None:
+    """Check a routine from patterns (K, N) and a cue (N,) of +-1 to the state where it rests.
+
+    States of +-1, at rest when asked again, that turn with the signs of sites; where the energy is
+    `even`, of the opposite sign for the opposite cue; with an `energy` of patterns and state, no
+    higher than the cue's.
+
+    Examples
+    --------
+    >>> from hopfed.memory import AssociativeMemory
+    >>> check_recall(lambda xi, cue: AssociativeMemory.store(xi).recall(cue).states[0])
+    """
+
+    def holds(xi: np.ndarray, rng: np.random.Generator) -> None:
+        cue, D = rng.choice(np.array([-1, 1], np.int8), (2, xi.shape[1]))
+        state = np.asarray(recall(xi, cue.copy()))
+        _require(state.shape == cue.shape, f"a state is of the shape of its cue, not {state.shape}")
+        _require(np.isin(state, (-1, 1)).all(), "a state holds other values than +1 and -1")
+        _same(recall(xi, state.astype(np.int8)), state, "the state is not at rest")
+        if even:
+            _same(recall(xi, -cue), -state, "the opposite cue has not the opposite end")
+        _same(recall(xi * D, cue * D), state * D, "signs of sites do not go through")
+        if energy is not None:
+            before, after = (float(energy(xi, s)) for s in (cue, state))
+            _require(
+                after <= before + 1e-6 * abs(before), f"the energy rises from {before} to {after}"
+            )
+
+    _each(examples, holds, signs(8, 40), generators())
+
+
+def _rows(hidden: np.ndarray, means: np.ndarray, rng: np.random.Generator, M: int) -> Planted:
+    """Rows of +-1 with these means, of classes of random shares."""
+    shares = rng.dirichlet(np.full(len(means), 5.0))
+    labels = rng.choice(len(means), M, p=shares)
+    up = rng.random((M, means.shape[1])) < (1 + means[labels]) / 2
+    return Planted(np.where(up, 1, -1).astype(np.int8), hidden, shares, labels)
+
+
+def _each(examples: int, holds: Callable[..., None], *strategies: Any) -> None:
+    """Try a property on so many draws, always the same."""
+    quiet = [HealthCheck.too_slow, HealthCheck.nested_given]
+    phases = (Phase.generate, Phase.shrink)
+    tried = settings(
+        max_examples=examples, deadline=None, database=None, print_blob=False, phases=phases,
+        suppress_health_check=quiet,
+    )(given(*strategies)(holds))  # fmt: skip
+    seed(0)(tried)()
+
+
+def _require(holds: Any, what: str) -> None:
+    if not holds:
+        raise AssertionError(what)
+
+
+def _same(got: Any, wanted: Any, what: str, tolerance: float = 0.0) -> None:
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    same = got.shape == wanted.shape and bool((np.abs(got - wanted) <= tolerance).all())
+    _require(same, what)

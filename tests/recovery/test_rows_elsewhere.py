@@ -1,0 +1,557 @@
+"""Rows that are not held here: read again from a file, or in partitions on Dask's workers."""
+
+import gzip
+import json
+import os
+import signal
+import time
+from functools import partial
+
+import h5py
+import numpy as np
+import pytest
+
+import hopfed
+from hopfed.archetypes import classes as graded
+from hopfed.archetypes.mixture import class_sums
+from hopfed.archetypes.session import Session
+from hopfed.errors import ArgumentError, DataError
+from hopfed.kernels import MaskedBits, pack, pack_masked, unpack
+from hopfed.recovery.recover import run_recovery, split
+from hopfed.spectral.partitions import Partitioned
+from hopfed.spectral.reread_rows import Gathered, Reread
+from hopfed.tables import partitions
+from hopfed.tables.options import Choices
+from hopfed.tables.partitions import read_partitions
+from hopfed.tables.reading import read_tables
+
+dask = pytest.importorskip("dask", reason="dask is not installed")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+da = pytest.importorskip("dask.array", reason="dask.array is not installed")
+
+MEMORY = 4_000  # bytes, of the tens of thousands that the tables below take
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """No partition is brought here, many blocks of a file, and a search in part of the rows."""
+
+    def refuse(self):
+        raise AssertionError("a block of rows travels")
+
+    monkeypatch.setattr(Partitioned, "parts", refuse)
+    monkeypatch.setattr("hopfed.tables.text.BLOCK", 20_000)
+    monkeypatch.setattr("hopfed.tables.text.ROWS", 1)
+    monkeypatch.setattr("hopfed.tables.formats.PART", 5_000)
+    monkeypatch.setattr("hopfed.tables.arrays.LARGE", 20_000)
+    monkeypatch.setattr(graded, "SEARCHED", 24_000)
+
+
+@pytest.fixture(scope="module")
+def threads():
+    """Two workers in this process, which speak with the scheduler as those elsewhere do."""
+    with distributed.Client(
+        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"
+    ) as client:
+        yield client
+
+
+def rows(kind, m=1_600, n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    if kind in ("symmetric", "constant"):
+        xi = np.where(rng.random((3, n)) < 0.5, 1, -1)
+        x = xi[rng.integers(3, size=m)] * np.where(rng.random((m, n)) < 0.85, 1, -1)
+        if kind == "constant":
+            x[:, :20] = 1
+        return x.astype(np.int8)
+    rates = np.where(rng.random((3, n)) < 0.5, 0.2, 0.8) + rng.uniform(-0.15, 0.15, (3, n))
+    x = np.where(rng.random((m, n)) < rates[rng.integers(3, size=m)], 1.0, -1.0)
+    if kind == "gaps":
+        x[rng.random((m, n)) < 0.1] = np.nan
+    return x
+
+
+def many_patterns():
+    rng = np.random.default_rng(3)
+    xi = np.where(rng.random((30, 100)) < 0.5, 1, -1)
+    x = xi[rng.integers(30, size=3_000)] * np.where(rng.random((3_000, 100)) < 0.9, 1, -1)
+    return x.astype(np.int8)
+
+
+def spread(x, size=500):
+    """Rows in partitions, whose columns are cut as well."""
+    return da.from_array(x, chunks=(size, 25))
+
+
+def again(x, folder):
+    """Rows of a file that does not fit into the memory given."""
+    np.save(folder / "again.npy", x)
+    table = hopfed.read_table(folder / "again.npy", memory=MEMORY)
+    assert isinstance(table.rows, Reread)
+    return table
+
+
+def elsewhere(form, x, folder):
+    return again(x, folder) if form == "again" else read_partitions(spread(x))
+
+
+forms = pytest.mark.parametrize("form", ["again", "apart"])
+
+
+def check_alike(held, other, exact=True):
+    """The same recovery: to the bit where everything is a sum of +-1.
+
+    Elsewhere up to the step at which expectation maximisation stops.
+    """
+    a, b = held.archetypes, other.archetypes
+    for name in ("status", "advice", "n_detected", "channel"):
+        assert getattr(a, name) == getattr(b, name)
+    assert len(a) > 0
+    assert np.array_equal(a.patterns, b.patterns)
+    same = np.array_equal if exact else partial(np.allclose, rtol=0, atol=5e-4)
+    for name in ("scores", "exposures", "shares", "means", "quality"):
+        assert same(getattr(a, name), getattr(b, name), equal_nan=True), name
+    assert np.allclose(held.eigenvalues, other.eigenvalues, rtol=1e-9, atol=0)
+    assert np.array_equal(held.constant_columns, other.constant_columns)
+    assert held.n_examples == other.n_examples
+    assert abs(held.exchanges - other.exchanges) <= 1 or not exact
+
+
+@forms
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("symmetric", {"refit": True}),
+        ("symmetric", {"rank_rule": "mp", "channel": "symmetric"}),
+        ("constant", {}),
+        ("graded", {}),
+    ],
+)
+def test_every_channel_and_method_gives_what_rows_that_are_held_give(form, kind, options, tmp_path):
+    x = rows(kind)
+    table = elsewhere(form, x, tmp_path)
+    other = run_recovery(table, **options)
+    check_alike(run_recovery(hopfed.read_table(x), **options), other, other.residual is None)
+    if form == "again":
+        assert other.readings == table.rows.made() > 1
+
+
+@forms
+def test_layers_are_peeled_where_the_rows_are(form, threads, tmp_path):
+    x = many_patterns()
+    held, other = run_recovery(x), run_recovery(elsewhere(form, x, tmp_path))
+    assert held.layers == other.layers > 1
+    check_alike(held, other)
+
+
+def test_workers_of_a_scheduler_give_the_same(threads):
+    x = rows("gaps")
+    check_alike(run_recovery(hopfed.read_table(x)), run_recovery(spread(x)), exact=False)
+
+
+@pytest.mark.parametrize("kind", ["graded", "gaps"])
+def test_one_exchange_over_classes_is_the_same_to_the_last_digits_of_single_precision(kind):
+    x = rows(kind)
+    classes = {
+        "means": np.random.default_rng(1).uniform(-0.9, 0.9, (4, x.shape[1])),
+        "shares": np.ones(4) / 4,
+    }
+    held, apart = (hopfed.read_table(given).rows for given in (x, spread(x)))
+    one, other = (class_sums(Session.of([r], 0).members[0], classes) for r in (held, apart))
+    for name, sums in one.items():
+        assert other[name].dtype == np.asarray(sums).dtype
+        assert np.allclose(sums, other[name], rtol=1e-6, atol=1e-6 * len(x)), name
+
+
+def test_groups_of_many_rows_are_dealt_alike_wherever_the_partitions_end(monkeypatch):
+    monkeypatch.setattr("hopfed.archetypes.joint_diagonalization.DEALT", 1_000)
+    x = rows("symmetric")
+    check_alike(run_recovery(x), run_recovery(spread(x, 700)))
+    check_alike(run_recovery(x), run_recovery(spread(x, 100)))
+
+
+@forms
+def test_more_columns_than_a_square_is_made_of(form, monkeypatch, tmp_path):
+    monkeypatch.setattr("hopfed.spectral.reread_rows.SQUARE", 30)
+    x = rows("symmetric")
+    table = elsewhere(form, x, tmp_path)
+    assert table.rows.totals.products is None
+    check_alike(run_recovery(x), run_recovery(table))
+
+
+@pytest.mark.parametrize(("m", "n", "limit"), [(1_200, 40, 30), (90, 150, 100)])
+def test_products_alone_give_the_spectrum_of_very_many_columns(monkeypatch, tmp_path, m, n, limit):
+    for name in ("archetypes.moments", "spectral.eigenpairs", "spectral.whitening"):
+        monkeypatch.setattr(f"hopfed.{name}.EXPLICIT_LIMIT", limit)
+    x = rows("symmetric", m, n)
+    monkeypatch.setattr("hopfed.tables.arrays.LARGE", 1_000)
+    np.save(tmp_path / "a.npy", x)
+    table = hopfed.read_table(tmp_path / "a.npy", memory=64)
+    assert isinstance(table.rows, Reread)
+    a, b = run_recovery(x).archetypes, run_recovery(table).archetypes
+    assert np.array_equal(a.patterns, b.patterns)
+    assert len(a) == 3
+
+
+@forms
+def test_of_several_owners_some_may_hold_their_rows(form, tmp_path):
+    x = rows("symmetric")
+    held = run_recovery([x[:900], x[900:]])
+    other = elsewhere(form, x[900:], tmp_path)
+    check_alike(held, run_recovery([hopfed.read_table(x[:900]), other]))
+
+
+@forms
+def test_rows_can_be_chosen_dealt_and_cut(form, tmp_path):
+    x = rows("symmetric", 300, 70)
+    found = elsewhere(form, x, tmp_path).rows
+    which = np.array([0, 99, 100, 250])
+    assert np.array_equal(unpack(found[which]), x[which])
+    assert np.array_equal(unpack(found[95:105]), x[95:105])
+    assert np.array_equal(unpack(found.chosen(which)[:]), x[which])
+    columns = found.columns(np.array([69, 3]))
+    assert np.array_equal(unpack(columns[:]), x[:, [69, 3]])
+    assert columns.totals.sums.tolist() == x[:, [69, 3]].sum(axis=0).tolist()
+    assert np.array_equal(found.totals.products, x.T.astype(int) @ x)
+    held = split(hopfed.read_table(x).rows, 3, 0)
+    for one, other in zip(held, split(found, 3, 0), strict=True):
+        assert np.array_equal(unpack(one), unpack(other[:]))
+
+
+def test_rows_of_partitions_are_brought_by_masks_and_none_may_be():
+    x = rows("symmetric")
+    apart = Partitioned.of([dask.delayed(pack)(x[:900]), dask.delayed(pack)(x[900:])])
+    mask = np.isin(np.arange(len(x)), [3, 1_200])
+    assert np.array_equal(unpack(apart[mask]), x[mask])
+    assert apart.chosen(mask).sizes == (1, 1)
+    assert apart[np.zeros(len(x), bool)].shape == (0, x.shape[1])
+    assert apart.where(lambda part: np.zeros(len(part), bool)).shape == (0, x.shape[1])
+    with pytest.raises(ArgumentError, match="a mask of 1600 rows"):
+        apart[mask[1:]]
+
+
+@pytest.mark.filterwarnings("ignore:examples. 0 is missing")
+def test_zero_means_what_it_means_in_the_whole_table():
+    """A partition without -1 cannot know that 0 is missing there; one of +1 only has no zeros."""
+    x = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 1], [1, 1, 1], [-1, 1, 0], [1, -1, -1]])
+    for given in (x, x.astype(np.int8), x.astype(float), np.abs(x), np.abs(x) > 0):
+        table = read_partitions(da.from_array(given, chunks=(2, 3)))
+        held = hopfed.read_table(given)
+        assert np.array_equal(unpack(table.rows[:]), unpack(held.rows))
+        assert table.notes == held.notes
+
+
+def worded(x):
+    """A table of words, with names of rows and a column of three kinds."""
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    words = np.where(np.isnan(x), None, np.where(x > 0, "yes", "no"))
+    frame = pd.DataFrame(words, columns=[f"q{j}" for j in range(x.shape[1])])
+    frame.insert(0, "tree", np.resize(["ash", "yew", "oak"], len(x)))
+    frame.insert(0, "id", [f"p{k}" for k in range(len(x))])
+    return frame
+
+
+def written(folder, x, ending, size=500):
+    """Rows in files of some hundred."""
+    frame = worded(x)
+    folder.mkdir()
+    for i in range(0, len(x), size):
+        part = frame[i : i + size]
+        part = part[sorted(part.columns, reverse=i > 0)] if ending == ".parquet" else part
+        path = folder / f"part{i:06}{ending}"
+        part.to_parquet(path) if ending == ".parquet" else part.to_csv(path, index=False)
+    (folder / "_SUCCESS").touch()
+    return frame
+
+
+def check_same_table(table, held):
+    assert (table.columns, table.coding, table.notes) == (held.columns, held.coding, held.notes)
+    assert np.array_equal(unpack(table.rows[:]), unpack(held.rows))
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+def test_a_folder_of_files_is_one_table(tmp_path, ending, threads):
+    frame = written(tmp_path / "data", rows("gaps"), ending)
+    held = hopfed.read_table(frame.sort_index(axis=1) if ending == ".parquet" else frame)
+    assert "tree=ash" in held.columns
+    check_same_table(read_partitions(tmp_path / "data"), held)
+    check_same_table(read_partitions(str(tmp_path / "data" / f"part*{ending}")), held)
+
+
+def test_one_large_file_is_several_partitions_by_its_groups_of_rows(tmp_path, threads, monkeypatch):
+    frame = worded(rows("gaps")).drop(columns="id")
+    path = tmp_path / "large.parquet"
+    frame.to_parquet(path, row_group_size=150)
+    assert read_partitions(path).rows.sizes == (1_600,), "small files are read as one"
+    monkeypatch.setattr(partitions, "PART", 41 * 300)
+    table = read_partitions(path)
+    assert table.rows.sizes == (300, 300, 300, 300, 300, 100)
+    check_same_table(table, hopfed.read_table(path))
+    frame.loc[1_000, "q3"] = "perhaps"
+    frame.to_parquet(path, row_group_size=150)
+    with pytest.raises(DataError, match=r"row 901 on.*row 101\b"):
+        read_partitions(path, choices=Choices(words={"q3": {"yes": 1, "no": -1}}))
+
+
+def test_a_frame_of_dask_is_a_table_by_its_names():
+    dd = pytest.importorskip("dask.dataframe", reason="dask.dataframe is not installed")
+    frame = worded(rows("graded", 600, 20)).drop(columns="id")
+    frame["size"] = np.arange(600) % 7
+    lazy = dd.from_pandas(frame, npartitions=4)
+    options = {"binarize": {"size": "median"}, "ignore": ["q3"]}
+    check_same_table(hopfed.read_table(lazy, **options), hopfed.read_table(frame, **options))
+    none = lazy[lazy["size"] > 99]
+    joined = read_partitions(dd.concat([none, lazy]).drop(columns=["size", "tree"]))
+    assert joined.shape == (600, 20)
+
+
+def test_a_zarr_store_is_read_in_parts(tmp_path, monkeypatch):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed")
+    monkeypatch.setattr("hopfed.tables.partitions.PART", 20_000)
+    x = rows("symmetric")
+    store = zarr.create_array(tmp_path / "a.zarr", shape=x.shape, chunks=(250, 40), dtype=x.dtype)
+    store[:] = x
+    table = read_partitions(tmp_path / "a.zarr")
+    assert table.rows.sizes == (500, 500, 500, 100)
+    assert np.array_equal(unpack(table.rows[:]), x)
+
+
+def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):
+    x = rows("symmetric").astype(float)
+    x[777, 3] = 2
+    with pytest.raises(DataError, match=r"partition 1: values must be .* row 278, column 4"):
+        hopfed.recover(spread(x))
+    with pytest.raises(DataError, match="at least two examples are needed, got 1"):
+        hopfed.recover(spread(x[:1]))
+    with pytest.raises(DataError, match="rows of a table, got 1 axes"):
+        hopfed.recover(da.from_array(x[0]))
+    with pytest.raises(DataError, match=r"lost/\*.csv: no such file"):
+        hopfed.recover("lost/*.csv")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="there are no files in it"):
+        hopfed.recover(tmp_path / "empty")
+    written(tmp_path / "data", rows("graded", 900, 20), ".csv", 300)
+    last = tmp_path / "data" / "part000600.csv"
+    last.write_text(last.read_text().replace("no", "perhaps", 1))
+    with pytest.raises(DataError, match=r"part000600.csv, row 1, column 'q\d+': 'perhaps' stands"):
+        hopfed.recover(tmp_path / "data")
+    last.write_text(last.read_text().replace("q3", "q33", 1))
+    with pytest.raises(DataError, match=r"part000600\.csv: lacks 'q3' of .* and has 'q33' beside"):
+        hopfed.recover(tmp_path / "data")
+    with pytest.raises(ArgumentError, match="rank_rule must be tw, mp or a number"):
+        hopfed.recover(spread(rows("symmetric")), rank_rule="shuffle")
+
+
+def test_the_command_reads_a_pattern_with_workers_of_its_own(hopfed, tmp_path):
+    x = rows("symmetric")
+    np.save(tmp_path / "all.npy", x)
+    (tmp_path / "data").mkdir()
+    for i in range(0, len(x), 500):
+        np.save(tmp_path / "data" / f"{i:06}.npy", x[i : i + 500])
+    _, plain, _ = hopfed("recover", tmp_path / "all.npy", "--json")
+    status, apart, error = hopfed("recover", f"{tmp_path}/data/*.npy", "--dask", "local", "--json")
+    assert status == 0, error
+    first, second = json.loads(plain), json.loads(apart)
+    first.pop("seconds"), second.pop("seconds")
+    assert first == second
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(hopfed, tmp_path, monkeypatch):
+    monkeypatch.setattr("hopfed._lib.cluster.PATIENCE", 0.5)
+    np.save(tmp_path / "a.npy", rows("symmetric"))
+    status, _, error = hopfed("recover", tmp_path / "a.npy", "--dask", "tcp://127.0.0.1:1")
+    assert status == 2
+    assert "dask must be local, or the address of a scheduler that answers" in error
+    status, _, error = hopfed("recover", tmp_path / "a.npy", "--dask", "local", "--memory", "1GB")
+    assert status == 2
+    assert "--memory must be left out with --dask" in error
+
+
+def slow_rows(block, folder, m, n):
+    """Rows of a block, made slowly; a file says that they were made."""
+    time.sleep(0.1)
+    with open(f"{folder}/{block}", "a") as made:
+        made.write("x")
+    return rows("symmetric", m, n, seed=0)[block::20]
+
+
+@pytest.mark.slow
+def test_what_a_lost_worker_held_is_made_again(tmp_path):
+    m, n = 4_000, 60
+    make = dask.delayed(slow_rows, pure=False)
+    blocks = [
+        da.from_delayed(make(b, str(tmp_path), m, n), (m // 20, n), np.int8) for b in range(20)
+    ]
+    x = np.concatenate([rows("symmetric", m, n)[b::20] for b in range(20)])
+    with (
+        distributed.LocalCluster(
+            n_workers=3, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        table = read_partitions(da.concatenate(blocks))
+        assert sorted(int(p.name) for p in tmp_path.iterdir()) == list(range(20))
+        os.kill(next(iter(cluster.workers.values())).process.pid, signal.SIGKILL)
+        check_alike(run_recovery(x), run_recovery(table))
+        times = [len(p.read_text()) for p in tmp_path.iterdir()]
+    assert max(times) > 1
+    assert min(times) == 1
+
+
+def csv_text(x, order=None):
+    order = range(x.shape[1]) if order is None else order
+    words = np.where(np.isnan(x), "", np.where(x > 0, "yes", "no"))
+    lines = [",".join(["id", *(f"q{j}" for j in order)])]
+    return "\n".join([*lines, *(",".join([f"p{k}", *words[k, order]]) for k in range(len(x)))])
+
+
+def write(folder, x, ending):
+    path = folder / f"table{ending}"
+    if ending == ".npy":
+        np.save(path, x)
+    elif ending == ".npz":
+        np.savez_compressed(path, examples=x, labels=np.arange(len(x)))
+    elif ending == ".h5":
+        with h5py.File(path, "w") as file:
+            file.create_dataset("examples", data=x, chunks=(100, 20), compression="gzip")
+    elif ending == ".csv":
+        path.write_text(csv_text(x))
+    elif ending == ".tsv":
+        path.write_text(csv_text(x).replace(",", "\t"))
+    elif ending == ".csv.gz":
+        path.write_bytes(gzip.compress(csv_text(x).encode()))
+    else:
+        import pyarrow as pa
+        from pyarrow import feather, parquet
+
+        found = {f"q{j}": pa.array(x[:, j], mask=np.isnan(x[:, j])) for j in range(x.shape[1])}
+        if ending == ".parquet":
+            parquet.write_table(pa.table(found), path, row_group_size=500)
+        else:
+            feather.write_feather(pa.table(found), path, chunksize=500, compression="lz4")
+    return path
+
+
+@pytest.mark.parametrize(
+    "ending", [".npy", ".npz", ".h5", ".csv", ".tsv", ".csv.gz", ".parquet", ".feather"]
+)
+@pytest.mark.parametrize("kind", ["symmetric", "gaps"])
+def test_a_file_read_again_is_the_table_that_is_held(tmp_path, kind, ending):
+    path = write(tmp_path, rows(kind).astype(float), ending)
+    held, table = hopfed.read_table(path), hopfed.read_table(path, memory=MEMORY)
+    assert isinstance(table.rows, Reread)
+    assert len(list(table.rows.parts())) > 2
+    assert table.shape == held.shape
+    check_same_table(table, held)
+    assert table.rows.gaps == isinstance(held.rows, MaskedBits)
+
+
+def test_few_observed_entries_of_a_larger_table_are_searched_whole(tmp_path):
+    x = rows("gaps")
+    x[np.random.default_rng(5).random(x.shape) < 0.7] = np.nan
+    assert x.size > graded.SEARCHED > np.isfinite(x).sum()
+    check_alike(run_recovery(x), run_recovery(again(x, tmp_path)), exact=False)
+
+
+def test_owners_are_matched_by_name_and_one_may_be_held(tmp_path):
+    x = rows("gaps", 1_200)
+    order = np.random.default_rng(1).permutation(x.shape[1]).tolist()
+    (tmp_path / "a.csv").write_text(csv_text(x[:900]))
+    (tmp_path / "b.csv").write_text(csv_text(x[900:], order))
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    tables = read_tables(paths, memory=14_000)  # half of it for each: b fits, a does not
+    assert [isinstance(table.rows, Reread) for table in tables] == [True, False]
+    check_alike(run_recovery(read_tables(paths)), run_recovery(tables), exact=False)
+
+
+def test_notes_are_those_of_the_table_that_is_held(tmp_path):
+    x = rows("gaps")
+    x[:, 7], x[:, 9], x[:, 11] = -x[:, 3], 1, np.nan
+    path = write(tmp_path, x, ".csv")
+    held, table = hopfed.read_table(path), hopfed.read_table(path, memory=MEMORY)
+    assert held.notes == table.notes
+    assert any("'q3' and 'q7'" in line for line in table.notes)
+
+
+def test_a_word_that_comes_late_changes_the_coding_and_nothing_else(tmp_path):
+    text = csv_text(rows("gaps", 1_200)) + "\n" + ",".join(["last", *["yes"] * 39, "perhaps"])
+    (tmp_path / "a.csv").write_text(text)
+    words = {"perhaps": None}
+    held, table = (
+        hopfed.read_table(tmp_path / "a.csv", words=words, memory=m) for m in (None, MEMORY)
+    )
+    assert isinstance(table.rows, Reread)
+    assert np.array_equal(unpack(table.rows[:]), unpack(held.rows))
+    with pytest.raises(DataError, match=r"row 1201, column 'q39': 'perhaps' stands beside"):
+        hopfed.read_table(tmp_path / "a.csv", memory=MEMORY)
+
+
+def test_what_cannot_be_read_again_is_one_line(tmp_path):
+    path = write(tmp_path, rows("symmetric", 1_200).astype(float), ".csv")
+    table = hopfed.read_table(path, memory=MEMORY)
+    gaps = hopfed.read_table(write(tmp_path, rows("gaps"), ".tsv"), memory=MEMORY)
+    with pytest.raises(DataError, match="entries are missing, and complete rows are needed"):
+        hopfed.recover(gaps, channel="symmetric")
+    path.write_text("\n".join(path.read_text().splitlines()[:-5]))
+    with pytest.raises(DataError, match="the file changed: 1,200 rows before, 1,195 now"):
+        hopfed.recover(table)
+
+
+def test_rows_are_held_while_they_fit():
+    x = pack(np.where(np.random.default_rng(0).random((300, 70)) < 0.5, 1, -1))
+    parts = [x[:100], x[100:200], x[200:]]
+    for most, holds in ((x.nbytes, True), (x.nbytes - 1, False)):
+        gathered = Gathered("rows", most)
+        for part in parts:
+            gathered.add(part)
+        assert gathered.holds == holds
+        assert isinstance(gathered.rows(lambda: iter(parts)), Reread) != holds
+
+
+def in_parts(kind):
+    """Entries of rows with or without gaps, and what stands for the rows."""
+    entries = rows(kind)[:300]
+    packed = (pack_masked if kind == "gaps" else pack)(np.nan_to_num(entries))
+    gathered = Gathered("rows", most=0)
+    for part in (packed[:100], packed[100:]):
+        gathered.add(part)
+    return unpack(packed), gathered.rows(lambda: iter((packed[:100], packed[100:])))
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "gaps"])
+def test_rows_read_again_are_chosen_by_masks_slices_and_numbers_and_none_may_be(kind):
+    entries, found = in_parts(kind)
+    mask = np.isin(np.arange(300), [3, 250])
+    for which in (mask, slice(90, 120, 7), np.array([0, 0, 299])):
+        assert np.array_equal(unpack(found[which]), entries[which])
+        assert np.array_equal(unpack(found.chosen(which)[:]), entries[which])
+    for which in (np.zeros(300, bool), slice(5, 5), np.array([], int), []):
+        assert unpack(found[which]).shape == (0, entries.shape[1])
+    assert found.chosen([])[:].shape == (0, entries.shape[1])
+
+
+@pytest.mark.parametrize(
+    "which", [np.ones(299, bool), np.array([2, 1]), slice(None, None, -1), [-1, 3], [300]]
+)
+def test_rows_that_cannot_be_chosen_in_one_reading_are_refused(which):
+    with pytest.raises(ArgumentError, match="rows must be"):
+        in_parts("symmetric")[1][which]
+
+
+def test_the_command_says_how_often_the_file_was_read(hopfed, tmp_path):
+    path = write(tmp_path, rows("symmetric").astype(float), ".csv")
+    _, plain, _ = hopfed("recover", path, "--json")
+    _, reread, error = hopfed("recover", path, "--json", "--memory", "4kB")
+    first, second = json.loads(plain), json.loads(reread)
+    assert second.pop("readings") > 1
+    assert first["exposures"] == pytest.approx(second["exposures"], abs=1e-4)
+    assert error.splitlines() == ["column 'id' names the rows"]
+    _, text, _ = hopfed("recover", path, "--memory", "4kB")
+    assert "the examples are more than --memory: they were read " in text
+    _, held, _ = hopfed("recover", path, "--dry-run")
+    _, described, _ = hopfed("recover", path, "--dry-run", "--memory", "4kB")
+    assert held == described
+    for size in ("much", "-1", "0", "1XB", "1e3"):
+        status, _, error = hopfed("recover", path, "--memory", size)
+        assert status == 2
+        assert "is not a size, such as 500MB or 2GB" in error

@@ -1,0 +1,327 @@
+"""Pages about runs: whole, harmless, with their data; of a recovery the answer and its rows."""
+
+import base64
+import csv
+import io
+import json
+import re
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from hopfed import load
+from hopfed.cli import main
+from hopfed.hopfield.channel import draw_examples, rademacher
+from hopfed.report.page import page
+from hopfed.runs import Run
+
+HOSTILE = "chess</script><script>alert(1)</script>\"'\x1b[31m\u202e<img src=x onerror=alert(1)>"
+GRADED = ("Archetypes", "Spectrum", "Columns", "Clients")
+SYMMETRIC = ("Archetypes", "Spectrum", "Clients")
+RATES = np.linspace(0.75, 0.98, 12)  # of one kind of people, in each column
+EMPTY = {"meta", "img", "input"}
+
+
+class Page(HTMLParser):
+    """Tags that are still open, ids, headings, tables, addresses, handlers and scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.headings, self.addresses = [], [], [], []
+        self.tables, self.scripts, self.styles, self.handlers = [], [], [], []
+        self.text, self.policy, self.data = "", "", {}
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        held = dict(attrs)
+        self.ids += [held["id"]] if "id" in held else []
+        self.addresses += [held[name] for name in ("src", "href") if name in held]
+        if "download" in held:
+            self.data[held["download"]] = base64.b64decode(held["href"].partition("base64,")[2])
+        self.handlers += [name for name in held if name.startswith("on") or name == "style"]
+        if held.get("http-equiv") == "Content-Security-Policy":
+            self.policy = held["content"]
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        if tag in ("h3", "script", "style"):
+            {"h3": self.headings, "script": self.scripts, "style": self.styles}[tag].append("")
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+        for tag, held in (("h3", self.headings), ("script", self.scripts), ("style", self.styles)):
+            if tag in self.open:
+                held[-1] += data
+        if {"td", "th"} & set(self.open):
+            self.tables[-1][-1][-1] += data
+
+    def table(self, *heads):
+        """Lines below the first table whose heads begin so."""
+        return next(t[1:] for t in self.tables if t[0][: len(heads)] == list(heads))
+
+
+def harmless(text):
+    """Check that a page is well formed, and that it neither loads nor runs what is not its own."""
+    shown = Page(text)
+    assert shown.open == []
+    assert len(set(shown.ids)) == len(shown.ids)
+    assert shown.handlers == []
+    assert all(address.startswith("data:") for address in shown.addresses)
+    assert len(shown.scripts) == len(shown.styles) == 1
+    kept = dict(part.split(" ", 1) for part in shown.policy.split("; "))
+    assert kept["default-src"] == "'none'"
+    for name, inner in (("script-src", shown.scripts[0]), ("style-src", shown.styles[0])):
+        fingerprint = base64.b64encode(sha256(inner.encode()).digest()).decode()
+        assert kept[name] == f"'sha256-{fingerprint}'"
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+    return shown
+
+
+def survey(path, rows, seed, rates=RATES):
+    """Write two kinds of people with gaps and names that would be markup; return the kinds."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(2, size=rows)
+    rate = np.where(kind[:, None] == np.arange(12) % 2, rates, 0.1)
+    cells = np.where(rng.random(rate.shape) < rate, "yes", "no").astype(object)
+    cells[rng.random(rate.shape) < 0.1] = ""
+    head = ["person", HOSTILE, *(f"club {j}" for j in range(2, 13))]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(head)
+        out.writerows([f"<b>{seed}-{i}</b>", *row] for i, row in enumerate(cells))
+    return kind
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    """Two tables of a graded channel, the run of their recovery, and the kinds of their rows."""
+    folder = tmp_path_factory.mktemp("people")
+    files = folder / "a<b>.csv", folder / "b.csv"
+    kinds = [
+        survey(path, m, seed) for seed, (path, m) in enumerate(zip(files, (350, 450), strict=True))
+    ]
+    main(["recover", *map(str, files), "--channel", "graded", "--out", str(folder / "run.h5")])
+    return files, folder / "run.h5", np.concatenate(kinds)
+
+
+@pytest.fixture(scope="module")
+def symmetric(tmp_path_factory):
+    """A table of the symmetric channel without names, and the run of its recovery."""
+    folder = tmp_path_factory.mktemp("symmetric")
+    rng = np.random.default_rng(1)
+    np.save(folder / "x.npy", draw_examples(rademacher(3, 120, rng), 500, 0.8, rng)[0])
+    arguments = ["--channel", "symmetric", "--clients", "3", "--out", str(folder / "run.h5")]
+    main(["recover", str(folder / "x.npy"), *arguments])
+    return folder / "x.npy", folder / "run.h5"
+
+
+@pytest.fixture
+def reported(hopfed, tmp_path):
+    """Write a page, and return it."""
+
+    def report(run, *rows):
+        options = [word for path in rows for word in ("--rows", path)]
+        out = ("--out", tmp_path / "page.html", "--overwrite")
+        status, _, errors = hopfed("report", run, *options, *out)
+        assert status == 0, errors
+        return (tmp_path / "page.html").read_text(encoding="utf-8")
+
+    return report
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of one experiment."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, seeds in (("a", 2), ("b", 3)):
+        settings = ["--set", "N=60", "--set", "M=100,200", "--seeds", str(seeds)]
+        main(["run", "bbp", *settings, "--out", str(folder / f"{name}.h5")])
+    return folder / "a.h5", folder / "b.h5"
+
+
+def test_a_page_carries_the_data_and_the_figure_of_a_run(runs, reported):
+    run, text = Run.load(runs[0]), reported(runs[0])
+    shown = harmless(text)
+    assert 'src="data:image/svg+xml;base64,' in text
+    assert json.loads(shown.data["a.json"])["summary"] == run.summary
+    with np.load(io.BytesIO(shown.data["a.npz"])) as held:
+        for name, array in run.arrays.items():
+            np.testing.assert_array_equal(held[name.replace("/", ".")], array)
+    for words in (run.provenance["numpy"], "N", "60"):
+        assert words in shown.text
+
+
+def test_runs_are_compared_and_what_they_hold_is_no_markup(runs):
+    both = {path.name: Run.load(path) for path in runs}
+    shown = harmless(page(both))
+    assert "settings that differ" in shown.text
+    assert {"a.npz", "b.npz"} <= set(shown.data)
+    harmless(page({"x.h5": Run("mine", {"note": HOSTILE}, {"x": np.ones(1)}, {})}))
+    noise = np.random.default_rng(0).standard_normal(3_000_000)
+    text = page({"x.h5": Run("mine", {}, {"x": noise}, {})})
+    assert "too large" in text
+    assert len(text) < 100_000
+
+
+def test_a_graded_page_opens_with_the_answer(people, reported):
+    _, run, _ = people
+    found, text = load(run), reported(run)
+    shown = harmless(text)
+    assert found.channel == "graded"
+    assert tuple(shown.headings) == GRADED
+    assert text.index('<p class="answer">2 archetypes, in 800 rows of 2 clients') < text.index(
+        "Archetype 1"
+    )
+    assert f"Verdict: {found.status}. {found.advice}" in shown.text
+    assert found.summary().splitlines()[1] in shown.text
+
+
+def test_rates_have_the_intervals_of_their_errors(people, reported):
+    _, run, _ = people
+    found, shown = load(run), harmless(reported(run))
+    lines = shown.table("column", "+1 here", "95% interval")
+    assert len(lines) >= 8
+    number = {"club 2": 1, "club 3": 2, "club 4": 3}
+    checked = 0
+    for name, rate, interval, *_, plus in lines:
+        if name in number:
+            j = number[name]
+            middle, margin = (1 + found.means[0, j]) / 2, 1.96 * found.errors[0, j] / 2
+            low, high = max(middle - margin, 0), min(middle + margin, 1)
+            assert (rate, interval) == (f"{middle:.1%}", f"{low:.1%} to {high:.1%}")
+            assert plus == "yes"
+            checked += 1
+    assert checked == 3
+
+
+def test_clients_have_their_shares_and_bytes(people, reported):
+    (first, _), run, kind = people
+    held = Run.load(run)
+    shown = harmless(reported(run))
+    (name, rows, sent, *shares), other = shown.table("client", "rows", "bytes sent")
+    assert (name, rows, other[1]) == (first.name, "350", "450")
+    assert sent == f"{held.summary['bytes_sent'][0]:,}"
+    assert shares == [f"{x:.1%}" for x in held.arrays["archetypes/client_shares"][0]]
+    assert sorted(float(s[:-1]) / 100 for s in shares) == pytest.approx(
+        sorted(np.bincount(kind[:350]) / 350), abs=0.05
+    )
+
+
+def test_a_symmetric_page(symmetric, reported):
+    _, run = symmetric
+    held, shown = Run.load(run), harmless(reported(run))
+    assert tuple(shown.headings) == SYMMETRIC
+    assert "3 archetypes, in 500 rows of 3 clients with 120 columns." in shown.text
+    assert "Theory expects each pattern to be right in" in shown.text
+    assert f"3 of the {len(held.arrays['spectrum/eigenvalues'])} leading eigenvalues" in shown.text
+    assert f"threshold of {held.summary['threshold']:.4g}" in shown.text
+    assert shown.table("column", "+1 here", "elsewhere")[0][0].startswith("column ")
+    assert [line[0] for line in shown.table("client")] == ["client 1", "client 2", "client 3"]
+
+
+def test_rows_are_those_that_assign_gives(people, reported):
+    files, run, kind = people
+    found, shown = load(run), harmless(reported(run, *files))
+    assert shown.headings[1] == "Rows by archetype"
+    lines = shown.table("file", "id", "archetype", "probability", "gaps")
+    assert len(lines) == len(kind) == 800
+    want = [found.assign(path) for path in files]
+    archetype = np.concatenate([a.archetype for a in want])
+    assert [line[2] for line in lines] == [
+        str(k + 1) if k >= 0 else "none of these" for k in archetype
+    ]
+    assert [line[3] for line in lines] == [
+        f"{p:.6g}" for p in np.concatenate([a.probability for a in want])
+    ]
+    assert lines[0][:2] == ["a<b>.csv", "<b>0-0</b>"]
+    assert lines[350][:2] == ["b.csv", "<b>1-0</b>"]
+    texts = [path.read_text(encoding="utf-8").splitlines() for path in files]
+    cells = [row[1:] for text in texts for row in list(csv.reader(text))[1:]]
+    assert [int(line[4]) for line in lines] == [row.count("") for row in cells]
+    counts = shown.table("archetype", "rows", "share", "a<b>.csv", "b.csv")
+    assert sum(int(line[1]) for line in counts) == 800
+    assert sum(int(line[3]) for line in counts) == 350
+
+
+def test_gaps_are_counted_and_filled(people, reported):
+    files, run, _ = people
+    found, shown = load(run), harmless(reported(run, *files))
+    whole = [found.complete(path) for path in files]
+    sure = np.concatenate([c.probability[c.probability < 1] for c in whole])
+    said = re.search(r"([\d,]+) of 9,600 entries are missing.*?([\d.]+)% of them are", shown.text)
+    assert int(said[1].replace(",", "")) == len(sure)
+    assert float(said[2]) / 100 == pytest.approx(sure.mean(), abs=6e-4)
+
+
+def test_names_of_strangers_are_text(people, reported):
+    files, run, _ = people
+    text = reported(run, *files)
+    shown = harmless(text)
+    assert "<script>alert" not in text
+    assert "<img src=x" not in text
+    assert "<b>" not in text
+    assert any(
+        cell.startswith("chess</script><script>") for t in shown.tables for row in t for cell in row
+    )
+
+
+def test_what_older_files_lack_is_left_out(people, symmetric, reported, tmp_path):
+    rows, path = symmetric
+    run = Run.load(path)
+    kept = ("n_archetypes", "n_detected", "quality", "explained", "status", "advice")
+    arrays = {n: a for n, a in run.arrays.items() if n.startswith("archetypes/")}
+    old = Run("recover", {}, arrays, {name: run.summary[name] for name in kept})
+    old.save(tmp_path / "old.h5")
+    shown = harmless(reported(tmp_path / "old.h5", rows))
+    assert shown.headings == ["Archetypes", "Rows by archetype"]
+    assert "3 archetypes, in 120 columns." in shown.text
+    assert len(shown.table("id", "archetype")) == 500
+    numbered = Run.load(people[1])
+    numbered.arrays.pop("columns/names")
+    numbered.config.pop("coding")
+    numbered.summary["constant_columns"], numbered.summary["dependent_columns"] = [0], [4, 5]
+    numbered.save(tmp_path / "numbered.h5")
+    words = harmless(reported(tmp_path / "numbered.h5")).text
+    assert "dependent on each other within archetypes: column 5, column 6." in words
+    assert "hold a single value, or none, and say nothing: column 1." in words
+
+
+def test_rows_that_cannot_be_are_refused_in_a_line(people, symmetric, hopfed, tmp_path):
+    files, run, _ = people
+    out, other = tmp_path / "page.html", tmp_path / "other.h5"
+    other.write_bytes(symmetric[1].read_bytes())
+    for arguments, words in (
+        ((run, other, "--rows", files[0]), "--rows must be given with one run"),
+        ((run, "--rows", symmetric[0]), "column"),
+        ((run, "--rows", tmp_path / "lost.csv"), "no such file"),
+    ):
+        status, _, errors = hopfed("report", *arguments, "--out", out)
+        assert status == 2
+        assert words in errors
+        assert errors.count("\n") == 1
+        assert not out.exists()
+
+
+def test_a_run_that_does_not_fit_together_is_refused(people, hopfed, tmp_path):
+    run = Run.load(people[1])
+    run.arrays["archetypes/errors"] = run.arrays["archetypes/errors"][:, 1:]
+    run.save(tmp_path / "odd.h5")
+    status, _, errors = hopfed("report", tmp_path / "odd.h5", "--out", tmp_path / "odd.html")
+    assert status == 2
+    assert errors.count("\n") == 1
+    assert "odd.h5: not archetypes" in errors
