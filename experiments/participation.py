@@ -307,5 +307,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for n in config.variants:
         found = (arrays[f"{n}/magnetisation"][:, -1] >= FOUND).sum(axis=1)
         points[n] = arrays[f"{n}/traffic/up"].sum(axis=(1, 2)) / 1e6, found
-    words = {"xlabel": "megabytes up", "ylabel": f"archetypes found (m >= {FOUND:g})"}
+    words = {"xlabel": "megabytes up", "ylabel": f"found (m >= {FOUND:g})"}
     return [*made, against("at the end", points, diagonal=False, **words)]
