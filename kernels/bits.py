@@ -330,7 +330,7 @@ def with_gaps(p: Rows) -> MaskedBits:
 
 
 def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
-    """Return the (M, N) array of +-1, and of 0 for what is missing, of signed dtype `dtype`.
+    """Return rows `p` as the (M, N) array of +-1, and of 0 for what is missing, of signed `dtype`.
 
     Examples
     --------

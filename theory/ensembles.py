@@ -83,25 +83,25 @@ class Wishart:
         return float(spikes.threshold(self.q))
 
     def pdf(self, x: ArrayLike) -> np.ndarray:
-        """Density of the eigenvalues off zero."""
+        """Density of the eigenvalues off zero, at `x`."""
         return marchenko_pastur.pdf(x, self.q)
 
     def cdf(self, x: ArrayLike) -> np.ndarray:
-        """Distribution of the eigenvalues."""
+        """Distribution of the eigenvalues at `x`."""
         return marchenko_pastur.cdf(x, self.q)
 
     def outlier(self, theta: ArrayLike) -> np.ndarray:
-        """Eigenvalue of a spike; the upper edge up to the threshold."""
+        """Eigenvalue of a spike `theta`; the upper edge up to the threshold."""
         return spikes.outlier(theta, self.q)
 
     def overlap(self, theta: ArrayLike) -> np.ndarray:
-        """Squared cosine of its eigenvector and the spike."""
+        """Squared cosine of the eigenvector of a spike `theta` and the spike."""
         return spikes.overlap(theta, self.q)
 
     def tops(
         self, theta: float, size: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(size, 1) largest eigenvalues and (size, 1, 1) squared cosines, as `spiked.draws`."""
+        """`size` draws from `rng` of the top at a spike `theta`: as `spiked.draws`."""
         return spiked.draws(theta, self.N, self.M, size, rng, beta=self.beta)
 
 
@@ -137,31 +137,33 @@ class Wigner:
         return float(2 * np.sqrt(sites / self.N)), float(sites ** (-1 / 6) / np.sqrt(self.N))
 
     def pdf(self, x: ArrayLike) -> np.ndarray:
-        """Density of the eigenvalues, the semicircle."""
+        """Density of the eigenvalues at `x`, the semicircle."""
         found: np.ndarray = np.sqrt(np.maximum(4 - _check.real("x", x) ** 2, 0)) / (2 * np.pi)
         return found[()]
 
     def cdf(self, x: ArrayLike) -> np.ndarray:
-        """Distribution of the eigenvalues."""
+        """Distribution of the eigenvalues at `x`."""
         half = np.clip(_check.place("x", x) / 2, -1, 1)
         found: np.ndarray = 0.5 + (half * np.sqrt(1 - half**2) + np.arcsin(half)) / np.pi
         return found[()]
 
     def outlier(self, theta: ArrayLike) -> np.ndarray:
-        """Eigenvalue of a spike; the upper edge up to the threshold of 1."""
+        """Eigenvalue of a spike `theta`; the upper edge up to the threshold of 1."""
         above = np.maximum(_check.nonnegative("theta", theta), 1.0)
         found: np.ndarray = (above + 1 / above)[()]
         return found
 
     def overlap(self, theta: ArrayLike) -> np.ndarray:
-        """Squared cosine of its eigenvector and the spike; 0 up to the threshold."""
+        """Squared cosine of the eigenvector and a spike `theta`; 0 up to the threshold."""
         found: np.ndarray = (1 - np.maximum(_check.nonnegative("theta", theta), 1.0) ** -2)[()]
         return found
 
     def tops(
         self, theta: float, size: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(size, 1) largest eigenvalues and (size, 1, 1) squared cosines, exactly.
+        """(size, 1) largest eigenvalues and (size, 1, 1) squared cosines, at a spike `theta`.
+
+        Drawn from `rng`.
 
         Reflections of all axes but the spike's leave normal entries on the diagonal and chi of
         ``beta (N - i)`` beside it; the first ``c N^(1/3)`` carry the top.

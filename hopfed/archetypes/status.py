@@ -355,8 +355,13 @@ class ClassMeasures:
 def judge_classes(m: ClassMeasures) -> Verdict:
     """The verdict on fitted classes: "ok" only where nothing speaks against them."""
     found = _against(m) or _blurred(m) or _for(m)
-    if found.status in FOUND:
-        return _trait(m, found.status) or found
+    sound = found.status in FOUND
+    if sound:
+        found = _trait(m, found.status) or found
+    if found.status == NO_CLASSES and m.follow > DEVIATIONS:
+        return Verdict(NO_CLASSES, DEPENDENT.format(m.follow))
+    if sound:
+        return found
     faint = (
         found.status == NO_CLASSES
         and all(m.rows[name] <= DEVIATIONS for name in BETWEEN)
@@ -382,8 +387,6 @@ def _against(m: ClassMeasures) -> Verdict | None:
             f"by {m.within:.1%} of what they vary in all. These are copies of rows, not kinds.",
         )
     if residual.deviation > DEVIATIONS:
-        if m.follow > DEVIATIONS:
-            return Verdict(NO_CLASSES, DEPENDENT.format(m.follow))
         classes = "one class" if K == 1 else f"each of {K} classes"
         return Verdict(
             NO_CLASSES,

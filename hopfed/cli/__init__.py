@@ -28,7 +28,7 @@ _COMMANDS = {
     "recall": ("memories", "Recall patterns from the rows of CUES, with a stored MEMORY."),
     "spectrum": (
         "spectrum",
-        "Count the components of a table of numbers that noise does not explain.",
+        "Count the components of a table beyond its noise.",
     ),
     "demo": ("demo", "Hide 26 letters in noise at five clients, and recover them."),
     "doctor": ("doctor", "Show versions, threads, the GPU, and what runs where."),

@@ -30,7 +30,7 @@ ROWS = 40  # components that are listed; --json has all
 @figure_option
 @overwrite_option
 def spectrum_command(file: Path, figure: Path | None, as_json: bool, **options: Any) -> None:
-    """Count the components of a table of numbers that noise does not explain.
+    """Count the components of a table beyond its noise.
 
     FILE holds a number in each cell, or a gap. Each component has a p-value; what the null takes
     for granted is checked, and the status is "doubtful" where it does not hold.

@@ -281,10 +281,16 @@ class Fixed:
 
 
 def robust_start(sample: Sample, edge: Edge) -> int:
-    """First count, with the bulk variance read off the median of the bulk.
+    """First count of a `sample` above an `edge`, the variance read off the median of the bulk.
 
     The trace counts undetected spikes as noise: with many archetypes per site the sequential test
     would stop at its first step. They hardly move the median of the bulk.
+
+    Examples
+    --------
+    >>> values = np.r_[9.0, 6.0, np.linspace(1.5, 0.5, 98)]
+    >>> robust_start(Sample(values, 100, 1000), lambda k, s2: 2.5 * s2)
+    2
     """
     known = sample.quality is not None or sample.profile is not None or sample.white
     if known or not sample.complete:
@@ -317,7 +323,14 @@ def _count_above(sample: Sample, s2: float, edge: Edge) -> int:
 
 
 def climb(sample: Sample, k: int, edge: Edge) -> int:
-    """Sequential test from k upward, the variance re-estimated beside k spikes each time."""
+    """Sequential test of a `sample` from `k` on against an `edge`, the variance anew each time.
+
+    Examples
+    --------
+    >>> values = np.r_[9.0, 6.0, np.linspace(1.5, 0.5, 98)]
+    >>> climb(Sample(values, 100, 1000), 0, lambda k, s2: 2.5 * s2)
+    2
+    """
     while k > 0 and sample.values[k - 1] <= edge(k - 1, sample.variance(k)):
         k -= 1
     while k < _most(sample) and sample.values[k] > edge(k, sample.variance(k)):

@@ -44,6 +44,7 @@ def folder(tmp_path_factory):
     with h5py.File(folder / "c.h5", "w") as file:
         file["examples"] = rows[200:]
     np.save(folder / "patterns.npy", xi)
+    np.savetxt(folder / "returns.csv", rng.standard_normal((200, 20)), delimiter=",")
     np.save(folder / "cues.npy", rows[:5])
     cells = [[*map(str, row)] for row in rows[:200]]
     cells[0][3] = cells[5][7] = ""

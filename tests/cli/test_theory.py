@@ -161,7 +161,7 @@ bounds --N 9 --exposure 0.9,0.9 : --exposure must be shares that sum to at most 
 bounds --N 9 --band 1 : --band must be two numbers
 bounds --N 400 --level 0 : --level must be a number in (0, 1), got 0.0
 bounds --N 400 --c 0 : --c must be
-tw --beta 3 : beta must be one of (1, 2)
+tw --beta 3 : beta must be one of (1, 2, 4)
 tw --N 5 : --N and --M must be given together
 tw --N 5 --M 5 --beta 2 : --beta must be 1
 spike --kappa 1 : --q must be given, or --N and --M
