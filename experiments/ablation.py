@@ -231,6 +231,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         held["false, full"] = "false/full"
         lines = {name: arrays[key][:, i] / K for name, key in held.items()}
         best = {"foreseen": arrays["detectable"][:, i].mean(axis=0) / K}
-        words = {"xlabel": "quality r", "ylabel": "part of K"} | UNIT
+        words: dict[str, Any] = {"xlabel": "quality r", "ylabel": "part of K"} | UNIT
         made.append(over(label, config.qualities, lines, best, **words))
     return made

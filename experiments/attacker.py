@@ -121,8 +121,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         w = np.moveaxis(arrays[f"{name}/{each}/client/weight"], 1, 2)  # seeds, clients, rounds
         lines = {"good": w[:, :good], "attacker": w[:, good:]}
         lines = {label: part.reshape(-1, config.rounds) for label, part in lines.items()}
-        words = {"xlabel": "round", "ylabel": "weight w"} | UNIT
+        words: dict[str, Any] = {"xlabel": "round", "ylabel": "weight w"} | UNIT
         made.append(over(f"{each} rule, {name}", at, lines, **words))
         lowest[each] = arrays[f"{name}/{each}/magnetisation"].min(axis=2)
-    words = {"xlabel": "round", "ylabel": "lowest m"} | UNIT
+    words: dict[str, Any] = {"xlabel": "round", "ylabel": "lowest m"} | UNIT
     return [*made, over(f"remembered, {name}", at, lowest, **words)]

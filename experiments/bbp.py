@@ -8,6 +8,7 @@ finite size those of the draw.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -108,10 +109,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         foreseen = arrays[f"outliers/{name}"][..., :strong]
         gaps = np.abs(overlaps - arrays[f"overlaps/{name}"])
         for key, axes in (("r2_lowest", 0), ("r2_pooled", (0, 2))):
-            summary[key + suffix] = with_spread(
-                lambda i, f=foreseen, a=axes: r_squared(top[i], f[i], axis=a).min(), n
-            )
-        summary[f"gap{suffix}"] = with_spread(lambda i, g=gaps: float(np.median(g[i])), n)
+            summary[key + suffix] = with_spread(partial(_least_r2, top, foreseen, axes), n)
+        summary[f"gap{suffix}"] = with_spread(partial(_median, gaps), n)
     weak = slice(strong, len(config.mixture))
     tau, edge = arrays["threshold"][..., None], arrays["edge"][..., None] * (1 + 1e-9)
     seen = arrays["eigenvalues"][..., weak] > tau
@@ -127,6 +126,14 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     return summary
 
 
+def _least_r2(top: np.ndarray, foreseen: np.ndarray, axes: Any, i: Any) -> float:
+    return float(r_squared(top[i], foreseen[i], axis=axes).min())
+
+
+def _median(gaps: np.ndarray, i: Any) -> float:
+    return float(np.median(gaps[i]))
+
+
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Outliers and overlaps on their predictions (Fig. 5)."""
     strong, made = len(config.exposures), []
@@ -135,6 +142,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         for words, name in (("finite size", "finite_size"), ("plain", "plain")):
             guess = arrays[f"{what}s/{name}"][..., :strong]
             points = {f"M = {M:,}": (guess[:, i], measured[:, i]) for i, M in enumerate(config.M)}
-            labels = {"xlabel": "predicted", "ylabel": "measured"}
+            labels: dict[str, Any] = {"xlabel": "predicted", "ylabel": "measured"}
             made.append(against(f"{what}s, {words}", points, **labels))
     return made

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Annotated, Any
 
@@ -231,20 +232,24 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             mean = np.mean([false[s].mean(axis=1) for s in names], axis=0)
             summary[f"false/{key}/{d}"] = mean_and_sd(mean)
         kept = np.mean([told[s][:, -1].mean(axis=1) for s in lies], axis=0)
-        late = np.mean([_first(told[s].all(axis=2)) for s in ("clean", *lies)], axis=0)
+        late = np.mean([_first(np.asarray(told[s].all(axis=2))) for s in ("clean", *lies)], axis=0)
         summary[f"kept/{d}"] = mean_and_sd(kept)
         summary[f"delay/{d}"] = mean_and_sd(late)
         summary[f"rare/{d}"] = mean_and_sd(told["rare"][:, -1, -1].astype(float))
     for kind, score in product(KINDS, SCORES):
         values = judged(config, arrays, kind, score)
         for truth in ("common", "rare"):
-            true, false = values[truth], values["injected"]
+            true, lie = values[truth], values["injected"]
             summary[f"auc/{truth}/{kind}/{score}"] = with_spread(
-                lambda i, a=true, b=false: _area(a[i], b[i]), len(true)
+                partial(_areas, true, lie), len(true)
             )
     gaps = arrays["visible"].mean(axis=1) - arrays["foreseen/visible"][:, 0]
     gap = with_spread(lambda i: float(np.abs(gaps[i].mean(axis=0)).mean()), len(gaps))
     return summary | {"visible_gap": gap}
+
+
+def _areas(true: np.ndarray, false: np.ndarray, i: Any) -> float:
+    return _area(true[i], false[i])
 
 
 def _area(true: np.ndarray, false: np.ndarray) -> float:
@@ -273,7 +278,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     title = "one liar's spike is counted"
     made.append(over(title, config.amplitudes, {"measured": seen}, due, points=True, **words))
     for kind in KINDS:
-        curves = {}
+        curves: dict[str, Any] = {}
         for score in SCORES:
             held = judged(config, arrays, kind, score)
             true, false = held["rare"].ravel(), held["injected"].ravel()

@@ -195,9 +195,9 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Right entries over the share that is masked: stored patterns, and rows that were not."""
     rules = [rule.name for rule in RULES]
-    held = {"random patterns": ("random", rules), "pictures": ("pictures", rules)}
+    held: dict[str, Any] = {"random patterns": ("random", rules), "pictures": ("pictures", rules)}
     held["rows that were not stored"] = "table", METHODS
-    words = {"xlabel": "share masked", "ylim": (0.45, 1.02)}
+    words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02)}
     return [
         over(f"right, {title}", config.masked, by(names, arrays[f"{key}/right"], 1), **words)
         for title, (key, names) in held.items()

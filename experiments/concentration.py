@@ -123,7 +123,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     made = []
     for i, r in enumerate(config.qualities):
         mean = {label: arrays[name][:, i].mean(axis=0) for label, name in names.items()}
-        words = {"xlabel": "M", "ylabel": r"$\|J - \mathrm{E}\,J\|$", "log": "xy"}
+        words: dict[str, Any] = {"xlabel": "M", "ylabel": r"$\|J - \mathrm{E}\,J\|$", "log": "xy"}
         lines = {"measured": arrays["deviation"][:, i]}
         made.append(over(f"r = {r:g}", config.M, lines, mean, **words))
     return made

@@ -162,6 +162,11 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for i, title in enumerate((*titles, "blocks")):
         lines = by(METHODS, arrays["n_detected"][:, i], -1)
         theory = by(METHODS[1:], arrays["foreseen"][:, i].mean(axis=0), -1)
-        words = {"xlabel": "quality r", "band": "sd", "points": True, "yscale": "symlog"}
+        words: dict[str, Any] = {
+            "xlabel": "quality r",
+            "band": "sd",
+            "points": True,
+            "yscale": "symlog",
+        }
         made.append(over(f"counted, {title}", config.qualities, lines, theory, **words))
     return made

@@ -207,17 +207,22 @@ def _chosen(tuned: np.ndarray, fresh: np.ndarray) -> float:
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Where mixtures come apart, by load, temperature and layers; then annealing."""
     apart, second = arrays["map/apart"].mean(axis=0), min(1, len(config.K) - 1)
+    words: dict[str, Any]
     repulsion, K = {"ylabel": r"repulsion $\lambda$"}, config.K[second]
     made = []
     for i in (1, 0):
-        title, words = f"taken apart: {COUPLINGS[i]}, projector", {"xlabel": "stored patterns K"}
+        title = f"taken apart: {COUPLINGS[i]}, projector"
+        words = {"xlabel": "stored patterns K"}
         rates = apart[i, 1].max(axis=-1)
         made.append(matrix(title, rates, config.K, config.repulsions, **words | repulsion))
     heat, words = apart[1, 1, second].T, {"xlabel": "noise cools from T"}
     title = f"quadratic, K = {K}"
     made.append(matrix(title, heat, config.temperatures, config.repulsions, **words | repulsion))
     layers = arrays["layers/apart"].mean(axis=0).max(axis=-1)
-    words = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
+    words = {
+        "xlabel": "layers, parts of the mixture",
+        "ylabel": "part of the largest",
+    }
     made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **words))
     bars = {"share": arrays["annealing/apart"][:, :, second]}
     made.append(paired(f"taken apart by noise, K = {K}", SCHEDULES, bars, xlabel="share"))

@@ -153,7 +153,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         held = {"exposure": arrays[f"{at}/exposures"]}
         held |= {f"m: {n}": arrays[f"{at}/{n}/magnetisation"] for n in VARIANTS}
         for title, values in held.items():
-            lines, words = by(labels, values, -1), {"xlabel": "round"} | UNIT
+            lines = by(labels, values, -1)
             title = f"{title}, {at.replace('/', ', ')}"
-            made.append(over(title, range(1, config.rounds + 1), lines, **words))
+            made.append(over(title, range(1, config.rounds + 1), lines, xlabel="round", **UNIT))
     return made

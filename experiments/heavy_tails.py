@@ -117,6 +117,10 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             for k, method in enumerate(("sample covariance", "Tyler's shape"))
             for j, q in enumerate(config.ratios)
         }
-        words = {"xlabel": r"degrees of freedom $\nu$", "band": "sd", "points": True}
+        words: dict[str, Any] = {
+            "xlabel": r"degrees of freedom $\nu$",
+            "band": "sd",
+            "points": True,
+        }
         made.append(over(title, at, lines, **words | more))
     return made

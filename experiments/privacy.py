@@ -215,7 +215,11 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         "counted": [summary[f"n_detected_{k}_foreseen"] for k in keys],
         whole: [summary[f"recovered_{k}_foreseen"][0] for k in keys],
     }
-    words = {"xlabel": r"privacy budget $\varepsilon$", "points": True, "band": "sd"}
+    words: dict[str, Any] = {
+        "xlabel": r"privacy budget $\varepsilon$",
+        "points": True,
+        "band": "sd",
+    }
     made = [over("archetypes", at, lines, theory, **words)]
     names = [rf"$\pi$ = {e:g}" for e in config.exposures]
     for title, name in (("overlap", "overlap"), ("magnetisation |m|", "magnetisation")):

@@ -132,6 +132,10 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
             at = at[np.argsort(larger[at])]
             points[f"smaller side {side:,}"] = larger[at], values[at]
         lines = {} if unit == 1 else {"foreseen": (N[order], dense[order] / unit)}
-        words = {"xlabel": "larger of N and M; grey: dense", "log": "xy", "joined": True}
+        words: dict[str, Any] = {
+            "xlabel": "larger of N and M; grey: dense",
+            "log": "xy",
+            "joined": True,
+        }
         made.append(against(label, points, lines=lines, diagonal=False, **words))
     return made

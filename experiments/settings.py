@@ -99,7 +99,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, (rule, _) in annotations(type(self)).items():
+        for name, (rule, _) in annotated(type(self)).items():
             value = getattr(self, name)
             if rule is not None and not rule.holds(value):
                 raise ArgumentError(name, rule.words(value), describe(value))
@@ -129,7 +129,7 @@ class Mixed(Settings):
 
 
 @cache
-def annotations(config: type) -> dict[str, tuple[Rule | None, str]]:
+def annotated(config: type) -> dict[str, tuple[Rule | None, str]]:
     """Range and words of each field."""
     hints = get_type_hints(config, include_extras=True)
     found = {}

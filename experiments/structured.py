@@ -166,7 +166,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for r in sorted(config.qualities):
         mine = {name: K for name, (K, _, quality) in config.sets.items() if quality == r}
         lines = {n.split(",")[0]: arrays[f"{n}/magnetisation"].min(axis=2) for n in mine}
-        words = {"xlabel": "round", "ylim": (0.4, 1.03)}
+        words: dict[str, Any] = {"xlabel": "round", "ylim": (0.4, 1.03)}
         curves.append(over(f"lowest m, r = {r:g}", range(1, config.rounds + 1), lines, **words))
         for name in sorted(mine, key=lambda n: -mine[n]):
             truth, shown, made = (

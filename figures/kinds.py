@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 180, 52  # mm, of a page and of a row of panels
 LINES = ("-", "--", ":", "-.")
 MARKS = "os^vDPX"
 GREYS = {"theory", "foreseen", "law", "test", "edge", "full"}  # whatever else is there
-UNIT = {"ylim": (-0.03, 1.05)}  # of shares
+UNIT: dict[str, Any] = {"ylim": (-0.03, 1.05)}  # of shares
 # Colours of a mosaic: paper, ink, wrong pixel, space between the pictures.
 MOSAIC = ["white", "0.15", "#D55E00", "0.85"]
 
@@ -253,7 +253,7 @@ def paired(
         for i, (label, values) in enumerate(marks.items()):
             middle, low, high = summary_of(values, "error")
             bars = np.nan_to_num(np.array([middle - low, high - middle]))
-            for place, row in enumerate(np.flatnonzero(np.isfinite(middle))):
+            for place, row in enumerate(np.flatnonzero(np.isfinite(middle)).tolist()):
                 own = {"color": f"C{i % 7}" if colours is None else colours[row], "mfc": "none"}
                 own |= {"fmt": MARKS[i % 7], "ms": 4, "label": None if place else label}
                 axes.errorbar(middle[row], row, xerr=bars[:, [row]], **own)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, overload
+from typing import Any, Self, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -47,7 +47,8 @@ class _Held:
     @property
     def nbytes(self) -> int:
         """Bytes held by the words."""
-        return sum(int(plane.nbytes) for plane in planes(self) if plane is not None)  # type: ignore[arg-type]
+        both: Any = planes(cast(Rows, self))
+        return sum(int(plane.nbytes) for plane in both if plane is not None)
 
     def __len__(self) -> int:
         return int(self.home.shape[0])
@@ -56,8 +57,8 @@ class _Held:
         """Rows `rows` (a slice, a mask or an index array); views where NumPy gives them."""
         if isinstance(rows, int | np.integer):
             raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
-        some = (None if plane is None else plane[rows] for plane in planes(self))  # type: ignore[arg-type]
-        return made(*some, self.n)  # type: ignore[return-value]
+        signs, seen = planes(cast(Rows, self))
+        return cast(Self, made(signs[rows], None if seen is None else seen[rows], self.n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +229,8 @@ def pack_masked(x: Any, mask: Any = None) -> Rows:
     found = at(x, "pack")(x, mask, gaps=True)
     if found is None:
         raise _bad_value(to_host(x), *(first_bad(x, mask) or (0, 0)))
-    return made(*found, x.shape[1])
+    signs, seen = found
+    return made(signs, seen, x.shape[1])
 
 
 def _table(x: Any, mask: Any, kinds: str = "biufO") -> tuple[Any, Any]:
@@ -321,7 +323,8 @@ def with_gaps(p: Rows) -> MaskedBits:
     >>> unpack(with_gaps(pack(np.array([[1, -1]]))).presence).tolist()
     [[1, 1]]
     """
-    if isinstance(check_rows("p", p), MaskedBits):
+    check_rows("p", p)
+    if isinstance(p, MaskedBits):
         return p
     seen = p.words | ~p.words
     if p.n % WORD:
@@ -386,8 +389,8 @@ def transpose(p: Rows) -> Rows:
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
     """
-    turn, both = at(check_rows("p", p), "transpose"), planes(p)
-    return made(*(None if words is None else turn(words, p.n) for words in both), len(p))
+    turn, (signs, seen) = at(check_rows("p", p), "transpose"), planes(p)
+    return made(turn(signs, p.n), None if seen is None else turn(seen, p.n), len(p))
 
 
 def column_sums(p: Rows) -> np.ndarray:

@@ -71,7 +71,7 @@ class Place:
         here = rows.home.device.id if on_device(rows) else None
         if here == self.ordinal:
             return rows
-        words = planes(rows)
+        words: Any = planes(rows)
         if here is not None:
             with Place(here).current():
                 words = tuple(None if plane is None else plane.get() for plane in words)

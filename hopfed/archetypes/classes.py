@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -128,7 +129,7 @@ class Classes:
         shares = weights @ each / weights.sum()
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
         changes, follow = in_order(session, channel.means, shares)
-        more = {"near": near, "order": changes, "follow": follow}
+        more: dict[str, Any] = {"near": near, "order": changes, "follow": follow}
         if not self.groups:  # levels depend on each other in either model
             more["trait"] = trait_gain(owners, channel, shares, fit.prior)
         verdict = judge_classes(replace(tests, **more))

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -312,7 +313,7 @@ def counted(
         return first, spectrum
     rank = rule(sample(spectrum.values, spectrum.complete, profile))
     keep = min(rank.n_detected, first.n_detected)
-    cut = {"strengths": rank.strengths[:keep], "overlaps": rank.overlaps[:keep]}
+    cut: dict[str, Any] = {"strengths": rank.strengths[:keep], "overlaps": rank.overlaps[:keep]}
     vectors, residuals = spectrum.vectors[:, :keep], spectrum.residuals[:keep]
     return (
         replace(rank, n_detected=keep, **cut),

@@ -354,8 +354,8 @@ def _asked(owners: Session, means: np.ndarray, shares: np.ndarray) -> ClassSums:
     """Sums over classes: one exchange."""
     answers = owners.ask(class_sums, {"means": means, "shares": shares})
     counts = np.array([a["counts"] for a in answers])
-    sums = (total(answers, n) for n in ("signed", "seen"))
-    return ClassSums(counts, *sums, float(total(answers, "log_likelihood")))
+    signed, seen = total(answers, "signed"), total(answers, "seen")
+    return ClassSums(counts, signed, seen, float(total(answers, "log_likelihood")))
 
 
 def _direction(means: np.ndarray, shares: np.ndarray) -> np.ndarray:

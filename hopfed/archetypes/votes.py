@@ -463,8 +463,9 @@ def agreement(
     else:
         found = []
         for answer in session.ask(own_agreement, told):
-            *sums, repeats, order = np.split(answer["moments"], [K, 2 * K, 3 * K, -4, -3])
-            found.append(Agreement(*sums, float(repeats[0]), order))
+            parts = np.split(answer["moments"], [K, 2 * K, 3 * K, -4, -3])
+            n, first, second, overlaps, repeats, order = parts
+            found.append(Agreement(n, first, second, overlaps, float(repeats[0]), order))
     return [a for a in found if a.overlaps[0] > 0]
 
 

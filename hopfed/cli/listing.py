@@ -28,11 +28,11 @@ def list_command(name: str | None) -> None:
 
 def _list_settings(experiment: Any) -> None:
     from hopfed._lib.settings import describe
-    from hopfed.experiments.settings import annotations
+    from hopfed.experiments.settings import annotated
 
     out.print(experiment.__doc__.strip())
     known = {name: preset(experiment, name) for name in presets(experiment)}
-    three, words = [known.pop(name) for name in PRESET_NAMES], annotations(experiment.Config)
+    three, words = [known.pop(name) for name in PRESET_NAMES], annotated(experiment.Config)
     grid = table("setting", *PRESET_NAMES, "")
     for setting in fields(experiment.Config):
         values = (describe(getattr(p, setting.name)) for p in three)

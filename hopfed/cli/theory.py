@@ -75,7 +75,7 @@ def prediction(command: Callable[..., Any]) -> Any:
 
     made: Callable[..., Any] = json_option(figure_option(overwrite_option(run)))
     hints = get_type_hints(command, include_extras=True)
-    for name, argument in reversed(signature(command).parameters.items()):
+    for name, argument in reversed(list(signature(command).parameters.items())):
         if argument.kind is not Parameter.VAR_KEYWORD:
             kind, words = hints[name].__metadata__
             default, needed = argument.default, argument.default is Parameter.empty
@@ -367,7 +367,7 @@ def capacity(
         tables["temperature"] = {"temperature": temperature, "capacity": load}
     points = []
     with err.status("simulating"):
-        for time in [] if simulate is None else t.tolist():
+        for time in [] if simulate is None else [float(x) for x in t]:
             for share in (0.4, 0.7, 0.9, 1.1, 1.3):  # five loads around each capacity
                 load = share * float(storage.capacity(time))
                 if load < 1 or time < np.inf:  # no projector of as many patterns as sites
@@ -504,7 +504,9 @@ def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str,
     boundary = planning.minimal_samples(r, shares, N)
     beside: dict[str, Columns] = {}
     if given["epsilon"] is not None:  # first, for what is wrong with it is said at once
-        held = {n: default if given[n] is None else given[n] for n, default in _PRIVATE.items()}
+        held: dict[str, Any] = {
+            n: default if given[n] is None else given[n] for n, default in _PRIVATE.items()
+        }
         z = private.noise_multiplier(held["epsilon"], held["delta"], held["rounds"])
         found = private.plan(r, shares, multiplier=z, clients=held["clients"], **arguments)
         least = private.minimal_samples(r, shares, N, z, held["clients"])

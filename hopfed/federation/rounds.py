@@ -175,7 +175,7 @@ class Played:
 
 
 def play_round(
-    method: Method,
+    method: Any,
     state: FederationState | None,
     t: int,
     *,

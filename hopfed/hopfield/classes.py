@@ -449,7 +449,7 @@ class Classes:
         if not first:
             return memory, {}
         search = replace(self.search, most=self.most, support=max(int(np.ceil(guard.support)), 5))
-        owners = Clients(session, guard.wary(len(first), session.asked), memory, first)
+        owners: Any = Clients(session, guard.wary(len(first), session.asked), memory, first)
         start, fit = owners.begun(), None
         for draw in range(search.exchanges):
             try:
@@ -525,8 +525,8 @@ class Clients:
         answers = self._together(SUMS, [self.first[c] for c in self.clients], classes)
         fresh = ClassSums(
             np.array([a["counts"] for a in answers]),
-            np.sum([a["signed"] for a in answers], axis=0, dtype=np.float64),
-            np.sum([a["seen"] for a in answers], axis=0, dtype=np.float64),
+            np.array([a["signed"] for a in answers], np.float64).sum(axis=0),
+            np.array([a["seen"] for a in answers], np.float64).sum(axis=0),
         )
         signed = fresh.signed.sum(axis=0) + memory.signed.sum(axis=0)
         seen = fresh.seen.sum(axis=0) + memory.seen.sum(axis=0)
@@ -544,8 +544,8 @@ class Clients:
             return fit
         fit = self.fit(fit.classes, steps=0)
         parent, said = self.parents(fit), self.whole[:-1]
-        sums = (np.sum([a[n] for a in said], axis=0, dtype=np.float64) for n in ("signed", "seen"))
-        fresh = ClassSums(fit.sums.counts[:-1], *sums)
+        sums = {n: np.array([a[n] for a in said], float).sum(axis=0) for n in ("signed", "seen")}
+        fresh = ClassSums(fit.sums.counts[:-1], sums["signed"], sums["seen"])
         known = parent != NEW
         self.carried[parent[known]] = _carried(self.full, fresh, fit.prior, parent)[known]
         self.memory = self.full.weighed(self.carried)

@@ -359,8 +359,10 @@ def pooled(
     # A client's mean has the noise of its sums over its rows.
     variance = float(((weights / rows) ** 2).sum()) * loss(cut / len(rows))
     each = np.full(len(said[0]["counts"]), variance * noise.scale("signed") ** 2)
-    sums = (_pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen"))
-    return NoisySums(*sums, each)
+    counts, signed, seen = (
+        _pooled(said, n, rows, weights, cut) for n in ("counts", "signed", "seen")
+    )
+    return NoisySums(counts, signed, seen, each)
 
 
 def look_at(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -183,7 +183,7 @@ class Owner:
         if units and self.ledger is None:
             raise DataError("this client keeps no ledger, without which no question is counted")
         rounds = Batches(
-            (self.rows,), method.source.rounds
+            (self.rows,), cast(Batches, method.source).rounds
         ).rounds  # which its rows may be too few for
         terms = Terms(noise.epsilon, noise.delta, rounds, units)
         rows, secret = self.rows, self.secret

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -344,8 +344,9 @@ class Patterns:
     def client(self, source: Source, noise: Noise | None) -> PatternClient:
         """What clients do, with the rows of a `source`."""
         sent = self.encoding if noise is None else Encoding(self.n_sites)
-        told = self.rule, self.smoothing, self.groups, self.votes
-        return PatternClient(source, sent, *(told if noise is None else (Fixed(1.0),)), noise=noise)
+        if noise is not None:
+            return PatternClient(source, sent, Fixed(1.0), noise=noise)
+        return PatternClient(source, sent, self.rule, self.smoothing, self.groups, self.votes)
 
     def start(self) -> State:
         """Nothing, before the first round."""
@@ -430,8 +431,8 @@ class _Round:
                     own.n_sites,
                     own.mass,
                     own.sum_sq_weights,
-                    own.matrix,
-                    noise=noise,  # type: ignore[attr-defined]
+                    cast(DenseOperator, own).matrix,
+                    noise=noise,
                 )
         weights = {}
         for c, m in believed.items():

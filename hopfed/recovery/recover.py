@@ -256,7 +256,8 @@ def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Ar
     if found.graded_means is not None:
         new = replace(new, graded_means=apart.filled(found.graded_means))
     if found.own_errors is not None:
-        seen = sum(to_host(column_moments(rows)[1]).astype(np.float64) for rows in clients)
+        each = [to_host(column_moments(rows)[1]).astype(np.float64) for rows in clients]
+        seen = np.array(each).sum(axis=0)
         new = replace(new, own_errors=apart.filled_errors(found.own_errors, seen))
     return new
 

@@ -107,7 +107,7 @@ class Choices:
         flat = [
             (f"{key}={word}" if _is_map(value) else key, sign)
             for key, value in plain.items()
-            for word, sign in (value.items() if _is_map(value) else [("", value)])
+            for word, sign in (value.items() if isinstance(value, Mapping) else [("", value)])
         ]
         text = ",".join(f"{w}={s:+d}" if isinstance(s, int) else f"{w}={s}" for w, s in flat)
         parts = [f"--words{'=' if text[:1] == '-' else ' '}{shlex.quote(text)}"] if text else []
@@ -174,7 +174,7 @@ class Choices:
         given = self.words or {}
         own = given.get(column)
         both = {word: sign for word, sign in given.items() if not _is_map(sign)}
-        both |= own if _is_map(own) else {}
+        both |= own if isinstance(own, Mapping) else {}
         return {canonical(str(word)): _sign(sign) for word, sign in both.items()}
 
 

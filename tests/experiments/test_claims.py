@@ -16,7 +16,7 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import CLAIMS, NAMES, PRESET_NAMES, compared, find, preset, presets
 from hopfed.experiments.pictures import drawer
 from hopfed.experiments.runner import execute
-from hopfed.experiments.settings import annotations
+from hopfed.experiments.settings import annotated
 from hopfed.experiments.shared.baselines import METHODS
 from hopfed.experiments.shared.real_tables import RealTable
 from hopfed.experiments.shared.tracking import lag, shares_of
@@ -72,7 +72,7 @@ def test_what_an_experiment_offers(name):
     for each in presets(module):
         config = preset(module, each)
         assert from_plain(module.Config, to_plain(config)) == config
-    assert {field.name for field in fields(module.Config)} == set(annotations(module.Config))
+    assert {field.name for field in fields(module.Config)} == set(annotated(module.Config))
     with pytest.raises(ArgumentError, match="--preset must be one of quick"):
         preset(module, "quickest")
 

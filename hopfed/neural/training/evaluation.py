@@ -63,8 +63,8 @@ class Network:
         with one_thread():
             parts = [(*self.outputs(x), y) for x, y in data.batches(rows)]
         features, logits, labels = (torch.cat(p).cpu().numpy() for p in zip(*parts, strict=True))
-        single = (a.astype(np.float32, copy=False) for a in (features, logits))
-        return Embedded(*single, labels)
+        features, logits = (a.astype(np.float32, copy=False) for a in (features, logits))
+        return Embedded(features, logits, labels)
 
     @property
     def nbytes(self) -> int:
