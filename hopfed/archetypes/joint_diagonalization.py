@@ -114,9 +114,9 @@ def _tried(space: Subspace, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
     They are fitted to the operator together, which takes mixtures apart, and blurs an archetype of
     few examples among heavy ones: each is taken as it is or fitted, if theory accepts it.
     """
-    signs = to_host(space.vectors @ like(basis, space.vectors)).T >= 0
-    states = space.polish(np.where(signs, 1, -1))
-    states = np.vstack([found, states])
+    lifted = (space.vectors @ like(basis, space.vectors)).T
+    signs = namespace(lifted).where(lifted >= 0, np.float32(1), np.float32(-1))
+    states = np.vstack([found, space.polish(signs)])
     fitted = space.refine(states)
     (before, promised), (after, hoped) = space.judged(states), space.judged(fitted)
     slack = SLACK / np.sqrt(space.n_sites)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.optimize import nnls
 
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import Array, all_to_host, like, namespace, to_host
 from hopfed.spectral.eigenpairs import Spectrum
 from hopfed.spectral.rank import RankEstimate
 from hopfed.theory.resolution import expected_overlap
@@ -34,7 +34,8 @@ SPREADS = 4.0  # standard deviations below the overlap to expect of two estimate
 class Subspace:
     """Signal eigenvectors with their spike strengths and overlaps.
 
-    Patterns come from the host and go back there; products with them are made where V is.
+    Patterns come from the host and go back there; products with them are made where V is. What a
+    device said of a pattern is remembered: nobody asks twice, and one copy brings it.
 
     Attributes
     ----------
@@ -48,6 +49,9 @@ class Subspace:
     strengths: np.ndarray
     overlaps: np.ndarray
     floor: float = 0.0
+    _told: dict[bytes, np.ndarray] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, spectrum: Spectrum, rank: RankEstimate) -> Subspace:
@@ -82,16 +86,35 @@ class Subspace:
         """(K,) scale of each direction of the operator, no finer than what can be detected."""
         return self.signal + self.floor
 
-    def _both(self, patterns: np.ndarray) -> tuple[Array, Array]:
+    def _both(self, patterns: Array) -> tuple[Array, Array]:
         """V and patterns in float32, where V is."""
-        xp = namespace(self.vectors)
-        states = like(np.asarray(patterns, np.int8), self.vectors)
+        xp, states = namespace(self.vectors), patterns
+        if type(patterns) is not type(self.vectors):
+            states = like(np.asarray(patterns, np.int8), self.vectors)
         return xp.astype(self.vectors, xp.float32), xp.astype(states, xp.float32)
+
+    def _fetched(self, V: Array, states: Array) -> np.ndarray:
+        """Patterns on the host; from a device their coefficients come in the same copy."""
+        xp = namespace(V)
+        patterns = xp.astype(states, xp.int8)
+        if type(V) is np.ndarray:
+            return np.asarray(patterns)
+        patterns, a = all_to_host(patterns, states @ V)
+        self._told.update(zip(_keys(patterns), a, strict=True))
+        return np.asarray(patterns)
 
     def coefficients(self, patterns: np.ndarray) -> np.ndarray:
         """``V^T sigma`` of every pattern: (C, K)."""
-        V, states = self._both(patterns)
-        return to_host(states @ V)
+        if type(self.vectors) is np.ndarray:
+            V, states = self._both(patterns)
+            return np.asarray(states @ V)
+        keys = _keys(patterns)
+        fresh = [i for i, key in enumerate(keys) if key not in self._told]
+        if fresh:
+            V, states = self._both(patterns[fresh])
+            told = to_host(states @ V)
+            self._told.update((keys[i], a) for i, a in zip(fresh, told, strict=True))
+        return np.array([self._told[key] for key in keys], np.float32).reshape(-1, self.dim)
 
     def whitened(self, patterns: np.ndarray) -> np.ndarray:
         """Coefficients in the metric of the operator, ``a_k / sqrt(theta_k gamma_k)``: (C, K).
@@ -120,8 +143,11 @@ class Subspace:
         """Scores (C,) of patterns, in [0, 1]."""
         return self.judged(patterns)[0]
 
-    def polish(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
-        """Follow the zero-noise dynamics of the projector, self-field removed, to rest."""
+    def polish(self, patterns: Array, sweeps: int = SWEEPS) -> np.ndarray:
+        """Follow the zero-noise dynamics of the projector, self-field removed, to rest.
+
+        Patterns may be where V is, too.
+        """
         V, states = self._both(patterns)
         xp, own = namespace(V), (V * V).sum(axis=1)
         for _ in range(sweeps):
@@ -130,7 +156,7 @@ class Subspace:
             if bool(xp.all(new == states)):
                 break
             states = new
-        return to_host(xp.astype(states, xp.int8))
+        return self._fetched(V, states)
 
     def refine(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
         """Fit all patterns to the operator together: each is cleared of what the others explain.
@@ -156,7 +182,12 @@ class Subspace:
             if bool(xp.all(new == states) | xp.all(new == last)):
                 break
             states, last = new, states
-        return to_host(xp.astype(states, xp.int8))
+        return self._fetched(V, states)
+
+
+def _keys(patterns: np.ndarray) -> list[bytes]:
+    """The signs of each pattern (C, N) in bits."""
+    return [row.tobytes() for row in np.packbits(patterns > 0, axis=1)]
 
 
 def _pair_weights(overlaps: Array, energies: Array, n_sites: int) -> Array:
@@ -210,9 +241,9 @@ def joined(
 
 def distinct(patterns: np.ndarray) -> np.ndarray:
     """Patterns (C, N) without repetitions, in the order in which they come first."""
-    bits, first = np.packbits(patterns > 0, axis=1), dict[bytes, int]()
-    for i, row in enumerate(bits):
-        first.setdefault(row.tobytes(), i)
+    first = dict[bytes, int]()
+    for i, key in enumerate(_keys(patterns)):
+        first.setdefault(key, i)
     return patterns[list(first.values())]
 
 
