@@ -87,7 +87,7 @@ def find(name: str) -> Any:
 
 def presets(experiment: Any) -> dict[str, Mapping[str, Any]]:
     """Name -> settings that differ from the defaults, quick, default and paper first."""
-    known: dict[str, Mapping[str, Any]] = {"default": {}} | dict(experiment.PRESETS)
+    known: dict[str, Mapping[str, Any]] = {"default": {}, **experiment.PRESETS}
     return {name: known[name] for name in (*PRESET_NAMES, *known)}
 
 

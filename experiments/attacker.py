@@ -114,6 +114,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
     """Weights over rounds by rule, and the lowest m (Fig. 6), with the most attackers."""
+    words: dict[str, Any]
     name = min(config.scenarios, key=lambda s: config.scenarios[s])
     good, made, lowest = config.scenarios[name][0], [], {}
     at = range(1, config.rounds + 1)
@@ -121,8 +122,8 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         w = np.moveaxis(arrays[f"{name}/{each}/client/weight"], 1, 2)  # seeds, clients, rounds
         lines = {"good": w[:, :good], "attacker": w[:, good:]}
         lines = {label: part.reshape(-1, config.rounds) for label, part in lines.items()}
-        words: dict[str, Any] = {"xlabel": "round", "ylabel": "weight w"} | UNIT
+        words = {"xlabel": "round", "ylabel": "weight w"} | UNIT
         made.append(over(f"{each} rule, {name}", at, lines, **words))
         lowest[each] = arrays[f"{name}/{each}/magnetisation"].min(axis=2)
-    words: dict[str, Any] = {"xlabel": "round", "ylabel": "lowest m"} | UNIT
+    words = {"xlabel": "round", "ylabel": "lowest m"} | UNIT
     return [*made, over(f"remembered, {name}", at, lowest, **words)]

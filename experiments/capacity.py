@@ -213,6 +213,7 @@ def gap(overlap: np.ndarray, loads: np.ndarray, t: float) -> float:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """Laws of the rules by load, capacities by size, and basins by kind of data."""
+    words: dict[str, Any]
     laws = {}
     for name, t in (("hebb", 0.0), ("dreamed", config.t)):
         last = float(storage.capacity(t))
@@ -242,7 +243,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         words = {"xlabel": "load K / N", "ylim": (-0.02, 0.5)}
         made.append(over(f"flips that are repaired, {name}", config.loads, lines, **words))
     sizes = {n: tuple(np.array(summary["by_size"][n], float).T) for n in RULE_NAMES[:2]}
-    words: dict[str, Any] = {
+    words = {
         "xlabel": "sites N",
         "levels": {"theory": 1.0},
         "log": "x",

@@ -201,6 +201,7 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
 
 def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
     """Errors over N and over the overlap, and how far the bulk leaves its edges."""
+    words: dict[str, Any]
     N = np.array(config.N, float)
     rate, made = np.sqrt(np.log(N) / N), []
     for title, name, labels in (
@@ -209,7 +210,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     ):
         error = arrays[f"{name}/error"]
         guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
-        words: dict[str, Any] = {
+        words = {
             "xlabel": "N",
             "ylabel": "largest error",
             "log": "xy",
@@ -222,14 +223,14 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         "outlier / orthogonal one - 1": arrays["overlap/outlier"],
     }
     expected = {"theory": arrays["overlap/expected"].mean(axis=0)}
-    words: dict[str, Any] = {"xlabel": r"overlap $\epsilon$ of five archetypes", "band": "sd"}
+    words = {"xlabel": r"overlap $\epsilon$ of five archetypes", "band": "sd"}
     made.append(over("archetypes that overlap", config.overlaps, lines, expected, **words))
     names = [f"q = {q:g}" for q in config.ratios]
     draws = np.moveaxis(arrays["band/width"], 0, -1).reshape(len(N), len(names), -1)
     wide = by(names, np.quantile(draws, 1 - config.delta, axis=-1), 1)
     C = [float(x) for x in summary["band_constants"].split(",")]
     bands = by(names, np.tensordot(C, band_terms(config), 1), 1)
-    words: dict[str, Any] = {
+    words = {
         "xlabel": "N",
         "ylabel": f"{1 - config.delta:.0%} quantile",
         "log": "x",

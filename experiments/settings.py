@@ -99,7 +99,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name, (rule, _) in annotated(type(self)).items():
+        for name, (rule, _) in annotated(type(self)).items():  # type: ignore[arg-type]
             value = getattr(self, name)
             if rule is not None and not rule.holds(value):
                 raise ArgumentError(name, rule.words(value), describe(value))

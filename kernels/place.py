@@ -78,7 +78,7 @@ class Place:
         if self.ordinal is not None:
             xp = self.open().xp
             words = tuple(None if plane is None else xp.asarray(plane) for plane in words)
-        return made(*words, rows.n)
+        return made(words[0], words[1], rows.n)
 
 
 def place(word: str, name: str = "device") -> Place:

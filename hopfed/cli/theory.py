@@ -369,10 +369,10 @@ def capacity(
     with err.status("simulating"):
         for time in [] if simulate is None else [float(x) for x in t]:
             for share in (0.4, 0.7, 0.9, 1.1, 1.3):  # five loads around each capacity
-                load = share * float(storage.capacity(time))
-                if load < 1 or time < np.inf:  # no projector of as many patterns as sites
+                size = share * float(storage.capacity(time))
+                if size < 1 or time < np.inf:  # no projector of as many patterns as sites
                     rng = stream(seed, "storage", str(time), str(share))
-                    run = storage.simulate_storage(rng, simulate, load, time)
+                    run = storage.simulate_storage(rng, simulate, size, time)
                     points.append((time, run.load, run.mean, run.standard_error))
     if points:
         names = ("t", "alpha", "simulated", "standard_error")

@@ -481,6 +481,6 @@ def _largest(Z: np.ndarray, rng: np.random.Generator) -> float:
     product = scipy.sparse.linalg.LinearOperator(
         (side, side), lambda x: short.T @ (short @ x), dtype=np.float32
     )
-    start = rng.standard_normal(side).astype(np.float32)
+    start = rng.standard_normal(side, np.float32)
     value = scipy.sparse.linalg.eigsh(product, k=1, v0=start, tol=1e-4, return_eigenvectors=False)
     return float(float(value[0]) / M)
