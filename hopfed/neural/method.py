@@ -65,7 +65,7 @@ class Client:
     >>> method = Standalone(TaskSpec(models=("mlp",), clients=2, examples=200))
     >>> client = Client(method, {}, Context(seed=0, round=0, exchange=0, client=1))
     >>> client.size, list(client.initial)[-1], client.kept()
-    ({'examples': array(80)}, 'head.bias', {})
+    ({'examples': array(69)}, 'head.bias', {})
     """
 
     def __init__(self, method: NeuralMethod, state: State, context: Context):

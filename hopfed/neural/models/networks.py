@@ -175,6 +175,7 @@ def _check_settings(name: str, shape: Shape, settings: dict[str, Any]) -> None:
     parameters = signature(MODELS[name]).parameters.values()
     known = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY]
     for setting in settings:
+        require(bool(known), f"settings of {name}", "left out, as it has none", repr(setting))
         _check_known(f"settings of {name}", setting, known)
     if name != "lstm":  # which says so itself: to make one without its numbers takes seconds
         with torch.device("meta"):
@@ -186,7 +187,7 @@ def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
         near = get_close_matches(str(name), known, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ArgumentError(argument, f"one of {', '.join(known) or 'none'}{hint}", repr(name))
+        raise ArgumentError(argument, f"one of {', '.join(known)}{hint}", repr(name))
 
 
 @contextmanager

@@ -174,11 +174,7 @@ class Task:
     @property
     def augment(self) -> Augment | None:
         """Augmentation of training images; None without one."""
-        data = self.split.dataset
-        if not self.spec.augment or not data.is_images:
-            return None
-        require(data.shape[-1] > 1, "augment", "false for vectors", self.spec.augment)
-        return Augment()
+        return Augment() if self.spec.augment and self.split.dataset.is_images else None
 
     def labels_of(self, client: int) -> np.ndarray:
         """Labels of a client's training examples, (n,)."""
@@ -279,7 +275,8 @@ def task_of(spec: TaskSpec) -> Task:
 
     Raises
     ------
-    ArgumentError, DataError : data, partition or model do not exist, or do not fit together.
+    ArgumentError, DataError : data, partition or model do not exist, or do not fit together; or
+        vectors are to be augmented.
 
     Examples
     --------
@@ -290,6 +287,8 @@ def task_of(spec: TaskSpec) -> Task:
     if 0 < spec.examples < len(dataset):
         rows = stream(spec.seed, "examples").permutation(len(dataset))[: spec.examples]
         dataset = dataset.take(np.sort(rows))
+    vectors = dataset.is_images and dataset.shape[-1] == 1
+    require(not (spec.augment and vectors), "augment", "false for vectors", spec.augment)
     split = partition(
         spec.partition,
         dataset,

@@ -337,8 +337,8 @@ def test_the_figure_shows_counts_and_sizes(scheme, clients):
     above, below = figure.axes[:2]
     heights = np.array([[bar.get_height() for bar in bars] for bars in above.containers])
     np.testing.assert_array_equal(heights.T, part.sizes)
-    (mesh,) = below.collections
-    np.testing.assert_array_equal(np.asarray(mesh.get_array()).reshape(10, -1), part.counts().T)
+    (image,) = below.images
+    np.testing.assert_array_equal(np.asarray(image.get_array()), part.counts().T)
     assert above.get_title(loc="left") == f"digits, {scheme}, {clients} clients"
     figure.draw_without_rendering()
 
