@@ -386,7 +386,7 @@ class Session:
         after = FederationState(as_message(server), self.states, self.down, self.late, self.last)
         return Played(after, self.client_metrics, metrics, self.traffic, self.faults)
 
-    def _attempt(self, script: Callable[..., Step], state: State, at: int = 0) -> Any:
+    def _attempt(self, script: Callable[..., Step], state: State, at: int = 0) -> Step | Exception:
         """What a script gives; an error where it fails, which may be the work of one client."""
         self._at = at
         try:
