@@ -72,6 +72,7 @@ CLASSES = 200  # classes that a server may name at once
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
 LONGEST = 1e4  # a direction's entry: that of an honest server has length 1 after scaling
 WEIGHTS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.0)  # of what was known of a class; 0 forgets it
+FEW = 5.0  # rows of a round below which they say nothing of what is remembered of their class
 NEW = -1  # parent of a class that is not remembered yet
 OWNERS = Recent(1 << 28, lambda owner: 40 * owner.rows.nbytes)  # with what they know of classes
 
@@ -607,7 +608,8 @@ class Clients:
         for name in scaled[0]:
             each = np.array([a[name] for a in scaled])
             wide = rows.reshape(*rows.shape, *([1] * (each.ndim - 2)))
-            mean = trimmed(each / np.maximum(wide, 1e-9), capped(rows, 1.0), self.cut)
+            weights = capped(rows, self.cut)
+            mean = trimmed(each / np.maximum(wide, 1e-9), weights, self.cut)
             found[name] = mean * wide.sum(axis=0) / L
         return [found] * L
 
@@ -619,11 +621,10 @@ class Clients:
         )
         # As many rows as there are without those who claim most, of whatever classes: more would
         # make up classes, and fewer in one fit than in another would look like a better fit.
-        claims, rows = np.sort(self.rows * self.influence), capped(counts, self.guard.claim)
+        claims, rows = np.sort(self.rows * self.influence), capped(counts, cut)
         if asked == SUMS:
             self.trust = claims[: L - cut].sum() / max(rows.sum(), 1e-9)
-        rows = rows * self.trust
-        even = capped(counts, 1.0)  # whose rows are counted twice is not known: all weigh alike
+        even, rows = rows, rows * self.trust
         parts = np.clip(seen / np.maximum(counts, 1e-9)[:, :, None], 0.0, 1.0)
         means = trimmed(signed / np.maximum(seen, 1e-9), even[:, :, None] * parts, cut)
         entries = rows.sum(axis=0)[:, None] * np.clip(trimmed(parts, even, cut), 0.0, 1.0)
@@ -733,7 +734,9 @@ def _carried(memory: Memory, fresh: ClassSums, prior: Prior, parent: np.ndarray)
         before = ClassSums(fresh.counts, w * old[0], w * old[1])
         signed, seen = before.signed + fresh.signed, before.seen + fresh.seen
         values.append(prior.gain(ClassSums(fresh.counts, signed, seen)) - prior.gain(before))
-    return np.asarray(WEIGHTS)[np.argmax(values, axis=0)]
+    weights = np.asarray(WEIGHTS)[np.argmax(values, axis=0)]
+    # A class that stays away has few rows by chance, which say nothing of how much it moved.
+    return np.asarray(np.where(fresh.counts.sum(axis=0) < FEW, 1.0, weights))
 
 
 def _parts(memory: Memory, classes: Mixture) -> tuple[np.ndarray, np.ndarray]:

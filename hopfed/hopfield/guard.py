@@ -280,10 +280,9 @@ def trimmed(values: np.ndarray, weights: np.ndarray, cut: int) -> np.ndarray:
     return found
 
 
-def capped(weights: np.ndarray, claim: float) -> np.ndarray:
-    """Weights (L, ...), each at most `claim` times the lower median of those above 0."""
-    w = np.sort(np.where(weights > 0, weights, np.inf), axis=0)
-    heard = (weights > 0).sum(axis=0)
-    at = np.maximum(heard - 1, 0) // 2
-    middle = np.take_along_axis(w, at[None], axis=0)[0]
-    return np.minimum(weights, claim * np.where(np.isfinite(middle), middle, 0.0))
+def capped(rows: np.ndarray, cut: int) -> np.ndarray:
+    """Rows (L, ...) of clients, of whom `cut` may lie: nobody has more than an honest one may have.
+
+    A cap at the median would take a class away that fewer than half of the clients hold.
+    """
+    return np.asarray(np.minimum(rows, np.sort(rows, axis=0)[-1 - cut]))

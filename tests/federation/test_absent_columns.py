@@ -28,9 +28,7 @@ from hopfed.hopfield.columns import places_of, told_names
 from hopfed.hopfield.encoding import Encoding
 from hopfed.hopfield.owner import Owner, laid_out, pairs_laid_out
 from hopfed.recovery.recover import run_recovery
-from hopfed.tables.coding import Code, Coding
 from hopfed.tables.examples import as_examples
-from hopfed.tables.table import Table
 
 
 def names(N):
@@ -61,11 +59,10 @@ def found(folder, pieces, N, **settings):
 
 def pooled(pieces):
     """Means of the same rows in one process, columns matched by name."""
-    yes, tables = Code("words", (("0", -1), ("1", 1))), []
+    tables = []
     for rows, kept in pieces:
-        called = tuple(f"q{j}" for j in kept)
-        coding = Coding(called, (yes,) * len(called))
-        tables.append(Table(kernels.pack_masked(rows, rows == 0), called, None, coding))
+        gappy = np.where(rows == 0, np.nan, rows.astype(float))
+        tables.append({f"q{j}": gappy[:, i] for i, j in enumerate(kept)})
     recovery = run_recovery(tables, seed=0, columns="union")
     order = np.argsort([int(name[1:]) for name in recovery.archetypes.columns])
     return recovery.archetypes.means[:, order]

@@ -11,6 +11,7 @@ from helpers import rest_slow
 
 import hopfed
 from hopfed.errors import ArgumentError, DataError
+from hopfed.federation.contract import EVERYONE
 from hopfed.federation.engines.local import LocalEngine
 from hopfed.federation.engines.pool import PoolEngine
 from hopfed.federation.faults import Fault
@@ -186,7 +187,7 @@ def test_simulate_takes_gaps_where_classes_are_graded():
         ({"channel": "noisy"}, "channel must be one of symmetric, graded, got noisy"),
         ({"votes": True}, "settings must be some of discount, .*, got votes"),
         ({"discount": 1.5}, "discount must be in"),
-        ({"support": 0.0}, "support must be above 0"),
+        ({"support": -1.0}, "support must be at least 0"),
         ({"steps": 0}, "steps must be at least 1"),
     ],
 )
@@ -224,9 +225,8 @@ def test_a_class_that_is_remembered_twice_becomes_one_again():
         **halves,
     )
     server = {**state.server, **{f"memory/{k}": v for k, v in flatten(twice).items()}}
-    state = dataclasses.replace(
-        state, server=server, down=state.down.replaced({-1: twice.message()})
-    )
+    told = {EVERYONE: twice.message()} | {c: twice.message(c) for c in range(4)}
+    state = dataclasses.replace(state, server=server, down=state.down.replaced(told))
     played = play_round(method, state, 1, seed=0, clients=4, engine=LocalEngine())
     after = unflatten(Memory, below(played.state.server, "memory"))
     assert (after.numbers == memory.numbers).all()
