@@ -83,14 +83,14 @@ def test_what_is_no_classes_is_not_ok(kind):
 
 @pytest.mark.parametrize("few", [True, False])
 def test_a_large_table_that_is_clearly_no_classes_needs_few_replicas(monkeypatch, few):
-    """Raw digits in 200 classes took twenty, of a minute each, to say what five had said."""
+    """Raw digits in 200 classes took twenty, of a minute each, to say what a few had said."""
     drawn, replica = [], verdict_module.replica
     monkeypatch.setattr(verdict_module, "replica", lambda *of: drawn.append(1) or replica(*of))
     rng = np.random.default_rng(26)
     x = NOT_CLASSES["blocks"](rng) if few else classes(4, N, M, 20, shape=(1, 1), missing=0.0)[2]
     found, _ = verdict(x)
     assert found.status == ("structure, but not classes" if few else "ok")
-    assert len(drawn) == (5 if few else 20)
+    assert len(drawn) == (8 if few else 20)
 
 
 def test_copies_of_rows_are_called_that():
