@@ -234,11 +234,10 @@ class Answering:
         require(0 <= context.exchange < client.exchanges, "exchange", "one of the round", context)
         self.batches.examples(t, 0)  # fails where there is no such round
         down = self._asked(down)
-        counted = isinstance(client, ClassClient) and (down or not context.exchange)
-        if counted and self.ledger is not None and self.terms is not None:
-            assert isinstance(client, ClassClient)
+        ledger, terms, asks = self.ledger, self.terms, bool(down) or not context.exchange
+        if asks and ledger is not None and terms is not None and isinstance(client, ClassClient):
             name, units = client.cost(client.question(down), context.exchange)
-            self.ledger.spend(self.batches.owners[0], self.terms, t, name, units)
+            ledger.spend(self.batches.owners[0], terms, t, name, units)
         state, up, _ = client.client_step(state, down, context)
         said: Metrics = {BY_NAME: 1.0} if self.by_name else {}
         return state, {name: self._in_order(name, array) for name, array in up.items()}, said

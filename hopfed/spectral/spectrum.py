@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.linalg
@@ -246,9 +246,8 @@ class _Table:
 
     def left(self, K: int) -> np.ndarray:
         """Rows without K components."""
-        assert self.rows is not None
-        V = self.vectors(K)
-        return np.asarray(self.rows - (self.rows @ V) @ V.T)
+        rows, V = cast(np.ndarray, self.rows), self.vectors(K)
+        return np.asarray(rows - (rows @ V) @ V.T)
 
     def kurtosis(self, K: int) -> float:
         """Excess kurtosis of what K components leave."""
@@ -274,7 +273,6 @@ class _Table:
     def _checked(self, name: str, K: int, kurtosis: float) -> tuple[float, bool]:
         from scipy.stats import norm
 
-        assert self.rows is not None
         left = self.left(K)
         if name == "order":
             value = neighbour_deviation(left)
@@ -290,7 +288,7 @@ class _Table:
             return kurtosis, not (seen and abs(kurtosis) / size > 0.1 * width)
         if name == "tails":
             V = self.vectors(K)
-            parts = self.rows @ V
+            parts = cast(np.ndarray, self.rows) @ V
             peaks = np.abs(parts).max(axis=0) * np.abs(V).max(axis=0)  # largest entry of each
             alone = peaks[peaks**2 > (parts**2).sum(axis=0) / 4]
             largest = max(float(np.abs(left).max()), float(alone.max(initial=0)))
