@@ -2,7 +2,7 @@
 
 Importing this package loads no Numba, and neither CuPy nor a device: those who compute do.
 
-    bits      PackedBits, MaskedBits, pack, pack_masked, with_gaps, unpack, concatenate, transpose,
+    bits      Rows, pack, pack_masked, with_gaps, unpack, concatenate, transpose,
               column_sums, seen_counts
     products  gram, second_moment, matmat, rmatmat, seen_matmat, seen_rmatmat
     dense, heatbath, layered: dense_step, dense_sweep, heat_bath, descend, layered_step
@@ -10,8 +10,7 @@ Importing this package loads no Numba, and neither CuPy nor a device: those who 
 """
 
 from hopfed.kernels.bits import (
-    MaskedBits,
-    PackedBits,
+    Rows,
     column_sums,
     concatenate,
     pack,
@@ -36,9 +35,8 @@ from hopfed.kernels.products import (
 
 __all__ = [
     "LayeredUpdate",
-    "MaskedBits",
-    "PackedBits",
     "Relaxed",
+    "Rows",
     "column_sums",
     "concatenate",
     "dense_step",

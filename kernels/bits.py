@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, cast, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -26,18 +26,66 @@ WORD = 64
 CHUNK = 1 << 20  # entries converted at a time: stays in the cache, is enough to amortise the call
 GONE = -128  # stands for a missing entry among bytes
 ZERO, MINUS, OTHER, MISSING = 1, 2, 4, 8  # what occurs, as bits of a number
-Planes = tuple[Any, Any]  # words of the signs, and of what is seen or None
 
 
-class _Held:
-    """What all rows of bits have: `planes`, and n columns."""
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """(M, N) rows of +-1 in bits, entries of which may be missing: the one container of examples.
 
+    Kernels work on the rows that are held; how often each occurs is for sums over them
+    (`hopfed.spectral.rows`).
+
+    Parameters
+    ----------
+    signs : (M, ceil(n / 64)) uint64, of the host or a device; column j is bit j % 64 of word
+        j // 64, bit 1 means +1, bit 0 means -1 or that nothing is there. Padding bits are 0.
+    n : number of columns N.
+    seen : like `signs`, bit 1 where there is an entry; None where there is one everywhere.
+    counts : (M,) float64 on the host, how often each row occurs; None where that is once.
+
+    Raises
+    ------
+    ArgumentError : words of another dtype or shape, set padding bits, or a sign where nothing is
+        seen (bits are not checked on a device: that costs a pass).
+
+    Examples
+    --------
+    >>> p = Rows(np.array([[0b101]], np.uint64), 3)
+    >>> p.shape, unpack(p).tolist()
+    ((1, 3), [[1, -1, 1]])
+    >>> p = pack_masked(np.array([[1, -1, 0], [0, 1, 1]]))
+    >>> p.gaps, unpack(p).tolist(), unpack(p.presence).tolist()
+    (True, [[1, -1, 0], [0, 1, 1]], [[1, 1, 0], [0, 1, 1]])
+    """
+
+    signs: Any
     n: int
+    seen: Any = None
+    counts: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        _check_plane(self, "signs")
+        if self.seen is None or self.seen is self.signs:
+            return
+        _check_plane(self, "seen")
+        signs, seen = self.signs, self.seen
+        if seen.shape != signs.shape:
+            raise ArgumentError("seen", f"of shape {signs.shape} like signs", seen.shape)
+        if on_device(signs):
+            return
+        for start, stop in spans(len(signs), max(1, CHUNK // (16 * max(signs.shape[1], 1)))):
+            if np.any(signs[start:stop] & ~seen[start:stop]):
+                raise ArgumentError("signs", "0 where nothing is seen", "set bits")
 
     @property
     def home(self) -> Any:
         """Array that lies where the rows do."""
-        return planes(self)[0]  # type: ignore[arg-type]
+        return self.signs
+
+    @property
+    def gaps(self) -> bool:
+        """Whether entries may be missing."""
+        return self.seen is not None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -47,104 +95,45 @@ class _Held:
     @property
     def nbytes(self) -> int:
         """Bytes held by the words."""
-        both: Any = planes(cast(Rows, self))
-        return sum(int(plane.nbytes) for plane in both if plane is not None)
+        return int(self.signs.nbytes) + (0 if self.seen is None else int(self.seen.nbytes))
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(M,) float64 on the host, how often each row occurs."""
+        return np.ones(len(self)) if self.counts is None else self.counts
+
+    @property
+    def presence(self) -> Rows:
+        """Rows of 1 where there is an entry and 0 where there is none: their sums count."""
+        seen = with_gaps(self).seen
+        return Rows(seen, self.n, seen, self.counts)
 
     def __len__(self) -> int:
-        return int(self.home.shape[0])
+        return int(self.signs.shape[0])
 
-    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Self:
+    def __getitem__(self, rows: slice | Sequence[int] | np.ndarray) -> Rows:
         """Rows `rows` (a slice, a mask or an index array); views where NumPy gives them."""
         if isinstance(rows, int | np.integer):
             raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
-        signs, seen = planes(cast(Rows, self))
-        return cast(Self, made(signs[rows], None if seen is None else seen[rows], self.n))
+        seen = None if self.seen is None else self.seen[rows]
+        counts = None if self.counts is None else self.counts[to_host(rows)]
+        return Rows(self.signs[rows], self.n, seen, counts)
 
 
-@dataclass(frozen=True, eq=False)
-class PackedBits(_Held):
-    """An (M, N) array of +-1 in bits.
-
-    Parameters
-    ----------
-    words : (M, ceil(n / 64)) uint64, of the host or a device; column j is bit j % 64 of word
-        j // 64, bit 1 means +1, padding bits are 0 (not checked on a device: that costs a pass).
-    n : number of columns N.
-
-    Raises
-    ------
-    ArgumentError : words of another dtype or shape, or set padding bits.
-
-    Examples
-    --------
-    >>> p = PackedBits(np.array([[0b101]], np.uint64), 3)
-    >>> p.shape, unpack(p).tolist()
-    ((1, 3), [[1, -1, 1]])
-    """
-
-    words: Any
-    n: int
-
-    def __post_init__(self) -> None:
-        words, there = self.words, on_device(self.words)
-        if not (there or isinstance(words, np.ndarray)) or words.dtype != np.uint64:
-            kind = getattr(words, "dtype", type(words).__name__)
-            raise ArgumentError("words", "a two-dimensional uint64 array", kind)
-        if words.ndim != 2 or self.n < 0 or words.shape[1] != n_words(self.n):
-            rule = f"of {n_words(self.n)} words a row for {self.n} columns"
-            raise ArgumentError("words", rule, f"shape {words.shape}")
-        if not words.flags.c_contiguous:
-            object.__setattr__(self, "words", library(words).ascontiguousarray(words))
-        if not there and self.n % WORD and np.any(words[:, -1] >> np.uint64(self.n % WORD)):
-            raise ArgumentError("words", f"zero in the bits beyond column {self.n - 1}", "set bits")
-
-
-@dataclass(frozen=True, eq=False)
-class MaskedBits(_Held):
-    """An (M, N) array of +-1 with gaps, in two planes of bits.
-
-    Parameters
-    ----------
-    signs : (M, N) packed, +1 (bit 1) where the entry is +1; everywhere else bit 0.
-    seen : (M, N) packed, bit 1 where there is an entry.
-
-    Raises
-    ------
-    ArgumentError : planes of two shapes, or a sign where nothing is seen (not checked on a device:
-        that costs a pass).
-
-    Examples
-    --------
-    >>> p = pack_masked(np.array([[1, -1, 0], [0, 1, 1]]))
-    >>> p.shape, unpack(p).tolist(), unpack(p.presence).tolist()
-    ((2, 3), [[1, -1, 0], [0, 1, 1]], [[1, 1, 0], [0, 1, 1]])
-    """
-
-    signs: PackedBits
-    seen: PackedBits
-
-    def __post_init__(self) -> None:
-        if self.seen.shape != self.signs.shape:
-            raise ArgumentError("seen", f"of shape {self.signs.shape} like signs", self.seen.shape)
-        if on_device(self.signs) or self.seen is self.signs:
-            return
-        signs, seen = self.signs.words, self.seen.words
-        for start, stop in spans(len(signs), max(1, CHUNK // (16 * max(signs.shape[1], 1)))):
-            if np.any(signs[start:stop] & ~seen[start:stop]):
-                raise ArgumentError("signs", "0 where nothing is seen", "set bits")
-
-    @property
-    def n(self) -> int:  # type: ignore[override]
-        """Number of columns N."""
-        return self.signs.n
-
-    @property
-    def presence(self) -> Self:
-        """Rows of 1 where there is an entry and 0 where there is none: their sums count."""
-        return type(self)(self.seen, self.seen)
-
-
-Rows: TypeAlias = PackedBits | MaskedBits
+def _check_plane(p: Rows, name: str) -> None:
+    """Refuse words that are no bits of n columns; lay them out row by row."""
+    words = getattr(p, name)
+    there = on_device(words)
+    if not (there or isinstance(words, np.ndarray)) or words.dtype != np.uint64:
+        kind = getattr(words, "dtype", type(words).__name__)
+        raise ArgumentError(name, "a two-dimensional uint64 array", kind)
+    if words.ndim != 2 or p.n < 0 or words.shape[1] != n_words(p.n):
+        rule = f"of {n_words(p.n)} words a row for {p.n} columns"
+        raise ArgumentError(name, rule, f"shape {words.shape}")
+    if not words.flags.c_contiguous:
+        object.__setattr__(p, name, library(words).ascontiguousarray(words))
+    if not there and p.n % WORD and np.any(words[:, -1] >> np.uint64(p.n % WORD)):
+        raise ArgumentError(name, f"zero in the bits beyond column {p.n - 1}", "set bits")
 
 
 def n_words(n: int) -> int:
@@ -153,25 +142,13 @@ def n_words(n: int) -> int:
 
 
 def check_rows(name: str, p: object) -> Rows:
-    """Return `p` if it is packed, with gaps or without, else raise for argument `name`."""
+    """Return `p` if it is packed rows, else raise for argument `name`."""
     if not isinstance(p, Rows):
-        rule = "a PackedBits or a MaskedBits, as made by pack() or pack_masked()"
-        raise ArgumentError(name, rule, type(p).__name__)
+        raise ArgumentError(name, "Rows, as made by pack() or pack_masked()", type(p).__name__)
     return p
 
 
-def planes(p: Rows) -> Planes:
-    """Words of the signs, and of what is seen: None where that is everything."""
-    return (p.words, None) if isinstance(p, PackedBits) else (p.signs.words, p.seen.words)
-
-
-def made(signs: Any, seen: Any, n: int) -> Rows:
-    """Rows of n columns from the words of their planes."""
-    whole = PackedBits(signs, n)
-    return whole if seen is None else MaskedBits(whole, PackedBits(seen, n))
-
-
-def pack(x: np.ndarray) -> PackedBits:
+def pack(x: np.ndarray) -> Rows:
     """Pack an (M, N) array of +-1, of 0/1, or of booleans into bits, exactly.
 
     Any real dtype and any strides are taken; true, 1 and +1 become bit 1.
@@ -187,7 +164,7 @@ def pack(x: np.ndarray) -> PackedBits:
 
     Examples
     --------
-    >>> pack(np.array([[1, -1, 1, 1]])).words.tolist()
+    >>> pack(np.array([[1, -1, 1, 1]])).signs.tolist()
     [[13]]
     """
     x, _ = _table(x, None, "biuf")
@@ -196,7 +173,7 @@ def pack(x: np.ndarray) -> PackedBits:
         bad = ~((x == 1) | (x == 0) | (x == -1)) if x.dtype.kind != "u" else x > 1
         bad = bad if bool(bad.any()) else x == 0
         raise _bad_value(x, *divmod(int(bad.ravel().argmax()), x.shape[1]))
-    return PackedBits(found[0], x.shape[1])
+    return Rows(found[0], x.shape[1])
 
 
 def pack_masked(x: Any, mask: Any = None) -> Rows:
@@ -206,7 +183,7 @@ def pack_masked(x: Any, mask: Any = None) -> Rows:
     array, says. Where -1 occurs anywhere in the array, 0 is missing too; without any -1 the array
     is one of 0/1, in which 0 is an entry (false). So one batch of many that has 0 and 1 only is
     taken for 0/1: give NaN or a mask where data come in batches. Rows and columns may be missing
-    altogether. An array without gaps becomes a `PackedBits`, at the cost of `pack`.
+    altogether. An array without gaps has no second plane, at the cost of `pack`.
 
     Parameters
     ----------
@@ -230,7 +207,7 @@ def pack_masked(x: Any, mask: Any = None) -> Rows:
     if found is None:
         raise _bad_value(to_host(x), *(first_bad(x, mask) or (0, 0)))
     signs, seen = found
-    return made(signs, seen, x.shape[1])
+    return Rows(signs, x.shape[1], seen)
 
 
 def _table(x: Any, mask: Any, kinds: str = "biufO") -> tuple[Any, Any]:
@@ -315,7 +292,7 @@ def _number(value: Any) -> float:
         return np.inf
 
 
-def with_gaps(p: Rows) -> MaskedBits:
+def with_gaps(p: Rows) -> Rows:
     """Return rows `p` in the form of those with gaps, complete ones too.
 
     Examples
@@ -323,13 +300,12 @@ def with_gaps(p: Rows) -> MaskedBits:
     >>> unpack(with_gaps(pack(np.array([[1, -1]]))).presence).tolist()
     [[1, 1]]
     """
-    check_rows("p", p)
-    if isinstance(p, MaskedBits):
+    if check_rows("p", p).gaps:
         return p
-    seen = p.words | ~p.words
+    seen = p.signs | ~p.signs
     if p.n % WORD:
         seen[:, -1] >>= np.uint64(WORD - p.n % WORD)
-    return MaskedBits(p, PackedBits(seen, p.n))
+    return Rows(p.signs, p.n, seen, p.counts)
 
 
 def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
@@ -340,7 +316,7 @@ def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     >>> unpack(pack(np.array([[True, False]])), dtype=np.float32).tolist()
     [[1.0, -1.0]]
     """
-    words, seen = planes(check_rows("p", p))
+    words, seen = check_rows("p", p).signs, p.seen
     dtype = np.dtype(dtype)
     if dtype.kind not in "if":
         raise ArgumentError("dtype", "a signed integer or a floating type", dtype)
@@ -349,10 +325,6 @@ def unpack(p: Rows, dtype: DTypeLike = np.int8) -> np.ndarray:
     return out
 
 
-@overload
-def concatenate(parts: Sequence[PackedBits]) -> PackedBits: ...
-@overload
-def concatenate(parts: Sequence[Rows]) -> Rows: ...
 def concatenate(parts: Sequence[Rows]) -> Rows:
     """Stack rows of the same number of columns; they have gaps where any of the parts has.
 
@@ -363,20 +335,18 @@ def concatenate(parts: Sequence[Rows]) -> Rows:
     (2, 2)
     """
     if not parts:
-        raise ArgumentError("parts", "a non-empty sequence of PackedBits", parts)
+        raise ArgumentError("parts", "a non-empty sequence of Rows", parts)
     widths = sorted({check_rows("parts", p).n for p in parts})
     if len(widths) > 1:
         raise ArgumentError("parts", "all of one number of columns", widths)
-    gaps = any(isinstance(p, MaskedBits) for p in parts)
-    signs, seen = zip(*(planes(with_gaps(p) if gaps else p) for p in parts), strict=True)
-    xp = library(signs[0])
-    return made(xp.concatenate(signs), xp.concatenate(seen) if gaps else None, widths[0])
+    xp, seen, counts = library(parts[0]), None, None
+    if any(p.gaps for p in parts):
+        seen = xp.concatenate([with_gaps(p).seen for p in parts])
+    if any(p.counts is not None for p in parts):
+        counts = np.concatenate([p.weights for p in parts])
+    return Rows(xp.concatenate([p.signs for p in parts]), widths[0], seen, counts)
 
 
-@overload
-def transpose(p: PackedBits) -> PackedBits: ...
-@overload
-def transpose(p: Rows) -> Rows: ...
 def transpose(p: Rows) -> Rows:
     """Return the (N, M) transpose, by blocks of bits.
 
@@ -389,8 +359,8 @@ def transpose(p: Rows) -> Rows:
     >>> unpack(transpose(pack(np.array([[1, -1, 1]])))).tolist()
     [[1], [-1], [1]]
     """
-    turn, (signs, seen) = at(check_rows("p", p), "transpose"), planes(p)
-    return made(turn(signs, p.n), None if seen is None else turn(seen, p.n), len(p))
+    turn = at(check_rows("p", p), "transpose")
+    return Rows(turn(p.signs, p.n), len(p), None if p.seen is None else turn(p.seen, p.n))
 
 
 def column_sums(p: Rows) -> np.ndarray:
@@ -405,7 +375,7 @@ def column_sums(p: Rows) -> np.ndarray:
     >>> column_sums(pack(np.array([[1, -1], [1, 1]]))).tolist()
     [2, 0]
     """
-    words = planes(check_rows("p", p))[0]
+    words = check_rows("p", p).signs
     sums: np.ndarray = 2 * at(words, "count_columns")(words, p.n) - seen_counts(p)
     return sums
 
@@ -422,9 +392,9 @@ def seen_counts(p: Rows) -> np.ndarray:
     >>> seen_counts(pack_masked(np.array([[1, 0], [-1, 1]]))).tolist()
     [2, 1]
     """
-    words, seen = planes(check_rows("p", p))
+    seen = check_rows("p", p).seen
     if seen is None:
-        counts: np.ndarray = library(words).full(p.n, len(p), np.int64)
+        counts: np.ndarray = library(p).full(p.n, len(p), np.int64)
     else:
         counts = at(seen, "count_columns")(seen, p.n)
     return counts

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hopfed.errors import ArgumentError
@@ -66,19 +66,17 @@ class Place:
 
     def put(self, rows: Rows) -> Rows:
         """Return packed rows at this place, one copy of each plane if they are elsewhere."""
-        from hopfed.kernels.bits import made, planes
-
         here = rows.home.device.id if on_device(rows) else None
         if here == self.ordinal:
             return rows
-        words: Any = planes(rows)
+        words: Any = rows.signs, rows.seen
         if here is not None:
             with Place(here).current():
                 words = tuple(None if plane is None else plane.get() for plane in words)
         if self.ordinal is not None:
             xp = self.open().xp
             words = tuple(None if plane is None else xp.asarray(plane) for plane in words)
-        return made(words[0], words[1], rows.n)
+        return replace(rows, signs=words[0], seen=words[1])
 
 
 def place(word: str, name: str = "device") -> Place:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hopfed.errors import ArgumentError
-from hopfed.kernels.bits import Rows, check_rows, planes, transpose, unpack
+from hopfed.kernels.bits import Rows, check_rows, transpose, unpack
 from hopfed.kernels.cpu.threads import spans
 from hopfed.kernels.dispatch import at, check_beside, library
 
@@ -37,8 +37,7 @@ def gram(p: Rows) -> np.ndarray:
     >>> gram(pack(np.array([[1, -1, 1], [1, 1, 1]]))).tolist()
     [[3, 1], [1, 3]]
     """
-    words, seen = planes(check_rows("p", p))
-    out: np.ndarray = at(words, "inner_products")(words, seen, p.n)
+    out: np.ndarray = at(check_rows("p", p), "inner_products")(p.signs, p.seen, p.n)
     return out
 
 
@@ -107,7 +106,7 @@ def matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     >>> matmat(pack(np.array([[1, -1, 1]])), np.array([[1.0], [2.0], [4.0]])).tolist()
     [[3.0]]
     """
-    return _multiplied(p, planes(check_rows("p", p)), X, transposed=False)
+    return _multiplied(p, (check_rows("p", p).signs, p.seen), X, transposed=False)
 
 
 def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
@@ -130,7 +129,7 @@ def rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     >>> rmatmat(pack(np.array([[1, -1], [1, 1]])), np.array([1.0, 2.0])).tolist()
     [3.0, 1.0]
     """
-    return _multiplied(p, planes(check_rows("p", p)), U, transposed=True)
+    return _multiplied(p, (check_rows("p", p).signs, p.seen), U, transposed=True)
 
 
 def seen_matmat(p: Rows, X: np.ndarray) -> np.ndarray:
@@ -144,7 +143,7 @@ def seen_matmat(p: Rows, X: np.ndarray) -> np.ndarray:
     >>> seen_matmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
     [1.0, 11.0]
     """
-    return _multiplied(p, (planes(check_rows("p", p))[1],) * 2, X, transposed=False)
+    return _multiplied(p, (check_rows("p", p).seen,) * 2, X, transposed=False)
 
 
 def seen_rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
@@ -158,7 +157,7 @@ def seen_rmatmat(p: Rows, U: np.ndarray) -> np.ndarray:
     >>> seen_rmatmat(pack_masked(np.array([[1, 0], [-1, 1]])), np.array([1.0, 10.0])).tolist()
     [11.0, 10.0]
     """
-    return _multiplied(p, (planes(check_rows("p", p))[1],) * 2, U, transposed=True)
+    return _multiplied(p, (check_rows("p", p).seen,) * 2, U, transposed=True)
 
 
 def _multiplied(p: Rows, both: tuple[Any, Any], X: Any, transposed: bool) -> Any:
