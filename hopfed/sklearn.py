@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from hopfed._lib.settings import real, require
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.kernels import MaskedBits, PackedBits, pack_masked
+from hopfed.kernels import Rows, pack_masked
 from hopfed.recovery.recover import recover
 from hopfed.spectral.rows import column_moments
 
@@ -135,7 +135,7 @@ class ArchetypeMixture(
         """Mean log-likelihood of the rows of X; `y` is not looked at."""
         return float(self.score_samples(X).mean())
 
-    def _rows(self, X: ArrayLike) -> MaskedBits | PackedBits:
+    def _rows(self, X: ArrayLike) -> Rows:
         check_is_fitted(self)
         return _cut(self._numbers(X, reset=False), self.thresholds_)
 
@@ -172,13 +172,13 @@ def _plain(X: Any) -> Any:
     return X
 
 
-def _cut(X: np.ndarray, thresholds: np.ndarray) -> MaskedBits | PackedBits:
+def _cut(X: np.ndarray, thresholds: np.ndarray) -> Rows:
     """Pack what lies above the thresholds, with the gaps of X."""
     gone = np.isnan(X)
     return pack_masked(thresholds < X, gone if gone.any() else None)
 
 
-def _varying(rows: MaskedBits | PackedBits) -> int:
+def _varying(rows: Rows) -> int:
     """Columns that hold both values."""
     sums, seen = column_moments(rows)
     return int((np.abs(sums) < seen).sum())
@@ -208,7 +208,7 @@ def _threshold(x: np.ndarray, threshold: str) -> float:
     return middle if low <= middle < high else low
 
 
-def _single(rows: MaskedBits | PackedBits) -> Archetypes:
+def _single(rows: Rows) -> Archetypes:
     """One class of independent columns."""
     sums, seen = column_moments(rows)
     means = (sums / (seen + 1))[None]

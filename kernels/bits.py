@@ -98,6 +98,11 @@ class Rows:
         return int(self.signs.nbytes) + (0 if self.seen is None else int(self.seen.nbytes))
 
     @property
+    def size(self) -> int:
+        """Number of rows, each as often as it occurs."""
+        return len(self) if self.counts is None else int(self.counts.sum())
+
+    @property
     def weights(self) -> np.ndarray:
         """(M,) float64 on the host, how often each row occurs."""
         return np.ones(len(self)) if self.counts is None else self.counts
@@ -116,7 +121,9 @@ class Rows:
         if isinstance(rows, int | np.integer):
             raise ArgumentError("rows", "a slice, a mask or an index array", f"the integer {rows}")
         seen = None if self.seen is None else self.seen[rows]
-        counts = None if self.counts is None else self.counts[to_host(rows)]
+        counts = self.counts
+        if counts is not None:
+            counts = counts[rows if isinstance(rows, slice) else to_host(rows)]
         return Rows(self.signs[rows], self.n, seen, counts)
 
 

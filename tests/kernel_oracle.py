@@ -1,7 +1,7 @@
 """What every kernel computes, in plain NumPy: the oracle of the tests.
 
 Nothing here is fast. Arguments are those of the kernels, with unpacked (M, N) arrays of +-1 in
-place of PackedBits; integers are exact, real numbers are float64.
+place of Rows; integers are exact, real numbers are float64.
 """
 
 from __future__ import annotations

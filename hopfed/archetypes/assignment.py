@@ -36,9 +36,9 @@ from hopfed._lib.arrays import like, to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.session import Variables, log_joint, means_inside
 from hopfed.errors import DataError
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.determined import ERRORS
-from hopfed.spectral.rows import Bits, array_beside, is_blank, seen_times
+from hopfed.spectral.rows import array_beside, is_blank, seen_times
 from hopfed.tables.coding import Coding, is_empty
 from hopfed.tables.examples import as_examples
 from hopfed.tables.reading import read_table
@@ -183,7 +183,7 @@ def _copies(found: Archetypes) -> list[tuple[int, int, int]]:
     return [(j, abs(i) - 1, 1 if i > 0 else -1) for j, i in pairs if i and abs(i) != j + 1]
 
 
-def _once(found: Archetypes, rows: Bits) -> Bits:
+def _once(found: Archetypes, rows: Rows) -> Rows:
     """Rows in which a copy counts only where its leader has no entry."""
     copies = _copies(found)
     if not copies:
@@ -222,10 +222,10 @@ class _Tails:
             self.columns[:, group[0]] = np.stack([middle, *moments], axis=-1)
         self.complete = self.columns.sum(axis=1)
 
-    def __call__(self, rows: Bits, nearest: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    def __call__(self, rows: Rows, nearest: np.ndarray, logs: np.ndarray) -> np.ndarray:
         """(M,) tails of rows under their `nearest` archetypes, `logs` the joint ones of both."""
         sums = self.complete[nearest]
-        if isinstance(rows, kernels.MaskedBits):
+        if rows.gaps:
             for k in np.unique(nearest):
                 which = np.flatnonzero(nearest == k)
                 columns = like(self.columns[k], array_beside(rows))
@@ -243,7 +243,7 @@ def _tail(lack: np.ndarray, variance: np.ndarray, third: np.ndarray) -> np.ndarr
     return np.where(variance > 0, np.where(count < NORMAL, poisson, normal), 1.0)
 
 
-def _logs(found: Archetypes, rows: Bits, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
+def _logs(found: Archetypes, rows: Rows, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of rows, and the log of the probability of each row and each archetype together."""
     means, shares, variables = _expected_means(found), _expected_shares(found), _variables(found)
     size = max(64, BLOCK // max(width, len(found), 1))
@@ -256,7 +256,7 @@ def _softmax(logs: np.ndarray) -> np.ndarray:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _posterior_means(found: Archetypes, rows: Bits) -> Iterator[tuple[slice, np.ndarray]]:
+def _posterior_means(found: Archetypes, rows: Rows) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of rows, and what the archetypes expect of every entry of them, (m, N)."""
     if not len(found):
         raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
@@ -265,13 +265,11 @@ def _posterior_means(found: Archetypes, rows: Bits) -> Iterator[tuple[slice, np.
         yield span, _softmax(logs) @ means
 
 
-def rows_of(found: Archetypes, X: Any) -> Bits:
+def rows_of(found: Archetypes, X: Any) -> Rows:
     """Pack rows, and check that they have the columns of the archetypes."""
     if isinstance(X, Table):
         return _alike(found, X).held
-    plain = isinstance(X, PackedBits | MaskedBits | np.ndarray) or hasattr(
-        X, "__cuda_array_interface__"
-    )
+    plain = isinstance(X, Rows | np.ndarray) or hasattr(X, "__cuda_array_interface__")
     if isinstance(X, str | Path) or (found.coding is not None and not plain):
         return table_of(found, X).held
     rows = as_examples(X, name="rows", gaps=True, least=1)
@@ -350,9 +348,9 @@ def _alike(found: Archetypes, table: Table) -> Table:
     return table
 
 
-def _none(n: int) -> PackedBits:
-    """Bits of no rows."""
-    return PackedBits(np.zeros((0, -(-n // 64)), np.uint64), n)
+def _none(n: int) -> Rows:
+    """No rows."""
+    return Rows(np.zeros((0, -(-n // 64)), np.uint64), n)
 
 
 def _check_cuts(first: Coding, other: Coding) -> None:

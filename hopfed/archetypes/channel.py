@@ -37,6 +37,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.archetypes.mixture import ClassSums, Fit, loss
 from hopfed.archetypes.replicas import drawn, drawn_often
@@ -294,9 +295,9 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
     """Information that unsureness takes, over the means in `told` (K, N) and the K shares."""
     counts = fit.sums.counts.sum(axis=0)
     held = _drawn(fit, rows, seed)
-    x, often, rows = held.entries, held.weights[:, None], len(held)
+    x, often, rows = kernels.unpack(held, np.float32), held.weights[:, None], held.size
     means = means_inside(fit.classes.means)
-    owner = Owner(x, 0, fit.prior.variables)
+    owner = Owner(replace(held, counts=None), 0, fit.prior.variables)
     owner.learn(means, counts / counts.sum())
     scores, columns, left = [], [], []
     for k, (T, w) in enumerate(zip(means, np.asarray(owner.posterior).T, strict=True)):
@@ -323,7 +324,7 @@ def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
     if N <= NARROW and whole:  # hardly more different rows, however many are drawn
         rows = max(rows, int(min(fit.sums.counts.sum(), MANY)))
         shares = fit.sums.counts.sum(axis=0)
-        one = Rows(np.ones((1, N), np.float32), np.array([float(rows)]))
+        one = replace(kernels.pack(np.ones((1, N))), counts=np.array([float(rows)]))
         told = fit.classes.means, shares / shares.sum(), seed
         return drawn_often(one, *told, variables=fit.prior.variables)
     rng = stream(seed, "information")
@@ -331,7 +332,9 @@ def _drawn(fit: Fit, rows: int, seed: int) -> Rows:
     draws = rng.random((rows, len(fit.prior.observed)), dtype=np.float32)
     for group in [] if variables is None else variables.groups:
         draws[:, group] = draws[:, group[:1]]  # a variable is seen as a whole
-    seen = (draws < fit.prior.observed).astype(np.float32)
+    seen = draws < fit.prior.observed
     counts = fit.sums.counts.sum(axis=0)
     shares = counts / counts.sum()
-    return Rows(drawn(seen, fit.classes.means, shares, seed, variables=variables))
+    return drawn(
+        kernels.pack_masked(seen, ~seen), fit.classes.means, shares, seed, variables=variables
+    )

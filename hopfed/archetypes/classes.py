@@ -56,7 +56,7 @@ from hopfed.archetypes.session import (
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.errors import ArgumentError, DataError
 from hopfed.federation.messages import Message
-from hopfed.spectral.equal_rows import Rows
+from hopfed.spectral.equal_rows import thinned
 from hopfed.spectral.rank import RankRule, TracyWidom
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import columns_of
@@ -207,15 +207,13 @@ def searched(
         size = place.rows.shape[0]
         few = min(size, max(2, int(size * rows / M)))
         rng = stream(table.seed, "searched rows", place.index)
-        held = Rows(place.rows, place.counts)
-        if few < size:
-            held = (
-                held.thinned(few / size, rng)
-                if place.counts is not None
-                else Rows(place.rows[np.sort(rng.permutation(size)[:few])])
-            )
-        part = held.entries if columns is None else columns_of(held.entries, columns)
-        parts.append(Rows(part[:] if isinstance(part, Reread) else part, held.counts))
+        part = place.rows
+        if few < size and part.counts is not None:
+            part = thinned(part, few / size, rng)
+        elif few < size:
+            part = part[np.sort(rng.permutation(size)[:few])]
+        part = part if columns is None else columns_of(part, columns)
+        parts.append(part[:] if isinstance(part, Reread) else part)
     owners = Session.of(parts, table.seed, _within(groups, columns))
     owners.traffic, owners.columns = table.traffic, columns
     return Part(owners, columns, prior)
@@ -244,7 +242,7 @@ def on_the_whole(table: Session, part: Part, fit: Fit) -> Fit:
     @by_blocks
     def by_columns(owner: Owner, asked: Message) -> Message:
         some = columns_of(owner.rows, asked["columns"])
-        seen = Owner(some, owner.index, variables, counts=owner.counts)
+        seen = Owner(some, owner.index, variables)
         seen.learn(asked["means"], asked["shares"])
         return weighted_sums(owner, seen.weights)
 

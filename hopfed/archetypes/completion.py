@@ -21,7 +21,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed.archetypes.assignment import Completion, coded_as, complete, unknown_columns
 from hopfed.errors import DataError
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.rows import is_blank
 from hopfed.spectral.skips import Skip, skips
 from hopfed.tables.coding import Code, Coding
@@ -219,9 +219,9 @@ def _counted(cells: Cells) -> dict[str, int]:
     return found
 
 
-def _gaps(rows: PackedBits | MaskedBits) -> np.ndarray:
+def _gaps(rows: Rows) -> np.ndarray:
     """(M, N) booleans: which entries are missing."""
-    if isinstance(rows, MaskedBits):
+    if rows.gaps:
         gaps: np.ndarray = kernels.unpack(rows) == 0
         return gaps
     return np.zeros(rows.shape, bool)

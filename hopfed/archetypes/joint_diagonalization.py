@@ -29,8 +29,9 @@ import numpy as np
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.subspace import SLACK, Subspace, joined, rested
+from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Reread, Sums
-from hopfed.spectral.rows import Bits, times, total
+from hopfed.spectral.rows import times, total
 
 DEALT = 1 << 20  # examples that are dealt to groups at once
 STEPS, STARTS = 100, 4  # Newton steps from each start, and starts; at most
@@ -51,7 +52,7 @@ def group_labels(
 
 
 def group_projections(
-    rows: Bits | Reread | Array,
+    rows: Rows | Reread | Array,
     vectors: Array,
     groups: int,
     seed: int,
@@ -66,7 +67,7 @@ def group_projections(
 
 
 def _projections(
-    part: Bits | Array, before: int, V: Array, groups: int, deal: Callable[[int, int], np.ndarray]
+    part: Rows | Array, before: int, V: Array, groups: int, deal: Callable[[int, int], np.ndarray]
 ) -> Sums:
     """K x K sums and sizes of the groups, of one block of rows that has so many `before` it."""
     X = times(part, V)

@@ -52,9 +52,9 @@ from hopfed.archetypes.status import (
 )
 from hopfed.federation.messages import Message
 from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.spectral.equal_rows import Rows, equals, only
+from hopfed.spectral.equal_rows import equals, only
 from hopfed.spectral.rank import white_edge
-from hopfed.spectral.rows import Bits, array_beside
+from hopfed.spectral.rows import array_beside
 
 REPLICAS = 20  # tables drawn from the fitted classes
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
@@ -162,7 +162,7 @@ def repeated(owner: Owner, _: Message) -> Message:
     Columns that gaps of others tell are left out, as replicas of the gaps cannot have both.
     """
     shown = owner.rows if owner.free.all() else only(owner.rows, owner.free)
-    return {"equal": equals(Rows(shown, owner.counts))}
+    return {"equal": equals(shown)}
 
 
 def _edge(owners: Session) -> float:
@@ -410,11 +410,11 @@ class Unexplained:
             return self.kept[first]
         owner = self.owner
         x = owner.rows[first:last]
-        x = kernels.unpack(x, np.float32) if isinstance(x, Bits) else x
+        x = kernels.unpack(x, np.float32)
         xp = namespace(x)
         R = xp.astype(owner.posterior[first:last], xp.float32)
         found = x - R @ like(owner.means.astype(np.float32), R)
-        if not isinstance(owner.rows, kernels.PackedBits):
+        if owner.rows.gaps:
             found *= x != 0
         if self.nbytes:
             self.kept[first] = found

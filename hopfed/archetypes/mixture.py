@@ -61,8 +61,9 @@ from hopfed.archetypes.session import (
     total,
 )
 from hopfed.federation.messages import Message
+from hopfed.kernels import Rows
 from hopfed.kernels.mixtures import beta_gains, log_ratios, spent
-from hopfed.spectral.rows import Bits, array_beside, seen_transposed_times, transposed_times
+from hopfed.spectral.rows import array_beside, seen_transposed_times, transposed_times
 
 ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
 
@@ -122,10 +123,10 @@ NONE = 1e-7  # weight of a row in a class that is lost in single precision
 WORTH = 1 << 16  # entries for each class from which it pays to count
 
 
-def sums_over(rows: Bits | Array, weights: Array) -> tuple[Array, Array]:
+def sums_over(rows: Rows | Array, weights: Array) -> tuple[Array, Array]:
     """Signed sums and numbers (K, N) of the entries of rows with weights (M, K) in classes."""
     M, K = weights.shape
-    here = isinstance(rows, Bits) and isinstance(array_beside(rows), np.ndarray)
+    here = isinstance(rows, Rows) and isinstance(array_beside(rows), np.ndarray)
     if here and K > 1 and M * rows.shape[1] >= WORTH * K:
         one = weights.argmax(axis=1)
         most = weights[np.arange(M), one]
@@ -137,7 +138,7 @@ def sums_over(rows: Bits | Array, weights: Array) -> tuple[Array, Array]:
 
 
 def _counted(
-    rows: Bits, weights: np.ndarray, label: np.ndarray, unsure: np.ndarray
+    rows: Rows, weights: np.ndarray, label: np.ndarray, unsure: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Count the rows of each label, and multiply those that are unsure."""
     N, K = rows.shape[1], weights.shape[1]
@@ -145,9 +146,8 @@ def _counted(
     for k in range(K):
         mine = rows[np.flatnonzero(label == k)]
         if len(mine):
-            whole = isinstance(mine, kernels.PackedBits)
             signed[k] = kernels.column_sums(mine)
-            seen[k] = len(mine) if whole else kernels.seen_counts(mine)
+            seen[k] = kernels.seen_counts(mine)
     if unsure.any():
         others, left = rows[np.flatnonzero(unsure)], weights[unsure]
         signed += transposed_times(others, left).T
@@ -242,7 +242,7 @@ def class_sums(owner: Owner, told: Message) -> Message:
 def sums_and_pairs(owner: Owner, told: Message) -> Message:
     """The same, and how often rows may be of one class as well as of another."""
     sums, weights = class_sums(owner, told), owner.weights
-    once = weights if owner.counts is None else owner.posterior
+    once = weights if owner.rows.counts is None else owner.posterior
     return {**sums, "pairs": once.T @ weights}
 
 

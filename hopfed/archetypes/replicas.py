@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, like, namespace, to_host
+from hopfed._lib.arrays import like, to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.mixture import (
     ClassSums,
@@ -24,9 +24,8 @@ from hopfed.archetypes.mixture import (
     remind,
 )
 from hopfed.archetypes.session import Owner, Session, Variables
-from hopfed.kernels import MaskedBits, PackedBits
-from hopfed.spectral.equal_rows import Rows
-from hopfed.spectral.rows import Bits, array_beside
+from hopfed.kernels import Rows
+from hopfed.spectral.equal_rows import merged
 
 BLOCK = 1 << 22  # entries drawn at a time
 STEPS = 30  # exchanges of a fit at most: from the truth it is not far to what rows were fitted to
@@ -44,10 +43,8 @@ def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]
     classes, members = plausible(fit, owners.seed, number), []
     for i, o in enumerate(owners.members):
         told = classes.means, classes.shares[i], owners.seed, i, number, o.variables
-        rows = Rows(o.rows, o.counts)
-        rows = Rows(drawn(o.rows, *told)) if o.counts is None else drawn_often(rows, *told)
-        deciding = np.flatnonzero(~o.free)
-        members.append(Owner(rows.entries, i, o.variables, deciding, rows.counts))
+        rows = (drawn if o.rows.counts is None else drawn_often)(o.rows, *told)
+        members.append(Owner(rows, i, o.variables, np.flatnonzero(~o.free)))
     table = Session(members, owners.seed, owners.traffic)
     settled = improve(table, expect(table, classes, fit.prior), STEPS, NEAR)
     remind(table, settled)
@@ -71,15 +68,15 @@ def plausible(fit: Fit, seed: int, number: int) -> Mixture:
 
 
 def drawn(
-    rows: Bits | Array,
+    rows: Rows,
     means: np.ndarray,
     shares: np.ndarray,
     seed: int,
     owner: int = 0,
     number: int = 0,
     variables: Variables | None = None,
-) -> Bits | Array:
-    """Rows of the classes with the gaps of `rows`, in the form of `rows`."""
+) -> Rows:
+    """Rows of the classes with the gaps of `rows`, where these are."""
     rng = stream(seed, "replica", owner, number)
     M, N = rows.shape
     labels = rng.choice(len(means), M, p=shares / shares.sum())
@@ -96,9 +93,7 @@ def drawn(
             at = (draws[:, group[:1]] >= below[:, :-1]).sum(axis=1)
             up[:, group] = at[:, None] == np.arange(len(group))
         parts.append(_formed(rows, part, up))
-    if isinstance(rows, Bits):
-        return kernels.concatenate(parts)
-    return namespace(rows).concat(parts)
+    return kernels.concatenate(parts)
 
 
 def drawn_often(
@@ -112,7 +107,7 @@ def drawn_often(
 ) -> Rows:
     """The same where rows occur several times: column by column, how many rows go which way."""
     rng = stream(seed, "replica", owner, number)
-    N = rows.entries.shape[1]
+    N = rows.n
     seen, often = _gaps(rows)
     each = rng.multinomial(often.astype(np.int64), shares / shares.sum())
     kind, label = np.nonzero(each)
@@ -137,18 +132,17 @@ def drawn_often(
             )
             kind = np.concatenate([kind[chosen], kind[others]])
             label = np.concatenate([label[chosen], label[others]])
-    return Rows(_like_rows(x, rows.entries), n.astype(np.float64)).merged()
+    found = like(x, rows.home)
+    packed = kernels.pack_masked(found, found == 0) if rows.gaps else kernels.pack(found)
+    return merged(replace(packed, counts=n.astype(np.float64)))
 
 
 def _gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Kinds of gaps (G, N), booleans of what is seen, and rows (G,) of each."""
-    entries = rows.entries
-    if isinstance(entries, PackedBits):
-        return np.ones((1, entries.shape[1]), bool), np.array([len(rows)])
-    planes = entries.seen if isinstance(entries, MaskedBits) else namespace(entries).abs(entries)
-    found = Rows(planes, rows.counts).merged()
-    seen = kernels.unpack(found.entries) if isinstance(entries, MaskedBits) else found.entries  # type: ignore[arg-type]
-    return to_host(seen) > 0, found.weights
+    if not rows.gaps:
+        return np.ones((1, rows.n), bool), np.array([rows.size])
+    found = merged(rows.presence)
+    return to_host(kernels.unpack(found)) > 0, found.weights
 
 
 def _in_turn(variables: Variables | None, n: int) -> list[np.ndarray]:
@@ -158,21 +152,10 @@ def _in_turn(variables: Variables | None, n: int) -> list[np.ndarray]:
     return alone + ([] if variables is None else variables.groups)
 
 
-def _like_rows(x: np.ndarray, rows: Bits | Array) -> Bits | Array:
-    """Rows (M, N) of -1, 0 and +1 in the form of others."""
-    if isinstance(rows, PackedBits):
-        return kernels.pack(like(x, array_beside(rows)))
-    if isinstance(rows, MaskedBits):
-        return kernels.pack_masked(like(x, array_beside(rows)), like(x == 0, array_beside(rows)))
-    return like(x.astype(np.float32), rows)
-
-
-def _formed(rows: Bits | Array, part: slice, up: np.ndarray) -> Bits | Array:
-    if isinstance(rows, PackedBits):
-        return kernels.pack(like(up, array_beside(rows)))
-    if isinstance(rows, MaskedBits):
-        seen = rows.seen[part]
-        signs = kernels.pack(like(up, array_beside(rows)))
-        return MaskedBits(replace(signs, words=signs.words & seen.words), seen)
-    signs = like(np.where(up, np.float32(1), np.float32(-1)), rows)
-    return namespace(rows).where(rows[part] == 0, rows[part], signs)
+def _formed(rows: Rows, part: slice, up: np.ndarray) -> Rows:
+    """Rows of these signs with the gaps of others."""
+    found = kernels.pack(like(up, rows.home))
+    if not rows.gaps:
+        return found
+    seen = rows.seen[part]
+    return replace(found, signs=found.signs & seen, seen=seen)

@@ -33,6 +33,7 @@ and Aitkin do, Psychometrika 46 (1981), 443-459.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import nnls
@@ -51,11 +52,11 @@ from hopfed.archetypes.session import (
 )
 from hopfed.archetypes.votes import runs
 from hopfed.federation.messages import Message
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.kernels.mixtures import mixed
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.row_order import neighbour_deviation
-from hopfed.spectral.rows import Bits, seen_times, times
+from hopfed.spectral.rows import seen_times, times
 
 EXCHANGES = 6  # at most: four reach the top within a few hundredths of a nat, as a rule
 BEGIN = 0.1  # part of the rows that begins at the points
@@ -115,7 +116,7 @@ def mixture_sums(owner: Owner, told: Message) -> Message:
     xp, parts = namespace(r), told["parts"]
     mixed = r @ like(parts[1:], r) + float(parts[0])
     slopes = xp.concat([xp.ones((r.shape[0], 1), dtype=r.dtype), r], axis=1) / mixed[:, None]
-    often = slopes if owner.counts is None else slopes * owner.often[:, None]
+    often = slopes if owner.rows.counts is None else slopes * owner.often[:, None]
     return {
         "value": owner.added(xp.log(mixed)),
         "slopes": often.sum(axis=0),
@@ -169,7 +170,7 @@ def mixed_ratios(
         if not len(which):
             continue
         index = like(which, R)
-        mine = rows if len(which) == M else rows[which if isinstance(rows, Bits) else index]
+        mine = rows if len(which) == M else rows[which]
         told = (like(x[:, k].T.astype(np.float32), R) for x in (by_sign, by_seen))
         logs = times(mine, next(told)) + seen_times(mine, next(told))
         logs = xp.astype(logs, xp.float64) + like(constant[:, k], R)
@@ -344,7 +345,7 @@ def _looked_at(owners: Session) -> Session:
 
     def some(o: Owner) -> Owner:
         few = o.rows[::step]
-        return Owner(few, o.index, counts=np.ones(len(few))) if o.counts is None else o
+        return Owner(replace(few, counts=few.weights), o.index) if few.counts is None else o
 
     members = [some(owner) for owner in owners.members]
     return Session(members, owners.seed, owners.traffic)
@@ -410,7 +411,7 @@ def in_order(
     (`hopfed.spectral.row_order`). None and 0 where rows are not held as they came.
     """
     rows = [owner.rows for owner in session.members]
-    if not all(isinstance(r, PackedBits | MaskedBits) for r in rows):
+    if not all(isinstance(r, Rows) for r in rows):
         return None, 0.0
     answers = session.ask(changes, {"means": means, "shares": shares})
     return total(answers, "changes"), float(total(answers, "follow")) / len(rows) ** 0.5

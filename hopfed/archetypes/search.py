@@ -149,7 +149,7 @@ def find_classes(
 
 def _few_numbers(owners: Session) -> bool:
     """Whether equal rows are merged, and few are left."""
-    merged = [owner for owner in owners.members if owner.counts is not None]
+    merged = [owner for owner in owners.members if owner.rows.counts is not None]
     numbers = sum(int(np.prod(owner.rows.shape)) for owner in merged)
     return len(merged) == len(owners.members) and numbers <= NUMBERS
 
@@ -392,10 +392,10 @@ def _group_sums(
     owner: Owner, basis: Array, groups: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Second moments (G, K, K) of random groups of an owner's rows in a basis, and their sizes."""
-    if owner.counts is None:
+    if owner.rows.counts is None:
         return group_projections(owner.rows, basis, groups, seed, client=owner.index)
     rng = stream(seed, "groups", owner.index)
-    parts = rng.multinomial(owner.counts.astype(np.int64), np.full(groups, 1 / groups))
+    parts = rng.multinomial(owner.rows.counts.astype(np.int64), np.full(groups, 1 / groups))
     Z = _projections(owner, basis).astype(np.float64)
     return np.stack([(Z * part[:, None]).T @ Z for part in parts.T]), parts.sum(axis=0)
 
@@ -460,8 +460,8 @@ def nearest_sums(owner: Owner, told: Message) -> Message:
     Z, centres = _projections(owner, told["basis"]), told["centres"]
     labels = (Z @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
     weights = np.eye(len(centres), dtype=owner.precision)[labels]
-    if owner.counts is not None:
-        weights *= owner.counts[:, None]
+    if owner.rows.counts is not None:
+        weights *= owner.rows.counts[:, None]
     return weighted_sums(owner, like(weights, array_beside(owner.rows)))
 
 

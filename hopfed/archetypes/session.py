@@ -27,18 +27,17 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
 from hopfed.federation.messages import Message, Traffic
-from hopfed.kernels import MaskedBits
+from hopfed.kernels import Rows
+from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.mixtures import responsibilities
-from hopfed.spectral.equal_rows import Rows
+from hopfed.spectral.equal_rows import merged_where_it_pays
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import (
-    Bits,
     array_beside,
     column_moments,
+    packed,
     seen_times,
-    seen_transposed_times,
     times,
-    transposed_times,
 )
 from hopfed.spectral.skips import deciding, skips
 
@@ -128,10 +127,10 @@ class Numbers:
     n: int
 
     @classmethod
-    def of(cls, rows: Bits, precision: type = np.float32) -> Numbers:
+    def of(cls, rows: Rows, precision: type = np.float32) -> Numbers:
         """Unpack bits."""
         signs = kernels.unpack(rows, precision)
-        if not isinstance(rows, MaskedBits):
+        if not rows.gaps:
             return cls(signs, signs.shape[1])
         return cls(np.hstack([signs, signs**2]), signs.shape[1])
 
@@ -156,11 +155,11 @@ class Numbers:
         return found, np.repeat(seen[:, None], self.n, axis=1)
 
 
-def numbers_of(rows: Bits | Array, precision: type = np.float32) -> Numbers | None:
-    """Return the numbers of a small table of bits on the host; None of any other."""
-    if not isinstance(rows, Bits) or rows.shape[0] * rows.shape[1] > SMALL:
+def numbers_of(rows: Rows | Reread, precision: type = np.float32) -> Numbers | None:
+    """Return the numbers of a small table that is held on the host; None of any other."""
+    if isinstance(rows, Reread) or rows.shape[0] * rows.n > SMALL or on_device(rows):
         return None
-    return Numbers.of(rows, precision) if type(array_beside(rows)) is np.ndarray else None
+    return Numbers.of(rows, precision)
 
 
 SUREST = 1 - 1e-6  # means nearer to +-1 are taken for this: single precision travels
@@ -172,10 +171,9 @@ class Owner:
 
     Attributes
     ----------
-    rows : (M, N) of -1, 0 (missing) and +1, or bits, with gaps or without. Of rows that are read
-        again (`hopfed.spectral.reread_rows.Reread`) only sums over columns and classes can be had.
-    counts : (M,) how often each row occurs, on the host; None where that is once. Then whatever is
-        summed is so in double precision.
+    rows : (M, N), with gaps or without. Where they have counts, whatever is summed is so in double
+        precision. Of rows that are read again (`hopfed.spectral.reread_rows.Reread`) only sums over
+        columns and classes can be had.
     index : number of the owner, which names its random streams.
     variables : which columns are levels of one variable, where any are.
     deciding : columns that decide which others are blank (`hopfed.spectral.skips`); None to find
@@ -186,11 +184,10 @@ class Owner:
     ratios : (M, S) likelihood of each row at the points last offered, over that at the classes.
     """
 
-    rows: Bits | Array
+    rows: Rows | Reread
     index: int = 0
     variables: Variables | None = None
     deciding: np.ndarray | None = None
-    counts: np.ndarray | None = None
     means: np.ndarray = field(init=False, repr=False)
     shares: np.ndarray = field(init=False, repr=False)
     posterior: Array = field(init=False, repr=False)
@@ -206,31 +203,27 @@ class Owner:
     @property
     def precision(self) -> type:
         """In which products with rows are made: a rounding counts as often as its row does."""
-        return np.float32 if self.counts is None else np.float64
+        return np.float32 if self.rows.counts is None else np.float64
 
     @property
     def size(self) -> int:
         """Number of rows, each as often as it occurs."""
-        return self.rows.shape[0] if self.counts is None else int(self.counts.sum())
+        return self.rows.size
 
     @cached_property
     def often(self) -> Array:
         """(M,) how often each row occurs, where the rows are."""
-        counts = np.ones(self.rows.shape[0]) if self.counts is None else self.counts
-        return like(counts, array_beside(self.rows))
+        counts = self.rows.counts
+        return like(np.ones(len(self.rows)) if counts is None else counts, self.rows.home)
 
     @cached_property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Sums and numbers of the entries of each column, (N,) both."""
-        if self.counts is None:
-            return column_moments(self.rows)
-        counts = self.often[:, None]
-        found = transposed_times(self.rows, counts), seen_transposed_times(self.rows, counts)
-        return tuple(np.rint(to_host(x)[:, 0]).astype(np.int64) for x in found)
+        return column_moments(self.rows)
 
     def added(self, x: Array) -> Array:
         """Sum over rows, each as often as it occurs, of an array of which each has a line."""
-        return x.sum(axis=0) if self.counts is None else self.often @ x
+        return x.sum(axis=0) if self.rows.counts is None else self.often @ x
 
     @cached_property
     def free(self) -> np.ndarray:
@@ -249,7 +242,7 @@ class Owner:
             shifts = even + np.log(np.maximum(self.shares, 1e-300))
             whole, single, self.log_densities = responsibilities(logs, shifts)
             self.posterior = whole.T
-            self._weights = single.T if self.counts is None else None
+            self._weights = single.T if self.rows.counts is None else None
             return
         self._weights = None
         logs = log_joint(self.rows, self.means, shares, self.precision, self.variables)
@@ -266,7 +259,7 @@ class Owner:
         """Responsibilities as often as rows occur, in the precision of products with rows."""
         if self._weights is None:
             xp = namespace(self.posterior)
-            if self.counts is None:
+            if self.rows.counts is None:
                 self._weights = xp.astype(self.posterior, xp.float32)
             else:
                 self._weights = self.posterior * self.often[:, None]
@@ -290,7 +283,7 @@ def log_odds(
 
 
 def log_joint(
-    rows: Bits | Array,
+    rows: Rows | Array,
     means: np.ndarray,
     shares: np.ndarray,
     precision: DTypeLike = np.float32,
@@ -305,7 +298,7 @@ def log_joint(
     return logs + like(np.log(np.maximum(shares, 1e-300)), logs)
 
 
-def standardised(rows: Bits | Array, means: np.ndarray) -> Array:
+def standardised(rows: Rows | Array, means: np.ndarray) -> Array:
     """How well rows fit in each class, (M, K): their log-likelihood given the class, standardised.
 
     What a row of the class is expected to have with the row's gaps is taken off, and its standard
@@ -387,24 +380,25 @@ class Session:
     @classmethod
     def of(
         cls,
-        rows: Sequence[Rows | Bits | Reread | Array],
+        rows: Sequence[Rows | Reread | Array],
         seed: int,
         groups: Sequence[Sequence[int]] = (),
     ) -> Session:
         """Take the rows of each owner, all with the same columns; equal rows are merged."""
         require(len(rows) > 0, "rows", "those of at least one owner", "none")
-        merged = [Rows.of(r) for r in rows]
-        widths = sorted({r.entries.shape[1] for r in merged})
+        rows = [r if isinstance(r, Reread) else packed(r) for r in rows]
+        merged = [merged_where_it_pays(r) for r in rows]
+        widths = sorted({r.shape[1] for r in merged})
         require(len(widths) == 1, "rows", "of the same columns at every owner", f"{widths} columns")
         one = Variables.of(groups, widths[0]) if groups else None
         members = [
-            Owner(_single(m.entries), i, one, _deciding(r, m), m.counts)
+            Owner(m, i, one, _deciding(r, m))
             for i, (r, m) in enumerate(zip(rows, merged, strict=True))
         ]
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
-    def over(cls, rows: Sequence[Bits | Reread], seed: int) -> Session:
+    def over(cls, rows: Sequence[Rows | Reread], seed: int) -> Session:
         """Take the packed rows of each owner as they are."""
         members = [Owner(part, i) for i, part in enumerate(rows)]
         return cls(members, seed, Traffic(len(members)))
@@ -495,15 +489,6 @@ class Recovery:
         return 4 * int(self.archetypes.patterns.shape[1]) ** 2
 
 
-def _deciding(given: Any, merged: Rows) -> np.ndarray | None:
+def _deciding(given: Rows | Reread, merged: Rows | Reread) -> np.ndarray | None:
     """Columns that decide which others are blank, of rows that were merged."""
-    held = merged.counts is not None and not isinstance(given, Rows | Reread)
-    return deciding(skips(given)) if held else None
-
-
-def _single(rows: Bits | Reread | Array) -> Bits | Reread | Array:
-    """Numbers in single precision, in which products are made."""
-    if isinstance(rows, Bits | Reread):
-        return rows
-    xp = namespace(rows)
-    return rows if rows.dtype == xp.float32 else xp.astype(rows, xp.float32)
+    return None if merged is given or isinstance(given, Reread) else deciding(skips(given))

@@ -32,9 +32,10 @@ from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.session import total as added_up
 from hopfed.archetypes.subspace import SAME, SPREADS
 from hopfed.federation.messages import Message
+from hopfed.kernels import Rows
 from hopfed.spectral.equal_rows import equals
 from hopfed.spectral.reread_rows import Reread, Sums
-from hopfed.spectral.rows import Bits, array_beside, parts, times, total, transposed_times
+from hopfed.spectral.rows import array_beside, parts, times, total, transposed_times
 from hopfed.theory.resolution import expected_overlap
 
 FEW = 5  # rows that support a pattern: a sum over fewer resembles its rows more than an archetype
@@ -58,14 +59,14 @@ TWICE = 0.02  # of the rows, which may have been entered twice by mistake
 _BALLOTS = ("counts", "signs", "sums", "moments")
 
 
-def votes_of(rows: Bits | Reread, patterns: np.ndarray, least: float) -> Message:
+def votes_of(rows: Rows | Reread, patterns: np.ndarray, least: float) -> Message:
     """Sum rows by the pattern that they resemble most, if by more than the overlap `least`."""
     found = total(rows, partial(_votes, patterns=patterns, least=least))
     kinds = np.int32, np.int32, np.int32, np.float64
     return {n: x.astype(kind) for n, x, kind in zip(_BALLOTS, found, kinds, strict=True)}
 
 
-def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Sums:
+def _votes(rows: Rows, patterns: np.ndarray, least: float) -> Sums:
     """The same of one block of rows."""
     P, N = patterns.shape
     found = Sums((np.zeros(P), np.zeros(P), np.zeros((P, N)), np.zeros(2)))
@@ -85,18 +86,18 @@ def _votes(rows: Bits, patterns: np.ndarray, least: float) -> Sums:
     return found
 
 
-def overlap_counts(rows: Bits | Reread, patterns: np.ndarray) -> np.ndarray:
+def overlap_counts(rows: Rows | Reread, patterns: np.ndarray) -> np.ndarray:
     """Count complete rows by their best overlap with a pattern: (N + 1,), of 0, 1 / N, ..., 1."""
     return total(rows, partial(_overlap_counts, patterns=patterns))
 
 
-def _overlap_counts(rows: Bits, patterns: np.ndarray) -> np.ndarray:
+def _overlap_counts(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     N = patterns.shape[1]
     best = np.rint(best_overlaps(rows, patterns) * N).astype(np.int64)
     return np.bincount(best, minlength=N + 1)
 
 
-def best_overlaps(rows: Bits, patterns: np.ndarray) -> np.ndarray:
+def best_overlaps(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """Largest overlap of each row with a pattern, of either sign: (M,), in [0, 1]."""
     columns = like(np.ascontiguousarray(patterns.T, np.float32), array_beside(rows))
     best = [
@@ -346,12 +347,12 @@ def _level(owner: Owner, told: Message, patterns: np.ndarray) -> float:
     return own_level(overlap_counts(owner.rows, patterns), least, quality)
 
 
-def _split(owner: Owner, told: Message, explained: bool) -> Bits | Reread | None:
+def _split(owner: Owner, told: Message, explained: bool) -> Rows | Reread | None:
     """Rows that a pattern explains, or the others; None where there are none."""
     patterns, rows = _patterns(owner, told), owner.rows
     level = _level(owner, told, patterns)
 
-    def fits(part: Bits) -> np.ndarray:
+    def fits(part: Rows) -> np.ndarray:
         return np.asarray((best_overlaps(part, patterns) > level) == explained)
 
     if isinstance(rows, Reread):

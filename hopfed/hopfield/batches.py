@@ -10,7 +10,7 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
 from hopfed.errors import DataError
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 
 
 class Source(Protocol):
@@ -49,7 +49,7 @@ class Batches:
     [(3, 2), (2, 2)]
     """
 
-    owners: tuple[PackedBits | MaskedBits, ...]
+    owners: tuple[Rows, ...]
     rounds: int = 1
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Batches:
         rule = f"1 to {least // 2}, half the examples of the smallest owner"
         require(1 <= self.rounds <= least // 2, "rounds", rule, self.rounds)
 
-    def examples(self, t: int, client: int) -> PackedBits | MaskedBits:
+    def examples(self, t: int, client: int) -> Rows:
         """Examples of a client in round t."""
         require(0 <= t < self.rounds, "round", f"in 0 .. {self.rounds - 1}", t)
         rows = self.owners[client if len(self.owners) > 1 else 0]
@@ -86,6 +86,6 @@ class Elsewhere:
         check_types(self)
         require(self.rounds >= 1, "rounds", "at least 1", self.rounds)
 
-    def examples(self, t: int, client: int) -> PackedBits:
+    def examples(self, t: int, client: int) -> Rows:
         """Fail: the server has no examples of `client` in round `t`."""
         raise DataError(f"the examples of client {client} in round {t} are not on this machine")

@@ -57,8 +57,8 @@ from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
 from hopfed.hopfield.noise import NUMBERS, UNITS, ClassNoise, Noise
-from hopfed.spectral.equal_rows import Rows
-from hopfed.spectral.rows import Bits
+from hopfed.kernels import Rows
+from hopfed.spectral.equal_rows import merged_where_it_pays
 from hopfed.tables.examples import as_examples
 
 __all__ = ["Classes"]
@@ -226,17 +226,15 @@ def _asked(down: Message) -> int:
     return int(down.get("question", SUMS))
 
 
-def answer(rows: Bits, down: Message, client: int = 0) -> Message:
+def answer(rows: Rows, down: Message, client: int = 0) -> Message:
     """Answer a question exactly: sums over rows, never rows."""
 
-    def made() -> Owner:
-        merged = Rows.of(rows)
-        return Owner(merged.entries, client, counts=merged.counts)
-
-    words = {"signs": rows.words} if hasattr(rows, "words") else {
-        "signs": rows.signs.words, "seen": rows.seen.words,
-    }  # fmt: skip
-    owner: Owner = OWNERS.get((client, rows.shape, digest(words)), made)
+    planes = (
+        {"signs": rows.signs} if rows.seen is None else {"signs": rows.signs, "seen": rows.seen}
+    )
+    owner: Owner = OWNERS.get(
+        (client, rows.shape, digest(planes)), lambda: Owner(merged_where_it_pays(rows), client)
+    )
     asked, told = _asked(down), digest({n: down[n] for n in ("means", "shares")})
     if asked != SUMS and getattr(owner, "told", None) != told:
         owner.learn(down["means"], down["shares"])

@@ -27,7 +27,7 @@ from hopfed._lib.arrays import blas_threads
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import check_types, require
 from hopfed.federation.messages import Field, Message, Spec, digest, nbytes
-from hopfed.kernels import PackedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import FULL_LIMIT, SMALL, eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
 from hopfed.spectral.rows import inner_products, transposed_times
@@ -104,18 +104,18 @@ class Encoding:
         arrays["smallest"] = {**counts, **arrays["factors"]}
         return {**arrays[self.form], "examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}
 
-    def encode(self, rows: PackedBits) -> Message:
+    def encode(self, rows: Rows) -> Message:
         """Encode the operator of packed examples, `rows` (M, N); the arrays are read-only."""
-        key = self, rows.shape, digest({"rows": rows.words})
+        key = self, rows.shape, digest({"rows": rows.signs})
         return dict(_ENCODED.get(key, lambda: self._encoded(rows)))
 
-    def _encoded(self, rows: PackedBits) -> Message:
+    def _encoded(self, rows: Rows) -> Message:
         message = {"examples": np.asarray(rows.shape[0]), **self._operator(rows)}
         for array in message.values():
             array.flags.writeable = False
         return message
 
-    def _operator(self, rows: PackedBits) -> Message:
+    def _operator(self, rows: Rows) -> Message:
         if self.form == "smallest":
             return self._smallest(rows)
         if self.form == "counts":
@@ -123,7 +123,7 @@ class Encoding:
         values, vectors = leading_factors(FactorOperator.from_examples(rows), self.width)
         return {"values": values, "vectors": vectors}
 
-    def _smallest(self, rows: PackedBits) -> Message:
+    def _smallest(self, rows: Rows) -> Message:
         """Counts, or all factors where these are fewer bytes and give the same counts."""
         counts = {"counts": _counts(rows), **_no_factors(self.n_sites)}
         if 4 * rows.shape[0] * (self.n_sites + 1) >= nbytes(counts):
@@ -199,7 +199,7 @@ def leading_factors(operator: FactorOperator, width: int) -> tuple[np.ndarray, n
     return values.astype(np.float32), columns
 
 
-def _counts(rows: PackedBits) -> np.ndarray:
+def _counts(rows: Rows) -> np.ndarray:
     whole = np.int16 if np.iinfo(np.int16).max >= rows.shape[0] else np.int32
     return lower(DenseOperator.from_examples(rows).matrix).astype(whole)
 

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +53,7 @@ from hopfed._lib.other_accounts import locked
 from hopfed._lib.outputs import replacing
 from hopfed._lib.settings import require
 from hopfed.errors import DataError, LocalError
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 
 __all__ = ["Ledger"]
 
@@ -70,20 +70,20 @@ def fingerprint(secret: bytes) -> str:
     return keyed(secret, b"fingerprint").hex()
 
 
-def marks_of(rows: PackedBits | MaskedBits, secret: bytes) -> np.ndarray:
+def marks_of(rows: Rows, secret: bytes) -> np.ndarray:
     """Marks (M,) of rows: equal for equal rows, and for nothing else.
 
     A complete row has the same mark whether or not another row of its file has a gap.
     """
     front = f"row of {rows.shape[1]} ".encode()
-    if isinstance(rows, PackedBits):
-        said = [front + row.tobytes() for row in rows.words]
+    if not rows.gaps:
+        said = [front + row.tobytes() for row in rows.signs]
     else:
-        whole = kernels.pack(np.ones((1, rows.shape[1]), np.int8)).words[0]
-        gaps = (rows.seen.words != whole).any(axis=1)
-        said = [front + row.tobytes() for row in rows.signs.words]
+        whole = kernels.pack(np.ones((1, rows.shape[1]), np.int8)).signs[0]
+        gaps = (rows.seen != whole).any(axis=1)
+        said = [front + row.tobytes() for row in rows.signs]
         for m in np.flatnonzero(gaps):
-            said[m] = b"with gaps, " + said[m] + rows.seen.words[m].tobytes()
+            said[m] = b"with gaps, " + said[m] + rows.seen[m].tobytes()
     return np.frombuffer(b"".join(keyed(secret, each) for each in said), dtype=f"S{MARK}")
 
 
@@ -101,10 +101,6 @@ def by_chance(marks: np.ndarray, secret: bytes) -> np.ndarray:
         dealt.append(keyed(secret, b"dealt out " + mark + b" copy %d" % copies[mark]))
         copies[mark] += 1
     return np.argsort(np.array(dealt, dtype=f"S{MARK}"), kind="stable")
-
-
-Rows = PackedBits | MaskedBits
-R = TypeVar("R", PackedBits, MaskedBits, Rows)
 
 
 @dataclass(frozen=True)
@@ -217,7 +213,7 @@ class Ledger:
         """How many of these rows (M, N) were released with noise, and so are not without it."""
         return int(self._released(rows, elsewhere=False).sum())
 
-    def charge(self, rows: R, terms: Terms) -> tuple[R, int]:
+    def charge(self, rows: Rows, terms: Terms) -> tuple[Rows, int]:
         """Spend the budget of a data set, or find that the same was asked before.
 
         What it answers may be sent: the ledger is on the disk by then.

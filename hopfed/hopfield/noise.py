@@ -43,10 +43,9 @@ from hopfed.archetypes.session import means_inside
 from hopfed.federation.contract import Context
 from hopfed.federation.messages import Field, Message, Spec
 from hopfed.hopfield.encoding import MOST_EXAMPLES
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import concentrated_rho, discrete_gaussian
 from hopfed.spectral.rows import (
-    Bits,
     parts,
     seen_times,
     seen_transposed_times,
@@ -97,7 +96,7 @@ class Noise:
         """The budget, bit by bit."""
         return f"{float(self.epsilon).hex()} {float(self.delta).hex()}"
 
-    def key(self, rows: Bits, context: Context, asked: str, front: str = "") -> bytes:
+    def key(self, rows: Rows, context: Context, asked: str, front: str = "") -> bytes:
         """Key of the noise: the secret, and everything that makes an answer another one.
 
         Parameters
@@ -109,9 +108,9 @@ class Noise:
         # A client that has a secret is alone with it, whatever its number in a federation.
         client = -1 if context.client is None else context.client
         source = f"secret {self.secret}" if self.secret else f"seed {context.seed} client {client}"
-        words = rows.words if isinstance(rows, PackedBits) else rows.signs.words
-        if isinstance(rows, MaskedBits):
-            words = np.hstack([words, rows.seen.words])
+        words = rows.signs
+        if rows.gaps:
+            words = np.hstack([words, rows.seen])
         in_order = words[np.lexsort(words.T)]
         text = f"{front}{source} round {context.round} {asked} rows "
         return text.encode() + hashlib.sha256(in_order.tobytes()).digest()
@@ -173,7 +172,7 @@ class ClassNoise:
         size = float(np.prod(shape, dtype=float))
         return float(np.sqrt(2 * self.variances[name] * np.log(2 * size / CHANCE)))
 
-    def answer(self, step: str, rows: Bits, down: Message, key: bytes) -> Message:
+    def answer(self, step: str, rows: Rows, down: Message, key: bytes) -> Message:
         """Answer a question about classes."""
         told: Message = {"examples": np.asarray(rows.shape[0])}
         for name, exact in exact_sums(step, rows, down).items():
@@ -185,7 +184,7 @@ class ClassNoise:
         return told
 
 
-def exact_sums(step: str, rows: Bits, down: Message) -> Message:
+def exact_sums(step: str, rows: Rows, down: Message) -> Message:
     """Sums that an answer has before there is noise on it: int64, in units of 1 / PARTS."""
     found: Message = {}
     for first in range(0, max(rows.shape[0], 1), ROWS):  # memberships of all would fill the memory
@@ -203,7 +202,7 @@ def exact_sums(step: str, rows: Bits, down: Message) -> Message:
     return found
 
 
-def memberships(rows: Bits, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def memberships(rows: Rows, means: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """How many of the PARTS of each row (M,) belong to each class: whole numbers (M, K), float64.
 
     Log-odds are rounded first, and weights before they are divided, so that all sums and quotients
@@ -223,7 +222,7 @@ def memberships(rows: Bits, means: np.ndarray, shares: np.ndarray) -> np.ndarray
     return q.astype(np.float64)
 
 
-def _pairs(rows: Bits, q: np.ndarray) -> np.ndarray:
+def _pairs(rows: Rows, q: np.ndarray) -> np.ndarray:
     """Products of two columns, i < j, added up over each class: (K, N (N - 1) / 2)."""
     N, K = rows.shape[1], q.shape[1]
     upper = np.triu_indices(N, 1)

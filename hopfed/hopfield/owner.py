@@ -32,7 +32,7 @@ from hopfed.hopfield.batches import Batches, Elsewhere
 from hopfed.hopfield.classes import ClassClient
 from hopfed.hopfield.columns import BY_NAME, Headers, Introduced, kind_of, places_of, read_names
 from hopfed.hopfield.encoding import FORMS, Encoding
-from hopfed.hopfield.ledger import Ledger, Rows, Terms
+from hopfed.hopfield.ledger import Ledger, Terms
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import PatternClient
 from hopfed.hopfield.plasticity import (
@@ -43,7 +43,7 @@ from hopfed.hopfield.plasticity import (
     Smoothing,
     Structure,
 )
-from hopfed.kernels import MaskedBits
+from hopfed.kernels import Rows
 from hopfed.kernels.bits import with_gaps
 
 TRUTH, SHARE = one_of(True, False), real(0, 1)
@@ -143,7 +143,7 @@ class Owner:
         columns = self.rows.shape[1] if places is None else len(places)
         if method.n_sites != columns:
             raise DataError(f"the federation has {method.n_sites} columns, my file another number")
-        if isinstance(method, PatternClient) and isinstance(self.rows, MaskedBits):
+        if isinstance(method, PatternClient) and self.rows.gaps:
             raise DataError(
                 "these rows have gaps, of which operators take no account: serve --graded"
             )
@@ -287,8 +287,8 @@ def laid_out(rows: Rows, places: np.ndarray) -> Rows:
     lines = kernels.transpose(rows)
     if (places < 0).any():
         gaps = with_gaps(lines)
-        empty = replace(gaps.seen, words=0 * gaps.seen.words[:1])
-        lines = kernels.concatenate([gaps, MaskedBits(empty, empty)])  # the last is empty
+        empty = 0 * gaps.seen[:1]
+        lines = kernels.concatenate([gaps, Rows(empty, gaps.n, empty)])  # the last is empty
     found: Rows = kernels.transpose(lines[places])
     return found
 

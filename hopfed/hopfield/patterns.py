@@ -60,7 +60,7 @@ from hopfed.hopfield.support import (
     shares,
     typical,
 )
-from hopfed.kernels import PackedBits
+from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian, discrete_gaussian
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.privacy.recover import PRIVATE_SEARCH
@@ -87,7 +87,7 @@ def broadcast_of(down: Message, n_sites: int) -> Broadcast:
     return Broadcast(patterns, float(np.clip(down["quality"], 1e-3, 1.0)))
 
 
-def vote(rows: PackedBits, memory: Broadcast, sure: np.ndarray) -> Message:
+def vote(rows: Rows, memory: Broadcast, sure: np.ndarray) -> Message:
     """Sums of the examples nearest to each remembered pattern.
 
     An example counts only where its overlap is what the quality lets expect: those of archetypes
@@ -190,7 +190,8 @@ class PatternClient:
         step, client = self.steps[context.exchange], context.client
         self._check_question(step, down)
         rows = self.source.examples(context.round, 0 if client is None else client)
-        rows = rows if isinstance(rows, PackedBits) else kernels.pack(np.asarray(rows))
+        rows = rows if isinstance(rows, Rows) else kernels.pack(np.asarray(rows))
+        require(not rows.gaps, "examples", "complete where patterns are looked for", "gaps")
         if rows.shape[1] != self.n_sites:
             rule = f"over the {self.n_sites} sites of the federation"
             raise ArgumentError("examples", rule, rows.shape)
@@ -204,7 +205,7 @@ class PatternClient:
         return state, vote(rows, broadcast_of(down, self.n_sites), down["sure"]), {}
 
     def _operator(
-        self, state: State, rows: PackedBits, down: Message, context: Context
+        self, state: State, rows: Rows, down: Message, context: Context
     ) -> tuple[State, Message, Metrics]:
         """The operator of a batch, with the weight that its plasticity gives it."""
         known = broadcast_of(down, self.n_sites)
@@ -220,7 +221,7 @@ class PatternClient:
         }
         return {**state, "plasticity": smooth}, message, metrics
 
-    def _projected(self, rows: PackedBits, basis: np.ndarray, seed: int, client: int) -> Message:
+    def _projected(self, rows: Rows, basis: np.ndarray, seed: int, client: int) -> Message:
         """``V^T eta^T eta V`` of random groups for a basis V (N, K): their lower triangles."""
         K, filled = basis.shape[1], min(self.groups, max(1, rows.shape[0]))
         sums = np.zeros((self.groups, K * (K + 1) // 2), np.float32)
@@ -230,7 +231,7 @@ class PatternClient:
         sums[:filled], counts[:filled] = full[:, np.tri(K, dtype=bool)], sizes
         return {"groups": sums, "sizes": counts}
 
-    def _released(self, noise: Noise, rows: PackedBits, context: Context) -> Message:
+    def _released(self, noise: Noise, rows: Rows, context: Context) -> Message:
         """The operator of a batch with noise."""
         exact = lower(np.asarray(DenseOperator.from_examples(rows).matrix))
         asked = f"sites {self.n_sites} budget {noise.words}"

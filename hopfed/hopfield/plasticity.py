@@ -41,7 +41,7 @@ from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.kernels import PackedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import FULL_LIMIT, eigenpairs
 from hopfed.spectral.noise import Sample, noise_variance
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
@@ -69,7 +69,7 @@ _WORDS = 1 << 20  # words of bits compared at a time
 
 
 def sign_agreement(
-    rows: PackedBits, patterns: np.ndarray, *, pairs: int = PAIRS, seed: int = 0
+    rows: Rows, patterns: np.ndarray, *, pairs: int = PAIRS, seed: int = 0
 ) -> tuple[float, float]:
     """Share p of site pairs on which memory and batch have the same sign, and its error (46).
 
@@ -155,7 +155,7 @@ def _known_counts(r: float, shares: np.ndarray, products: np.ndarray) -> np.ndar
     return np.clip(rho, -1.0, 1.0)
 
 
-def nearest_shares(rows: PackedBits, patterns: np.ndarray) -> np.ndarray:
+def nearest_shares(rows: Rows, patterns: np.ndarray) -> np.ndarray:
     """(K,) share of the examples nearest to each pattern, up to sign: the batch's exposures.
 
     For one quality the nearest archetype is the most likely label. Equally near ones share an
@@ -200,7 +200,7 @@ def pair_error(scores: np.ndarray, i: np.ndarray, j: np.ndarray) -> float:
     return float(np.sqrt(max(D @ D - independent, independent)) / len(d))
 
 
-def _pair_sums(rows: PackedBits, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """``sum_m eta_mi eta_mj`` of each pair, int64: a product of signs is an exclusive or."""
     columns = kernels.transpose(rows)
     words = to_host(columns.words)
@@ -252,7 +252,7 @@ def memory_share(inside: np.ndarray, basis: np.ndarray, novel: np.ndarray, alpha
 
 
 def novel_shares(
-    rows: PackedBits, inside: np.ndarray, basis: np.ndarray, alpha: float, seed: int
+    rows: Rows, inside: np.ndarray, basis: np.ndarray, alpha: float, seed: int
 ) -> np.ndarray:
     """Shares of the batch's variance in the structures outside of the memory.
 
@@ -313,7 +313,7 @@ class _Projected(FactorOperator):
         return X - self.basis @ (self.basis.T @ X)
 
 
-def _outside(rows: PackedBits, inside: np.ndarray, basis: np.ndarray) -> HebbianOperator:
+def _outside(rows: Rows, inside: np.ndarray, basis: np.ndarray) -> HebbianOperator:
     """Return an operator with the nonzero spectrum of ``P C P``, the smallest that there is.
 
     In single precision: what is read off are eigenvalues beside a threshold.
@@ -394,14 +394,14 @@ class Rule(Protocol):
 
     Examples
     --------
-    >>> def opens_to_few(rows: PackedBits, broadcast: Broadcast, *, seed: int) -> Reading:
+    >>> def opens_to_few(rows: Rows, broadcast: Broadcast, *, seed: int) -> Reading:
     ...     return Reading(1.0 / (1 + len(rows)))
     >>> from hopfed.kernels import pack
     >>> opens_to_few(pack(np.ones((3, 2))), Broadcast(np.ones((1, 2), np.int8), 1.0), seed=0).weight
     0.25
     """
 
-    def __call__(self, rows: PackedBits, broadcast: Broadcast, *, seed: int) -> Reading:
+    def __call__(self, rows: Rows, broadcast: Broadcast, *, seed: int) -> Reading:
         """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
         ...
 
@@ -409,16 +409,17 @@ class Rule(Protocol):
 class _Rule(ABC):
     """What the rules share: the checks, and the answer to an empty memory."""
 
-    def __call__(self, rows: PackedBits, broadcast: Broadcast, *, seed: int) -> Reading:
+    def __call__(self, rows: Rows, broadcast: Broadcast, *, seed: int) -> Reading:
         """Read the fresh examples `rows`, (M, N), beside `broadcast`."""
         K, N = broadcast.patterns.shape
-        require(isinstance(rows, PackedBits), "rows", "PackedBits", type(rows).__name__)
+        held = isinstance(rows, Rows) and not rows.gaps
+        require(held, "rows", "complete Rows", type(rows).__name__)
         good = len(rows) >= 1 and rows.n == N >= 2
         require(good, "rows", f"one example or more of the {N} sites of the memory", rows.shape)
         return self._read(rows, broadcast, seed) if K else Reading(1.0)
 
     @abstractmethod
-    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading: ...
+    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading: ...
 
 
 @dataclass(frozen=True)
@@ -439,7 +440,7 @@ class Fixed(_Rule):
         check_types(self)
         require(0 <= self.weight <= 1, "weight", "in [0, 1]", self.weight)
 
-    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002
+    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:  # noqa: ARG002
         return Reading(self.weight)
 
 
@@ -467,7 +468,7 @@ class Entropy(_Rule):
     def __post_init__(self) -> None:
         require(self.floor in REFERENCES, "floor", "'batch' or 'example'", repr(self.floor))
 
-    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading:
+    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
         r, M, xi = broadcast.quality, len(rows), broadcast.patterns
         p, error = sign_agreement(rows, xi, seed=seed)
         floor = binary_entropy(reference_agreement(self.floor, r, M, xi, seed=seed))
@@ -500,7 +501,7 @@ class Agreement(_Rule):
         known = self.reference in REFERENCES
         require(known, "reference", "'batch' or 'example'", repr(self.reference))
 
-    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading:
+    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
         r, M, xi = broadcast.quality, len(rows), broadcast.patterns
         p, error = sign_agreement(rows, xi, seed=seed)
         shares = nearest_shares(rows, xi)
@@ -543,7 +544,7 @@ class Structure(_Rule):
         require(0 <= self.rest <= 1, "rest", "in [0, 1]", self.rest)
         require(0 < self.alpha < 1, "alpha", "a false-alarm rate in (0, 1)", self.alpha)
 
-    def _read(self, rows: PackedBits, broadcast: Broadcast, seed: int) -> Reading:
+    def _read(self, rows: Rows, broadcast: Broadcast, seed: int) -> Reading:
         basis = orth(broadcast.patterns.T.astype(np.float64))
         inside = times(rows, basis)
         novel = novel_shares(rows, inside, basis, self.alpha, seed)

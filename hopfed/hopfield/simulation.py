@@ -27,7 +27,7 @@ from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
 from hopfed.hopfield.told import FEWER, GOOD, STATUS, Told, own_verdict
-from hopfed.kernels import MaskedBits, PackedBits, concatenate
+from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
 
@@ -70,7 +70,7 @@ class Simulation:
     faults: tuple[str, ...]
     state: FederationState = field(repr=False)
     classes: Memory | None = field(default=None, repr=False)
-    tables: tuple[PackedBits | MaskedBits, ...] = field(default=(), repr=False)
+    tables: tuple[Rows, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         K, rounds, clients = len(self.patterns), len(self.metrics), len(self.traffic.up)

@@ -22,7 +22,7 @@ from hopfed.errors import DataError
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import pack_patterns, unpack_patterns
 from hopfed.hopfield.patterns import MOST_PATTERNS
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.tables.coding import Coding
 
 STOPPED = "stopped"  # in the last word of a federation that ended without a result
@@ -170,7 +170,7 @@ MOST, MOST_WORK = 100, 150_000_000
 
 
 def own_verdict(
-    rows: PackedBits | MaskedBits,
+    rows: Rows,
     means: np.ndarray,
     groups: Sequence[Sequence[int]] = (),
     names: Sequence[str] | None = None,

@@ -30,14 +30,14 @@ from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.search import Search as ClassSearch
 from hopfed.archetypes.session import ONE_THREAD, Recovery, Session
 from hopfed.errors import ArgumentError, DataError
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import place
 from hopfed.runs import Run, plain
 from hopfed.spectral.determined import Determined, determined
 from hopfed.spectral.rank import Fixed, MarchenkoPastur, RankRule, Shuffle, TracyWidom
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, array_beside, column_moments
+from hopfed.spectral.rows import array_beside, column_moments
 from hopfed.tables.examples import as_examples
 from hopfed.tables.files import is_many
 from hopfed.tables.partitions import is_partitioned, read_partitions
@@ -45,8 +45,6 @@ from hopfed.tables.reading import read_table, read_tables
 from hopfed.tables.table import Table, check_choice, is_made_up, matched
 
 __all__ = ["recover", "run_recovery", "split"]
-
-Rows = Bits | Reread  # of one client, held or not
 
 
 def recover(
@@ -226,7 +224,7 @@ def _fitted(
     The levels of a variable are no columns of a symmetric channel, which flips each by itself.
     """
     rows = [owner.rows for owner in session.members]
-    gaps = any(r.gaps if isinstance(r, Reread) else isinstance(r, MaskedBits) for r in rows)
+    gaps = any(r.gaps for r in rows)
     groups, found = apart.kept_groups, None
     levels = len(groups) > 0 and not patterns.only
     if channel != "graded" and not gaps and not levels:
@@ -241,7 +239,7 @@ def _fitted(
         return classes.fit(session, None if found is None else found.archetypes)
 
 
-def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Archetypes:
+def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows | Reread]) -> Archetypes:
     """Archetypes of all columns: those left out as their leaders, or all rows, have them."""
     level = apart.level if apart.groups else None
     if apart.whole:
@@ -262,13 +260,12 @@ def _filled(found: Archetypes, apart: Determined, clients: Sequence[Rows]) -> Ar
     return new
 
 
-def _packed_bytes(rows: Rows) -> int:
+def _packed_bytes(rows: Rows | Reread) -> int:
     """Bytes of rows in bits, of two planes where entries are missing."""
-    gaps = rows.gaps if isinstance(rows, Reread) else isinstance(rows, MaskedBits)
-    return -(-(1 + gaps) * int(rows.shape[0]) * int(rows.shape[1]) // 8)
+    return -(-(1 + rows.gaps) * int(rows.shape[0]) * int(rows.shape[1]) // 8)
 
 
-def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
+def split(examples: Rows | Reread, clients: int, seed: int) -> list[Rows | Reread]:
     """Deal the rows of one set of examples to `clients` at random, as evenly as possible.
 
     Parameters
@@ -292,7 +289,7 @@ def split(examples: Rows, clients: int, seed: int) -> list[Rows]:
     return [chosen(part) for part in parts]
 
 
-def packed_rows(examples: Any, gaps: bool) -> list[Rows]:
+def packed_rows(examples: Any, gaps: bool) -> list[Rows | Reread]:
     """Packed rows of each owner, from an array or a list of arrays; with `gaps` or without."""
     if isinstance(examples, Rows) or hasattr(examples, "shape"):
         examples = [examples]
@@ -393,7 +390,7 @@ def _is_path(given: Any) -> bool:
 
 def _is_frame(given: Any) -> bool:
     """Whether something has columns of its own, or is no array that is packed as it stands."""
-    if isinstance(given, PackedBits | MaskedBits):
+    if isinstance(given, Rows):
         return False
     kinds = ("__arrow_c_stream__", "__dataframe__", "obs_names", "tocsr", "collect_schema")
     return isinstance(given, dict) or any(hasattr(given, kind) for kind in kinds)

@@ -15,8 +15,8 @@ from hopfed.archetypes import display, storage
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.assignment import table_of
 from hopfed.errors import shown
+from hopfed.kernels import Rows
 from hopfed.report.markup import Markup, rendered
-from hopfed.spectral.rows import Bits
 
 MOST = 5_000  # rows in a page
 BLOCK = 1 << 21  # entries that are filled at a time
@@ -83,17 +83,17 @@ def answers_of(found: Archetypes, files: Sequence[str | Path]) -> Answers:
     )
 
 
-def _gaps(rows: Bits) -> tuple[np.ndarray, np.ndarray]:
+def _gaps(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Missing entries of each row and of each column."""
     m, n = rows.shape
-    if not isinstance(rows, kernels.MaskedBits):
+    if not rows.gaps:
         return np.zeros(m, np.int64), np.zeros(n, np.int64)
     by_row = np.rint(to_host(kernels.seen_matmat(rows, np.ones(n)))).astype(np.int64).reshape(m)
     by_column = to_host(kernels.seen_counts(rows)).astype(np.int64)
     return n - by_row, m - by_column
 
 
-def _right(found: Archetypes, rows: Bits) -> float:
+def _right(found: Archetypes, rows: Rows) -> float:
     """Number of gaps that are expected to be filled rightly."""
     step = max(64, BLOCK // rows.shape[1])
     total = 0.0

@@ -1,5 +1,5 @@
 """Hebbian operators and their spectra: from packed examples to a counted, sharpened spectrum.
 
-Examples come in as bits (`hopfed.kernels.PackedBits`); operators, eigenpairs, the number of
+Examples come in as bits (`hopfed.kernels.Rows`); operators, eigenpairs, the number of
 components above the noise and the law of that noise go out.
 """

@@ -32,11 +32,11 @@ from scipy.special import xlogy
 from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.kernels import MaskedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.equal_rows import row_marks
 from hopfed.spectral.rank import white_edge
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, column_moments, columns_of, total
+from hopfed.spectral.rows import column_moments, columns_of, total
 
 ERRORS = 0.0, 0.005, 0.01, 0.02  # of the entries of a copy, from typing: the surest copies first
 MISTYPED = 4  # copies of one column, at most
@@ -118,7 +118,7 @@ class Determined:
         """The same by their place among the columns that are kept."""
         return _groups(self.level[self.kept])
 
-    def of(self, rows: Bits | Reread) -> Bits | Reread:
+    def of(self, rows: Rows | Reread) -> Rows | Reread:
         """Rows as they are fitted: of the columns that are kept, with gaps of variables."""
         if not self.gapped:
             return rows if self.whole else columns_of(rows, self.kept)
@@ -128,7 +128,7 @@ class Determined:
             else self._gapped(rows)
         )
 
-    def _gapped(self, rows: Bits) -> Bits:
+    def _gapped(self, rows: Rows) -> Rows:
         """Bits with gaps where a variable has no level, or two, of the columns that are kept."""
         done = []
         step = max(1, (1 << 24) // max(rows.shape[1], 1))
@@ -233,7 +233,7 @@ class Pairs:
 _SUMS = ("sums", "seen", "products", "both", "plus")
 
 
-def pairs(rows: Bits, columns: np.ndarray | None = None) -> Pairs:
+def pairs(rows: Rows, columns: np.ndarray | None = None) -> Pairs:
     """Sums over pairs of columns of a block of rows: what an owner is asked for.
 
     Parameters
@@ -243,9 +243,9 @@ def pairs(rows: Bits, columns: np.ndarray | None = None) -> Pairs:
     """
     rows = rows if columns is None else columns_of(rows, columns)  # type: ignore[assignment]
     sums, seen, products = _here(*column_moments(rows), kernels.second_moment(rows))
-    if isinstance(rows, MaskedBits):
+    if rows.gaps:
         both, plus = (
-            to_host(kernels.second_moment(MaskedBits(plane, plane))).astype(np.float64)
+            to_host(kernels.second_moment(Rows(plane, rows.n, plane))).astype(np.float64)
             for plane in (rows.seen, rows.signs)
         )
         return Pairs(sums, seen, products, both, plus)
@@ -269,7 +269,7 @@ def _complete(sums: np.ndarray, rows: float, products: np.ndarray) -> Pairs:
 
 
 def determined(
-    owners: Sequence[Bits | Reread], known: Sequence[Sequence[int]] = (), seed: int = 0
+    owners: Sequence[Rows | Reread], known: Sequence[Sequence[int]] = (), seed: int = 0
 ) -> Determined:
     """Find the columns that determine each other.
 
@@ -327,7 +327,7 @@ def determined(
     return Determined(leader, slope, centre, level, single, torn)
 
 
-def _are_exact(owners: Sequence[Bits | Reread], varies: int) -> bool:
+def _are_exact(owners: Sequence[Rows | Reread], varies: int) -> bool:
     """Whether rows are a few patterns without noise, of which any columns determine others.
 
     Fewer different rows than columns, each twice in the mean, tell of patterns, not of columns.
@@ -354,7 +354,7 @@ def _torn(known: Sequence[Sequence[int]], level: np.ndarray, leader: np.ndarray)
     }
 
 
-def _asked(owners: Sequence[Bits | Reread], columns: np.ndarray) -> Pairs:
+def _asked(owners: Sequence[Rows | Reread], columns: np.ndarray) -> Pairs:
     """Sums of all owners; of many rows that are held, some, evenly from all."""
     answers = []
     for rows in owners:
@@ -611,7 +611,7 @@ def _completed(R: np.ndarray, hidden: np.ndarray, k: int) -> np.ndarray:
     return B
 
 
-def _candidates(owners: Sequence[Bits | Reread], columns: np.ndarray, seed: int) -> np.ndarray:
+def _candidates(owners: Sequence[Rows | Reread], columns: np.ndarray, seed: int) -> np.ndarray:
     """Columns of a wide table that an owner finds alike or levels, and some others."""
     found = np.zeros(0, int)
     for rows in owners:
@@ -624,16 +624,14 @@ def _candidates(owners: Sequence[Bits | Reread], columns: np.ndarray, seed: int)
     return np.union1d(found, others[:OTHERS])
 
 
-def _look(rows: Bits) -> np.ndarray:
+def _look(rows: Rows) -> np.ndarray:
     """Columns of some rows that are alike or opposite, and neighbours of which one is +1.
 
     Those that are alike in 64 rows have one hash, unless many have it: then it is of a class.
     """
-    signs, seen = (rows.signs, rows.seen) if isinstance(rows, MaskedBits) else (rows, None)
-    plus = to_host(kernels.transpose(signs).words)
-    there = (
-        np.full_like(plus, 2**64 - 1) if seen is None else to_host(kernels.transpose(seen).words)
-    )
+    columns = kernels.transpose(rows)
+    plus = to_host(columns.signs)
+    there = to_host(columns.seen) if rows.gaps else np.full_like(plus, 2**64 - 1)
     plus, there = plus[:, : len(rows) // 64], there[:, : len(rows) // 64]
     minus = there & ~plus
     found = [np.zeros(0, int), _neighbours(plus, there)]

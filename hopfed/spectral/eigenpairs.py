@@ -40,11 +40,11 @@ from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels import PackedBits
+from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, inner_products, transposed_times
+from hopfed.spectral.rows import inner_products, transposed_times
 from hopfed.spectral.sketch import SketchOperator
 
 TIE = 1e-6  # part by which entries of eigenvectors differ at least, or rounding orders them
@@ -121,8 +121,8 @@ def drawn_block(n: int, width: int, rng: np.random.Generator, other: Array) -> A
     words = rng.integers(0, 1 << 64, (n, -(-width // 64)), dtype=np.uint64)
     words[:, -1] &= np.uint64((1 << ((width - 1) % 64 + 1)) - 1)
     if not on_device(other):
-        return like(kernels.unpack(PackedBits(words, width), np.float32), other)
-    return kernels.unpack(PackedBits(like(words, other), width), np.float32)
+        return like(kernels.unpack(Rows(words, width), np.float32), other)
+    return kernels.unpack(Rows(like(words, other), width), np.float32)
 
 
 def leading_pairs(
@@ -445,7 +445,7 @@ def _checked(operator: HebbianOperator, found: Leading, vectors: Array, route: s
     single = False
     if vectors.shape[1]:
         # On a device products of bits with float32 are a quarter of the work of those in float64.
-        bits = isinstance(operator, FactorOperator) and isinstance(operator.rows, Bits)
+        bits = isinstance(operator, FactorOperator) and isinstance(operator.rows, Rows)
         single = bits and not isinstance(vectors, np.ndarray)
         kind = xp.float32 if single else vectors.dtype
         those, there = (xp.astype(x, kind, copy=False) for x in (vectors, found.there))

@@ -7,17 +7,15 @@ entries and gaps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Self
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.kernels.bits import with_gaps
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, array_beside, concatenate
 
 TOGETHER = 1 << 22  # words that are mixed at a time
 MERGED = 1 << 22  # entries of different rows that are held of a table that is read again
@@ -25,67 +23,33 @@ PAYS = 0.5  # different rows, as a part of all, up to which it pays to merge the
 STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))  # shifts and factors of splitmix64
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows, and how often each occurs.
+def merged_where_it_pays(rows: Rows | Reread) -> Rows | Reread:
+    """Rows with each of them once, where at most `PAYS` of them are different; else as they are.
 
-    Attributes
-    ----------
-    entries : (D, N) of -1, 0 (missing) and +1, or packed bits, on the host or a device; or rows
-        that are read again.
-    counts : (D,) float64 on the host, how often each occurs; None where that is once.
+    Of rows that are read again a block at a time is merged, as long as the different ones are few
+    enough to be held.
     """
-
-    entries: Bits | Reread | Array = field(repr=False)
-    counts: np.ndarray | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(cls, rows: Rows | Bits | Reread | Array) -> Rows:
-        """Merge equal rows where that pays.
-
-        Of rows that are read again a block at a time is merged, as long as the different ones are
-        few enough to be held.
-        """
-        if isinstance(rows, Rows):
-            return rows
-        if isinstance(rows, Reread):
-            return cls._reread(rows)
-        found = cls(rows).merged()
-        return found if len(found.entries) <= PAYS * len(rows) else cls(rows)
-
-    @classmethod
-    def _reread(cls, rows: Reread) -> Rows:
+    if isinstance(rows, Reread):
         found = rows.total(_Merging.of, enough=_Merging.over).rows
-        return cls(rows) if found is None or len(found.entries) > PAYS * len(rows) else found
+    else:
+        found = rows if rows.counts is not None else merged(rows)
+    return rows if found is None or len(found) > PAYS * len(rows) else found
 
-    def __len__(self) -> int:
-        """Number of all rows."""
-        return len(self.entries) if self.counts is None else int(self.counts.sum())
 
-    @property
-    def weights(self) -> np.ndarray:
-        """(D,) how often each occurs."""
-        return np.ones(len(self.entries)) if self.counts is None else self.counts
+def merged(rows: Rows) -> Rows:
+    """Rows with each of them once, as they come, and how often."""
+    marks = to_host(row_marks(rows))
+    _, first, into = np.unique(marks, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    kept = rows[like(first[order], rows.home)]
+    return replace(kept, counts=np.bincount(into, rows.weights)[order])
 
-    def _beside(self, other: Rows) -> Rows:
-        entries = concatenate([self.entries, other.entries])
-        return Rows(entries, np.concatenate([self.weights, other.weights]))
 
-    def merged(self) -> Self:
-        """The same with each row once."""
-        marks = to_host(row_marks(self.entries))
-        _, first, into = np.unique(marks, return_index=True, return_inverse=True)
-        counts = np.bincount(into, self.weights)
-        order = np.argsort(first)  # as they come
-        where = like(first[order], array_beside(self.entries))
-        return type(self)(self.entries[where], counts[order])
-
-    def thinned(self, share: float, rng: np.random.Generator) -> Rows:
-        """About this share of the rows, drawn without putting any back."""
-        drawn = rng.binomial(self.weights.astype(np.int64), share)
-        kept = np.flatnonzero(drawn)
-        entries = self.entries[like(kept, array_beside(self.entries))]
-        return Rows(entries, drawn[kept].astype(np.float64))
+def thinned(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
+    """About this share of rows that occur several times, without putting any back."""
+    drawn = rng.binomial(rows.weights.astype(np.int64), share)
+    kept = np.flatnonzero(drawn)
+    return replace(rows[like(kept, rows.home)], counts=drawn[kept].astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,36 +59,33 @@ class _Merging:
     rows: Rows | None
 
     @classmethod
-    def of(cls, part: Bits) -> _Merging:
-        return cls._held(Rows(part).merged())
+    def of(cls, part: Rows) -> _Merging:
+        return cls._held(merged(part))
 
     @classmethod
     def _held(cls, rows: Rows) -> _Merging:
-        return cls(rows if len(rows.entries) * rows.entries.shape[1] <= MERGED else None)
+        return cls(rows if len(rows) * rows.n <= MERGED else None)
 
     def __add__(self, other: _Merging) -> _Merging:
         if self.rows is None or other.rows is None:
             return _Merging(None)
-        return self._held(self.rows._beside(other.rows).merged())
+        return self._held(merged(kernels.concatenate([self.rows, other.rows])))
 
     def over(self) -> bool:
         return self.rows is None
 
 
-def row_marks(rows: Bits | Array) -> Array:
+def row_marks(rows: Rows) -> Array:
     """Return a number (M,) for each row, which equal rows share, where the rows are.
 
     Two rows that differ share one with a chance of about 2^-64.
 
     Parameters
     ----------
-    rows : (M, N) of -1, 0 (missing) and +1, or packed bits, on the host or a device.
+    rows : (M, N), on the host or a device.
     """
-    held = rows if isinstance(rows, Bits) else kernels.pack_masked(rows, rows == 0)
-    if isinstance(held, PackedBits):  # all rows have the same entries
-        signs, seen = held.words, with_gaps(held[:1]).seen.words
-    else:
-        signs, seen = held.signs.words, held.seen.words
+    # All rows of complete ones have the same entries.
+    signs, seen = rows.signs, (rows if rows.gaps else with_gaps(rows[:1])).seen
     M, W = signs.shape
     xp, step = namespace(signs), max(1, TOGETHER // max(W, 1))
     factors = _mixed(xp.arange(1, 2 * W + 1, dtype=xp.uint64)) | np.uint64(1)
@@ -144,28 +105,25 @@ def _mixed(words: Array) -> Array:
     return words ^ (words >> np.uint64(31))
 
 
-def only(rows: Bits | Array, columns: np.ndarray) -> Bits | Array:
+def only(rows: Rows, columns: np.ndarray) -> Rows:
     """Return rows without the entries of some columns, which are missing then.
 
     Parameters
     ----------
-    rows : as of `row_marks`, on the host or a device.
+    rows : (M, N), on the host or a device.
     columns : (N,) whether each is kept.
     """
-    if not isinstance(rows, Bits):
-        return rows * like(columns.astype(np.int8), rows)
     gaps = with_gaps(rows)
-    words = like(kernels.pack(np.where(columns, 1, -1)[None]).words, gaps.seen.words)
-    signs, seen = (replace(p, words=p.words & words) for p in (gaps.signs, gaps.seen))
-    return MaskedBits(signs, seen)
+    words = like(kernels.pack(np.where(columns, 1, -1)[None]).signs, gaps.home)
+    return replace(gaps, signs=gaps.signs & words, seen=gaps.seen & words)
 
 
-def equals(rows: Rows | Bits | Array) -> Array:
+def equals(rows: Rows) -> Array:
     """Of how many rows an equal one came before, and how many have no equal, (2,) float64."""
-    if isinstance(rows, Rows) and rows.counts is not None:
-        counts = rows.merged().weights  # of rows without some of their columns more are equal
+    if rows.counts is not None:
+        counts = merged(rows).weights  # of rows without some of their columns more are equal
         return np.array([(counts - 1).sum(), (counts == 1).sum()], np.float64)
-    marks = row_marks(rows.entries if isinstance(rows, Rows) else rows)
+    marks = row_marks(rows)
     xp = namespace(marks)
     marks = xp.sort(marks)
     same, none = marks[1:] == marks[:-1], marks[:1] != marks[:1]

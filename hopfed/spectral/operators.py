@@ -28,7 +28,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace
 from hopfed.errors import ArgumentError
-from hopfed.kernels import PackedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import (
     Examples,
@@ -146,7 +146,7 @@ class FactorOperator(HebbianOperator):
     ((2, 3), [1.0, 1.0], [0.0, 1.0, 0.0])
     """
 
-    rows: PackedBits | Array = field(repr=False)  # or a MaskedBits, or a Reread
+    rows: Rows | Reread | Array = field(repr=False)
     weights: Array = field(repr=False)
 
     @classmethod
@@ -178,10 +178,10 @@ class FactorOperator(HebbianOperator):
 
     @property
     def trace(self) -> float:  # noqa: D102
-        if isinstance(self.rows, PackedBits):
-            return float(self.weights.sum()) * self.n_sites / self.mass
         if isinstance(self.rows, Reread):
             return float(self.rows.totals.seen.sum()) / self.mass
+        if isinstance(self.rows, Rows) and not self.rows.gaps:
+            return float(self.weights.sum()) * self.n_sites / self.mass
         return float((self.weights * squared_lengths(self.rows)).sum()) / self.mass
 
     @property
@@ -251,7 +251,7 @@ class DenseOperator(HebbianOperator):
         return replace(self, matrix=self.matrix * weight, **self._scaled(weight))
 
 
-def _products(part: PackedBits) -> Array:
+def _products(part: Rows) -> Array:
     return kernels.second_moment(part).astype(np.float64)
 
 

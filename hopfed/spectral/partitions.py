@@ -18,7 +18,8 @@ import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
-from hopfed.spectral.reread_rows import Bits, Reread, Summed, Totals, packed_columns
+from hopfed.kernels import Rows
+from hopfed.spectral.reread_rows import Reread, Summed, Totals, packed_columns
 
 FAN = 8  # answers that one task adds up
 Answer = TypeVar("Answer")
@@ -58,7 +59,7 @@ class Partitioned(Reread):
     def _over(
         cls, blocks: Sequence[Block], sizes: Sequence[int], totals: Totals, made: Callable[[], int]
     ) -> Partitioned:
-        def read() -> Iterator[Bits]:
+        def read() -> Iterator[Rows]:
             return (block.compute() for block in blocks)
 
         shape = totals.rows, len(totals.sums)
@@ -80,13 +81,13 @@ class Partitioned(Reread):
         answer: Answer = _tree(self._asked(question, pairs)).compute()
         return answer
 
-    def where(self, fits: Callable[[Bits], np.ndarray]) -> Partitioned:  # noqa: D102
+    def where(self, fits: Callable[[Rows], np.ndarray]) -> Partitioned:  # noqa: D102
         return Partitioned.of(
             self._asked(_Fitting(fits), ((b, ()) for b in self.blocks)), self.made
         )
 
-    def _held(self, index: np.ndarray) -> Bits:
-        found: Bits = kernels.concatenate(list(dask_itself().compute(*self._taken(index))))
+    def _held(self, index: np.ndarray) -> Rows:
+        found: Rows = kernels.concatenate(list(dask_itself().compute(*self._taken(index))))
         return found
 
     def chosen(self, which: slice | np.ndarray) -> Partitioned:  # noqa: D102
@@ -122,21 +123,21 @@ class Partitioned(Reread):
 class _Fitting:
     """The rows of a block that fit."""
 
-    fits: Callable[[Bits], np.ndarray]
+    fits: Callable[[Rows], np.ndarray]
 
-    def __call__(self, part: Bits) -> Bits:
+    def __call__(self, part: Rows) -> Rows:
         return part[np.flatnonzero(self.fits(part))]
 
 
-def _answered(question: Callable[..., Any], part: Bits, *told: int) -> Any:
+def _answered(question: Callable[..., Any], part: Rows, *told: int) -> Any:
     return question(part, *told)
 
 
-def _taken(part: Bits, rows: np.ndarray) -> Bits:
+def _taken(part: Rows, rows: np.ndarray) -> Rows:
     return part[rows]
 
 
-def _summed(part: Bits, block: int) -> Totals:
+def _summed(part: Rows, block: int) -> Totals:
     """What one block adds up to."""
     summed = Summed(part.shape[1], block)
     if len(part):

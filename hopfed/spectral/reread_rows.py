@@ -26,17 +26,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hopfed import kernels
-from hopfed._lib.arrays import like
+from hopfed._lib.arrays import Array, like
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import DataError
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 
 SQUARE = 3_000  # columns up to which the first reading adds up their products
 STEP = 1 << 22  # entries of a block that are unpacked
 
-Bits = PackedBits | MaskedBits
 Answer = TypeVar("Answer")
 
 
@@ -92,19 +91,31 @@ class Reread:
     """
 
     shape: tuple[int, int]
-    read: Callable[[], Iterator[Bits]]
+    read: Callable[[], Iterator[Rows]]
     totals: Totals
     made: Callable[[], int]
 
     def __len__(self) -> int:
         return self.shape[0]
 
+    counts = None  # each row is there once
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.shape[0]
+
+    @property
+    def home(self) -> np.ndarray:
+        """Array that lies where the rows do."""
+        return np.empty(0, np.uint64)
+
     @property
     def gaps(self) -> bool:
         """Whether any entry is missing."""
         return bool((self.totals.seen < self.totals.rows).any())
 
-    def parts(self) -> Iterator[Bits]:
+    def parts(self) -> Iterator[Rows]:
         """Read all rows once, a block at a time."""
         rows = 0
         for part in self.read():
@@ -137,11 +148,11 @@ class Reread:
         total: Answer = found
         return total
 
-    def where(self, fits: Callable[[Bits], np.ndarray]) -> Reread:
+    def where(self, fits: Callable[[Rows], np.ndarray]) -> Reread:
         """Some of the rows, which are not held either: those of a block for which it `fits`."""
         return self.chosen(np.flatnonzero(np.concatenate([fits(part) for part in self.parts()])))
 
-    def __getitem__(self, which: slice | np.ndarray) -> Bits:
+    def __getitem__(self, which: slice | np.ndarray) -> Rows:
         """Rows that are held from then on: a slice, a mask, or ascending numbers."""
         index = self._numbers(which)
         require_memory(len(index) * self.shape[1] // 4, "rows")
@@ -162,7 +173,7 @@ class Reread:
         require(ordered, "rows", f"a slice, a mask, or numbers below {m} that ascend", which)
         return index
 
-    def _held(self, index: np.ndarray) -> Bits:
+    def _held(self, index: np.ndarray) -> Rows:
         """Rows of ascending numbers, at least one."""
         found, before = [], 0
         for part in self.parts():
@@ -176,7 +187,7 @@ class Reread:
         """Some of the rows, as a slice, a mask or ascending numbers, that are not held either."""
         index = self._numbers(which)
 
-        def read() -> Iterator[Bits]:
+        def read() -> Iterator[Rows]:
             before = 0
             for part in self.parts():
                 first, last = np.searchsorted(index, [before, before + len(part)])
@@ -189,7 +200,7 @@ class Reread:
     def columns(self, which: np.ndarray) -> Reread:
         """Some of the columns, or all in another order."""
 
-        def read() -> Iterator[Bits]:
+        def read() -> Iterator[Rows]:
             for part in self.parts():
                 yield packed_columns(part, which)
 
@@ -199,15 +210,15 @@ class Reread:
         totals = replace(t, products=products, **{k: getattr(t, k)[which] for k in _BY_COLUMN})
         return Reread(shape, read, totals, self.made)
 
-    def mapped(self, change: Callable[[Bits], Bits], n: int) -> Reread:
+    def mapped(self, change: Callable[[Rows], Rows], n: int) -> Reread:
         """Rows of n columns that `change` makes of each block as it is read."""
 
-        def read() -> Iterator[Bits]:
+        def read() -> Iterator[Rows]:
             return map(change, self.parts())
 
         return self._other((self.shape[0], n), read)
 
-    def _other(self, shape: tuple[int, int], read: Callable[[], Iterator[Bits]]) -> Reread:
+    def _other(self, shape: tuple[int, int], read: Callable[[], Iterator[Rows]]) -> Reread:
         summed = Summed(shape[1])
         for part in read():
             summed.add(part)
@@ -234,10 +245,10 @@ class Summed:
         self._draws = stream(0, "copies", *([block] if block else []))
         self._products = np.zeros((n, n)) if n <= SQUARE else None
 
-    def add(self, part: Bits) -> None:
+    def add(self, part: Rows) -> None:
         """Add up some more rows."""
-        if isinstance(part, MaskedBits):
-            blank = ~part.seen.words.any(axis=1)
+        if part.gaps:
+            blank = ~part.seen.any(axis=1)
             if blank.any():
                 first = self._blank[1] if self._blank[0] else self._rows + int(blank.argmax())
                 self._blank = self._blank[0] + int(blank.sum()), first
@@ -266,7 +277,7 @@ class Gathered:
     def __init__(self, what: str, most: int | None = None):
         self.what, self.most = what, most
         self.nbytes = 0
-        self._parts: list[Bits] = []
+        self._parts: list[Rows] = []
         self._summed: Summed | None = None
 
     @property
@@ -274,7 +285,7 @@ class Gathered:
         """Whether all rows are held so far."""
         return self._summed is None
 
-    def add(self, part: Bits) -> None:
+    def add(self, part: Rows) -> None:
         """Take some more rows."""
         if self._summed is not None:
             self._summed.add(part)
@@ -290,8 +301,8 @@ class Gathered:
             self._parts = []
 
     def rows(
-        self, again: Callable[[], Iterator[Bits]], made: Callable[[], int] = lambda: 1
-    ) -> Bits | Reread:
+        self, again: Callable[[], Iterator[Rows]], made: Callable[[], int] = lambda: 1
+    ) -> Rows | Reread:
         """Return all rows, or what stands for them.
 
         Raises
@@ -306,20 +317,20 @@ class Gathered:
         return kernels.concatenate(self._parts)
 
 
-def packed_columns(rows: Bits, columns: np.ndarray) -> Bits:
+def packed_columns(rows: Rows, columns: np.ndarray) -> Rows:
     """Return some columns of packed rows, in the order that is asked for, where the rows are.
 
     Parameters
     ----------
     rows : (M, N).
     """
-    if isinstance(rows, MaskedBits):
-        return MaskedBits(_columns(rows.signs, columns), _columns(rows.seen, columns))
-    return _columns(rows, columns)
+    planes = (None if p is None else _columns(p, rows.n, columns) for p in (rows.signs, rows.seen))
+    signs, seen = planes
+    return Rows(signs, len(columns), seen, rows.counts)
 
 
-def _columns(rows: PackedBits, columns: np.ndarray) -> PackedBits:
-    at = like(columns, rows.words)
-    step = max(1, STEP // max(rows.shape[1], 1))
-    blocks = (kernels.unpack(rows[a : a + step]) for a in range(0, len(rows), step))
-    return kernels.concatenate([kernels.pack(block[:, at]) for block in blocks])
+def _columns(plane: Array, n: int, columns: np.ndarray) -> Array:
+    """Words of some of n columns of a plane of bits."""
+    at, step = like(columns, plane), max(1, STEP // max(n, 1))
+    blocks = (kernels.unpack(Rows(plane[a : a + step], n)) for a in range(0, len(plane), step))
+    return kernels.concatenate([kernels.pack(block[:, at]) for block in blocks]).signs

@@ -1,6 +1,6 @@
 """The rows that an operator is the sum of: examples as packed bits, or factors as numbers.
 
-Rows of bits may have gaps (`MaskedBits`); a missing entry is 0, in products and in plain arrays.
+Rows of bits may have gaps; a missing entry is 0, in products and in plain arrays.
 Examples that do not fit into memory are read again (`Reread`); of those `parts` gives a block of
 bits after the other, and whoever sums over rows adds up what these say.
 """
@@ -15,12 +15,11 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.errors import ArgumentError
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.kernels.place import adopted
 from hopfed.spectral.reread_rows import Reread, packed_columns
 
 SITES = 2_048  # in a block of a long sum
-Bits = PackedBits | MaskedBits
 Answer = TypeVar("Answer")
 # An (M, N) array of +-1, 0/1 or booleans, with gaps or without (`kernels.pack_masked`), rows of
 # bits, or an iterable of those.
@@ -32,13 +31,13 @@ def batches(examples: Examples) -> Iterable[Any]:
     if isinstance(examples, Reread):
         yield from examples.parts()
         return
-    if isinstance(examples, Bits) or hasattr(examples, "shape"):
+    if isinstance(examples, Rows) or hasattr(examples, "shape"):
         yield examples
         return
     empty = True
     for part in examples:
         empty = False
-        yield part if isinstance(part, Bits) or hasattr(part, "shape") else np.asarray(part)
+        yield part if isinstance(part, Rows) or hasattr(part, "shape") else np.asarray(part)
     if empty:
         raise ArgumentError("examples", "at least one batch of rows", "none")
 
@@ -72,54 +71,61 @@ def total(rows: Any, question: Callable[..., Answer], placed: bool = False) -> A
     return question(rows, 0) if placed else question(rows)
 
 
-def times(rows: Bits | Array, X: Array) -> Array:
+def times(rows: Rows | Array, X: Array) -> Array:
     """Return ``rows @ X``, (R, k)."""
-    return kernels.matmat(rows, X) if isinstance(rows, Bits) else _product(rows, X)
+    return kernels.matmat(rows, X) if isinstance(rows, Rows) else _product(rows, X)
 
 
-def transposed_times(rows: Bits | Array, U: Array) -> Array:
+def transposed_times(rows: Rows | Array, U: Array) -> Array:
     """Return ``rows^T @ U``, (N, k)."""
-    return kernels.rmatmat(rows, U) if isinstance(rows, Bits) else _product(rows.T, U)
+    return kernels.rmatmat(rows, U) if isinstance(rows, Rows) else _product(rows.T, U)
 
 
-def seen_times(rows: Bits | Array, X: Array) -> Array:
+def seen_times(rows: Rows | Array, X: Array) -> Array:
     """Return ``(rows != 0) @ X``, (R, k): for each row the sum over the entries that it has."""
-    if isinstance(rows, Bits):
+    if isinstance(rows, Rows):
         return kernels.seen_matmat(rows, X)
     return namespace(rows, X).astype(rows != 0, X.dtype) @ X
 
 
-def seen_transposed_times(rows: Bits | Array, U: Array) -> Array:
+def seen_transposed_times(rows: Rows | Array, U: Array) -> Array:
     """Return ``(rows != 0)^T @ U``, (N, k): for each column the sum over the rows that have it."""
-    if isinstance(rows, Bits):
+    if isinstance(rows, Rows):
         return kernels.seen_rmatmat(rows, U)
     return namespace(rows, U).astype(rows.T != 0, U.dtype) @ U
 
 
-def column_moments(rows: Bits | Reread | Array) -> tuple[Array, Array]:
-    """Return sums and numbers of the entries of each column, (N,) both; int64 for bits."""
+def column_moments(rows: Rows | Reread | Array) -> tuple[Array, Array]:
+    """Return sums and numbers of the entries of each column, (N,) both; int64 for bits.
+
+    Each row counts as often as it occurs.
+    """
     if isinstance(rows, Reread):
         return rows.totals.sums, rows.totals.seen
-    if isinstance(rows, Bits):
-        return kernels.column_sums(rows), kernels.seen_counts(rows)
+    if isinstance(rows, Rows):
+        if rows.counts is None:
+            return kernels.column_sums(rows), kernels.seen_counts(rows)
+        often = like(rows.counts, rows.home)
+        found = kernels.rmatmat(rows, often), kernels.seen_rmatmat(rows, often)
+        return tuple(np.rint(to_host(x)).astype(np.int64) for x in found)  # type: ignore[return-value]
     xp = namespace(rows)
     return xp.sum(rows, axis=0, dtype=xp.float64), xp.sum(rows != 0, axis=0, dtype=xp.int64)
 
 
-def squared_lengths(rows: Bits | Array) -> Array:
+def squared_lengths(rows: Rows | Array) -> Array:
     """Return the sum of the squares of each row, (R,) float64; of bits what is seen."""
-    if isinstance(rows, Bits):
+    if isinstance(rows, Rows):
         ones = like(np.ones(rows.shape[1]), array_beside(rows))
         return kernels.seen_matmat(rows, ones)
     xp = namespace(rows)
     return xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1)
 
 
-def columns_of(rows: Bits | Reread | Array, columns: np.ndarray) -> Bits | Reread | Array:
+def columns_of(rows: Rows | Reread | Array, columns: np.ndarray) -> Rows | Reread | Array:
     """Some columns of rows, in the form of the rows."""
     if isinstance(rows, Reread):
         return rows.columns(columns)
-    return packed_columns(rows, columns) if isinstance(rows, Bits) else rows[:, like(columns, rows)]
+    return packed_columns(rows, columns) if isinstance(rows, Rows) else rows[:, like(columns, rows)]
 
 
 def _product(A: Array, X: Array) -> Array:
@@ -130,12 +136,12 @@ def _product(A: Array, X: Array) -> Array:
     return xp.astype(A, X.dtype) @ X
 
 
-def inner_products(rows: Bits | Array) -> Array:
+def inner_products(rows: Rows | Array) -> Array:
     """Return ``rows @ rows^T``, (R, R) float64, exact for packed bits.
 
     Floating numbers are multiplied in their own precision over blocks of sites, and added up.
     """
-    if isinstance(rows, Bits):
+    if isinstance(rows, Rows):
         G = kernels.gram(rows)
         return namespace(G).astype(G, namespace(G).float64)
     xp = namespace(rows)
@@ -145,35 +151,31 @@ def inner_products(rows: Bits | Array) -> Array:
     return sum(xp.astype(part @ part.T, xp.float64) for part in parts)
 
 
-def concatenate(parts: Sequence[Bits | Array]) -> Bits | Array:
+def concatenate(parts: Sequence[Rows | Array]) -> Rows | Array:
     """Stack rows of one kind; bits have gaps where any of the parts has."""
-    if all(isinstance(p, Bits) for p in parts):
+    if all(isinstance(p, Rows) for p in parts):
         return kernels.concatenate(parts)
-    plain = [kernels.unpack(p, dtype=np.float64) if isinstance(p, Bits) else p for p in parts]
+    plain = [kernels.unpack(p, dtype=np.float64) if isinstance(p, Rows) else p for p in parts]
     return namespace(*plain).concat(plain)
 
 
-def packed(part: Any) -> Bits:
+def packed(part: Any) -> Rows:
     """Pack a batch to bits, on the device where it is, with its gaps where it has any."""
-    return part if isinstance(part, Bits) else kernels.pack_masked(adopted(part))
+    return part if isinstance(part, Rows) else kernels.pack_masked(adopted(part))
 
 
-def is_blank(rows: Bits) -> np.ndarray:
+def is_blank(rows: Rows) -> np.ndarray:
     """(M,) booleans on the host: whether a row has no entry.
 
     Parameters
     ----------
     rows : (M, N), with gaps or without.
     """
-    if not isinstance(rows, MaskedBits):
-        return np.zeros(len(rows), bool)
-    return np.asarray(~to_host(rows.seen.words).any(axis=1))
+    if rows.gaps:
+        return np.asarray(~to_host(rows.seen).any(axis=1))
+    return np.zeros(len(rows), bool)
 
 
-def array_beside(rows: Bits | Reread | Array) -> Array:
+def array_beside(rows: Rows | Reread | Array) -> Array:
     """Return an array on the device that the rows are on, for `like`."""
-    if isinstance(rows, Reread):
-        return np.empty(0, np.uint64)
-    if isinstance(rows, MaskedBits):
-        return rows.signs.words
-    return rows.words if isinstance(rows, PackedBits) else rows
+    return getattr(rows, "home", rows)

@@ -16,7 +16,7 @@ import scipy.linalg
 from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace
 from hopfed.errors import ArgumentError
-from hopfed.kernels import PackedBits
+from hopfed.kernels import Rows
 
 SMALL = 1_500  # side of a matrix below which a second thread costs more than it helps
 
@@ -40,7 +40,7 @@ def dream(eigenvalues: Array, t: float) -> Array:
     return (1 + t) * eigenvalues / (1 + t * eigenvalues)
 
 
-def sharpened_product(p: PackedBits, X: Array, t: float, weights: Array | None = None) -> Array:
+def sharpened_product(p: Rows, X: Array, t: float, weights: Array | None = None) -> Array:
     """Return ``J(t) X`` for ``J(t) = (1 + t) J (1 + t J)^-1``, without the operator J.
 
     Source: theory/NOTES.md, "Closed form of dreaming".

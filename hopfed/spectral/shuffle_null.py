@@ -13,11 +13,10 @@ from hopfed import kernels
 from hopfed._lib.arrays import blas_threads, like, to_host
 from hopfed._lib.random import stream
 from hopfed.errors import ArgumentError
-from hopfed.kernels import MaskedBits
-from hopfed.kernels.bits import Rows, made, planes
+from hopfed.kernels.bits import Rows
 from hopfed.spectral import eigenpairs as spectrum
 from hopfed.spectral.operators import FactorOperator, explicit, pool
-from hopfed.spectral.rows import Bits, inner_products
+from hopfed.spectral.rows import inner_products
 
 NULLS = ("signs", "permute")
 STEP = 1 << 22  # entries that are permuted at a time
@@ -82,16 +81,16 @@ def scramble(rows: Any, null: str, rng: np.random.Generator) -> Any:
     """
     if null not in NULLS:
         raise ArgumentError("null", f"one of {', '.join(NULLS)}", repr(null))
-    if not isinstance(rows, Bits):
+    if not isinstance(rows, Rows):
         plain = to_host(rows)
         signs = 2 * rng.integers(0, 2, plain.shape, np.int8) - 1
         return like(rng.permuted(plain, axis=0) if null == "permute" else plain * signs, rows)
     if null == "permute":
         return kernels.transpose(kernels.concatenate(list(_permuted(kernels.transpose(rows), rng))))
-    words, seen = planes(rows)
+    words, seen = rows.signs, rows.seen
     flips = like(rng.integers(0, 1 << 64, words.shape, np.uint64), words)
-    there = kernels.with_gaps(rows[:1]).seen.words if seen is None else seen
-    return made(words ^ (flips & there), seen, rows.n)
+    there = kernels.with_gaps(rows[:1]).seen if seen is None else seen
+    return replace(rows, signs=words ^ (flips & there))
 
 
 def _permuted(columns: Rows, rng: np.random.Generator) -> Iterator[Rows]:
@@ -100,5 +99,5 @@ def _permuted(columns: Rows, rng: np.random.Generator) -> Iterator[Rows]:
     for start in range(0, max(len(columns), 1), step):
         part = columns[start : start + step]
         x = like(rng.permuted(to_host(kernels.unpack(part)), axis=1), part.home)
-        gaps = isinstance(columns, MaskedBits)
+        gaps = columns.gaps
         yield kernels.with_gaps(kernels.pack_masked(x > 0, x == 0)) if gaps else kernels.pack(x)

@@ -18,10 +18,10 @@ import numpy as np
 from scipy.special import xlogy
 
 from hopfed import kernels
-from hopfed._lib.arrays import Array, to_host
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
+from hopfed.kernels.place import Place
 from hopfed.spectral.equal_rows import row_marks
-from hopfed.spectral.rows import Bits
+from hopfed.spectral.reread_rows import Reread
 
 LOOKED_AT = 1 << 23  # entries, of the first rows
 TOGETHER = 256  # sets of columns that are blank together, the largest first
@@ -50,23 +50,23 @@ class Skip(NamedTuple):
     only: bool
 
 
-def skips(rows: Bits | Array) -> list[Skip]:
+def skips(rows: Rows | Reread) -> list[Skip]:
     """Find the columns that decide which others are blank; of several, the rarest value first."""
-    few = rows[: max(1, LOOKED_AT // rows.shape[1])]
-    if not isinstance(few, Bits):
-        few = kernels.pack_masked(to_host(few))
-    if not isinstance(few, MaskedBits):
+    few = Place().put(rows[: max(1, LOOKED_AT // rows.shape[1])])
+    if not few.gaps:
         return []
-    signs, seen = (kernels.transpose(_held(plane)) for plane in (few.signs, few.seen))
-    M, there = len(few), kernels.unpack(seen) > 0
+    columns = kernels.transpose(few)
+    M, x = len(few), kernels.unpack(columns)
+    there, plus = x != 0, x > 0
     counts = there.sum(axis=1)
     chosen = np.flatnonzero((counts <= M - LEAST) & (counts > 0))
     if not len(chosen):
         return []
-    _, into, often = np.unique(row_marks(seen[chosen]), return_inverse=True, return_counts=True)
+    _, into, often = np.unique(
+        row_marks(Rows(columns.seen[chosen], M)), return_inverse=True, return_counts=True
+    )
     kinds = [chosen[into == kind] for kind in np.argsort(-often, kind="stable")[:TOGETHER]]
     away = (~there[[blank[0] for blank in kinds]]).astype(np.float32)
-    plus = there & (kernels.unpack(signs) > 0)
     found = []
     for sign, held in ((1, plus), (-1, there & ~plus)):
         a, b = (part.astype(np.float32) @ away.T for part in (held, there & ~held))
@@ -110,8 +110,3 @@ def _spent(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     rest = whole - part
     spent: np.ndarray = xlogy(part, part / whole) + xlogy(rest, rest / whole)
     return spent
-
-
-def _held(plane: PackedBits) -> PackedBits:
-    """Bits on the host."""
-    return PackedBits(np.asarray(to_host(plane.words)), plane.shape[1])

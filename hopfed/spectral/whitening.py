@@ -26,6 +26,7 @@ from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import derive
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError
+from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import EXPLICIT_LIMIT, FULL_LIMIT, Spectrum, eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import (
@@ -39,7 +40,7 @@ from hopfed.spectral.operators import (
 )
 from hopfed.spectral.rank import Counting, RankEstimate, RankRule
 from hopfed.spectral.reread_rows import Reread
-from hopfed.spectral.rows import Bits, column_moments
+from hopfed.spectral.rows import column_moments
 from hopfed.theory import spikes
 
 
@@ -194,7 +195,7 @@ def _prepared(operator: HebbianOperator) -> HebbianOperator:
     if n <= (EXPLICIT_LIMIT if again else min(rows, FULL_LIMIT)):
         matrix = explicit(operator) * operator.mass
         return DenseOperator(n, operator.mass, operator.sum_sq_weights, matrix)
-    if isinstance(operator.rows, Bits) and rows * n <= UNPACKED:
+    if isinstance(operator.rows, Rows) and rows * n <= UNPACKED:
         return replace(operator, rows=kernels.unpack(operator.rows, np.float32))
     return operator
 

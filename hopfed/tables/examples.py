@@ -8,14 +8,14 @@ false (`kernels.pack_masked`).
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.arrays import is_torch, like, to_host
 from hopfed.errors import ArgumentError, DataError, shown
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.kernels.bits import first_bad
 from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import adopted
@@ -25,17 +25,7 @@ __all__ = ["as_examples"]
 RULE = "values must be all +-1, all 0/1, or boolean"
 
 
-@overload
-def as_examples(
-    array: Any, *, name: str = ..., gaps: Literal[False] = False, least: int = ...
-) -> PackedBits: ...
-@overload
-def as_examples(
-    array: Any, *, name: str = ..., gaps: bool, least: int = ...
-) -> PackedBits | MaskedBits: ...
-def as_examples(
-    array: Any, *, name: str = "examples", gaps: bool = False, least: int = 2
-) -> PackedBits | MaskedBits:
+def as_examples(array: Any, *, name: str = "examples", gaps: bool = False, least: int = 2) -> Rows:
     """Check that `array` holds binary examples, as a rule at least two, and pack them.
 
     Parameters
@@ -44,7 +34,7 @@ def as_examples(
         (PyTorch), it stays there. Entries that are missing are NaN, None,
         masked, or 0 among -1 and 1; whole rows and columns may be.
     name : what to call it in an error.
-    gaps : whether entries may be missing; the examples are a `MaskedBits` then if any is.
+    gaps : whether entries may be missing.
     least : how many examples there must be.
 
     Raises
@@ -56,17 +46,17 @@ def as_examples(
     >>> as_examples(np.array([[0, 1, 1], [1, 1, 0]])).shape
     (2, 3)
     """
-    bits = array if isinstance(array, PackedBits | MaskedBits) else _checked(array, name)
+    bits = array if isinstance(array, Rows) else _checked(array, name)
     rows, columns = bits.shape
     if rows < least or columns < 1:
         few = "two examples are" if least == 2 else f"{least} example(s) are"
         raise DataError(f"{name}: at least {few} needed, got {rows} x {columns}")
-    if isinstance(bits, MaskedBits) and not gaps:
+    if bits.gaps and not gaps:
         raise DataError(f"{name}: {_missing(bits)}")
     return bits
 
 
-def _checked(array: Any, name: str) -> PackedBits | MaskedBits:
+def _checked(array: Any, name: str) -> Rows:
     """Pack the rows of a table, or name what is not binary."""
     array = adopted(of_tensor(array, name))
     array = array if on_device(array) else np.asanyarray(array)
@@ -82,9 +72,7 @@ def _checked(array: Any, name: str) -> PackedBits | MaskedBits:
     return packed(array if on_device(array) else _native(array), name)
 
 
-def packed(
-    table: Any, name: str, gone: np.ndarray | None = None, before: int = 0
-) -> PackedBits | MaskedBits:
+def packed(table: Any, name: str, gone: np.ndarray | None = None, before: int = 0) -> Rows:
     """Pack some rows of numbers, `before` of which come others, or name the first that is odd."""
     try:
         return kernels.pack_masked(table, gone)
@@ -109,10 +97,10 @@ def of_tensor(array: Any, name: str) -> Any:
     return array.float() if array.is_floating_point() and array.element_size() < 4 else array
 
 
-def _missing(rows: MaskedBits) -> str:
+def _missing(rows: Rows) -> str:
     """Say what is missing, where complete rows are needed."""
     m, n = rows.shape
-    seen = to_host(kernels.seen_matmat(rows, like(np.ones(n), rows.seen.words))).astype(np.int64)
+    seen = to_host(kernels.seen_matmat(rows, like(np.ones(n), rows.seen))).astype(np.int64)
     gone = m * n - int(seen.sum())
     row = int((seen < n).argmax())
     line = to_host(kernels.unpack(rows[row : row + 1]))[0]

@@ -16,7 +16,7 @@ from hopfed._lib.arrays import to_host
 from hopfed._lib.guarded_reading import raise_limits, survive
 from hopfed._lib.memory_limits import SMALL, require_memory
 from hopfed.errors import BackendError, DataError, shown
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.tables import arrays
 from hopfed.tables.examples import of_tensor
 from hopfed.tables.files import UNPACKED, files_of, opened, pieces, reading, size_of
@@ -60,7 +60,7 @@ def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -
         return _of_stream(given, what)
     if hasattr(given, "tocsr"):
         return _of_numbers(given.tocsr(), what)
-    if isinstance(given, PackedBits | MaskedBits):
+    if isinstance(given, Rows):
         return _of_parts(given.shape, lambda: iter(()), what, given)
     held = of_tensor(given, what) if hasattr(given, "shape") else _rows_of(given, what)
     return _of_array(held, what)

@@ -20,7 +20,7 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.cluster import dask_itself
 from hopfed.errors import DataError
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.partitions import Partitioned
 from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider
@@ -37,7 +37,6 @@ from hopfed.tables.table import Table, made_up, places_of
 from hopfed.tables.words import Cells
 
 PART = 1 << 24  # entries of a partition of a large file
-Bits = PackedBits | MaskedBits
 
 
 def is_partitioned(given: Any) -> bool:
@@ -141,7 +140,7 @@ def _opened(given: Any, part: _Part, choices: Choices) -> Source:
     return source_of(given, part.what, choices.entries())
 
 
-def _packed(given: Any, part: _Part) -> tuple[Bits, bool, bool]:
+def _packed(given: Any, part: _Part) -> tuple[Rows, bool, bool]:
     """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
     if not isinstance(given, np.ndarray):
         source = _opened(given, part, Choices())
@@ -153,13 +152,13 @@ def _packed(given: Any, part: _Part) -> tuple[Bits, bool, bool]:
     return packed(x, part.what), bool((x == -1).any()), bool((x == 0).any())
 
 
-def _settled(bits: Bits, own: bool, minus: bool) -> Bits:
+def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
     """Rows of a partition, whose zeros are missing where -1 occurs in another one only."""
     if own or not minus:
         return bits
-    ones = bits.signs if isinstance(bits, MaskedBits) else bits
+    ones = Rows(bits.signs, bits.n)
     whole = (kernels.column_sums(ones) == len(ones)).all()
-    return ones if whole else MaskedBits(ones, ones)
+    return ones if whole else replace(ones, seen=bits.signs)
 
 
 class _Looked(NamedTuple):
@@ -197,7 +196,7 @@ def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[s
     return coding, [*first.notes, *notes]
 
 
-def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Bits:
+def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Rows:
     packing = Packing(_opened(given, part, choices), coding)
     found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

@@ -16,7 +16,7 @@ from hopfed import kernels
 from hopfed._lib.memory_limits import require_memory
 from hopfed._lib.settings import require
 from hopfed.errors import ColumnsError, DataError, shown
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Gathered, Reread
 from hopfed.tables.arrays import LARGE
 from hopfed.tables.choosing import Decider
@@ -46,7 +46,6 @@ __all__ = ["read_table", "read_tables"]
 
 LONG = 1_000  # characters of the name of a row, at most
 WORDS = 5  # unknown words of a column that an error names
-Bits = PackedBits | MaskedBits
 
 
 def read_table(
@@ -247,11 +246,11 @@ def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
         minus, zeros = minus or (part == -1).any(), zeros or (part == 0).any()
         if minus and zeros:
             break
-    rows: Bits | Reread = numbers.whole
+    rows: Rows | Reread = numbers.whole
     if rows is None or getattr(rows, "nbytes", 0) > min(LARGE, most or LARGE):
         gathered = Gathered(source.what, most)
 
-        def again() -> Iterator[Bits]:
+        def again() -> Iterator[Rows]:
             before = 0
             for part in source.parts():  # 0 is missing where -1 occurs
                 yield packed(part, source.what, (part == 0) if minus else None, before)
@@ -262,9 +261,8 @@ def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
         rows = gathered.rows(again, lambda: source.readings)
     if not isinstance(rows, Reread):
         rows = as_examples(rows, name=source.what, gaps=True)
-    gaps = rows.gaps if isinstance(rows, Reread) else isinstance(rows, MaskedBits)
-    coding = Coding.of_bits(source.names, bool(minus) and gaps)
-    zero = [ZERO_IS_MISSING] if gaps and minus and zeros else []
+    coding = Coding.of_bits(source.names, bool(minus) and rows.gaps)
+    zero = [ZERO_IS_MISSING] if rows.gaps and minus and zeros else []
     notes = (*source.notes, *oddities(rows, coding), *zero)
     return Table(rows, source.names, source.ids, coding, notes)
 
@@ -309,7 +307,7 @@ class Packing:
         """Names of the columns that the source lacks."""
         return [n for n, j in zip(self.coding.names, self.places, strict=True) if j is None]
 
-    def packed(self, cells: list[Cells]) -> Bits:
+    def packed(self, cells: list[Cells]) -> Rows:
         """Pack the rows of a block."""
         for place, words in self._points.items():
             if len(words) <= MOST:
@@ -329,7 +327,7 @@ class Packing:
         codes = np.concatenate(parts)
         self._count += codes.shape[1]
         signs, blank = kernels.pack(codes.T > 0), codes == GONE
-        return MaskedBits(signs, kernels.pack(~blank.T)) if blank.any() else signs
+        return replace(signs, seen=kernels.pack(~blank.T).signs) if blank.any() else signs
 
     def judge(self) -> None:
         """Refuse numbers whose points may be of thousands, once all rows were seen."""
@@ -350,11 +348,11 @@ class Packing:
             require_memory(self._letters, self.source.what)
             self._ids += [words[place] for place in cells[self._id].places.tolist()]
 
-    def rows(self) -> Bits | Reread:
+    def rows(self) -> Rows | Reread:
         """Return all rows, or what reads them again."""
         self.judge()
 
-        def again() -> Iterator[Bits]:
+        def again() -> Iterator[Rows]:
             packing = Packing(self.source, self.coding)
             for block in self.source.blocks():
                 yield packing.packed([Cells(array) for array in block])

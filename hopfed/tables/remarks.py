@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hopfed import kernels
 from hopfed._lib.random import stream
 from hopfed.errors import shown
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import column_moments, is_blank, parts
 from hopfed.spectral.skips import Skip, skips
@@ -19,9 +18,6 @@ from hopfed.tables.held import Column
 from hopfed.tables.options import Choices
 from hopfed.tables.table import listed
 from hopfed.tables.words import MISSING, NO_ANSWERS, canonical, several_answers, spelt
-
-if TYPE_CHECKING:
-    Rows = PackedBits | MaskedBits | Reread
 
 MANY, OFTEN = 20, 0.1  # categories, and for each row, from which they may be names
 HUNDRED, SELDOM = 100, 0.05  # a smaller code of no answer is in few of the rows
@@ -149,7 +145,7 @@ def far_codes(numbers: set[float]) -> list[float]:
 # Rows
 
 
-def oddities(rows: Rows, coding: Coding) -> list[str]:
+def oddities(rows: Rows | Reread, coding: Coding) -> list[str]:
     """Return a line for columns without any entry, for those of one value, and for copies.
 
     Then for neighbouring columns that are levels of one variable, and for skipped questions.
@@ -201,7 +197,7 @@ def _value(coding: Coding, k: int, place: int, sign: int) -> str:
     return f"{verb[sign < 0]} {shown(code.levels[place], 60)}"
 
 
-def _blank_rows(rows: Rows) -> tuple[int, int]:
+def _blank_rows(rows: Rows | Reread) -> tuple[int, int]:
     """Number of rows without any entry, and the first of them."""
     if isinstance(rows, Reread):
         return rows.totals.blank
@@ -209,7 +205,7 @@ def _blank_rows(rows: Rows) -> tuple[int, int]:
     return int(blank.sum()), int(blank.argmax())
 
 
-def copies(rows: Rows, of: np.ndarray) -> list[tuple[int, int]]:
+def copies(rows: Rows | Reread, of: np.ndarray) -> list[tuple[int, int]]:
     """Return columns that are equal up to their sign: each with the first that it equals."""
     m = rows.shape[0]
     if isinstance(rows, Reread):

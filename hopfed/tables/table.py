@@ -19,7 +19,7 @@ import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, ColumnsError, DataError, shown
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Reread, packed_columns
 from hopfed.tables.coding import Coding
 from hopfed.tables.source import Source
@@ -59,7 +59,7 @@ class Table:
     <Table of 2 rows and 3 columns with gaps: column 1, column 2, column 3>
     """
 
-    rows: PackedBits | MaskedBits | Reread
+    rows: Rows | Reread
     columns: tuple[str, ...]
     ids: np.ndarray | None
     coding: Coding
@@ -76,7 +76,7 @@ class Table:
         return self.rows.shape
 
     @property
-    def held(self) -> PackedBits | MaskedBits:
+    def held(self) -> Rows:
         """The rows, where they are in memory; an error where they are read again for sums only."""
         if isinstance(self.rows, Reread):
             raise ArgumentError("rows", "in memory here: read the table without a limit", "others")
@@ -89,7 +89,7 @@ class Table:
         m, n = self.shape
         names = ", ".join(shown(name) for name in self.columns[:3])
         more = ", ..." if n > 3 else ""
-        gaps = " with gaps" if isinstance(self.rows, MaskedBits) else ""
+        gaps = " with gaps" if self.rows.gaps else ""
         return f"<Table of {m:,} rows and {n:,} columns{gaps}: {names}{more}>"
 
 

@@ -69,7 +69,7 @@ def test_what_join_records_does_not_depend_on_the_order_of_columns(tmp_path, mon
         options = ["--id", "", "--trust-server", "--server", "a:1", "--ca", "a", "--key", "a"]
         ended = CliRunner().invoke(join.join_command, ["--data", f"{tmp_path}/a.csv", *options])
         assert ended.exit_code == 0, ended.output
-    np.testing.assert_array_equal(taken[0].words, taken[1].words)
+    np.testing.assert_array_equal(taken[0].signs, taken[1].signs)
 
 
 def test_a_row_that_is_the_same_in_any_order_is_no_other_file(tmp_path):

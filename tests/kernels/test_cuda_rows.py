@@ -10,7 +10,6 @@ from emulator.device import Emulated
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError, BackendError
-from hopfed.kernels.bits import planes
 from hopfed.kernels.cuda import gram, products
 
 SHAPES = [(1, 1), (130, 1), (131, 203), (3, 64), (7, 720), (0, 5), (70, 0)]
@@ -37,7 +36,7 @@ def packed(x, gaps, device=None):
 
 
 def same_words(there, here):
-    for got, wanted in zip(planes(there), planes(here), strict=True):
+    for got, wanted in ((there.signs, here.signs), (there.seen, here.seen)):
         assert (got is None) is (wanted is None)
         if got is not None:
             np.testing.assert_array_equal(got.get(), wanted)
@@ -91,7 +90,7 @@ def test_what_counts_as_missing(device):
         np.testing.assert_array_equal(found.get(), x)
     complete = np.where(x == 0, 1, x)
     for values in (complete, complete > 0, (complete > 0).astype(float)):
-        assert planes(kernels.pack_masked(xp.asarray(values)))[1] is None
+        assert not kernels.pack_masked(xp.asarray(values)).gaps
     with pytest.raises(ArgumentError, match="mask must be"):
         kernels.pack_masked(xp.asarray(x), xp.zeros((2, 2), bool))
 
@@ -108,9 +107,9 @@ def test_tiles_of_bits_are_turned_and_counted(device, shape, offset):
 
 def displaced(p, device, offset):
     """The same rows, `offset` words from where an array starts."""
-    held = device.xp.zeros(offset + p.words.size, np.uint64)
-    held[offset:] = p.words.reshape(-1)
-    return kernels.PackedBits(held[offset:].reshape(p.words.shape), p.n)
+    held = device.xp.zeros(offset + p.signs.size, np.uint64)
+    held[offset:] = p.signs.reshape(-1)
+    return kernels.Rows(held[offset:].reshape(p.signs.shape), p.n)
 
 
 def test_packing_refuses_what_the_cpu_refuses(device):
@@ -122,7 +121,7 @@ def test_packing_refuses_what_the_cpu_refuses(device):
     with pytest.raises(ArgumentError, match="two-dimensional real"):
         kernels.pack(device.xp.asarray(np.ones((2, 2), complex)))
     with pytest.raises(ArgumentError, match="uint64"):
-        kernels.PackedBits(device.xp.zeros((2, 1), np.int64), 3)
+        kernels.Rows(device.xp.zeros((2, 1), np.int64), 3)
 
 
 @pytest.mark.parametrize("method", gram.METHODS)
@@ -133,7 +132,7 @@ def test_gram_matrices_are_exact(device, monkeypatch, shape, gaps, method):
     monkeypatch.setattr(gram, "PANEL", 64)
     x = entries(shape, gaps)
     p = packed(x, gaps, device)
-    got = gram.inner_products(*planes(p), p.n, method)
+    got = gram.inner_products(p.signs, p.seen, p.n, method)
     assert got.dtype == np.int32
     np.testing.assert_array_equal(got.get(), reference.gram(x))
     np.testing.assert_array_equal(kernels.second_moment(p).get(), reference.second_moment(x))
@@ -145,7 +144,7 @@ def test_words_that_come_while_others_are_multiplied(device, words):
     x = entries((130, 64 * words - 5))
     p = displaced(packed(x, False, device), device, int(words == 18))  # rows that start elsewhere
     np.testing.assert_array_equal(
-        gram.inner_products(p.words, None, p.n, "bits").get(), reference.gram(x)
+        gram.inner_products(p.signs, None, p.n, "bits").get(), reference.gram(x)
     )
 
 

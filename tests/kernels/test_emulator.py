@@ -88,7 +88,7 @@ def test_a_launch_is_one_that_a_device_can_start(start):
 
 
 def _gram(device, x):
-    return gram.inner_products(pack(device.xp.asarray(x)).words, None, x.shape[1], "bits").get()
+    return gram.inner_products(pack(device.xp.asarray(x)).signs, None, x.shape[1], "bits").get()
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -76,7 +76,7 @@ def test_rows_of_one_device_go_to_another(monkeypatch):
     first = Place(0).put(kernels.pack(x))
     second = Place(1).put(first)
     assert (first.home.device, second.home.device) == tuple(both)
-    np.testing.assert_array_equal(Place().put(second).words, kernels.pack(x).words)
+    np.testing.assert_array_equal(Place().put(second).signs, kernels.pack(x).signs)
 
 
 @pytest.mark.parametrize("owners", [1, 3])
@@ -157,8 +157,8 @@ def test_tensors_on_a_device_stay_there(monkeypatch):
     for dtype in (np.int8, np.float32):
         tensor = Tensor(x.astype(dtype))
         rows = as_examples(tensor)
-        assert isinstance(rows.words, HostArray)
-        np.testing.assert_array_equal(rows.words.get(), kernels.pack(x).words)
+        assert isinstance(rows.signs, HostArray)
+        np.testing.assert_array_equal(rows.signs.get(), kernels.pack(x).signs)
     assert FactorOperator.from_examples(tensor).rows.home.device is device
     there = recover([Tensor(x[:150]), Tensor(x[150:])], seed=1)
     np.testing.assert_array_equal(there.patterns, recover([x[:150], x[150:]], seed=1).patterns)
@@ -174,14 +174,14 @@ def test_tensors_of_pytorch_on_a_gpu_stay_there(device):
         pytest.skip("PyTorch sees no device")
     x = sample(3, 120, 400, 0.9, 1)[1]
     rows = as_examples(torch.tensor(x, dtype=torch.float32, device="cuda", requires_grad=True))
-    np.testing.assert_array_equal(rows.words.get(), kernels.pack(x).words)
+    np.testing.assert_array_equal(rows.signs.get(), kernels.pack(x).signs)
 
 
 def test_what_lies_on_the_host_is_left_to_numpy():
     x = sample(2, 20, 30, 0.9, 1)[1]
     assert adopted(x) is x
     torch = pytest.importorskip("torch")
-    np.testing.assert_array_equal(as_examples(torch.tensor(x)).words, kernels.pack(x).words)
+    np.testing.assert_array_equal(as_examples(torch.tensor(x)).signs, kernels.pack(x).signs)
 
 
 def test_without_cupy_one_line_says_what_to_install(no_cupy):

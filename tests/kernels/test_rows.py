@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hopfed import kernels
 from hopfed.errors import ArgumentError
-from hopfed.kernels import MaskedBits, PackedBits
+from hopfed.kernels import Rows
 
 shapes = st.tuples(st.integers(1, 150), st.integers(1, 200))
 seeds = st.integers(0, 2**32 - 1)
@@ -42,9 +42,9 @@ def test_packing_and_back(shape, seed, gaps):
     p = packed(x, gaps)
     assert (p.shape, p.n, len(p)) == (x.shape, x.shape[1], len(x))
     assert p.nbytes == (1 + gaps) * 8 * shape[0] * -(-shape[1] // 64)
-    np.testing.assert_array_equal((p.signs if gaps else p).words, reference.pack(x == 1))
+    np.testing.assert_array_equal(p.signs, reference.pack(x == 1))
     if gaps:
-        np.testing.assert_array_equal(p.seen.words, reference.pack(x != 0))
+        np.testing.assert_array_equal(p.seen, reference.pack(x != 0))
         np.testing.assert_array_equal(kernels.unpack(p.presence), x != 0)
     for dtype in (np.int8, np.int32, np.float16, np.float32, np.float64):
         y = kernels.unpack(p, dtype)
@@ -56,13 +56,13 @@ def test_packing_and_back(shape, seed, gaps):
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int64, np.float16, np.float32, np.float64])
 def test_pack_takes_values_of_any_dtype_and_stride(dtype):
     x = spins((37, 150), 1)
-    wanted = kernels.pack(x).words
+    wanted = kernels.pack(x).signs
     wide = np.zeros((37, 300), dtype)
     wide[:, ::-2] = x
     for values in (x.astype(dtype), np.asfortranarray(x.astype(dtype)), wide[:, ::-2]):
-        np.testing.assert_array_equal(kernels.pack(values).words, wanted)
+        np.testing.assert_array_equal(kernels.pack(values).signs, wanted)
     for zeros in (bool, np.uint8, np.uint64, dtype):
-        np.testing.assert_array_equal(kernels.pack((x > 0).astype(zeros)).words, wanted)
+        np.testing.assert_array_equal(kernels.pack((x > 0).astype(zeros)).signs, wanted)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float64])
@@ -231,9 +231,9 @@ def test_complete_rows_stay_what_they_are():
     complete = np.where(x == 0, 1, x)
     for values in (complete, complete > 0, (complete > 0).astype(np.uint8), complete.astype(float)):
         p = kernels.pack_masked(values)
-        assert type(p) is PackedBits
-        np.testing.assert_array_equal(p.words, kernels.pack(values).words)
-        assert type(kernels.pack_masked(values, np.zeros(x.shape, bool))) is PackedBits
+        assert not p.gaps
+        np.testing.assert_array_equal(p.signs, kernels.pack(values).signs)
+        assert not kernels.pack_masked(values, np.zeros(x.shape, bool)).gaps
     np.testing.assert_array_equal(kernels.unpack(kernels.with_gaps(p)), complete)
 
 
@@ -252,7 +252,7 @@ def test_what_counts_as_missing(shape):
     ]  # fmt: skip
     for values in cases:
         p = kernels.pack_masked(values)
-        assert isinstance(p, MaskedBits)
+        assert p.gaps
         wanted = x[:, ::-1] if values is cases[-1] else x
         np.testing.assert_array_equal(kernels.unpack(p), wanted)
     for values in (hidden.astype(np.int8), hidden, hidden.astype(float), (x > 0)):
@@ -268,7 +268,7 @@ def test_what_counts_as_missing(shape):
 def test_the_rule_for_zeros_is_that_of_the_whole_array():
     x = np.ones((3000, 900), np.int8)
     x[1:, ::2] = 0
-    assert type(kernels.pack_masked(x)) is PackedBits
+    assert not kernels.pack_masked(x).gaps
     x[-1, -1] = -1  # seen long after the first blocks
     np.testing.assert_array_equal(kernels.unpack(kernels.pack_masked(x)), x)
     nan = x.astype(np.float32)
@@ -283,7 +283,7 @@ def test_nothing_seen_at_all():
         assert not kernels.unpack(p).any()
         assert not kernels.gram(p).any()
         assert not kernels.seen_counts(p).any()
-    assert type(kernels.pack_masked(np.zeros((5, 70)))) is PackedBits  # 0/1: all are false
+    assert not kernels.pack_masked(np.zeros((5, 70))).gaps  # 0/1: all are false
 
 
 @pytest.mark.parametrize("column", [0, 5, 63, 64, 128])
@@ -298,21 +298,21 @@ def test_values_that_are_no_entries_are_named(column):
     for mask in (None, x == 1):
         with pytest.raises(ArgumentError, match=rf"got -128 at row 4, column {column}$"):
             kernels.pack_masked(x, mask)
-    assert isinstance(kernels.pack_masked(x, (x == -128) | (x == 5)), MaskedBits)
+    assert kernels.pack_masked(x, (x == -128) | (x == 5)).gaps
 
 
 def test_rows_check_themselves():
     words = np.zeros((2, 2), np.uint64)
-    assert PackedBits(words[:, ::1], 128).shape == (2, 128)
+    assert Rows(words[:, ::1], 128).shape == (2, 128)
     for bad, n in [(words, 64), (words.astype(np.int64), 128), (words[0], 128), (words + 8, 66)]:
         with pytest.raises(ArgumentError):
-            PackedBits(bad, n)
+            Rows(bad, n)
     p = packed(entries((4, 70), 9, True), True)
     with pytest.raises(ArgumentError, match="seen must be of shape"):
-        MaskedBits(p.signs, p.seen[:2])
+        Rows(p.signs, 70, p.seen[:2])
     with pytest.raises(ArgumentError, match="0 where nothing is seen"):
-        MaskedBits(kernels.pack(np.ones((1, 2))), kernels.pack(np.zeros((1, 2))))
-    for rows in (p, p.signs):
+        Rows(kernels.pack(np.ones((1, 2))).signs, 2, kernels.pack(np.zeros((1, 2))).signs)
+    for rows in (p, Rows(p.signs, 70)):
         with pytest.raises(ArgumentError, match="slice"):
             rows[0]
 
@@ -334,7 +334,7 @@ def test_wrong_arguments():
     with pytest.raises(ArgumentError, match="dtype"):
         kernels.unpack(p, np.uint8)
     for function in (kernels.unpack, kernels.transpose, kernels.seen_counts, kernels.gram):
-        with pytest.raises(ArgumentError, match="a PackedBits or a MaskedBits"):
+        with pytest.raises(ArgumentError, match="Rows, as made by"):
             function(np.ones((2, 2)))
     for X in (np.zeros((5, 2)), np.zeros((70, 2, 2)), np.zeros((70, 2), complex), np.float64(1)):
         with pytest.raises(ArgumentError, match="X must be"):

@@ -1,5 +1,7 @@
 """Many rows of few columns: equal rows are merged, and any number of rows counts alike."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from hopfed.archetypes.replicas import drawn_often
 from hopfed.archetypes.session import Owner, Session, Variables
 from hopfed.federation.messages import Traffic
 from hopfed.recovery.recover import run_recovery
-from hopfed.spectral.equal_rows import Rows
+from hopfed.spectral.equal_rows import merged
 from hopfed.spectral.reread_rows import Gathered
 
 
@@ -67,9 +69,9 @@ def test_rows_that_are_read_again_are_merged_as_those_that_are_held():
 def both(x, groups=()):
     """The same rows, each as often as it occurs, and one by one."""
     bits, one = kernels.pack_masked(x, x == 0), Variables.of(groups, x.shape[1]) if groups else None
-    merged = Rows(bits).merged()
+    found = merged(bits)
     owners = [
-        Owner(merged.entries, 0, one, counts=merged.counts),
+        Owner(found, 0, one),
         Owner(bits, 0, one),
     ]
     return [Session([owner], 0, Traffic(1)) for owner in owners]
@@ -104,11 +106,11 @@ def test_rows_that_are_drawn_often_have_the_rates_the_levels_and_the_gaps_of_the
     seen = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 1], [0, 0, 0, 1, 1]])
     counts = np.array([50_000.0, 30_000.0, 20_000.0])
     means = np.array([[-0.2, -0.4, -0.4, 0.8, 0.0], [-0.8, -0.8, 0.6, -0.6, 0.4]])
-    rows = Rows(kernels.pack_masked(seen, seen == 0), counts)
+    rows = replace(kernels.pack_masked(seen, seen == 0), counts=counts)
     found = drawn_often(
         rows, means, np.array([0.3, 0.7]), 1, variables=Variables.of([(0, 1, 2)], 5)
     )
-    x, often = kernels.unpack(found.entries), found.weights
+    x, often = kernels.unpack(found), found.weights
     assert len(np.unique(x, axis=0)) == len(x)
     assert often.sum() == counts.sum()
     assert set((x[:, :3] > 0).sum(axis=1)[x[:, 0] != 0]) == {1}

@@ -233,8 +233,8 @@ def test_split_deals_every_row_once():
     packed = pack(sample(3, 70, 101, 0.8, 15)[1])
     parts = split(packed, 4, seed=0)
     assert sorted(len(p) for p in parts) == [25, 25, 25, 26]
-    rows = np.vstack([p.words for p in parts])
-    assert sorted(map(bytes, rows)) == sorted(map(bytes, packed.words))
+    rows = np.vstack([p.signs for p in parts])
+    assert sorted(map(bytes, rows)) == sorted(map(bytes, packed.signs))
 
 
 def test_bad_arguments():

@@ -6,7 +6,6 @@ from typing import Any
 
 from hopfed.cli.printing import human_bytes, out, shown
 from hopfed.cli.tables.reading import by_code
-from hopfed.kernels import MaskedBits
 
 READ = 10  # codings that are printed
 TRUST = "whoever runs the server can learn single rows of yours: it subtracts answers"
@@ -27,7 +26,7 @@ def show(held: Any, rows: Any, epsilon: float | None, delta: float, ledger: Any)
         f"({pairs} in whole numbers), or, where the server asks for classes (serve --graded), sums "
         "over classes of rows that it names. No row, and no name of a column: digests of them."
     )
-    if isinstance(rows, MaskedBits):
+    if rows.gaps:
         out.print("These rows have gaps: only a server that asks for classes takes them.")
     if epsilon is None:
         out.print(

@@ -9,7 +9,7 @@ from hopfed.archetypes.judging import residual_product, residual_squares
 from hopfed.archetypes.mixture import ClassSums, Prior
 from hopfed.archetypes.replicas import drawn
 from hopfed.archetypes.session import Owner, Session, Variables
-from hopfed.kernels import unpack
+from hopfed.kernels import pack_masked, unpack
 
 
 def planted(seed, K=4, V=12, M=1000, gaps=0.0):
@@ -76,7 +76,7 @@ def world(seed=0, gaps=True):
         x[:30, 1:4] = 0
         x[20:60, 4:] = 0
     means = 2 * variables.normalised(rng.uniform(0.1, 0.9, (2, 8))) - 1
-    owner = Owner(x.astype(np.float32), variables=variables)
+    owner = Owner(pack_masked(x), variables=variables)
     owner.learn(means, np.array([0.4, 0.6]))
     return owner, x, means, variables
 
@@ -127,12 +127,13 @@ def test_evidence_of_a_variable_is_that_of_its_sequence():
 
 def test_replicas_have_one_level_in_each_row():
     owner, _, means, variables = world()
-    found = drawn(owner.rows, means, np.array([0.4, 0.6]), seed=0, variables=variables)
+    found = unpack(drawn(owner.rows, means, np.array([0.4, 0.6]), seed=0, variables=variables))
     for group in variables.groups:
-        seen = (owner.rows[:, group] != 0).all(axis=1)
+        seen = (unpack(owner.rows)[:, group] != 0).all(axis=1)
         assert ((found[:, group] > 0).sum(axis=1) == seen).all()
-    many = drawn(np.ones((40_000, 8), np.float32), means[:1], np.ones(1), 0, variables=variables)
-    np.testing.assert_allclose(many.mean(axis=0), means[0], atol=0.03)
+    many = pack_masked(np.ones((40_000, 8)))
+    many = drawn(many, means[:1], np.ones(1), 0, variables=variables)
+    np.testing.assert_allclose(unpack(many).mean(axis=0), means[0], atol=0.03)
 
 
 MUSHROOMS = DATA / "tables" / "mushroom.csv"

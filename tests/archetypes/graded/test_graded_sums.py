@@ -19,7 +19,7 @@ from hopfed.archetypes.mixture import (
 from hopfed.archetypes.search import leading, residual_products
 from hopfed.archetypes.session import Owner, Session
 from hopfed.errors import ArgumentError
-from hopfed.kernels import pack
+from hopfed.kernels import pack, pack_masked
 from hopfed.memory.graded import complete
 from hopfed.spectral.rows import column_moments, seen_times, seen_transposed_times
 
@@ -201,7 +201,7 @@ def test_owners_of_nothing_or_other_columns_are_refused(rows):
 
 
 def test_a_row_without_entries_has_the_shares():
-    found = Owner(np.zeros((1, 5), np.float32))
+    found = Owner(pack_masked(np.full((1, 5), np.nan)))
     found.learn(np.random.default_rng(0).uniform(-1, 1, (2, 5)), np.array([0.7, 0.3]))
     np.testing.assert_allclose(found.posterior, [[0.7, 0.3]], atol=1e-6)
     assert found.log_densities[0] == pytest.approx(0.0, abs=1e-6)

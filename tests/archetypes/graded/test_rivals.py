@@ -36,13 +36,14 @@ def table(*owners):
 
 
 def owner(rows, seed=1, groups=()):
-    made = Owner(np.asarray(rows, np.float32), 0, Variables.of(groups, N) if groups else None)
+    made = Owner(kernels.pack_masked(rows), 0, Variables.of(groups, N) if groups else None)
+    made.numbers = None  # as of a large table
     made.learn(np.random.default_rng(seed).uniform(-0.8, 0.8, (K, N)), SHARES)
     return made
 
 
 def packed(made):
-    held = Owner(kernels.pack_masked(made.rows), 0, made.variables)
+    held = Owner(made.rows, 0, made.variables)
     held.learn(made.means, SHARES)
     return held
 
@@ -81,14 +82,14 @@ def likelihoods(made, p):
     """(M, K) of the rows at rates (K, N)."""
     inside = np.zeros(N, bool) if made.variables is None else made.variables.inside
     down = np.where(inside, 1, 1 - p)  # of the levels of a variable the one that a row has counts
-    x = made.rows[:, None]
+    x = kernels.unpack(made.rows)[:, None]
     return np.where(x > 0, p, np.where(x < 0, down, 1)).prod(axis=2)
 
 
 def between_by_hand(made, shifted):
     """The ratios with every likelihood computed from the rates."""
     directions = axes(made)
-    p, seen = rates(made), (made.rows != 0).mean(axis=0)
+    p, seen = rates(made), (kernels.unpack(made.rows) != 0).mean(axis=0)
     inside = np.zeros(N, bool) if made.variables is None else made.variables.inside
     noise = np.where(inside, p, 4 * p * (1 - p)) * seen
     at, off = likelihoods(made, p) @ SHARES, np.zeros((len(directions), len(made.rows)))
@@ -148,7 +149,7 @@ def summed(made):
 
 
 def test_one_class_leaves_nothing_to_lean_to_and_its_rows_may_be_weaker():
-    alone = Owner(drawn(8).astype(np.float32))
+    alone = Owner(kernels.pack_masked(drawn(8)))
     alone.learn(np.zeros((1, N)), np.ones(1))
     assert between(alone).shape == (40, 0)
     assert leaning(table(alone), summed(alone)) == 0
@@ -158,7 +159,7 @@ def test_one_class_leaves_nothing_to_lean_to_and_its_rows_may_be_weaker():
 def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
     rng = np.random.default_rng(9)
     x = np.where(rng.random((400, N)) < np.repeat([[0.9], [0.1]], 200, axis=0), 1, -1)
-    made = Owner(x.astype(np.float32))
+    made = Owner(kernels.pack_masked(x))
     made.learn(np.repeat([[0.5], [-0.5]], N, axis=1), np.array([0.5, 0.5]))
     found = summed(made)
     as_means_say = ClassSums(found.counts, found.seen * made.means, found.seen)
@@ -168,8 +169,9 @@ def test_rows_that_lie_off_a_shrunk_class_all_together_gain_nothing():
 
 def gained(*parts):
     """The most that rows gain whose ratios are given, and the exchanges that it took."""
-    owners = table(*(Owner(part, i) for i, part in enumerate(parts)))
-    return most_gained(owners, lambda owner, _: owner.rows, {}), owners.exchanges
+    rows = (kernels.pack(np.ones((len(part), 1))) for part in parts)
+    owners = table(*(Owner(own, i) for i, own in enumerate(rows)))
+    return most_gained(owners, lambda owner, _: parts[owner.index], {}), owners.exchanges
 
 
 def best(r):

@@ -93,7 +93,7 @@ def _gram(t: Timer) -> None:
         "int8": {"int8": 2.0 * pairs * N},
     }
     for method in gram.METHODS:
-        make = partial(gram.inner_products, p.words, None, N, method)
+        make = partial(gram.inner_products, p.signs, None, N, method)
         with t.rows.attempt(f"Gram matrix by {method}"):
             exact = bool((make()[:64, :64].get() == wanted).all())
             t.time(f"Gram matrix by {method}", make, moved, {"exact": exact}, **counts[method])
@@ -114,7 +114,7 @@ def _products(t: Timer) -> None:
             moved = M * N / 8 + np.dtype(kind).itemsize * k * (M + N)
             counts = {name: 2.0 * terms * M * N * k}
             for label, Y in (("matmat", X), ("rmatmat", U)):
-                work = partial(products.product, p.words, None, N, Y, label == "rmatmat", name)
+                work = partial(products.product, p.signs, None, N, Y, label == "rmatmat", name)
                 t.time(f"{label} {name} k = {k}", work, moved, **counts)
 
 

@@ -50,7 +50,6 @@ def touch(device) -> None:
     from rates import Sizes, measures
 
     from hopfed import kernels
-    from hopfed.kernels.bits import planes
     from hopfed.kernels.cuda import gram, layered, products
 
     device.trial = (64, 256)  # with which ways to do the same are compared: slow under a tool
@@ -77,9 +76,9 @@ def touch(device) -> None:
                 kernels.unpack(p, dtype)
             kernels.matmat(p, real(shape[1], 3)), kernels.rmatmat(p, real(shape[0], 3))
             X = real(shape[1], 3).astype(np.float32)
-            products.product(*planes(p), shape[1], X, False, "bf16")
+            products.product(p.signs, p.seen, shape[1], X, False, "bf16")
         for method in gram.METHODS:
-            gram.inner_products(kernels.pack(x).words, None, shape[1], method)
+            gram.inner_products(kernels.pack(x).signs, None, shape[1], method)
     print("touching heat baths")
     for S, N, R in ((3, 100, 33), (5, 65, 9)):
         kernels.heat_bath(signs(S, N), real(N, R), beta=1.5, sweeps=5, seed=0)

@@ -23,7 +23,7 @@ from hopfed.federation.messages import digest
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.ledger import Ledger, Terms
-from hopfed.kernels import PackedBits
+from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian
 from hopfed.spectral.operators import DenseOperator
 from hopfed.tables.examples import as_examples
@@ -37,7 +37,7 @@ def examples(n=60, seed=0):
 
 
 def joined(*parts):
-    return PackedBits(np.concatenate([p.words for p in parts]), N)
+    return Rows(np.concatenate([p.signs for p in parts]), N)
 
 
 def asked(ledger, rows, epsilon=1.0, delta=1e-5, rounds=1, t=0):
@@ -155,8 +155,8 @@ def test_new_rows_have_a_budget_of_their_own(ledger):
 def test_a_row_is_in_one_batch_so_that_rounds_do_not_add_up(ledger):
     rows, secret = ledger.charge(examples(61), Terms(1.0, 1e-5, 3))
     parts = [Batches((rows,), 3).examples(t, 0) for t in range(3)]
-    dealt = sorted(np.concatenate([p.words for p in parts]).tolist())
-    assert dealt == sorted(examples(61).words.tolist())
+    dealt = sorted(np.concatenate([p.signs for p in parts]).tolist())
+    assert dealt == sorted(examples(61).signs.tolist())
 
 
 def test_a_budget_is_that_of_the_accountant():

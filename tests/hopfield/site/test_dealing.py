@@ -15,8 +15,8 @@ def batch_of(folder, x, secret):
     (folder / "secret").write_text(secret)
     rows, _ = ledger.charge(kernels.pack(x), Terms(1.0, 1e-5, 3))
     batches = Batches((rows,), 3)
-    at = {row.tobytes(): t for t in range(3) for row in batches.examples(t, 0).words}
-    return np.array([at[row.tobytes()] for row in kernels.pack(x).words])
+    at = {row.tobytes(): t for t in range(3) for row in batches.examples(t, 0).signs}
+    return np.array([at[row.tobytes()] for row in kernels.pack(x).signs])
 
 
 @pytest.fixture
