@@ -302,7 +302,7 @@ def _missing(fit: Fit, told: np.ndarray, rows: int, seed: int) -> np.ndarray:
     scores, columns, left = [], [], []
     for k, (T, w) in enumerate(zip(means, np.asarray(owner.posterior).T, strict=True)):
         j = np.flatnonzero(told[k])
-        a = np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0)  # type: ignore[index]
+        a = np.where(x[:, j] != 0, (x[:, j] - T[j]) / np.sqrt(1 - T[j] ** 2), 0.0)
         a = np.hstack([a, np.ones((len(x), 1))])
         scores.append(a * w[:, None])
         left.append((a * often).T @ scores[-1])

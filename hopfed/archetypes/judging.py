@@ -161,7 +161,7 @@ def repeated(owner: Owner, _: Message) -> Message:
 
     Columns that gaps of others tell are left out, as replicas of the gaps cannot have both.
     """
-    shown = owner.rows if owner.free.all() else only(owner.rows, owner.free)
+    shown = owner.held if owner.free.all() else only(owner.held, owner.free)
     return {"equal": equals(shown)}
 
 
@@ -409,8 +409,7 @@ class Unexplained:
         if first in self.kept:
             return self.kept[first]
         owner = self.owner
-        x = owner.rows[first:last]
-        x = kernels.unpack(x, np.float32)
+        x = kernels.unpack(owner.rows[first:last], np.float32)
         xp = namespace(x)
         R = xp.astype(owner.posterior[first:last], xp.float32)
         found = x - R @ like(owner.means.astype(np.float32), R)

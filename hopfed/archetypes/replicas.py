@@ -43,7 +43,7 @@ def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]
     classes, members = plausible(fit, owners.seed, number), []
     for i, o in enumerate(owners.members):
         told = classes.means, classes.shares[i], owners.seed, i, number, o.variables
-        rows = (drawn if o.rows.counts is None else drawn_often)(o.rows, *told)
+        rows = (drawn if o.rows.counts is None else drawn_often)(o.held, *told)
         members.append(Owner(rows, i, o.variables, np.flatnonzero(~o.free)))
     table = Session(members, owners.seed, owners.traffic)
     settled = improve(table, expect(table, classes, fit.prior), STEPS, NEAR)

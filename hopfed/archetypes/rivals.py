@@ -422,6 +422,6 @@ def changes(owner: Owner, told: Message) -> Message:
     few = Owner(owner.rows[:LOOKED_AT])
     few.learn(told["means"], told["shares"])
     own = to_host(few.posterior).argmax(axis=1)
-    x = to_host(kernels.unpack(few.rows))
+    x = to_host(kernels.unpack(few.held))
     left = np.where(x == 0, 0.0, x - told["means"][own])
     return {"changes": runs(own), "follow": np.array(neighbour_deviation(left))}

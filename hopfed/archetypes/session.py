@@ -26,6 +26,7 @@ from numpy.typing import DTypeLike
 from hopfed import kernels
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.settings import require
+from hopfed.errors import ArgumentError
 from hopfed.federation.messages import Message, Traffic
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
@@ -199,6 +200,13 @@ class Owner:
     def numbers(self) -> Numbers | None:
         """The rows as numbers, where they are few bits on the host."""
         return numbers_of(self.rows, self.precision)
+
+    @property
+    def held(self) -> Rows:
+        """The rows, where they are in memory."""
+        if isinstance(self.rows, Reread):
+            raise ArgumentError("rows", "in memory for this question", "rows that are read again")
+        return self.rows
 
     @property
     def precision(self) -> type:

@@ -406,9 +406,8 @@ def nearest(owner: Owner, told: Message) -> Message:
     the same block, and how many have no equal; `order` (3,): what `runs` says of the patterns of
     neighbours. All but the last are sums of whole numbers.
     """
-    patterns, rows = _patterns(owner, told), owner.rows
-    if "quality" in told:
-        rows = _split(owner, told, explained=True)
+    patterns = _patterns(owner, told)
+    rows = _split(owner, told, explained=True) if "quality" in told else owner.rows
     if rows is None:
         shapes = 3, len(patterns), patterns.shape, 2, 3
         found = Sums(np.zeros(shape) for shape in shapes)

@@ -203,7 +203,7 @@ def pair_error(scores: np.ndarray, i: np.ndarray, j: np.ndarray) -> float:
 def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
     """``sum_m eta_mi eta_mj`` of each pair, int64: a product of signs is an exclusive or."""
     columns = kernels.transpose(rows)
-    words = to_host(columns.words)
+    words = to_host(columns.signs)
     sums = np.empty(len(i), dtype=np.int64)
     step = max(1, _WORDS // words.shape[1])
     for a in range(0, len(i), step):

@@ -186,7 +186,7 @@ class FactorOperator(HebbianOperator):
 
     @property
     def nbytes(self) -> int:  # noqa: D102
-        return self.rows.nbytes + 4 * len(self.weights)
+        return int(getattr(self.rows, "nbytes", 0)) + 4 * len(self.weights)
 
     def _added(self, other: Self) -> Self:
         xp = namespace(self.weights, other.weights)

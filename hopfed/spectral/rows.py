@@ -107,7 +107,7 @@ def column_moments(rows: Rows | Reread | Array) -> tuple[Array, Array]:
             return kernels.column_sums(rows), kernels.seen_counts(rows)
         often = like(rows.counts, rows.home)
         found = kernels.rmatmat(rows, often), kernels.seen_rmatmat(rows, often)
-        return tuple(np.rint(to_host(x)).astype(np.int64) for x in found)  # type: ignore[return-value]
+        return tuple(np.rint(to_host(x)).astype(np.int64) for x in found)
     xp = namespace(rows)
     return xp.sum(rows, axis=0, dtype=xp.float64), xp.sum(rows != 0, axis=0, dtype=xp.int64)
 
