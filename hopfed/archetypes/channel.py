@@ -43,7 +43,7 @@ from hopfed.archetypes.mixture import ClassSums, Fit, loss
 from hopfed.archetypes.replicas import drawn, drawn_often
 from hopfed.archetypes.session import Owner, means_inside
 from hopfed.archetypes.status import Nearness
-from hopfed.spectral.equal_rows import Rows
+from hopfed.kernels import Rows
 from hopfed.theory.resolution import OPTIMISM, RESOLVED, majority_needed, sure_level
 
 QUALITIES = np.concatenate([np.linspace(0.0, 0.9, 46), 1 - np.geomspace(0.095, 1e-4, 40)])
