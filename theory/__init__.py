@@ -24,7 +24,6 @@ class_noise : the same where classes differ in noise.
 assignment : how surely rows get their class, and how well class means are known.
 graded_planning : how many rows tell a class from the rest, and what they show of it.
 graded_simulation : planted classes beside those predictions.
-held_columns : the edge of the noise where owners hold different columns.
 private : what Gaussian noise for privacy costs in detectability.
 discrete_gaussian : what integer noise of that kind guarantees.
 profile : clients of different qualities, a variance profile over the samples.

@@ -363,7 +363,7 @@ def warn_of_input(examples: Any) -> None:
     several = isinstance(examples, list | tuple) and not _is_rows(examples)
     given = examples if several else [examples]
     arrays = [part for part in given if isinstance(part, np.ndarray) and part.dtype.kind in "if"]
-    if any(part.size and part.min() == -1 and (part == 0).any() for part in arrays):
+    if any(part.size and part.min() == -1 and not part.all() for part in arrays):
         warnings.warn(
             "examples: 0 is missing, as -1 occurs; where 0 means no, give np.where(x == 0, -1, x);"
             " where it means no and -1 no answer, give np.where(x == -1, np.nan, x)",

@@ -474,14 +474,11 @@ class _Search:
         apart = both <= OVERLAP * np.where(expected >= 5, expected, 0)
         apart &= (n >= LEAST) & (n >= TOGETHER * rows) & (n >= TOGETHER * rows[:, None])
         evidence = expected - both
-        left = np.ones(len(among), bool)
+        left, most = np.ones(len(among), bool), often + apart.astype(float) @ often
         # Of levels with gaps that stand anywhere, neighbours may be a part only.
         for sure, grow in ((True, self._beside), (True, self._anywhere), (False, self._anywhere)):
-            for a in range(len(among)):
-                if (
-                    not left[a]
-                    or often[a] + often[apart[a] & left].sum() < (1 if sure else FILLED) * rows[a]
-                ):
+            for a in np.flatnonzero(most >= (1 if sure else FILLED) * rows):
+                if not left[a]:
                     continue
                 group = grow(a, apart & left, evidence, often, rows)
                 if (
