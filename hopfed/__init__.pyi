@@ -7,6 +7,7 @@ from hopfed.archetypes.archetypes import Archetypes as Archetypes
 from hopfed.errors import HopfedError as HopfedError
 from hopfed.hopfield.simulation import simulate as simulate
 from hopfed.memory.associative import AssociativeMemory as AssociativeMemory
+from hopfed.recovery.compare import compare as compare
 from hopfed.recovery.recover import recover as recover
 from hopfed.spectral.spectrum import spectrum as spectrum
 from hopfed.tables.reading import read_table as read_table

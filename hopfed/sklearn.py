@@ -17,12 +17,12 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from hopfed._lib.settings import real, require
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.kernels import Rows, pack_masked
-from hopfed.recovery.recover import recover
+from hopfed.recovery.recover import recover, repeated_rows
 from hopfed.spectral.rows import column_moments
 
 CUTS = ("median", "mean")
@@ -44,6 +44,7 @@ class ArchetypeMixture(
         nearest to halving its rows, "mean" at its mean; a number cuts all columns there. What is
         above becomes +1.
     channel : "auto", "symmetric" or "graded", as in `hopfed.recover`.
+    n_archetypes : K, where the number is yours; None leaves it to the data.
     alpha : share of the rows of the model that `predict` may call none of the archetypes (-1); 0
         gives each row its nearest.
     random_state : of every random choice: a whole number, a `numpy.random.RandomState`, or None for
@@ -72,16 +73,25 @@ class ArchetypeMixture(
         threshold: str | float = "median",
         *,
         channel: str = "auto",
+        n_archetypes: int | None = None,
         alpha: float = 0.0,
         random_state: Any = 0,
     ):
         self.threshold = threshold
         self.channel = channel
+        self.n_archetypes = n_archetypes
         self.alpha = alpha
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: None = None) -> Self:  # noqa: ARG002
+    def fit(
+        self,
+        X: ArrayLike,
+        y: None = None,  # noqa: ARG002
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Recover the archetypes of rows X (n, N), dense or sparse; `y` is not looked at.
+
+        `sample_weight` (n,) are whole numbers: how often each row counts.
 
         Warns (`ConvergenceWarning`) where the status is not "ok", with what that means.
 
@@ -91,14 +101,20 @@ class ArchetypeMixture(
         """
         require(0 <= self.alpha < 1, "alpha", "in [0, 1)", self.alpha)
         numbers = self._numbers(X, ensure_min_samples=2)
-        self.thresholds_ = _thresholds(numbers, self.threshold)
+        often = None
+        if sample_weight is not None:
+            often = np.asarray(_check_sample_weight(sample_weight, numbers))
+        index = np.arange(len(numbers)) if often is None else repeated_rows(often, len(numbers))
+        self.thresholds_ = _thresholds(numbers[index], self.threshold)
         rows = _cut(numbers, self.thresholds_)
-        found = _single(rows)
-        if _varying(rows) > 1:
+        found = _single(rows[index])
+        if _varying(rows[index]) > 1:
             seed = self.random_state
             if not isinstance(seed, int | np.integer):
                 seed = check_random_state(seed).randint(2**31)
-            recovered = recover(rows, seed=int(seed), channel=self.channel)
+            how: dict[str, Any] = {"channel": self.channel, "n_archetypes": self.n_archetypes}
+            how["weights"] = often
+            recovered = recover(rows, seed=int(seed), **how)
             found = recovered if len(recovered) else replace(found, advice=recovered.advice)
         if found.status != "ok":
             words = f"{found.status}: {found.advice}"

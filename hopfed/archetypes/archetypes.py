@@ -212,6 +212,14 @@ class Archetypes:
         """(M, N) int8: the likelier sign of every entry of X, given the archetypes of its row."""
         return assignment.denoise(self, X)
 
+    def sample(self, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """(n, N) rows of +-1 drawn from the archetypes, int8, and (n,) the archetype of each.
+
+        Of the levels of one variable a row has one; a column that is a copy of another follows it.
+        Without archetypes that is a `DataError`.
+        """
+        return assignment.sample(self, n, seed)
+
     def to_frame(self) -> Any:
         """Means as a pandas frame: a row for each archetype, indexed by number and share.
 

@@ -33,6 +33,7 @@ from scipy.special import gammainc, logsumexp, ndtr
 
 from hopfed import kernels
 from hopfed._lib.arrays import like, to_host
+from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.session import Variables, log_joint, means_inside
 from hopfed.errors import DataError
@@ -165,6 +166,28 @@ def _expected_means(found: Archetypes) -> np.ndarray:
         )
     sure = found.expected_overlaps
     return means_inside(found.means * np.where(np.isfinite(sure), sure, 1.0)[:, None])
+
+
+def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, N) int8 of +-1 drawn from the archetypes, and the archetype (n,) of each."""
+    require(isinstance(n, int | np.integer) and n >= 1, "n", "a number of rows, at least 1", n)
+    if not len(found):
+        raise DataError("there are no archetypes to draw from")
+    rng, means = stream(seed, "sample"), found.means
+    labels = rng.choice(len(found), n, p=found.shares / found.shares.sum())
+    draws = rng.random((n, means.shape[1]))
+    rows = np.where(draws < ((1 + means) / 2)[labels], 1, -1).astype(np.int8)
+    variables = _variables(found)
+    rates = variables.normalised(np.clip((1 + means) / 2, 1e-12, 1.0))
+    for group in variables.groups:  # of the levels of a variable a row has one
+        below = np.cumsum(rates[:, group], axis=1)[labels, :-1]
+        level = (draws[:, group[:1]] >= below).sum(axis=1)
+        rows[:, group] = np.where(level[:, None] == np.arange(len(group)), 1, -1)
+    if found.leaders is not None:
+        follows = np.flatnonzero(found.leaders)
+        leader = found.leaders[follows]
+        rows[:, follows] = np.sign(leader) * rows[:, np.abs(leader) - 1]
+    return rows, labels
 
 
 def _variables(found: Archetypes) -> Variables:

@@ -45,7 +45,7 @@ from hopfed.archetypes.mixture import (
 )
 from hopfed.archetypes.moments import mean_of, pooled
 from hopfed.archetypes.rivals import in_order, trait_gain
-from hopfed.archetypes.search import Search, find_classes
+from hopfed.archetypes.search import Search, find_classes, likeliest, so_many
 from hopfed.archetypes.session import (
     Owner,
     Recovery,
@@ -78,12 +78,14 @@ class Classes:
     search : settings of the search for classes.
     groups : numbers of the columns that are levels of one variable, of which a row has one.
     names : of the columns, for what is said of them; their numbers, from 1, when left out.
+    number : of the classes, where it is given: the verdict says what the rows think of it.
     """
 
     rule: RankRule = field(default_factory=TracyWidom)
     search: Search = field(default_factory=Search)
     groups: Sequence[Sequence[int]] = ()
     names: Sequence[str] | None = None
+    number: int | None = None
 
     def fit(self, session: Session, state: Archetypes | None = None) -> Recovery:
         """Recover classes from owners of rows of -1, 0 (missing) and +1, or packed bits.
@@ -121,8 +123,15 @@ class Classes:
         there = slice(None) if part.columns is None else part.columns
         known = state.patterns[:, there] if state is not None and len(state) else None
         fit = find_classes(part.owners, U[there], variances[there], self.search, known)
+        free = fit.size
+        if self.number is not None:
+            fit = so_many(part.owners, fit, U[there], variances[there], self.number)
+            if fit.size != self.number:
+                few = f"{self.number} archetypes: these rows have no more than {fit.size} apart"
+                raise DataError(few)
         tests = measured(part.owners, fit, U.shape[1], self.names)
         fit = on_the_whole(owners, part, fit)
+        asked = None if self.number is None else likeliest(owners, fit)
         order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
         channel = choose(fit, lost(fit, seed)).ordered(order)
         weights, each = owners.sizes * fit.prior.influence, fit.classes.shares[:, order]
@@ -130,6 +139,8 @@ class Classes:
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
         changes, follow = in_order(session, channel.means, shares)
         more: dict[str, Any] = {"near": near, "order": changes, "follow": follow}
+        if self.number is not None:
+            more["free"] = free
         if not self.groups:  # levels depend on each other in either model
             more["trait"] = trait_gain(owners, channel, shares, fit.prior)
         verdict = judge_classes(replace(tests, **more))
@@ -165,6 +176,7 @@ class Classes:
             constant_columns=white.dropped,
             residual=tests.residual,
             log_likelihood=fit.sums.log_likelihood / max(float(fit.sums.seen.sum()), 1.0),
+            likeliest=asked,
         )
 
 

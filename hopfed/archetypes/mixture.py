@@ -246,6 +246,16 @@ def sums_and_pairs(owner: Owner, told: Message) -> Message:
     return {**sums, "pairs": once.T @ weights}
 
 
+@by_blocks
+def entropies(owner: Owner, told: Message) -> Message:
+    """Entropy of the responsibilities of an owner's rows, added up, in nats."""
+    owner.learn(told["means"], told["shares"])
+    xp = namespace(owner.posterior)
+    R = xp.astype(owner.posterior, xp.float64)
+    each = -xp.sum(R * xp.log(R + TINY), axis=1)
+    return {"entropy": owner.added(each)}
+
+
 def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
     """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
     xp = namespace(weights)
@@ -269,6 +279,7 @@ class Prior:
         Dirichlet prior then.
     held : (L, N) part of each column that an owner observes, over that of all owners; None where
         all have entries of the same columns.
+    flat : whether it says nothing: classes are the likeliest ones, of one share for all owners.
     varies : (N,) whether a column holds both values; None where all do, or nobody knows.
     """
 
@@ -278,6 +289,7 @@ class Prior:
     concentration: float = 2.0
     variables: Variables | None = None
     held: np.ndarray | None = field(default=None, repr=False)
+    flat: bool = False
     varies: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
@@ -319,6 +331,8 @@ class Prior:
 
     def fitted(self, sums: ClassSums) -> Prior:
         """Return the prior with the concentration under which these sums are most likely."""
+        if self.flat:
+            return self
         if len(sums.seen) == 1:
             return replace(self, concentration=np.inf)
         plus, minus, rates, part = sums.plus, sums.minus, self.rates, self.part
@@ -335,6 +349,10 @@ class Prior:
             return None
         return Unsure(sums.counts.sum(axis=0), sums.told, self.observed, self._free)
 
+    def parameters(self, size: int) -> int:
+        """Number of free rates and shares of so many classes."""
+        return size * round(float(self._free.sum())) + size - 1
+
     @property
     def _free(self) -> np.ndarray:
         """(N,) how many rates of its own each column has: 1, less for a level, 0 for a constant."""
@@ -342,6 +360,10 @@ class Prior:
 
     def mixture(self, sums: ClassSums) -> Mixture:
         """Most plausible classes after the sums: means shrunk towards the columns' own."""
+        if self.flat:
+            shares = np.broadcast_to(sums.counts.sum(axis=0), sums.counts.shape)
+            means = np.where(sums.seen > 0, sums.signed / np.maximum(sums.seen, TINY), 0.0)
+            return Mixture(means, shares / shares.sum(axis=1, keepdims=True))
         if len(sums.seen) == 1:
             means = sums.signed / (sums.seen + 1)
         else:
@@ -573,7 +595,7 @@ def _ahead(gain: float, ratio: float) -> float:
 
 def _height(fit: Fit, prior: Prior) -> float:
     """Log-likelihood of the rows, and of the means under a prior: what steps raise."""
-    if np.isinf(prior.concentration):
+    if prior.flat or np.isinf(prior.concentration):
         return fit.sums.log_likelihood
     weighed = prior.concentration * np.broadcast_to(prior.rates, fit.classes.means.shape)
     rates = np.clip((1 + fit.classes.means) / 2, 1e-9, 1 - 1e-9)

@@ -151,7 +151,7 @@ class Patterns:
                 then = replace(found, status=now)
                 holds, order = self._borne_out(session, mean, then, hidden)
                 final = holds or bool(self.asked)
-        narrow = is_narrow(replace(found, status=now))
+        narrow, order = is_narrow(replace(found, status=now)), order if session.ordered else None
         verdict = judge_patterns(said, *told[1:], holds, self.asked, narrow, order)
         return Recovery(
             archetypes=replace(found, status=verdict.status, advice=verdict.advice),

@@ -411,7 +411,7 @@ def in_order(
     (`hopfed.spectral.row_order`). None and 0 where rows are not held as they came.
     """
     rows = [owner.rows for owner in session.members]
-    if not all(isinstance(r, Rows) for r in rows):
+    if not session.ordered or not all(isinstance(r, Rows) for r in rows):
         return None, 0.0
     answers = session.ask(changes, {"means": means, "shares": shares})
     return total(answers, "changes"), float(total(answers, "follow")) / len(rows) ** 0.5

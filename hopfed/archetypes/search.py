@@ -52,11 +52,13 @@ from hopfed.archetypes.mixture import (
     Fit,
     Mixture,
     Prior,
+    entropies,
     expect,
     improve,
     iterate,
     label_gain,
     remind,
+    told,
     weighted_sums,
 )
 from hopfed.archetypes.session import Owner, Session, standardised, total
@@ -130,6 +132,11 @@ def find_classes(
     fit = begin(owners, U, variances, prior, search)
     if patterns is not None and len(patterns) > 1:
         fit = _best(fit, _of_patterns(owners, patterns, prior, search))
+    return settled(owners, fit, search)
+
+
+def settled(owners: Session, fit: Fit, search: Search) -> Fit:
+    """Merge and split classes as long as the evidence rises."""
     fit = supported(owners, fit, search)
     # Where an exchange takes no time, no merge is given up before it is settled.
     patient = search
@@ -145,6 +152,117 @@ def find_classes(
         fit = larger
     fit = supported(owners, improve(owners, fit, patient.long), search)
     return improve(owners, fit, patient.long)
+
+
+STARTS = 6  # of each kind, where the number of classes is given
+EXCHANGES = 3  # for each class, of one that is split for two that are joined
+RESTARTS, BETTERED = 40, 8  # of the likeliest classes: starts, and those that are followed
+SHORT, LONG = 20, 1_000  # exchanges of such a start, and of one that is followed
+
+
+def so_many(owners: Session, free: Fit, U: np.ndarray, variances: np.ndarray, size: int) -> Fit:
+    """Find the most plausible `size` classes, from those that a free search found and other starts.
+
+    Parameters
+    ----------
+    U, variances : as of `find_classes`.
+    """
+    search, prior = Search(), free.prior
+    if size == 1:
+        return improve(owners, single(owners, prior), search.long)
+    root = np.sqrt(variances)[:, None]
+    fits = [_brought(owners, free, size, search)]
+    for draw in range(STARTS):
+        if U.shape[1]:
+            sums = kmeans_start(owners, U / root, U * root, size, prior, draw)
+            fits.append(iterate(owners, sums, prior, search.short))
+        fits.append(improve(owners, _at_random(owners, prior, size, draw), search.short - 1))
+    fits.sort(key=lambda fit: (abs(fit.size - size), -fit.evidence))
+    best = [improve(owners, fit, search.long) for fit in fits[:PAIRS]]
+    fit = min(best, key=lambda fit: (abs(fit.size - size), -fit.evidence))
+    for draw in range(EXCHANGES * size):
+        other = _brought(owners, _parted(owners, fit, search, draw), size, search)
+        if other.size == size and other.evidence > fit.evidence + 0.1:
+            fit = other
+        elif draw >= EXCHANGES:
+            break
+    return fit
+
+
+def _brought(owners: Session, fit: Fit, size: int, search: Search) -> Fit:
+    """Split or join classes until there are so many, or no more can be made."""
+    for draw in range(abs(fit.size - size)):
+        before = fit.size
+        if before < size:
+            fit = _parted(owners, fit, search, draw)
+        else:
+            into = joining(fit.size, merge_gains(fit)[0][1])
+            fit = iterate(owners, fit.sums.joined(into), fit.prior, search.short)
+        if fit.size == before:
+            break
+    return improve(owners, fit, search.long)
+
+
+def _parted(owners: Session, fit: Fit, search: Search, draw: int) -> Fit:
+    """Split the class of which that is the most plausible."""
+    parts = halves(owners, fit, draw)
+    order = np.argsort(-parts.gains)
+    chosen = order[draw % min(PAIRS, len(order)) :][:1]
+    return iterate(owners, parts.sums(chosen), fit.prior, search.short)
+
+
+@dataclass(frozen=True)
+class Likeliest:
+    """The likeliest classes of a number, for tables of such numbers.
+
+    Attributes
+    ----------
+    log_likelihood : of all rows, in nats.
+    parameters : free rates and shares.
+    rows : that were fitted.
+    entropy : 1 where every row is sure of its class, 0 where none knows anything of it.
+    smallest : rows of the smallest class.
+    """
+
+    log_likelihood: float
+    parameters: int
+    rows: float
+    entropy: float
+    smallest: float
+
+
+def likeliest(owners: Session, fit: Fit) -> Likeliest:
+    """The classes of so many under which the rows are likeliest, without any prior.
+
+    They are looked for from a fit and from starts at random; where classes are more than the rows
+    show, the likelihood has many peaks.
+    """
+    flat, size = replace(fit.prior, flat=True), fit.size
+    fits = [improve(owners, expect(owners, flat.mixture(fit.sums), flat), LONG)]
+    if size > 1:
+        starts = [
+            improve(owners, _at_random(owners, flat, size, draw), SHORT)
+            for draw in range(RESTARTS, 2 * RESTARTS)
+        ]
+        starts.sort(key=lambda each: -each.sums.log_likelihood)
+        fits += [improve(owners, each, LONG) for each in starts[:BETTERED]]
+    found = max(fits, key=lambda each: each.sums.log_likelihood)
+    found = improve(owners, replace(found, settled=False), LONG, still=1e-3)
+    counts, height = found.sums.counts.sum(axis=0), found.sums.log_likelihood
+    shared, own = told(found.classes)
+    entropy = float(total(owners.ask(entropies, shared, own), "entropy"))
+    owners.heard = None
+    known = 1 - entropy / (counts.sum() * np.log(size)) if size > 1 else 1.0
+    parameters = fit.prior.parameters(size)
+    return Likeliest(height, parameters, float(counts.sum()), known, float(counts.min()))
+
+
+def _at_random(owners: Session, prior: Prior, size: int, draw: int) -> Fit:
+    """Classes at random about the columns' own means: one exchange."""
+    rng = stream(owners.seed, "classes at random", draw)
+    means = 2 * prior.rates - 1 + rng.normal(0.0, QUALITY, (size, len(prior.rates)))
+    each = np.full((len(owners.members), size), 1 / size)
+    return expect(owners, Mixture(np.clip(means, -0.95, 0.95), each), prior)
 
 
 def _few_numbers(owners: Session) -> bool:

@@ -370,6 +370,7 @@ class Session:
     exchanges : times the server asked.
     heard : the classes that the owners were last asked about.
     columns : numbers of the columns, where they are some of a wider table.
+    ordered : whether rows lie in the order in which they came, and not by their weights.
     """
 
     members: list[Owner]
@@ -378,6 +379,7 @@ class Session:
     exchanges: int = 0
     heard: Any = None
     columns: np.ndarray | None = None
+    ordered: bool = True
     _known: dict[Question, list[Message]] = field(default_factory=dict, repr=False)
 
     @property
@@ -406,10 +408,10 @@ class Session:
         return cls(members, seed, Traffic(len(members)))
 
     @classmethod
-    def over(cls, rows: Sequence[Rows | Reread], seed: int) -> Session:
+    def over(cls, rows: Sequence[Rows | Reread], seed: int, ordered: bool = True) -> Session:
         """Take the packed rows of each owner as they are."""
         members = [Owner(part, i) for i, part in enumerate(rows)]
-        return cls(members, seed, Traffic(len(members)))
+        return cls(members, seed, Traffic(len(members)), ordered=ordered)
 
     @property
     def n_columns(self) -> int:
@@ -468,6 +470,7 @@ class Recovery:
     final : whether no other estimator may say more.
     residual : what fitted classes leave of pairs of columns; None where none were fitted.
     log_likelihood : of fitted classes, in nats for each observed entry.
+    likeliest : what the likeliest classes come to, where their number was given.
     traffic : bytes and numbers each way, by client.
     exchanges : times the server heard from the clients.
     n_examples : examples of each client.
@@ -485,6 +488,7 @@ class Recovery:
     final: bool = True
     residual: Residual | None = field(default=None, repr=False)
     log_likelihood: float = np.nan
+    likeliest: Any = None
     traffic: Traffic = field(default_factory=lambda: Traffic(0), repr=False)
     exchanges: int = 0
     n_examples: list[int] = field(default_factory=list)

@@ -327,6 +327,7 @@ class ClassMeasures:
         tables in which residuals would show it.
     order : changes of class from one row to the next, their number by chance and its variance.
     follow : standard errors by which rows follow each other in what classes leave.
+    free : number of classes that the rows bear out, where another one was asked for.
     """
 
     size: int
@@ -350,6 +351,7 @@ class ClassMeasures:
     trait: tuple[float, int] | None = None
     order: np.ndarray | None = None
     follow: float = 0.0
+    free: int | None = None
 
 
 def judge_classes(m: ClassMeasures) -> Verdict:
@@ -360,8 +362,8 @@ def judge_classes(m: ClassMeasures) -> Verdict:
         found = _trait(m, found.status) or found
     if found.status == NO_CLASSES and m.follow > DEVIATIONS:
         return Verdict(NO_CLASSES, DEPENDENT.format(m.follow))
-    if sound:
-        return found
+    if sound or (m.size == 1 and found.status == "one class"):
+        return _asked_for(m) or found
     faint = (
         found.status == NO_CLASSES
         and all(m.rows[name] <= DEVIATIONS for name in BETWEEN)
@@ -404,6 +406,15 @@ def _against(m: ClassMeasures) -> Verdict | None:
     if not np.isnan(m.weak).all():
         return Verdict(NO_CLASSES, weak_rows_in_words(m.weak))
     return None
+
+
+def _asked_for(m: ClassMeasures) -> Verdict | None:
+    """The verdict where the number of classes was given, and the rows bear out another one."""
+    if m.free is None or m.free == m.size:
+        return None
+    classes = "class was" if m.size == 1 else "classes were"
+    said = f"{m.size} {classes} asked for; by evidence these rows show {m.free}."
+    return Verdict("incomplete" if m.free > m.size else "detected, not resolved", said)
 
 
 def _for(m: ClassMeasures) -> Verdict:

@@ -79,10 +79,21 @@ def _seeds(text: str) -> tuple[int, int]:
     return start, stop - start
 
 
+def _counts(text: str) -> list[int]:
+    """Whole numbers from first to last, both among them."""
+    first, colon, last = text.partition(":")
+    start, stop = (FEW.parse(part) for part in (first, last if colon else first))
+    if stop < start:
+        raise ArgumentError("", "first:last, ascending, such as 1:8", text)
+    return list(range(start, stop + 1))
+
+
 COUNT = within()
+FEW = within(1, 100_000)
 WHOLE = within(most=(1 << 63) - 1)
 FINITE = Parsed("float", _finite)
 NUMBER = Parsed("float", lambda text: real("", text))
 NUMBERS = several(FINITE)
 SEEDS = Parsed("count|first:end", _seeds)  # (first, number); the end is left out
+COUNTS = Parsed("first:last", _counts)
 SIZE = Parsed("size", _size)  # bytes, of digits or with a unit, such as 1.5GB

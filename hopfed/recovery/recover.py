@@ -14,12 +14,12 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import blas_threads, to_host
+from hopfed._lib.arrays import blas_threads, like, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import real, require
 from hopfed.archetypes import storage
@@ -62,6 +62,8 @@ def recover(
     support: int = 5,
     columns: str = "same",
     device: str | None = None,
+    n_archetypes: int | None = None,
+    weights: Any = None,
 ) -> Archetypes:
     """Recover the archetypes behind binary examples.
 
@@ -100,6 +102,10 @@ def recover(
         the columns; or "shared", the columns that all have.
     device : "cpu", "cuda" or "cuda:N", where the work is done: examples from elsewhere are packed
         where they are, and their bits are moved once. None is where the examples are.
+    n_archetypes : K, where the number is yours; the status still says what the rows think of it.
+        Classes with a mean for each column are fitted then.
+    weights : (M,) whole numbers, how often each row counts, or a list of those, one for each owner:
+        the result is that of the table in which rows are repeated so often.
 
     Returns
     -------
@@ -137,6 +143,8 @@ def recover(
         support=support,
         columns=columns,
         device=device,
+        n_archetypes=n_archetypes,
+        weights=weights,
     ).archetypes
 
 
@@ -146,13 +154,15 @@ def run_recovery(
     seed: int = 0,
     device: str | None = None,
     columns: str = "same",
+    n_archetypes: int | None = None,
+    weights: Any = None,
     **options: Any,
 ) -> Recovery:
     """Do what `recover` does, and keep the traffic and the spectrum as well.
 
     Parameters
     ----------
-    examples, seed, device, columns : as in `recover`.
+    examples, seed, device, columns, n_archetypes, weights : as in `recover`.
     options : the others of `recover`.
 
     Examples
@@ -165,6 +175,12 @@ def run_recovery(
     ([300, 300], [41268, 41268])
     """
     patterns = patterns_of(seed, **options)
+    if n_archetypes is not None:
+        whole = isinstance(n_archetypes, Integral) and n_archetypes >= 1
+        require(whole, "n_archetypes", "a whole number, at least 1", n_archetypes)
+        rule = "without quality, method, rank_rule, refit, search and the channel symmetric"
+        require(not patterns.only, "n_archetypes", rule, patterns.asked or "symmetric")
+        options = options | {"channel": "graded"}
     there = None if device is None else place(device)
     if there is not None:
         there.open()  # that it is not there is said before anything is packed
@@ -177,6 +193,10 @@ def run_recovery(
     with nullcontext() if there is None else there.current():
         given = examples if tables is None else [table.rows for table in tables]
         clients = packed_rows(given, gaps=not patterns.only)
+        if weights is not None:
+            clients = repeated(clients, weights)
+        if n_archetypes is not None and n_archetypes > (M := sum(map(len, clients))):
+            raise DataError(f"{n_archetypes:,} archetypes of {M:,} rows: ask for fewer")
         if any(isinstance(rows, Reread) for rows in clients):
             held = not isinstance(patterns.rule, Shuffle)
             require(held, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
@@ -186,11 +206,13 @@ def run_recovery(
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
         apart = determined(clients, known, seed)
         kept = [apart.of(rows) for rows in clients]
-        session = Session.over(kept, seed)
+        session = Session.over(kept, seed, weights is None)
         # Beside a device the host solves small problems, for which threads wait for each other.
         there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
         with blas_threads(1 if there_too else None):
-            recovery = _fitted(session, patterns, options.get("channel"), apart, called)
+            recovery = _fitted(
+                session, patterns, options.get("channel"), apart, called, n_archetypes
+            )
         found = _filled(recovery.archetypes, apart, clients)
     if said := apart.said(called, known):
         found = replace(found, advice=f"{found.advice} {said}")
@@ -218,6 +240,7 @@ def _fitted(
     channel: str | None,
     apart: Determined,
     names: Sequence[str] | None,
+    number: int | None,
 ) -> Recovery:
     """What `Patterns` find, and `Classes` where that is not enough.
 
@@ -233,7 +256,7 @@ def _fitted(
             return found
     if names is not None or not apart.whole:
         names = [str(j + 1) if names is None else names[j] for j in apart.kept]
-    classes = Classes(patterns.rule, ClassSearch(support=patterns.support), groups, names)
+    classes = Classes(patterns.rule, ClassSearch(support=patterns.support), groups, names, number)
     small = session.n_rows * session.n_columns <= ONE_THREAD
     with blas_threads(1 if small else None):
         return classes.fit(session, None if found is None else found.archetypes)
@@ -305,6 +328,29 @@ def packed_rows(examples: Any, gaps: bool) -> list[Rows | Reread]:
     if len(set(widths)) > 1:
         raise DataError(f"all owners must have the same columns, got {widths} columns")
     return packed
+
+
+def repeated(clients: Sequence[Rows | Reread], weights: Any) -> list[Rows | Reread]:
+    """Rows of each owner as often as their weights say: equal ones are counted once in a fit."""
+    given = [weights] if len(clients) == 1 and np.ndim(weights) == 1 else list(weights)
+    require(len(given) == len(clients), "weights", f"those of {len(clients)} owners", len(given))
+    found: list[Rows | Reread] = []
+    for rows, own in zip(clients, given, strict=True):
+        if isinstance(rows, Reread):
+            raise ArgumentError("weights", "left out where rows are not held", "some")
+        found.append(rows[like(repeated_rows(own, len(rows)), rows.home)])
+    return found
+
+
+def repeated_rows(weights: Any, rows: int) -> np.ndarray:
+    """Numbers of rows, each as often as its weight says."""
+    often = np.asarray(weights)
+    fits = often.shape == (rows,) and often.dtype.kind in "biuf"
+    require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)
+    good = np.isfinite(often).all() and (often >= 0).all() and (often == np.rint(often)).all()
+    require(good, "weights", "whole numbers, none below 0", "others")
+    require(often.sum() >= 2, "weights", "above zero for two rows at least", often.sum())
+    return np.repeat(np.arange(rows), often.astype(np.int64))
 
 
 CHANNELS = ("auto", "symmetric", "graded")

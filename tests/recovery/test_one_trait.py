@@ -7,6 +7,7 @@ from scipy.special import expit
 import hopfed
 from hopfed.archetypes.rivals import trait_evidence
 from hopfed.archetypes.session import Session
+from hopfed.kernels import pack
 
 
 def evidence(x):
@@ -14,7 +15,7 @@ def evidence(x):
     rates, apart = (1 + x.mean(axis=0)) / 2, x - x.mean(axis=0)
     direction = np.linalg.eigh(apart.T @ apart)[1][:, -1]
     slopes = 1.5 * direction / direction[np.abs(direction).argmax()]
-    session = Session.over([x.astype(np.float64)], 0)
+    session = Session.over([pack(x)], 0)
     return trait_evidence(session, rates, slopes, x.shape[1])
 
 

@@ -18,7 +18,7 @@ from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
 from hopfed._lib.settings import real
 from hopfed.cli.device import device_option
-from hopfed.cli.numbers import COUNT, FINITE, SIZE, WHOLE
+from hopfed.cli.numbers import COUNT, COUNTS, FEW, FINITE, SIZE, WHOLE
 from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, out_option
 from hopfed.cli.printing import err, human_bytes, out, shown, table
 from hopfed.cli.tables.reading import (
@@ -37,6 +37,7 @@ from hopfed.runs import plain
 
 ROWS = 60  # of the table; --json and --out hold all
 CHOSEN = ("method", "rank_rule", "alpha", "refit", "channel")
+SHORT = {"archetypes": "K", "log_likelihood": "log L", "parameters": "p", "smallest": "least"}
 FREE = 4  # part of the free memory that the examples may take
 
 
@@ -86,6 +87,17 @@ FREE = 4  # part of the free memory that the examples may take
     show_default=True,
     help="Flips alike in all columns, or a mean for each class and column.",
 )
+@click.option("--archetypes", type=FEW, help="Number of archetypes, where it is yours.")
+@click.option(
+    "--compare",
+    type=COUNTS,
+    help="Numbers of archetypes, from first to last, in a table: likelihood, BIC, what is left.",
+)
+@click.option(
+    "--bootstrap",
+    type=FEW,
+    help="With --compare: drawn tables that test each number against the one before; slow.",
+)
 @click.option("--refit", is_flag=True, help="One more exchange: sums of the nearest examples.")
 @click.option(
     "--support", type=COUNT, default=5, show_default=True, help="Rows that an archetype must have."
@@ -120,6 +132,7 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     else:
         tables = [read_on_workers(files, options)]
     shape_of(options["shape"], tables[0].shape[1])
+    how: dict[str, Any] = {name: options[name] for name in ("seed", "device")}
     if options["clients"] is not None:
         tables = _dealt(tables[0], options["clients"], options["seed"])
     if len(files) == len(tables) > 1:
@@ -131,14 +144,48 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
         return
     check_varying(tables, options["channel"])
     say_notes(tables, files)
+    if options["compare"] is not None:
+        _compare(tables, how, options)
+        return
     from hopfed.recovery.recover import run_recovery
 
-    how = {name: options[name] for name in (*CHOSEN, "seed", "support", "device")}
+    how |= {name: options[name] for name in (*CHOSEN, "support")}
+    how |= {"quality": _quality(options["quality"]), "n_archetypes": options["archetypes"]}
     with err.status("recovering"):
-        recovery = run_recovery(tables, quality=_quality(options["quality"]), **how)
+        recovery = run_recovery(tables, **how)
     seconds += time.perf_counter()
     config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}
     write(recovery, config, options, seconds)
+
+
+def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) -> None:
+    """Print, draw and write the table of numbers of archetypes."""
+    from hopfed.recovery.compare import COLUMNS, compare
+
+    with err.status("comparing"):
+        numbers, draws = options["compare"], options["bootstrap"] or 0
+        compared = compare(tables, numbers, bootstrap=draws, **how)
+    if options["figure"]:
+        compared.plot(options["figure"])
+    if options["out_file"]:
+        compared.to_frame().to_csv(options["out_file"])
+    taken = {"taken": len(compared.taken), "status": compared.taken.status}
+    if options["as_json"]:
+        print(json.dumps(plain({"table": compared.table, "statuses": compared.statuses, **taken})))
+        return
+    grid = table(*(SHORT.get(name, name) for name in compared.table), "status")
+    for i, status in enumerate(compared.statuses):
+        row = (f"{x[i]:,.{COLUMNS[name]}f}" for name, x in compared.table.items())
+        grid.add_row(*row, status)
+    out.print(grid)
+    out.print(f"\n{compared.said()}")
+    out.print(
+        "log L: nats of all rows; p: parameters; entropy 1: every row is sure of its class; least: "
+        "rows of the smallest; residual: what is left between columns, of the edge of noise"
+    )
+    for name in ("out_file", "figure"):
+        if options[name]:
+            out.print(f"wrote {shown(options[name])}")
 
 
 def write(recovery: Any, config: dict, options: dict[str, Any], seconds: float) -> None:
@@ -248,6 +295,14 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     check_seed(options["seed"])
     choices_of(options)
     _settings(options)
+    if options["compare"] is None and options["bootstrap"] is not None:
+        raise ArgumentError("--bootstrap", "given with --compare", options["bootstrap"])
+    if options["compare"] is not None:
+        alone = options["archetypes"] is None and options["channel"] != "symmetric"
+        if not alone:
+            raise ArgumentError("--compare", "without --archetypes and --channel symmetric", "both")
+        if options["out_file"] and Path(options["out_file"]).suffix.lower() != ".csv":
+            raise ArgumentError("--out", "a .csv file with --compare", options["out_file"])
     shape_of(options["shape"])
     if options["dask"] is not None and options["memory"] is not None:
         raise ArgumentError("--memory", "left out with --dask: its workers hold the rows", "both")

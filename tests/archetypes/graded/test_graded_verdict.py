@@ -10,7 +10,7 @@ from hopfed.archetypes.mixture import expect, improve
 from hopfed.archetypes.replicas import drawn, replica
 from hopfed.archetypes.search import Search, find_classes
 from hopfed.archetypes.session import Session
-from hopfed.kernels import pack, unpack
+from hopfed.kernels import pack, pack_masked, unpack
 
 M, N = 1000, 120
 
@@ -138,7 +138,7 @@ def test_columns_of_no_vector():
 def test_replicas_keep_the_gaps_and_the_form():
     T, _, x = classes(2, 30, 200, 25, missing=0.4)
     shares = np.array([0.5, 0.5])
-    replica = drawn(x.astype(np.float32), T, shares, seed=1, number=3)
+    replica = unpack(drawn(pack_masked(x), T, shares, seed=1, number=3))
     np.testing.assert_array_equal(replica == 0, x == 0)
     assert (np.abs(replica).sum(0) == np.abs(x).sum(0)).all()
     bits = drawn(pack(np.where(x < 0, -1, 1)), T, shares, seed=1)

@@ -1,0 +1,172 @@
+"""`compare`: the same rows with one archetype, with two, and so on, in a table.
+
+For each number the likeliest classes are fitted, without any prior, so that criteria are those of
+latent class analysis: with L the log-likelihood, p the number of parameters and M rows,
+``AIC = 2 p - 2 L`` and ``BIC = p log M - 2 L``.
+
+Sources: Schwarz, Annals of Statistics 6 (1978) 461 (BIC); Celeux and Soromenho, Journal of
+Classification 13 (1996) 195 (entropy); McLachlan, Applied Statistics 36 (1987) 318 (bootstrap of
+the likelihood ratio).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.settings import require
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.replicas import drawn
+from hopfed.kernels import Rows
+from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
+
+__all__ = ["Comparison", "compare"]
+
+# Column of the table -> its decimals; `p_value` is there where it was asked for.
+COLUMNS = {
+    "archetypes": 0,
+    "log_likelihood": 2,
+    "parameters": 0,
+    "BIC": 1,
+    "AIC": 1,
+    "entropy": 3,
+    "smallest": 1,
+    "residual": 2,
+    "p_value": 3,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Numbers of archetypes beside each other.
+
+    Attributes
+    ----------
+    table : for each column of `COLUMNS` an array, one entry for each number of archetypes: nats,
+        parameters, criteria (lower is better), entropy (1 where every row is sure of its class),
+        rows of the smallest class, and the residual dependence of columns over the edge of noise.
+    statuses : what the rows think of each number.
+    found : the archetypes of each number.
+    taken : what `hopfed.recover` finds, with its own number and status.
+    """
+
+    table: dict[str, np.ndarray]
+    statuses: tuple[str, ...]
+    found: tuple[Archetypes, ...] = field(repr=False)
+    taken: Archetypes = field(repr=False)
+
+    def said(self) -> str:
+        """Say which number hopfed takes, and why; and which BIC takes."""
+        best = int(self.table["archetypes"][self.table["BIC"].argmin()])
+        taken = self.taken
+        return (
+            f"hopfed takes {len(taken)} ({taken.status}): {taken.advice} BIC is lowest at {best}."
+        )
+
+    def to_frame(self) -> Any:
+        """The table as a pandas frame, indexed by the number of archetypes."""
+        import pandas
+
+        frame = pandas.DataFrame({**self.table, "status": self.statuses})
+        return frame.set_index("archetypes")
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw BIC and AIC, and what is left of dependence; write it to `path` where given."""
+        from hopfed.figures import save
+        from hopfed.figures.compare import draw
+
+        figure = draw(self)
+        if path is not None:
+            save(figure, path)
+        return figure
+
+    def __repr__(self) -> str:
+        return f"{self.to_frame().round(3).to_string()}\n{self.said()}"
+
+
+def compare(
+    examples: Any,
+    numbers: Iterable[int] = range(1, 9),
+    *,
+    seed: int = 0,
+    columns: str = "same",
+    device: str | None = None,
+    weights: Any = None,
+    bootstrap: int = 0,
+) -> Comparison:
+    """Fit the rows with each number of archetypes, and compare.
+
+    Parameters
+    ----------
+    examples, seed, columns, device, weights : as of `hopfed.recover`.
+    numbers : of archetypes, ascending.
+    bootstrap : tables drawn from the fit of K - 1 archetypes, of which the part whose likelihood
+        ratio is at least that of the rows is the p-value of K; 0 for none. Complete in itself, and
+        slow: each table is fitted twice.
+
+    Raises
+    ------
+    ArgumentError : numbers that do not ascend from 1 at least, or a negative `bootstrap`.
+    DataError : more archetypes than rows, and what `hopfed.recover` raises.
+
+    Examples
+    --------
+    >>> from hopfed.hopfield.channel import small_sample
+    >>> compared = compare(small_sample()[1], range(2, 5))
+    >>> len(compared.taken), compared.table["BIC"].argmin() + 2
+    (3, np.int64(3))
+    """
+    wanted = list(numbers)
+    good = wanted == sorted(set(wanted)) and all(isinstance(K, Integral) for K in wanted)
+    good = good and bool(wanted) and wanted[0] >= 1
+    require(good, "numbers", "of archetypes, ascending, from 1 at least", wanted)
+    require(bootstrap >= 0, "bootstrap", "a number of tables, at least 0", bootstrap)
+    tables = tables_of(examples, columns)
+    given = examples if tables is None else tables
+    how: dict[str, Any] = {"seed": seed, "device": device, "weights": weights}
+    taken = run_recovery(given, **how)
+    fits = [run_recovery(given, n_archetypes=K, **how) for K in wanted]
+    M = fits[0].likeliest.rows
+    made: dict[str, list[float]] = {name: [] for name in COLUMNS}
+    for K, fit in zip(wanted, fits, strict=True):
+        L = fit.likeliest
+        left = fit.residual.ratio if fit.residual is not None else np.nan
+        row = [K, L.log_likelihood, L.parameters, L.parameters * np.log(M) - 2 * L.log_likelihood]
+        row += [2 * L.parameters - 2 * L.log_likelihood, L.entropy, L.smallest, left, np.nan]
+        for name, value in zip(COLUMNS, row, strict=True):
+            made[name].append(value)
+    if bootstrap:
+        rows = packed_rows(given if tables is None else [t.rows for t in tables], gaps=True)
+        made["p_value"] = _p_values(rows, wanted, fits, bootstrap, seed)
+    else:
+        del made["p_value"]
+    whole = {"archetypes", "parameters"}
+    table = {n: np.array(x, int if n in whole else float) for n, x in made.items()}
+    found = tuple(fit.archetypes for fit in fits)
+    return Comparison(table, tuple(f.status for f in found), found, taken.archetypes)
+
+
+def _p_values(
+    rows: list[Rows], numbers: list[int], fits: list[Any], tables: int, seed: int
+) -> list[float]:
+    """For each number the part of drawn tables that favour it over the one before as much."""
+    found = [np.nan]
+    for at in range(1, len(numbers)):
+        less = fits[at - 1].archetypes
+        ratio = fits[at].likeliest.log_likelihood - fits[at - 1].likeliest.log_likelihood
+        shares = less.client_shares if less.client_shares is not None else less.shares[None]
+        ratios = []
+        for draw in range(tables):
+            told = [(less.means, share, seed, i, draw) for i, share in enumerate(shares)]
+            drawn_rows = [drawn(own, *t) for own, t in zip(rows, told, strict=True)]
+            both = [
+                run_recovery(drawn_rows, n_archetypes=K, seed=seed).likeliest.log_likelihood
+                for K in (numbers[at - 1], numbers[at])
+            ]
+            ratios.append(both[1] - both[0])
+        found.append((1 + sum(r >= ratio for r in ratios)) / (1 + tables))
+    return found

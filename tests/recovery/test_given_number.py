@@ -1,0 +1,177 @@
+"""A number of archetypes that is given, tables of such numbers, weights, rows that are drawn."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+import hopfed
+from hopfed.archetypes.assignment import sample
+from hopfed.errors import ArgumentError, DataError
+from hopfed.sklearn import ArchetypeMixture
+
+
+def planted(seed, K=3, N=12, M=600):
+    """Rows (M, N) of 0 and 1, their rates (K, N), and the class of each."""
+    rng = np.random.default_rng(seed)
+    rates, labels = rng.beta(0.6, 0.6, (K, N)), rng.choice(K, M, p=rng.dirichlet(np.full(K, 9.0)))
+    return (rng.random((M, N)) < rates[labels]).astype(float), rates, labels
+
+
+def matched(means, others):
+    """Means in the order in which they fit others."""
+    apart = np.abs(means[:, None] - others[None]).sum(axis=2)
+    return means[linear_sum_assignment(apart.T)[1]]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_classes_of_the_number_asked_for_are_those_that_labels_give(seed):
+    x, _, labels = planted(seed)
+    found = hopfed.recover(x, n_archetypes=3)
+    known = np.array([2 * x[labels == k].mean(axis=0) - 1 for k in range(3)])
+    assert len(found) == 3
+    assert np.abs(matched(found.means, known) - known).mean() < 0.08
+
+
+@pytest.mark.parametrize(
+    ("number", "statuses"),
+    [
+        (1, {"structure, but not classes", "incomplete"}),
+        (2, {"structure, but not classes", "incomplete"}),
+        (3, {"ok"}),
+        (5, {"structure, but not classes", "detected, not resolved"}),
+    ],
+)
+def test_the_verdict_still_says_what_the_rows_think_of_it(number, statuses):
+    found = hopfed.recover(planted(5)[0], n_archetypes=number)
+    assert len(found) == number
+    assert found.status in statuses
+
+
+def test_owners_get_as_many_as_one_owner():
+    x = planted(5)[0]
+    both = [hopfed.recover(rows, n_archetypes=4) for rows in (x, [x[:200], x[200:]])]
+    np.testing.assert_allclose(matched(both[1].means, both[0].means), both[0].means, atol=0.1)
+
+
+def test_a_table_of_patterns_with_counts_is_the_table_of_repeated_rows():
+    x = planted(7, 2, 8, 1200)[0]
+    kinds, counts = np.unique(x, axis=0, return_counts=True)
+    often = hopfed.recover(kinds, weights=counts, seed=3)
+    one_by_one = hopfed.recover(np.repeat(kinds, counts, axis=0), seed=3)
+    np.testing.assert_array_equal(often.means, one_by_one.means)
+    assert "next to each other" in one_by_one.advice  # equal rows lie together there
+    assert often.status == hopfed.recover(x, seed=3).status
+    assert often.status == "ok"
+    model = ArchetypeMixture(n_archetypes=2).fit(kinds, sample_weight=counts)
+    np.testing.assert_allclose(np.sort(model.archetypes_.shares), np.sort(often.shares), atol=0.02)
+
+
+def log_likelihood(x, rates, shares):
+    return np.log(shares @ np.prod(np.where(x[None], rates[:, None], 1 - rates[:, None]), 2)).sum()
+
+
+def likeliest(x, K, starts=30, steps=2000):
+    """Log-likelihood of the best of many plain searches by expectation maximisation."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(starts):
+        R = rng.dirichlet(np.ones(K), len(x)).T
+        for _ in range(steps):
+            shares, rates = R.mean(axis=1), np.clip(R @ x / R.sum(axis=1)[:, None], 1e-9, 1 - 1e-9)
+            each = np.log(shares)[:, None] + np.log(rates) @ x.T + np.log1p(-rates) @ (1 - x).T
+            top = each.max(axis=0)
+            R, before = np.exp(each - top), R
+            R /= R.sum(axis=0)
+            if np.abs(R - before).max() < 1e-7:
+                break
+        found.append((top + np.log(np.exp(each - top).sum(axis=0))).sum())
+    return max(found)
+
+
+def test_numbers_beside_each_other(tmp_path):
+    x = planted(11, 2, 6, 250)[0]
+    compared = hopfed.compare(x, range(1, 4))
+    table, M = compared.table, len(x)
+    for i, K in enumerate((1, 2, 3)):  # to the rounding of single precision, or better
+        assert table["log_likelihood"][i] >= likeliest(x, K, 1 if K == 1 else 30) - 0.02
+    assert table["parameters"].tolist() == [6, 13, 20]
+    np.testing.assert_allclose(
+        table["BIC"], table["parameters"] * np.log(M) - 2 * table["log_likelihood"]
+    )
+    np.testing.assert_allclose(table["AIC"] + 2 * table["log_likelihood"], [12, 26, 40])
+    assert table["entropy"][0] == 1
+    assert (np.diff(table["smallest"]) < 0).all()
+    assert f"hopfed takes {len(compared.taken)}" in compared.said()
+    compared.plot(tmp_path / "compared.png")
+    assert (tmp_path / "compared.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_a_bootstrap_tells_the_number():
+    compared = hopfed.compare(planted(12, 2, 8, 300)[0], range(1, 4), bootstrap=19)
+    nothing, second, third = compared.table["p_value"]
+    assert np.isnan(nothing)
+    assert second == pytest.approx(1 / 20)
+    assert third > 0.05
+
+
+def test_rows_are_drawn_from_the_archetypes():
+    found = hopfed.recover(planted(5)[0], n_archetypes=3)
+    rows, labels = found.sample(20_000, seed=2)
+    assert rows.dtype == np.int8
+    for k in range(3):
+        np.testing.assert_allclose(rows[labels == k].mean(axis=0), found.means[k], atol=0.05)
+    np.testing.assert_allclose(np.bincount(labels) / 20_000, found.shares, atol=0.02)
+    np.testing.assert_array_equal(rows, sample(found, 20_000, seed=2)[0])
+
+
+def test_drawn_rows_have_one_level_of_a_variable_and_copies_follow():
+    rng = np.random.default_rng(3)
+    x, _, labels = planted(13, 2, 8)
+    level = np.eye(3)[(labels + (rng.random(len(x)) < 0.3) + rng.integers(0, 2, len(x))) % 3]
+    found = hopfed.recover(np.hstack([x, level, 1 - x[:, :1]]), seed=1)
+    rows, _ = found.sample(500)
+    assert ((rows[:, 8:11] > 0).sum(axis=1) == 1).all()
+    np.testing.assert_array_equal(rows[:, 11], -rows[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"n_archetypes": 0}, "n_archetypes must be a whole number, at least 1"),
+        ({"n_archetypes": 2.5}, "n_archetypes must be a whole number, at least 1"),
+        ({"n_archetypes": 601}, "601 archetypes of 600 rows: ask for fewer"),
+        ({"n_archetypes": 2, "channel": "symmetric"}, "without quality"),
+        ({"weights": np.full(600, -1)}, "none below 0"),
+        ({"weights": np.full(600, np.nan)}, "whole numbers"),
+        ({"weights": np.full(600, 0.5)}, "whole numbers"),
+        ({"weights": np.zeros(600)}, "above zero for two rows"),
+        ({"weights": np.ones(5)}, "600 numbers, one for each row"),
+    ],
+)
+def test_bad_input(how, message):
+    with pytest.raises((ArgumentError, DataError), match=message):
+        hopfed.recover(planted(5)[0], **how)
+    with pytest.raises(ArgumentError, match="ascending"):
+        hopfed.compare(planted(5)[0], [3, 2])
+
+
+def test_the_command(hopfed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("t.npy", planted(5, M=300)[0])
+    status, said, _ = hopfed("recover", "t.npy", "--archetypes", 2, "--json")
+    assert (status, len(json.loads(said)["exposures"])) == (0, 2)
+    status, said, _ = hopfed("recover", "t.npy", "--compare", "2:3", "--out", "c.csv")
+    assert status == 0
+    assert "BIC is lowest at" in said
+    assert (tmp_path / "c.csv").read_text().startswith("archetypes,log_likelihood,parameters,BIC")
+    for words, message in (
+        (("--compare", "3:2"), "first:last"),
+        (("--bootstrap", 3), "given with --compare"),
+        (("--compare", "1:2", "--archetypes", 2), "without --archetypes"),
+        (("--compare", "1:2", "--out", "c.h5"), "a .csv file with --compare"),
+    ):
+        status, _, error = hopfed("recover", "t.npy", *words)
+        assert status == 2
+        assert message in error
