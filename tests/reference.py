@@ -11,7 +11,7 @@ import pkgutil
 import re
 
 PUBLIC = """
-hopfed hopfed.recovery.recover hopfed.sklearn hopfed.archetypes.archetypes
+hopfed hopfed.recovery.recover hopfed.recovery.compare hopfed.sklearn hopfed.archetypes.archetypes
 hopfed.hopfield.simulation
 hopfed.archetypes.factorize hopfed.spectral.operators
 hopfed.spectral.sketch hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank

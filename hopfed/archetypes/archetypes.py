@@ -216,7 +216,7 @@ class Archetypes:
         """(n, N) rows of +-1 drawn from the archetypes, int8, and (n,) the archetype of each.
 
         Of the levels of one variable a row has one; a column that is a copy of another follows it.
-        Without archetypes that is a `DataError`.
+        The same `seed` draws the same rows. Without archetypes that is a `DataError`.
         """
         return assignment.sample(self, n, seed)
 
