@@ -145,3 +145,10 @@ def test_a_sweep_on_workers_of_dask(hopfed, tmp_path, monkeypatch):
 def test_what_a_page_links_to_is_there(page, link):
     if "://" not in link:
         assert (ROOT / page).parent.joinpath(link).exists()
+
+
+def test_files_that_contributing_names_are_there():
+    folder = ROOT  # of the last file that was named with its folder
+    for name in re.findall(r"`([\w/]+\.(?:py|toml))`", PAGES["CONTRIBUTING.md"]):
+        folder = (ROOT / name).parent if "/" in name else folder
+        assert (folder / Path(name).name).is_file() or (ROOT / name).is_file(), name
