@@ -72,7 +72,7 @@ docs: .venv/dev
 	@rm -rf build/docs && mkdir -p build/docs
 	$(BIN)/python -W error tests/pages.py build/docs
 
-# The tables of experiments/README.md and kernels/README.md, from kept summaries of runs.
+# The tables of README.md and experiments/README.md, from kept summaries of runs.
 results: .venv/core
 	$(BIN)/python -m hopfed.experiments.publish.results
 

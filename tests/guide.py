@@ -21,17 +21,14 @@ from pygments.util import ClassNotFound
 
 PAGES = {
     "README.md": "hopfed",
-    "hopfed/recovery/README.md": "Recovering archetypes",
-    "hopfed/recovery/clusters.md": "Clusters",
-    "hopfed/memory/README.md": "Memories",
-    "hopfed/hopfield/README.md": "The Hopfield federation",
-    "hopfed/federation/README.md": "Across machines",
-    "hopfed/neural/README.md": "Neural methods",
-    "theory/README.md": "Theory",
+    "hopfed/pages/tables.md": "Tables",
+    "hopfed/pages/owners.md": "Owners",
+    "hopfed/pages/physics.md": "Physics",
+    "hopfed/pages/networks.md": "Networks",
+    "hopfed/pages/devices.md": "Devices",
     "theory/NOTES.md": "Notes: the formulas",
     "experiments/README.md": "Results",
     "figures/gallery/README.md": "Pictures",
-    "kernels/README.md": "Kernels",
     "CONTRIBUTING.md": "Contributing",
     "CHANGELOG.md": "Changes",
 }

@@ -33,6 +33,12 @@ def test_every_page_of_the_project_is_there(built):
         assert page.count("aria-current=") == 1
 
 
+def test_the_pages_can_be_read_in_an_hour():
+    words = {path: len((ROOT / path).read_text().split()) for path in guide.PAGES}
+    assert sum(words.values()) - words["CHANGELOG.md"] <= 15_000
+    assert words["hopfed/pages/owners.md"] <= 1_200
+
+
 def test_formulas_are_drawn(built):
     page = (built[0] / "theory/NOTES.html").read_text()
     assert page.count("<math") > 300

@@ -1,4 +1,4 @@
 """Tables of results and the gallery, written from finished runs.
 
-Run files come in; `experiments/README.md`, `kernels/README.md` and `figures/gallery` go out.
+Run files come in; `README.md`, `experiments/README.md` and `figures/gallery` go out.
 """

@@ -26,10 +26,11 @@ from hopfed.errors import HopfedError
 FOLDER = Path(__file__).parents[2] / "figures" / "gallery"
 COLOURS = 256  # number of colours of a stored picture
 HEAD = (
-    "# Gallery\n\nMade by `make gallery`: pictures of quick and default presets, and some of "
-    "longer runs. Each comes with the commands that make it again, in an empty folder. A picture "
-    "shows what a reader needs first, in at most six panels; where there are more, `--whole` draws "
-    "them all."
+    "# Gallery\n\nMade by `make gallery`. A picture of a preset is made again by two commands, "
+    "`hopfed run NAME --preset PRESET --out NAME.h5` and `hopfed figure NAME.h5 --out NAME.png`: "
+    "the preset, and the file for `--set data=FILE`, stand behind the caption. The others have "
+    "commands of their own. "
+    "`--whole` draws the panels that a picture leaves out."
 )
 
 
@@ -40,6 +41,7 @@ def _known() -> list[dict[str, Any]]:
     for picture in pictures:
         name, start = picture["name"], picture.get("preset")
         run = f"hopfed run {name} --preset {start} --out {name}.h5"
+        picture["plain"] = "commands" not in picture  # the head of the index says how it is made
         picture.setdefault("commands", [run, f"hopfed figure {name}.h5 --out {name}.png"])
     return pictures
 
@@ -80,9 +82,12 @@ def index(folder: Path = FOLDER) -> str:
     for picture in PICTURES:
         name = picture["name"]
         if (folder / f"{name}.png").is_file():
-            typed = "\n".join(f"    $ {command}" for command in commands(picture))
-            caption = f"## {name}\n\n{picture['caption']}\n\n![{name}]({name}.png)"
-            parts.append(f"{caption}\n\n{typed}")
+            caption = picture["caption"]
+            if plain := picture.get("plain"):
+                caption += f" `{' '.join([picture['preset'], picture.get('data', '')]).strip()}`"
+            parts.append(f"## {name}\n\n{caption}\n\n![{name}]({name}.png)")
+            if not plain:
+                parts.append("\n".join(f"    $ {command}" for command in commands(picture)))
     return "\n\n".join(parts) + "\n"
 
 

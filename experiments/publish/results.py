@@ -126,10 +126,11 @@ def claims(which: str) -> str:
         kept, words = kept_by(row), command(row)
         claim, proposed = (fill(row[name], kept) for name in ("claim", "proposed"))
         setting = f" ({row['setting']})" if "setting" in row else ""
-        shown = "" if words == before else f"`{words}`{setting}"
-        cells.append((shown, claim, row.get("paper", "-"), proposed))
+        shown = "" if words == before else f"`{words.removeprefix('hopfed run ')}`{setting}"
+        paper = f" (paper: {row['paper']})" if "paper" in row else ""
+        cells.append((shown, claim + paper, proposed))
         before = words
-    return table(("command", "claim or question", "paper", "measured here"), cells)
+    return table(("`hopfed run`", "claim or question", "measured here"), cells)
 
 
 def highlights() -> str:
@@ -179,7 +180,7 @@ def _text(value: Any, how: str) -> str:
         middle, spread = value
         if "mean" in words or spread is None:
             return one(middle)
-        return f"{one(middle)} +- {one(spread, signed=False)}"
+        return f"{one(middle)}±{one(spread, signed=False)}"
     return value if isinstance(value, str) else one(value)
 
 

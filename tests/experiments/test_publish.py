@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 from click.testing import CliRunner
+from commands import parsed
 
 from hopfed._lib.settings import to_plain
 from hopfed.errors import HopfedError
@@ -34,6 +35,7 @@ def test_pages_are_what_the_script_writes(page):
 def test_rows_quote_runs_of_the_presets_they_name():
     for row in results.ROWS:
         kept = results.kept_by(row)
+        assert parsed(shlex.split(results.command(row))[1:]) == "run"
         wanted = to_plain(preset(find(row["experiment"]), row.get("preset", "paper")))
         wanted = json.loads(json.dumps(wanted))
         free = {"seeds", "data", "table", "sections"}  # said in the command
@@ -53,8 +55,8 @@ def test_kept_files_are_as_the_script_writes_them():
 @pytest.mark.parametrize(
     ("template", "text"),
     [
-        ("{gain|3}", "-.013 +- .004"),
-        ("{gain|1 % +} points", "-1.3 +- .4 points"),
+        ("{gain|3}", "-.013±.004"),
+        ("{gain|1 % +} points", "-1.3±.4 points"),
         ("{one seed|3}", ".500"),
         ("{rates/tw|1 % range}%", ".4 to 1.1%"),
         ("{config/seeds} draws", "5 draws"),
