@@ -1,6 +1,7 @@
 """Experiments: one module per published claim, run by `hopfed run NAME`; see :class:`Experiment`.
 
-What came out stands in experiments/README.md, and in the kept summaries beside it.
+What is claimed and compared stands in claims.toml; what came out in experiments/README.md, and in
+the kept summaries beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from hopfed.errors import ArgumentError
 
 _TABLE = tomllib.loads(files(__name__).joinpath("claims.toml").read_text(encoding="utf-8"))
-CLAIMS: dict[str, tuple[str, str]] = {name: (claim, who) for name, (claim, who) in _TABLE.items()}
+CLAIMS: dict[str, tuple[str, str]] = {
+    name: (held["claim"], held["source"]) for name, held in _TABLE.items() if "claim" in held
+}
 NAMES = tuple(CLAIMS)
 OTHERS = ("fl", "serve")  # experiments with their own commands
 ON_DEVICE = ("load", "plan", "scale")  # those whose `measure` takes a device
@@ -36,8 +39,6 @@ class Experiment(Protocol):
     Config : class of its settings, a `hopfed.experiments.settings.Settings`.
     PRESETS : name -> settings that differ from the defaults: quick, default, paper, and parts of
         the question, such as cifar10.
-    MINUTES : duration of presets on two cores.
-    COMPARED : key of the summary -> its label, or (label, the paper's value, aim).
 
     It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
     seed; one that can recover on a device takes `device` too, one whose clients an engine can run
@@ -51,8 +52,6 @@ class Experiment(Protocol):
     __name__: str
     Config: Any
     PRESETS: Mapping[str, Mapping[str, Any]]
-    MINUTES: Mapping[str, float]
-    COMPARED: Mapping[str, str | tuple[str, ...]]
 
     def summarise(self, config: Any, arrays: Arrays) -> dict[str, Any]:
         """Return the numbers of the summary, from the arrays of all seeds."""
@@ -99,7 +98,16 @@ def preset(experiment: Any, name: str) -> Any:
     return experiment.Config(**known[name])
 
 
-def compared(experiment: Any) -> dict[str, Measure]:
-    """Return what an experiment compares: key of the summary -> its row."""
-    rows = experiment.COMPARED.items()
-    return {key: Measure(*((row,) if isinstance(row, str) else row)) for key, row in rows}
+def minutes(name: str) -> dict[str, float]:
+    """Duration of an experiment's presets on two cores."""
+    return dict(_TABLE[name]["minutes"])
+
+
+def compared(name: str) -> dict[str, Measure]:
+    """Return what an experiment compares: key of the summary -> its row; empty if not declared."""
+    held, rows = _TABLE.get(name, {}), {}
+    for key, row in held.get("compared", {}).items():
+        words = [row] if isinstance(row, str) else row
+        for each in held["over"] if "{}" in key else [""]:
+            rows[key.replace("{}", each)] = Measure(*(word.replace("{}", each) for word in words))
+    return rows

@@ -1,8 +1,6 @@
-"""What each ingredient of the recovery from one operator contributes.
+"""What each ingredient of the recovery from one operator contributes (theory/NOTES.md, the search).
 
-Each variant of the search of theory/NOTES.md omits or replaces one thing. All get one spectrum, in
-three settings: few random archetypes of unequal exposures, many of equal ones, and 26 letters.
-Theory gives the r at which the weakest direction leaves the bulk. The paper is arXiv:2603.19902.
+All variants get one spectrum: of few archetypes of unequal exposures, many of equal ones, letters.
 """
 
 from __future__ import annotations
@@ -118,16 +116,6 @@ PRESETS = {
     },
     "paper": {"seeds": 20},
 }  # fmt: skip
-MINUTES = {"quick": 0.2, "default": 1.2, "paper": 5}
-COMPARED = {
-    **{f"onset_{s}": f"theory sees all from r = : {s}" for s in SETTINGS},
-    **{f"counted_{s}": f"all counted from r = : {s}" for s in SETTINGS},
-    "found_full": "part retrieved, all settings and r: full",
-    **{f"lost_{n}": f"lost against full: {v.label}" for n, v in VARIANTS.items() if n != "full"},
-    "gain_repulsion": "gained by L = 3 with repulsion over L = 1",
-    "gain_paper": "gained by L = 3 with repulsion over L = 1, paper's LAM",
-    **{f"false_{n}": f"false discoveries over K: {v.label}" for n, v in VARIANTS.items()},
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

@@ -1,10 +1,7 @@
 """How much an associative memory holds, by rule, and from how damaged a cue it recalls.
 
-Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped with
-a given probability; recall is serial and without noise. Beside random patterns there are pictures.
-The results are compared with theory (theory/NOTES.md, Capacity of Hebb's rule, of a dreaming
-memory, of dense memories); the dense and the exponential rule hold N^2 and exp(N) patterns and are
-measured at small N.
+Recall is serial and without noise; the dense and the exponential rule are measured at small N. See
+theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memories.
 """
 
 from __future__ import annotations
@@ -85,21 +82,6 @@ PRESETS = {
     },
     "paper": {"seeds": 10},
 }  # fmt: skip
-MINUTES = {"quick": 0.2, "default": 2.5, "paper": 6}
-COMPARED = {
-    "critical_hebb": ("load at which half of the patterns are lost, hebb", "", ".138"),
-    "critical_dreamed": ("the same, dreamed", "", ".387 at t = 1"),
-    "sizes_hebb": "that load by number of sites, hebb",
-    "sizes_dreamed": "the same, dreamed",
-    "limit_hebb": ("its limit as N grows, linear in N^(-1/2), hebb", "", ".138"),
-    "limit_dreamed": ("the same, dreamed", "", ".387 at t = 1"),
-    "held_projector": ("largest load with all patterns returned, projector", "", "1"),
-    "gap_hebb": ("largest gap to theory below .9 of capacity, in standard errors", "", "< 2"),
-    "gap_dreamed": ("the same, dreamed", "", "< 2"),
-    "critical_dense": ("load 3 K / N^2 at which half are lost, dense", "", ".252"),
-    "reach_exponential": "flips from which half return at log(K) / N = .2, and by law",
-    "basin": "flips from which .95 is reached at K / N = .1, by rule",
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

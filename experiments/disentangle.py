@@ -1,11 +1,8 @@
 """Taking mixtures apart: where layers that repel each other help, and what it takes.
 
-A cue is the majority, site by site, of P random patterns of the K that are stored. L layers start
-at it; a start counts when each of the P patterns is the state of some layer. The map goes over both
-couplings of arXiv:2603.19902, eqs. (6) and (8), on Hebb's couplings and on the projector, by K, the
-repulsion, and the temperature from which noise cools to 0; its cells are chosen on the first third
-of the seeds and reported on the others. Beside it: mixtures of L patterns on L layers, and
-schedules of noise, among them that of the authors' programs.
+A cue is the majority of some stored patterns, and counts when each of these is the state of a
+layer. Cells of the map (couplings of arXiv:2603.19902, eqs. (6) and (8), repulsion, temperature
+from which noise cools) are chosen on the first third of the seeds and reported on the others.
 """
 
 from __future__ import annotations
@@ -78,18 +75,6 @@ PRESETS = {
     },
     "paper": {"starts": 32, "seeds": 12},
 }  # fmt: skip
-MINUTES = {"quick": 0.3, "default": 8.5, "paper": 10}
-COMPARED = {
-    "best": ("starts taken apart by K, best cell", "", "1 at K = 3"),
-    "alone": ("starts taken apart by K, without repulsion", "", "1/3 at best"),
-    "cell": "the best cell by K: coupling, couplings, repulsion, temperature",
-    "linear": "starts taken apart by K, best cell of the linear coupling",
-    "hebb": "starts taken apart by K, best cell on Hebb's couplings",
-    "layers": "patterns found of a mixture of L, by L, with repulsion",
-    "layers_alone": "patterns found of a mixture of L, by L, without",
-    "authors": "starts taken apart at the second K, authors' annealing and changes",
-    "heat_bath": "starts taken apart at the second K, heat bath without and with cooling",
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

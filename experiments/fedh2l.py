@@ -1,23 +1,11 @@
 """FedH2L and its baselines on domains: peers learn from each other's predictions.
 
-Every node holds a domain and shows a share alpha of it to all nodes. ACC is a node's accuracy on
-the test examples of all domains, WDP on its own domain, CDP on the other domains; all are means
-over nodes. In a round a node of FedH2L learns from four minibatches (its own and one of each peer),
-a node of AGG from a single one; the row `agg equal images` gives AGG as many images. The default is
-Rotated MNIST, all domains of the same images, split once. PACS instead: ``--set data=pacs --set
-partition=domain``. Source: arXiv:2101.11296, Section IV; theory/NOTES.md, "Domains and public
-data". Sections, by ``--set sections=methods,...``:
-
-- `methods`: all methods; IND trains alone, AGG trains on own and all public examples.
-- `averaging`: FedAvg and FedProx, with one architecture only. They train an epoch on all examples
-  in a round, and so see several times the images of the other rows.
-- `bandwidth`: these two after some rounds, and after as many as need the bytes of FedH2L's run
-  ("matched"; of a ladder of rounds the largest that does not need more, at least one).
-- `variants`: without KL, without projection, with PCGrad, unlabelled public data, random pairs.
-- `local steps`: values of E; it is 1 in the table of methods. `alpha`: other shares.
-
-The last round is reported, because a node's own validation examples do not represent the other
-domains. The paper keeps the round of the highest ACC on validation data: ``--set choose=acc``.
+Every node holds a domain and shows a share alpha of it to all. ACC is accuracy on all domains, WDP
+on the node's own, CDP on the others. `agg equal images` sees as many images a round as FedH2L. See
+theory/NOTES.md, "Domains and public data". Sections: `methods`; `averaging`, FedAvg and FedProx
+with one architecture; `bandwidth`, these after as many rounds as need the bytes of FedH2L;
+`variants`; `local steps`; `alpha`. The last round is reported, because validation examples of a
+node do not represent other domains; the paper's choice is ``--set choose=acc``.
 """
 
 from __future__ import annotations
@@ -37,7 +25,7 @@ from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
 
-__all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["PRESETS", "Config", "measure_round", "summarise", "tables"]
 
 EQUAL = "agg equal images"
 AVERAGING, BANDWIDTH = "averaging", "bandwidth"
@@ -156,11 +144,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "steps": _SHORT | {"rows": _PAIR, "sections": (TABLE, "local steps")},
     "pacs": {"data": "pacs", "partition": "domain", "rounds": 100, "rows": _PAIR, "seeds": 3},
 }  # fmt: skip
-MINUTES = {
-    "quick": 0.3, "default": 25, "bandwidth": 50, "paper": 2000, "parts": 18, "steps": 11,
-    "pacs": 8,
-}  # fmt: skip
-COMPARED: dict[str, str] = {}
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -1,15 +1,9 @@
 """FedSSA and its baselines: does averaging head rows by class help?
 
-Source: arXiv:2312.09006; theory/NOTES.md, "FedSSA head aggregation". Sections, by ``--set
-sections=methods,...``:
-
-- `methods`: all methods on one task; gains over `standalone` are paired by seed, at the round that
-  validation chooses and at an early round, because FedSSA's gain is largest early.
-- `M1`: without averaging by class: A is LG-FedAvg, B is LG-FedAvg with blending; C is FedSSA.
-- `M2`: without blending: A uses the whole global head, B its rows of seen classes.
-- `stabilised for`: number T_stable of rounds with blending, literal (the printed sum, refused above
-  2, because it makes the head grow without bound) and normalised.
-- `classes`, `dirichlet`, `participation`: sweeps.
+See theory/NOTES.md, "FedSSA head aggregation". Sections: `methods`; `M1`, without averaging by
+class (A is LG-FedAvg, B with blending); `M2`, without blending (A uses the whole global head, B its
+rows of seen classes); `stabilised for`, rounds with blending, literal (the printed sum) and
+normalised; `classes`, `dirichlet`, `participation`.
 """
 
 from __future__ import annotations
@@ -24,7 +18,7 @@ from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, s
 from hopfed.experiments.sohip import CNNS
 from hopfed.experiments.sohip import SWEEPS as _ALL
 
-__all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["PRESETS", "Config", "measure_round", "summarise", "tables"]
 
 SWEEPS = {name: _ALL[name] for name in ("classes", "dirichlet", "participation")}
 STABLE = "stabilised for"
@@ -113,10 +107,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "sweeps": _DEFAULT | {"sections": tuple(SWEEPS)},
     "homogeneous": _CIFAR | {"models": ("cnn-1",)},
 }  # fmt: skip
-MINUTES = {
-    "quick": 0.4, "default": 22, "cifar10": 30, "homogeneous": 35, "paper": 3000, "sweeps": 60,
-}  # fmt: skip
-COMPARED: dict[str, str] = {}
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:

@@ -1,19 +1,10 @@
 """One exchange of operators against many rounds of gradients: `hopfed.neural.methods.hebbian`.
 
-A client sends the second moments of its bits and the class sums, once; its classifier follows in
-closed form. The table compares it with methods that train networks over rounds, on the same data,
-partition and cohorts. Gains are paired by seed, over the same read-out of the client's own examples
-alone (``hebbian alone``), so a gain is what the federation adds. Sections:
-
-- `methods`: all methods on one task;
-- `heterogeneity`: other Dirichlet concentrations;
-- `feature shift`: equal labels and other features, by the partition `shift`;
-- `filters`: how many random filters the bits come from;
-- `ridge and rank`: the grid of ridges against evidence and cross-validation of the pooled spectrum;
-- `same bits`: by partition, and the read-out in which a client counts others by how much they
-  resemble it;
-- `privacy`: noise on the sums of public bits, by epsilon, and the accuracy that theory predicts for
-  the read-out of all.
+Gains are over the same read-out of the client's own examples (``hebbian alone``). Sections:
+`methods`; `heterogeneity`; `feature shift`, by `shift`; `filters`, random ones of the bits; `ridge
+and rank`, how the ridge is chosen; `same bits`, by partition, and the read-out that counts others
+by how much they resemble a client; `privacy`, noise on the sums, and the accuracy that theory
+predicts.
 """
 
 from __future__ import annotations
@@ -37,7 +28,7 @@ from hopfed.experiments.shared.cells import (
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
-__all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["PRESETS", "Config", "measure_round", "summarise", "tables"]
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
 RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
@@ -159,8 +150,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "partitions": ("dirichlet:0.3",), "rows": _OTHERS, "sections": (SAME,), "seeds": 3,
     },
 }  # fmt: skip
-MINUTES = {"quick": 0.3, "default": 30, "paper": 120, "cifar10": 4}
-COMPARED: dict[str, str] = {}
 
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N.
 
-Examples are drawn and packed in batches, so the M x N table exists only as bits. Each point is
-recovered in a process of its own, of which the operating system says the peak memory.
+Each point is recovered in a process of its own, of which the system says the peak memory.
 """
 
 from __future__ import annotations
@@ -58,14 +57,6 @@ PRESETS = {
         "N": (1_000, 10_000, 100_000, 1_000_000, 10_000, 10_000),
         "M": (2_000, 2_000, 2_000, 2_000, 10_000, 100_000),
     },
-}
-MINUTES = {"quick": 0.2, "default": 2, "paper": 5}
-COMPARED = {
-    "found": ("least part of the archetypes found", "", "1"),
-    "false_discoveries": ("false discoveries", "", "0"),
-    "seconds_longest": "seconds of the slowest point",
-    "peak_largest": ("largest peak memory, GB", "", "< 8"),
-    "sent_largest": "largest share of the dense operator sent",
 }
 
 

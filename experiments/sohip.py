@@ -1,16 +1,10 @@
 """SoHip, its baselines and a control: does a shared memory help?
 
-The paper's memory (arXiv:2603.25614) is common to the batch, so in a test it is a constant added to
-the features; with a linear head an offset of the logits. The control `standalone-bias` learns such
-an offset directly. Three proposed rows use the same m numbers each way: a memory by class, a memory
-recalled by the sample, and archetypes instead of the mean. See theory/NOTES.md, "SoHip memory" and
-"SoHip with a linear head". Sections, by ``--set sections=methods,...``:
-
-- `methods`: all methods on one task; gains over `standalone` are paired by seed.
-- `ablation`: A no importance gate, B no consolidation, C no collective memory, D no memory at all.
-- `mlp head`: a head with a hidden layer, for which the memory is not an offset of the logits.
-- `m`, `classes`, `dirichlet`, `participation`, `learning rate`, `initialisation` (He et al., or
-  PyTorch's own), `augmentation`: sweeps of the rows `swept`.
+In a test the paper's memory is an offset of the logits; `standalone-bias` learns one directly. See
+theory/NOTES.md, "SoHip memory" and "SoHip with a linear head". Sections: `methods`; `ablation` (A
+no importance gate, B no consolidation, C no collective memory, D no memory); `mlp head`, for which
+the memory is no offset; and sweeps of the rows `swept`: `m`, `classes`, `dirichlet`,
+`participation`, `learning rate`, `initialisation`, `augmentation`.
 """
 
 from __future__ import annotations
@@ -24,7 +18,7 @@ from hopfed.experiments.settings import Words, among
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, summarise
 
-__all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["PRESETS", "Config", "measure_round", "summarise", "tables"]
 
 SWEEPS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "m": ("m", (8, 32, 128)),
@@ -135,11 +129,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "clients100": _PAPER | {"sections": (TABLE,), "lax": True},
 }  # fmt: skip
-MINUTES = {
-    "quick": 0.5, "default": 25, "deciding": 58, "clients100": 18_000, "paper": 140_000,
-    "sweeps": 67, "sweeps_fedmrl": 15, "cifar100": 38,
-}  # fmt: skip
-COMPARED: dict[str, str] = {}
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:

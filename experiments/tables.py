@@ -1,10 +1,7 @@
 """How well archetypes describe rows of real tables that were not seen, beside other methods.
 
-A fifth of the rows is held out. Each method fits classes to the others, chooses their number, and
-is scored on those held out by their likelihood, by a fifth of their entries, which are masked, and
-by their classes where a table has labels. `recover` gets the rows once as one owner's and once
-divided among several; all others get them pooled. Tables are scikit-learn's own, and those of a
-folder.
+Each method chooses the number of classes and is scored on a fifth of the rows: likelihood, entries
+that are masked, labels. `recover` gets the rows once as one owner's and once divided among several.
 """
 
 from __future__ import annotations
@@ -67,17 +64,6 @@ PRESETS = {
         "names": PUBLISHED, "methods": ("one class", "stepmix", "k-means", "nmf"), "seeds": 3,
     },
 }  # fmt: skip
-MINUTES = {"quick": 0.1, "default": 1, "paper": 6}
-COMPARED = {
-    "not_below": ("tables where it is not below StepMix by more than .003", "", "all"),
-    "above": ("tables where its likelihood is above StepMix", "", "two thirds"),
-    "worst": "lowest difference to StepMix in nats an entry",
-    "owners": "lowest difference of several owners to one in nats an entry",
-    "faster": ("median of StepMix's seconds over its own", "", "50"),
-    "masked": "masked entries right, mean over tables, by method",
-    "rand": "adjusted Rand index, mean over tables with labels, by method",
-    "bytes": "largest bytes of an owner of several over its raw bits",
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

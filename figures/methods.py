@@ -22,8 +22,6 @@ VALUES = {  # section -> label of its swept values
     "lambda": "weight of the neighbours",
     "capacity": "share of examples that a client keeps",
     "weight by size": "weight of the neighbours",
-    "capacity by heterogeneity": "share of examples that a client keeps",
-    "capacity by method": "share of examples that a client has",
     "hardware": "capacity of strong clients minus 1/2",
     "global model": "rounds of training",
     "stream": "step (other examples later)",

@@ -113,21 +113,6 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
     raise ArgumentError("target", f"larger: {xi.size} flips do not reach it", target)
 
 
-def deflate(patterns: np.ndarray) -> np.ndarray:
-    """Decorrelate patterns (K, N) in their order, as the programs of arXiv:2603.19902 do.
-
-    ``xi_mu = sgn(xihat_mu - sum_{nu < mu} (xi_nu . xihat_mu / N) xi_nu)``, sgn(0) = +1. A pixel
-    turns only where the projections add up to more than 1, so the paper's three silhouettes stay
-    as they are; 13 and 25 of them become more alike, their largest overlap rises from .76 and .79
-    to .98.
-    """
-    xi = patterns.copy()
-    for k in range(1, len(xi)):
-        projections = xi[:k].astype(np.float64) @ xi[k] / xi.shape[1]
-        xi[k] = np.where(xi[k] - projections @ xi[:k] >= 0, 1, -1)
-    return xi
-
-
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
     keys = ("images", "labels", "split", "class_names")
     with Npz(path) as archive:

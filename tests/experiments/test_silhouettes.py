@@ -10,7 +10,6 @@ from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments.shared.silhouettes import (
     Pictures,
     decorrelate,
-    deflate,
     load_silhouettes,
     overlaps,
 )
@@ -121,20 +120,6 @@ def test_decorrelation_reaches_its_target_from_the_seed(letters, K, target, seed
     assert set(np.unique(apart)) <= {-1, 1}
     assert largest(apart) <= target
     np.testing.assert_array_equal(apart, decorrelate(patterns, target, seed))
-
-
-def test_deflation_is_the_formula_and_may_do_harm(letters):
-    patterns = letters.patterns[:6]
-    N, apart = patterns.shape[1], deflate(patterns)
-    np.testing.assert_array_equal(apart[0], patterns[0])
-    for k in range(1, 6):
-        rest = patterns[k] - sum(
-            (apart[j] @ patterns[k].astype(float) / N) * apart[j] for j in range(k)
-        )
-        np.testing.assert_array_equal(apart[k], np.where(rest >= 0, 1, -1))
-    sums = np.abs(overlaps(patterns[:2]) - np.eye(2)).sum(axis=1)
-    assert sums.max() < 1
-    np.testing.assert_array_equal(apart[:2], patterns[:2])  # nothing turns below a sum of 1
 
 
 def test_a_target_out_of_reach_is_refused():
