@@ -81,6 +81,7 @@ def _seeds(text: str) -> tuple[int, int]:
 
 COUNT = within()
 WHOLE = within(most=(1 << 63) - 1)
+SEED = within(0, (1 << 63) - 1)
 FINITE = Parsed("float", _finite)
 NUMBER = Parsed("float", lambda text: real("", text))
 NUMBERS = several(FINITE)
