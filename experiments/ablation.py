@@ -17,10 +17,7 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search, search_candidates
-from hopfed.archetypes.joint_diagonalization import (
-    group_projections,
-    joint_candidates,
-)
+from hopfed.archetypes.joint_diagonalization import group_projections, joint_candidates
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays

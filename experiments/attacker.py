@@ -56,10 +56,7 @@ class Config(Settings):
         return {f"{n} of r={r:g}": (self.clients - n, r) for n, r in pairs}
 
 
-PRESETS = {
-    "quick": {"N": 300, "examples": 300, "rounds": 4, "seeds": 2},
-    "paper": {"seeds": 20},
-}
+PRESETS = {"quick": {"N": 300, "examples": 300, "rounds": 4, "seeds": 2}, "paper": {"seeds": 20}}
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:

@@ -225,11 +225,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         words = {"xlabel": "load K / N", "ylim": (-0.02, 0.5)}
         made.append(over(f"flips that are repaired, {name}", config.loads, lines, **words))
     sizes = {n: tuple(np.array(summary["by_size"][n], float).T) for n in RULE_NAMES[:2]}
-    words = {
-        "xlabel": "sites N",
-        "levels": {"theory": 1.0},
-        "log": "x",
-        "points": True,
-    }
+    words = {"xlabel": "sites N", "levels": {"theory": 1.0}, "log": "x", "points": True}
     title = "load at which half are lost over theory's"
     return [*made, over(title, config.sizes, sizes, **words)]

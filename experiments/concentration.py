@@ -31,10 +31,7 @@ class Config(Mixed):
     seeds: int = 10
 
 
-PRESETS = {
-    "quick": {"N": 100, "M": (100, 316, 1000, 3162), "seeds": 5},
-    "paper": {"seeds": 50},
-}
+PRESETS = {"quick": {"N": 100, "M": (100, 316, 1000, 3162), "seeds": 5}, "paper": {"seeds": 50}}
 
 
 def measure(seed: int, config: Config) -> Arrays:

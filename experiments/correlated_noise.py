@@ -60,10 +60,7 @@ class Config(Mixed):
         return [*made, (fit_blocks(len(self.blocks)), np.diag(variances / variances.mean()))]
 
 
-PRESETS = {
-    "quick": {"N": 120, "qualities": (0.0, 0.2, 0.3), "seeds": 5},
-    "paper": {"seeds": 50},
-}
+PRESETS = {"quick": {"N": 120, "qualities": (0.0, 0.2, 0.3), "seeds": 5}, "paper": {"seeds": 50}}
 
 
 def measure(seed: int, config: Config) -> Arrays:

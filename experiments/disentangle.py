@@ -204,10 +204,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     title = f"quadratic, K = {K}"
     made.append(matrix(title, heat, config.temperatures, config.repulsions, **words | repulsion))
     layers = arrays["layers/apart"].mean(axis=0).max(axis=-1)
-    words = {
-        "xlabel": "layers, parts of the mixture",
-        "ylabel": "part of the largest",
-    }
+    words = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
     made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **words))
     bars = {"share": arrays["annealing/apart"][:, :, second]}
     made.append(paired(f"taken apart by noise, K = {K}", SCHEDULES, bars, xlabel="share"))

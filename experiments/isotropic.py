@@ -193,12 +193,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     ):
         error = arrays[f"{name}/error"]
         guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
-        words = {
-            "xlabel": "N",
-            "ylabel": "largest error",
-            "log": "xy",
-            "band": "sd",
-        }
+        words = {"xlabel": "N", "ylabel": "largest error", "log": "xy", "band": "sd"}
         made.append(over(title, config.N, by(labels, error, -1), guide, **words))
     lines = {
         r"$\|U^T G\,U - m\,1\|$": arrays["overlap/decoupled"],
@@ -213,10 +208,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     wide = by(names, np.quantile(draws, 1 - config.delta, axis=-1), 1)
     C = [float(x) for x in summary["band_constants"].split(",")]
     bands = by(names, np.tensordot(C, band_terms(config), 1), 1)
-    words = {
-        "xlabel": "N",
-        "ylabel": f"{1 - config.delta:.0%} quantile",
-        "log": "x",
-    }
+    words = {"xlabel": "N", "ylabel": f"{1 - config.delta:.0%} quantile", "log": "x"}
     title = "bulk beyond the edges: band (40)"
     return [*made, over(title, config.N, wide, bands, points=True, **words)]

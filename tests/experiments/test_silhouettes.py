@@ -7,12 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed.errors import ArgumentError, DataError
-from hopfed.experiments.shared.silhouettes import (
-    Pictures,
-    decorrelate,
-    load_silhouettes,
-    overlaps,
-)
+from hopfed.experiments.shared.silhouettes import Pictures, decorrelate, load_silhouettes, overlaps
 
 NAMES = ["ant", "bass", "Faces 2", "Faces 3", "bass drum"]
 
