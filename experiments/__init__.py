@@ -1,13 +1,12 @@
 """Experiments: one module per published claim, run by `hopfed run NAME`; see :class:`Experiment`.
 
-What is claimed and compared stands in claims.toml; what came out in experiments/README.md, and in
-the kept summaries beside it.
+What is claimed, run and compared stands in claims.toml; what came out in experiments/README.md, and
+in the kept summaries beside it.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -37,8 +36,6 @@ class Experiment(Protocol):
     Attributes
     ----------
     Config : class of its settings, a `hopfed.experiments.settings.Settings`.
-    PRESETS : name -> settings that differ from the defaults: quick, default, paper, and parts of
-        the question, such as cifar10.
 
     It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
     seed; one that can recover on a device takes `device` too, one whose clients an engine can run
@@ -51,7 +48,6 @@ class Experiment(Protocol):
 
     __name__: str
     Config: Any
-    PRESETS: Mapping[str, Mapping[str, Any]]
 
     def summarise(self, config: Any, arrays: Arrays) -> dict[str, Any]:
         """Return the numbers of the summary, from the arrays of all seeds."""
@@ -84,10 +80,16 @@ def find(name: str) -> Any:
     return import_module(f"hopfed.experiments.{name}")
 
 
-def presets(experiment: Any) -> dict[str, Mapping[str, Any]]:
+def presets(experiment: Any) -> dict[str, dict[str, Any]]:
     """Name -> settings that differ from the defaults, quick, default and paper first."""
-    known: dict[str, Mapping[str, Any]] = {"default": {}, **experiment.PRESETS}
-    return {name: known[name] for name in (*PRESET_NAMES, *known)}
+    held = _TABLE.get(experiment.__name__.rpartition(".")[2], {}).get("presets", {})
+
+    def whole(name: str) -> dict[str, Any]:
+        own = dict(held.get(name, {}))
+        start = whole(own.pop("like")) if "like" in own else {}
+        return start | {k: tuple(v) if isinstance(v, list) else v for k, v in own.items()}
+
+    return {name: whole(name) for name in dict.fromkeys((*PRESET_NAMES, *held))}
 
 
 def preset(experiment: Any, name: str) -> Any:

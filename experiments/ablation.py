@@ -106,15 +106,6 @@ class Config(Settings):
         return xi, weights / weights.sum()
 
 
-PRESETS = {
-    "quick": {
-        "N": 196, "M": 800, "few": 6, "many": 15, "qualities": (0.3, 0.6, 1.0), "patience": 2,
-        "seeds": 2,
-    },
-    "paper": {"seeds": 20},
-}  # fmt: skip
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Recover with every variant at every setting and quality."""
     rows, sizes, onset = [], [], []

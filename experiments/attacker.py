@@ -56,9 +56,6 @@ class Config(Settings):
         return {f"{n} of r={r:g}": (self.clients - n, r) for n, r in pairs}
 
 
-PRESETS = {"quick": {"N": 300, "examples": 300, "rounds": 4, "seeds": 2}, "paper": {"seeds": 20}}
-
-
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every rule in every scenario; the attackers are the last clients."""
     xi = rademacher(config.K, config.N, stream(seed, "attacker"))

@@ -52,9 +52,6 @@ class Config(Settings):
         return shares / shares.sum()
 
 
-PRESETS = {"quick": {"seeds": 5}, "paper": {"seeds": 50}}
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Draw one sample for each M, the first axis."""
     return stacked([_draw(config, M, seed) for M in config.M])

@@ -80,15 +80,6 @@ class Config(Settings):
         return {"clean": (0, "fixed"), "rare": (0, "fixed"), **lies}
 
 
-PRESETS = {
-    "quick": {
-        "N": 80, "K": 3, "clients": 10, "rounds": 3, "attackers": (2,), "amplitudes": (0.02, 0.3),
-        "few": 2,
-    },
-    "paper": {"seeds": 5},
-}  # fmt: skip
-
-
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every defence in every scenario, and record the defences' scores by round."""
     xi = rademacher(config.K, config.N, stream(seed, "byzantine"))

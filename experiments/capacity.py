@@ -74,16 +74,6 @@ class Config(Settings):
         return Hebb(), Dreamed(self.t), Projector(), Dense(self.n), Exponential(self.beta)
 
 
-PRESETS = {
-    "quick": {
-        "N": 500, "loads": (0.05, 0.1, 0.14, 0.2, 0.4, 0.8), "seeds": 2, "dense_sites": 100,
-        "dense_loads": (0.1, 0.2, 0.3), "exp_sites": 24, "exp_rates": (0.1, 0.2, 0.3),
-        "sizes": (250, 500, 1000),
-    },
-    "paper": {"seeds": 10},
-}  # fmt: skip
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Overlaps and shares returned: (rules, loads, flips) by kind of data, and the two laws."""
     arrays: Arrays = {}

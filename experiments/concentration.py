@@ -31,9 +31,6 @@ class Config(Mixed):
     seeds: int = 10
 
 
-PRESETS = {"quick": {"N": 100, "M": (100, 316, 1000, 3162), "seeds": 5}, "paper": {"seeds": 50}}
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Deviations of one seed's archetypes, and the bounds; every array is (qualities, M)."""
     xi = rademacher(len(config.mixture), config.N, stream(seed, "concentration", "archetypes"))

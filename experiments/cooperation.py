@@ -71,15 +71,6 @@ class Config(Settings):
         return made
 
 
-PRESETS = {
-    "quick": {
-        "N": 200, "rounds": 5, "first": (0.8, 0.2, 0.08), "others": (0.2, 0.2, 0.08),
-        "clients": (3, 3, 24), "examples": (100, 100, 100), "alone": 2, "seeds": 2,
-    },
-    "paper": {"seeds": 10},
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Alone:
     """One client of a federation as the only client of another federation."""

@@ -60,9 +60,6 @@ class Config(Mixed):
         return [*made, (fit_blocks(len(self.blocks)), np.diag(variances / variances.mean()))]
 
 
-PRESETS = {"quick": {"N": 120, "qualities": (0.0, 0.2, 0.3), "seeds": 5}, "paper": {"seeds": 50}}
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Counts and predictions of one seed; the first axes are (noise, quality)."""
     return stacked(

@@ -68,15 +68,6 @@ class Config(Settings):
         require(fits, "repulsions", f"in [0, {most:g}), 0 among them", self.repulsions)
 
 
-PRESETS = {
-    "quick": {
-        "N": 200, "starts": 8, "updates": 40, "K": (3, 10), "repulsions": (0.0, 0.2, 0.45),
-        "temperatures": (0.1, 0.2), "layers": (1, 2, 3), "seeds": 3,
-    },
-    "paper": {"starts": 32, "seeds": 12},
-}  # fmt: skip
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Shares of starts taken apart, and of patterns found."""
     times = tuple(TIMES.values())

@@ -67,12 +67,6 @@ class Config(Settings):
         return chosen.mixture(self.K, self.rounds, seed)
 
 
-PRESETS = {
-    "quick": {"N": 150, "rounds": 9, "period": 6, "qualities": (0.8,), "seeds": 2},
-    "paper": {"seeds": 20},
-}
-
-
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every variant, schedule and quality."""
     xi = rademacher(config.K, config.N, stream(seed, "drift"))

@@ -25,7 +25,7 @@ from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
 
-__all__ = ["PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "summarise", "tables"]
 
 EQUAL = "agg equal images"
 AVERAGING, BANDWIDTH = "averaging", "bandwidth"
@@ -126,24 +126,6 @@ class Config(Bench):
             "fedmd": {"options": share},
             "fedh2l": {"options": share},
         }
-
-
-_SHORT = {"rounds": 200, "early": 100, "every": 100, "seeds": 3}
-_PAIR = ("ind", EQUAL, "fedh2l")
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "data": "digits", "partition": "rotation:0,20,40:20:same", "clients": 3,
-        "models": ("mlp",), "rounds": 6, "early": 3, "every": 3, "seeds": 1,
-    },
-    "default": {},
-    "bandwidth": {"choose": "acc", "sections": (TABLE, AVERAGING, BANDWIDTH), "seeds": 3},
-    "paper": {"rounds": 10_000, "early": 500, "choose": "acc", "sections": SECTIONS},
-    "parts": _SHORT | {
-        "rows": ("ind", "agg", *_PAIR[1:], *VARIANTS), "sections": (TABLE, "variants", "alpha"),
-    },
-    "steps": _SHORT | {"rows": _PAIR, "sections": (TABLE, "local steps")},
-    "pacs": {"data": "pacs", "partition": "domain", "rounds": 100, "rows": _PAIR, "seeds": 3},
-}  # fmt: skip
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:

@@ -15,10 +15,9 @@ from typing import Any, ClassVar
 from hopfed.experiments import Table
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, summarise
-from hopfed.experiments.sohip import CNNS
 from hopfed.experiments.sohip import SWEEPS as _ALL
 
-__all__ = ["PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "summarise", "tables"]
 
 SWEEPS = {name: _ALL[name] for name in ("classes", "dirichlet", "participation")}
 STABLE = "stabilised for"
@@ -85,28 +84,6 @@ class Config(Bench):
     def _cell(self, section: str, row: str, at: str = "", **changes: Any) -> Cell:
         options = METHODS.get(row, "").format(rounds=self.rounds)
         return self.cell(section, row, at, options=options, **changes)
-
-
-_DEFAULT: dict[str, Any] = {
-    "data": "mnist", "models": CNNS[2:], "examples": 2000, "shares": (6.0, 1.0, 3.0), "seeds": 5,
-}  # fmt: skip
-_CIFAR = _DEFAULT | {
-    "data": "cifar10", "partition": "classes:2", "models": CNNS, "examples": 4000, "every": 2,
-    "seeds": 3, "lax": True,
-}  # fmt: skip
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "clients": 4, "models": CNNS[3:], "examples": 300, "rounds": 2, "early": 1, "seeds": 1,
-    },
-    "default": _DEFAULT | {"sections": (TABLE, "M1", "M2", STABLE)},
-    "cifar10": _CIFAR,
-    "paper": {
-        "data": "cifar10", "partition": "classes:2", "models": CNNS, "rounds": 100, "early": 10,
-        "every": 5, "momentum": 0.0, "epochs": 10, "batch": 64, "sections": SECTIONS, "seeds": 3,
-    },
-    "sweeps": _DEFAULT | {"sections": tuple(SWEEPS)},
-    "homogeneous": _CIFAR | {"models": ("cnn-1",)},
-}  # fmt: skip
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:

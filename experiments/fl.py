@@ -135,11 +135,6 @@ class Config(Shared):
         return {f.name: getattr(self, f.name) for f in fields(part) if hasattr(self, f.name)}
 
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {"clients": 5, "rounds": 3},
-    "default": {},
-    "paper": {"seeds": 5},
-}
 QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)
 
 

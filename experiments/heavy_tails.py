@@ -37,9 +37,6 @@ class Config(Mixed):
     seeds: int = 20
 
 
-PRESETS = {"quick": {"N": 100, "seeds": 5}, "paper": {"seeds": 50}}
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Counts and overlaps of one seed; the first axes are (nu, ratio, method)."""
     widening = {q: _widening(config.N, round(config.N / q), seed) for q in config.ratios}

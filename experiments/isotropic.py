@@ -50,12 +50,6 @@ class Config(Settings):
         require(max(self.K) <= min(self.N), "K", "in 1 .. N", self.K)
 
 
-PRESETS = {
-    "quick": {"N": (60, 120, 240), "ratios": (0.5, 2.0), "K": (2, 8), "nulls": 10, "seeds": 6},
-    "paper": {"N": (100, 200, 400, 800, 1600)},
-}
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Errors of the law (N, z) and the lemma (N, K), by overlap, and widths (N, ratios, nulls)."""
     laws, lemmas = zip(*(_resolvents(config, N, seed) for N in config.N), strict=True)

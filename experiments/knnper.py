@@ -29,7 +29,7 @@ from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
-__all__ = ["PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "summarise", "tables"]
 
 HETEROGENEITY, SHIFT, UNSEEN, STREAM = "heterogeneity", "feature shift", "unseen clients", "stream"
 WEIGHTS, QUALITY = "weight by size", "global model"
@@ -152,47 +152,6 @@ class Config(Bench):
                 made = with_settings(method, own.split(","))
                 found += [*_streamed(made, state, self.steps, self.before)]
         return found
-
-
-_DEFAULT: dict[str, Any] = {
-    "partition": "dirichlet:0.3", "models": ("lenet",), "lr": 0.03, "shares": (6.0, 1.0, 3.0),
-}  # fmt: skip
-_FEW = _DEFAULT | {
-    "every": 5, "rows": ("standalone", *SWEPT), "sections": (TABLE,), "seeds": 3,
-}  # fmt: skip
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "clients": 4, "partition": "dirichlet:0.3", "models": ("mlp",), "examples": 300,
-        "rounds": 2, "early": 1, "lr": 0.05, "shift": "rotation:0,180",
-        "sections": (TABLE, "k", "hardware", QUALITY, STREAM), "seeds": 1,
-    },
-    "default": _DEFAULT | {"sections": tuple(s for s in SECTIONS if s != WEIGHTS)},
-    "sizes": _DEFAULT | {
-        "every": 20, "rows": ("fedavg", "fedavg+", "knn-per"),
-        "sections": (TABLE, WEIGHTS),
-    },
-    "paper": {
-        "data": "cifar10", "partition": "dirichlet:0.3", "clients": 200, "unseen": 0.2,
-        "models": ("mobilenet-v2",), "norm": "batch", "rounds": 200, "early": 20, "every": 10,
-        "batch": 64, "sections": SECTIONS, "seeds": 3,
-    },
-    "cifar10": _FEW | {
-        "data": "cifar10", "examples": 8000, "rounds": 30, "early": 10,
-        "sections": (TABLE, HETEROGENEITY),
-    },
-    "pacs": _FEW | {
-        "data": "pacs", "partition": "domain", "clients": 4, "examples": 3000,
-        "rows": ("standalone", *SWEPT, "proposed: hopfield"),
-    },
-    "cifar100": _FEW | {
-        "data": "cifar100", "partition": "pachinko", "examples": 10_000, "rounds": 30, "early": 10,
-    },
-    "shakespeare": _FEW | {
-        "data": "shakespeare", "partition": "writer", "clients": 15, "models": ("lstm:64",),
-        "examples": 300_000, "rounds": 16, "early": 8, "every": 8, "batch": 64,
-        "optimizer": "adam", "lr": 0.01, "rows": SWEPT,
-    },
-}  # fmt: skip
 
 
 def _streamed(method: Any, state: FederationState, steps: int, before: int) -> np.ndarray:

@@ -53,16 +53,6 @@ class Config(Settings):
     seeds: Annotated[int, "draws; a load counts when all are complete"] = 5
 
 
-PRESETS = {
-    "quick": {"N": (300,), "loads": (0.05, 0.1), "examples": 8.0, "seeds": 2},
-    "layers": {"loads": (0.5, 0.6, 0.7)},
-    "paper": {
-        "N": (400, 1000, 2000, 4000),
-        "loads": (0.04, 0.06, 0.08, 0.1, 0.14, 0.18, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7),
-    },
-}
-
-
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every (mode, N, load): arrays of that shape, NaN for loads not tried."""
     shape = (len(MODES), len(config.N), len(config.loads))

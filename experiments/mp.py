@@ -50,12 +50,6 @@ class Config(Settings):
         return [round(N / q) for q in self.ratios]
 
 
-PRESETS = {
-    "quick": {"N": 200, "N_test": 50, "ratios": (0.5, 4.0), "nulls": 3, "seeds": 4},
-    "paper": {"nulls": 100},
-}
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Spectra and tests of one seed; axes are (kind, ratio, ...)."""
     sizes, tested = config.samples(config.N), config.samples(config.N_test)

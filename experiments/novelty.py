@@ -79,15 +79,6 @@ class Config(Settings):
         return np.hstack([np.repeat(rest, self.old, axis=1), new])
 
 
-PRESETS = {
-    "quick": {
-        "N": 120, "rounds": 7, "at": 2, "ramp": 3, "examples": (100, 300, 300),
-        "rare": (0.03, 0.015, 0.008), "scarce": (0.0015, 0.001, 0.0008), "seeds": 2,
-    },
-    "paper": {"seeds": 30},
-}  # fmt: skip
-
-
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every mechanism in every scenario."""
     xi = rademacher(config.old + config.new, config.N, stream(seed, "novelty"))

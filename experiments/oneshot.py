@@ -28,7 +28,7 @@ from hopfed.experiments.shared.cells import (
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
-__all__ = ["PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "summarise", "tables"]
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
 RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
@@ -117,39 +117,6 @@ class Config(Bench):
         ridge = "" if more else f"ridge={self.ridge}"
         own = ",".join(filter(None, (own, reading, ridge, more)))
         return self.cell(section, row, at, method="hebbian", options=own, **changes)
-
-
-_ONCE: dict[str, Any] = {"rounds": 1, "early": 1}
-_PHOTOGRAPHS = {"patch": 6, "fields": 3, "mirror": True, "seeds": 3}
-_CIFAR = _PHOTOGRAPHS | {
-    "data": "cifar10", "examples": 8000, "rounds": 30, "shift": "dirichlet:1",
-}  # fmt: skip
-_OTHERS = (*READINGS, RESEMBLING)
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "clients": 5, "examples": 600, "filters": 16, "models": ("mlp",), "rounds": 3, "early": 1,
-        "seeds": 2,
-    },
-    "default": {"sections": (TABLE, HETEROGENEITY, SHIFT, FILTERS)},
-    "paper": _CIFAR,
-    "ridge": _ONCE | {"sections": (RIDGE,), "seeds": 3},
-    "bits": _ONCE | {"sections": (SAME,), "seeds": 3},
-    "privacy": _ONCE | {"sections": (PRIVACY,), "seeds": 3},
-    "cifar10": _CIFAR | _ONCE | {"rows": tuple(READINGS)},
-    "cifar10_wide": _CIFAR | _ONCE | {"filters": 128, "ridge": "gcv", "rows": tuple(READINGS)},
-    "pacs": _PHOTOGRAPHS | _ONCE | {
-        "data": "pacs", "partition": "domain", "clients": 4, "examples": 3000,
-        "partitions": ("domain",), "shift": "iid", "sections": (SAME,),
-    },
-    "cifar100": _PHOTOGRAPHS | _ONCE | {
-        "data": "cifar100", "examples": 10_000, "ridge": "gcv", "partitions": ("dirichlet:0.3",),
-        "shift": "pachinko", "rows": _OTHERS, "sections": (SAME,),
-    },
-    "clients100": _ONCE | {
-        "data": "mnist", "clients": 100, "examples": 8000, "filters": 32,
-        "partitions": ("dirichlet:0.3",), "rows": _OTHERS, "sections": (SAME,), "seeds": 3,
-    },
-}  # fmt: skip
 
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:

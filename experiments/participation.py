@@ -75,15 +75,6 @@ class Config(Settings):
         }
 
 
-PRESETS = {
-    "quick": {
-        "N": 120, "clients": 20, "rounds": 5, "rates": (0.2, 1.0, 0.4), "late": (0.0, 0.0, 0.5),
-        "seeds": 2,
-    },
-    "paper": {"seeds": 20},
-}  # fmt: skip
-
-
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every variant."""
     K = len(config.exposures)

@@ -47,11 +47,6 @@ class Config(Settings):
         return list(product(self.N, self.K, self.qualities))
 
 
-PRESETS = {
-    "quick": {"N": (100,), "K": (1, 3), "qualities": (0.4,), "seeds": 20},
-    "paper": {"N": (100, 256, 400), "seeds": 400},
-}
-
 _planned = lru_cache(maxsize=1024)(
     lambda N, K, r, power: promises(r, np.full(K, 1 / K), N, power).samples
 )

@@ -52,9 +52,6 @@ class Config(Mixed):
         return self.M * self.clients
 
 
-PRESETS = {"quick": {"epsilons": (0.5, 1.0, 4.0, math.inf), "seeds": 2}, "paper": {"seeds": 50}}
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Results of one draw at every epsilon, which is the first axis."""
     rng = stream(seed, "privacy", "examples")

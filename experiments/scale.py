@@ -51,15 +51,6 @@ class Config(Settings):
         return max(n * m for n, m in zip(self.N, self.M, strict=True)) // 8
 
 
-PRESETS = {
-    "quick": {"N": (400, 4_000), "M": (800, 400), "archetypes": 8, "seeds": 1},
-    "paper": {
-        "N": (1_000, 10_000, 100_000, 1_000_000, 10_000, 10_000),
-        "M": (2_000, 2_000, 2_000, 2_000, 10_000, 100_000),
-    },
-}
-
-
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:
     """Recover at every point in a separate process; the axis of all arrays is the point."""
     points = []

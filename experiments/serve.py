@@ -138,9 +138,6 @@ class Config(Settings):
         return HopfieldFederation(source, channel, noise, guard)
 
 
-PRESETS: dict[str, dict[str, Any]] = {name: {} for name in ("quick", "default", "paper")}
-
-
 def measure_round(
     seed: int, config: Config, t: int, state: FederationState | None, engine: Engine
 ) -> tuple[Arrays, FederationState | None]:

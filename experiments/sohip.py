@@ -18,7 +18,7 @@ from hopfed.experiments.settings import Words, among
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, summarise
 
-__all__ = ["PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "summarise", "tables"]
 
 SWEEPS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "m": ("m", (8, 32, 128)),
@@ -47,10 +47,6 @@ MLP = {
     "standalone-bias": ("standalone-bias", "head=mlp"),
     "sohip": ("sohip", "head=mlp"),
 }
-DECIDING = (
-    "standalone", "standalone-bias", "lg-fedavg", "fedssa", "fedmrl", "sohip",
-    "proposed: by sample",
-)  # fmt: skip
 
 _ROWS = ("standalone", "fedproto", "fedssa", "fedral", "fedkd", "fedmrl", "pfedes", "sohip")
 PAPER = {  # Table 1, CIFAR-100, 10 classes per client: number of clients -> accuracy by row
@@ -98,37 +94,6 @@ class Config(Bench):
         own = f"m={m}" if method == "sohip" else ""
         own = ",".join(part for part in (options.format(rounds=self.rounds), own) if part)
         return self.cell(section, row, at, method=method, options=own, **changes)
-
-
-CNNS = ("cnn-1", "cnn-2", "cnn-3", "cnn-4", "cnn-5")
-_DEFAULT: dict[str, Any] = {"models": CNNS[2:], "shares": (6.0, 1.0, 3.0)}
-_CIFAR = {"data": "cifar100", "partition": "classes:10", "models": CNNS, "seeds": 3}
-_PAIR = ("standalone", "fedmrl")
-_SWEEPS = ("classes", "dirichlet", "participation", "learning rate")
-_PAPER = _CIFAR | {
-    "clients": 100, "rounds": 500, "early": 50, "every": 10, "rate": 0.1, "momentum": 0.0,
-    "epochs": 10, "batch": 512, "sections": SECTIONS,
-}  # fmt: skip
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "clients": 4, "models": CNNS[3:], "examples": 300, "rounds": 2, "early": 1, "seeds": 1,
-    },
-    "default": _DEFAULT | {"sections": (TABLE, "ablation", "mlp head", "m")},
-    "deciding": _DEFAULT | _CIFAR | {
-        "clients": 20, "examples": 4000, "rounds": 16, "early": 8, "every": 4, "rate": 0.5,
-        "sections": (TABLE, "initialisation", "learning rate", "augmentation", "participation"),
-        "rows": DECIDING, "swept": DECIDING, "lax": True,
-    },
-    "paper": _PAPER,
-    "sweeps": _DEFAULT | {"sections": _SWEEPS, "seeds": 5},
-    "sweeps_fedmrl": _DEFAULT | {"sections": _SWEEPS, "seeds": 5, "swept": _PAIR},
-    "cifar100": _DEFAULT | _CIFAR | {
-        "clients": 20, "examples": 10_000, "rounds": 24, "early": 8, "every": 4, "rate": 0.5,
-        "epochs": 2, "batch": 64,
-        "rows": ("standalone", "standalone-bias", "fedmrl", "sohip", "proposed: by sample"),
-    },
-    "clients100": _PAPER | {"sections": (TABLE,), "lax": True},
-}  # fmt: skip
 
 
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:

@@ -66,14 +66,6 @@ class Config(Settings):
         }
 
 
-PRESETS = {
-    "quick": {
-        "pictures": (3, 13), "overlap": (1.0, 1.0), "rounds": 3, "examples": 999, "seeds": 2,
-    },
-    "paper": {"seeds": 10},
-}  # fmt: skip
-
-
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every set; every client sees all of its pictures, equally often."""
     arrays: Arrays = {}

@@ -53,19 +53,6 @@ class Config(Settings):
         return ["hopfed", f"hopfed, {self.owners} owners", *self.methods]
 
 
-PUBLISHED = (  # scikit-learn's, and twelve of a folder
-    "breast cancer", "digits", "iris", "wine", "ability", "animals", "bci", "carcinoma", "frac",
-    "lsat", "naep", "soybean", "spect", "verbal_aggression", "votes", "zoo",
-)  # fmt: skip
-PRESETS = {
-    "quick": {"names": ("wine", "iris"), "methods": ("one class", "k-means", "nmf"), "seeds": 1},
-    "default": {"names": ("breast cancer", "iris", "wine"), "seeds": 3},
-    "paper": {
-        "names": PUBLISHED, "methods": ("one class", "stepmix", "k-means", "nmf"), "seeds": 3,
-    },
-}  # fmt: skip
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Scores (tables, methods) by name, and bytes over raw bits (tables, 2), of one and several."""
     scores, sent = [], []

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed._lib.settings import to_plain, with_settings  # noqa: E402
 from hopfed.errors import ArgumentError, DataError  # noqa: E402
-from hopfed.experiments import find, fl, knnper, preset  # noqa: E402
+from hopfed.experiments import find, fl, knnper, preset, presets  # noqa: E402
 from hopfed.experiments.pictures import drawer  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
@@ -125,7 +125,7 @@ def test_rows_and_sections_that_cannot_be_played(rows, sections):
 @pytest.mark.parametrize("name", ["sohip", "fedssa", "fedh2l", "knnper", "oneshot"])
 def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     module = find(name)
-    keys = [p.key for n in module.PRESETS for p in preset(module, n).cells()]
+    keys = [p.key for n in presets(module) for p in preset(module, n).cells()]
     assert keys
     config = replace(preset(module, "quick"), seeds=1)
     if name == "oneshot":
