@@ -20,12 +20,14 @@ import numpy as np
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays, Table
 from hopfed.experiments.fl import DOMAINS, by_domain
+from hopfed.experiments.shared import cell_pictures
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, percent
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
+from hopfed.figures.kinds import Panel, matrix, paired
 
-__all__ = ["Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 EQUAL = "agg equal images"
 AVERAGING, BANDWIDTH = "averaging", "bandwidth"
@@ -182,3 +184,21 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
         (n, str(summary[f"{k}/matched"]), percent(summary[f"{k}/acc"], 1)) for n, k in at.items()
     ]
     return made + [Table("bytes of fedh2l", ("rounds", "ACC"), tuple(held))] * bool(held)
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """ACC, WDP and CDP of each row, who is right on whose domain, and what all comparisons show."""
+    held = _cells.by_cell(config, arrays)
+    table = {c.row: held[c.key] for c in _cells.cells_of(config) if c.section == TABLE}
+    marks = {
+        name.upper(): np.stack(
+            [a[f"domains/{name}"][:, -1].mean(axis=1) for a in table.values()], 1
+        )
+        for name in DOMAINS
+    }
+    made = [paired("all domains, own, others", list(table), marks, xlabel="accuracy")]
+    for row in [row for row in ("ind", "fedh2l") if row in table]:
+        accuracy = table[row]["domains/accuracy"][:, -1].mean(axis=0)
+        at, words = range(1, len(accuracy) + 1), {"xlabel": "node", "ylabel": "domain"}
+        made.append(matrix(f"% right, {row}", accuracy, at, at, half=False, **words))
+    return [*made, *cell_pictures.panels(config, arrays, summary)]

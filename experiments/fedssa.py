@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 
 from hopfed.experiments import Table
 from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cell_pictures import panels
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, summarise
 from hopfed.experiments.sohip import SWEEPS as _ALL
 
-__all__ = ["Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 SWEEPS = {name: _ALL[name] for name in ("classes", "dirichlet", "participation")}
 STABLE = "stabilised for"

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from hopfed.experiments.settings import Words
+from hopfed.experiments.shared.cell_pictures import panels
 from hopfed.experiments.shared.cells import (
     TABLE,
     Bench,
@@ -28,7 +29,7 @@ from hopfed.experiments.shared.cells import (
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
-__all__ = ["Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
 RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"

@@ -16,9 +16,10 @@ from typing import Annotated, Any, ClassVar
 from hopfed.experiments import Table
 from hopfed.experiments.settings import Words, among
 from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cell_pictures import panels
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, summarise
 
-__all__ = ["Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 SWEEPS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "m": ("m", (8, 32, 128)),

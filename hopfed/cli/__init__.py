@@ -34,7 +34,7 @@ _COMMANDS = {
     "run": ("runs", "Run the experiment NAME over its seeds."),
     "sweep": ("runs", "Run EXPERIMENT in each cell of a grid of settings."),
     "list": ("listing", "List the experiments, or the settings of the one called NAME."),
-    "fl": ("networks.fl", "Run federations of neural networks (needs the extra `neural`)."),
+    "fl": ("networks", "Run federations of neural networks (needs the extra `neural`)."),
     "certs": ("machines.certs", "Make the certificates and keys of a federation in FOLDER."),
     "serve": ("machines.serve", "Serve a federation to clients that run `hopfed join`, over TLS."),
     "join": ("machines.join", "Take part in a federation; your file stays on this machine."),

@@ -37,7 +37,7 @@ from hopfed.experiments import PRESET_NAMES, compared, find, preset
 if TYPE_CHECKING:
     from hopfed.runs import Run
 
-FILES = ("data", "table", "weights")  # settings that name files to read
+FILES = ("data", "weights")  # settings that name files to read
 MOST_FAULTS = 50  # that are listed for one variant
 LONGEST = 300  # characters of a setting that are shown
 COLUMNS = 3  # numbers of the cells of a sweep that are printed; the file has all

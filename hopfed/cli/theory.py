@@ -16,6 +16,7 @@ from hopfed.cli import HelpfulGroup
 from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, WHOLE, Parsed, several
 from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.words import TABLE
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 from hopfed.theory.planning import FALSE_ALARM
@@ -386,28 +387,7 @@ _MOST_ENTRIES = 100_000_000  # of a simulated table
 _MOST_DRAWS = 10_000
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
-_MEANINGS = {
-    "exposure": "share of the rows that come from the archetype, or class",
-    "M_boundary": "rows at which it leaves the noise, for large tables",
-    "M": "rows that the other numbers speak of: the fewest that reach the power, or --M",
-    "power": "chance that its eigenvalue passes the test",
-    "threshold": "eigenvalue that noise passes at the false-alarm rate --alpha",
-    "eigenvalue": "predicted eigenvalue of the class, columns scaled to unit noise",
-    "overlap": "part of its eigenvector that lies in the span of the classes",
-    "margin": "strength over what is detectable: seen above 1",
-    "distance": "between the class and the rest, columns scaled to unit noise",
-    "score": "part of the class that lies in the span of the counted eigenvectors",
-    "accuracy": "share of its rows that are assigned to it, once its means are known",
-    "accuracy_all": "share of all rows that are assigned to their class",
-    "mean_error": "error of its estimated column means, root mean square over columns",
-    "labelled_error": "the same if every row's class were known",
-    "cosine": "squared cosine of its estimated and true means, columns scaled to unit noise",
-}
-_PROMISED = {
-    "seen": "each of them passes the test, with this chance",
-    "all": "all of them do, in one study",
-    "resolved": "`hopfed recover` finds the pattern of each, and says ok",
-}
+_MEANINGS, _PROMISED = TABLE["plan"], TABLE["promises"]  # name -> what it means
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
 

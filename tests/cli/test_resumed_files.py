@@ -10,7 +10,7 @@ from hopfed.runs import Run
 @pytest.mark.parametrize(
     ("kind", "setting", "file"),
     [
-        ("completion", "table", "../mine.csv"),
+        ("tables", "data", "../mine"),
         ("capacity", "data", "mine.npz"),
         ("fl", "weights", "nets/mine.safetensors"),
     ],

@@ -44,7 +44,7 @@ def test_its_commands_parse(line):
 
 def test_its_options_are_those_of_the_commands():
     from hopfed.cli.machines.serve import serve_command
-    from hopfed.cli.networks.fl import run_command
+    from hopfed.cli.networks import run_command
 
     commands = (join_command, serve_command, run_command)  # the last for files that others send
     known = {o for c in commands for p in c.params for o in p.opts}
