@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.experiments import Arrays, Table
+from hopfed.experiments import Arrays, Table, published
 from hopfed.experiments.fl import DOMAINS, by_domain
 from hopfed.experiments.shared import cell_pictures
 from hopfed.experiments.shared import cells as _cells
@@ -42,20 +42,6 @@ VARIANTS = {
     "random pairs": "pairs=true",
 }
 ROTATED = "rotation:0,20,40,60:100:same"
-PAPER = {  # ACC / WDP / CDP of Tables II, V and VI, Rotated MNIST, by cell
-    "methods/ind": "68.45 / 92.56 / 60.47",
-    "methods/agg": "85.25 / 92.00 / 83.00",
-    "methods/fedmd": "85.09 / 91.17 / 83.06",
-    "methods/fedh2l": "89.13 / 93.33 / 87.72",
-    "variants/no KL": "86.79 / 91.67 / 84.50",
-    "variants/no projection": "88.46 / 92.67 / 87.45",
-    "variants/PCGrad": "88.34 / 92.67 / 86.89",
-    "variants/random pairs": "88.21 / 92.17 / 86.89",
-    "alpha/agg/0.05": "85.13 / 92.33 / 82.73",
-    "alpha/fedh2l/0.05": "86.79 / 92.83 / 85.11",
-    "alpha/agg/0.15": "87.83 / 92.36 / 86.22",
-    "alpha/fedh2l/0.15": "89.63 / 92.67 / 88.61",
-}
 
 
 @dataclass(frozen=True)
@@ -175,7 +161,7 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
         s = {n: summary[f"{cell.key}/{n}"] for n in (*DOMAINS, "gain", "megabytes", "round")}
         row = [f"{cell.row} {cell.at}".strip(), *(percent(s[n], 1) for n in DOMAINS)]
         row += [percent(s["gain"], 2, True), f"{1e3 * s['megabytes'][0] / s['round'][0]:.3g}"]
-        row += [PAPER.get(cell.key, "")] * theirs
+        row += [published("fedh2l").get(cell.key, "")] * theirs
         rows.setdefault(cell.section, []).append(tuple(row))
     made = [Table(section, tuple(columns), tuple(held)) for section, held in rows.items()]
     matched = [name for name in AVERAGES if f"{BANDWIDTH}/{name}/acc" in summary]

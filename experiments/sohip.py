@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
-from hopfed.experiments import Table
+from hopfed.experiments import Table, published
 from hopfed.experiments.settings import Words, among
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cell_pictures import panels
@@ -50,11 +50,6 @@ MLP = {
 }
 
 _ROWS = ("standalone", "fedproto", "fedssa", "fedral", "fedkd", "fedmrl", "pfedes", "sohip")
-PAPER = {  # Table 1, CIFAR-100, 10 classes per client: number of clients -> accuracy by row
-    100: "53.59±.48|53.54±.44|47.39±.63|53.32±.46|35.39±.82|60.26±.41|50.02±.59|63.33±.36",
-    200: "47.35±.52|45.25±.58|42.98±.69|45.56±.51|29.86±.91|48.77±.56|46.71±.62|54.33±.42",
-    300: "42.92±.61|43.90±.55|41.04±.74|44.62±.59|26.56±.96|42.39±.64|42.44±.68|50.10±.48",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,6 +95,5 @@ class Config(Bench):
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """The table of methods, with the paper's numbers if the setting is the paper's; the sweeps."""
     theirs = "cifar100" in config.data and config.partition == "classes:10" and config.rate == 0.1
-    held = PAPER.get(config.clients, "") if theirs else ""
-    held = held.replace("±", " ± ")
+    held = published("sohip").get(str(config.clients), "") if theirs else ""
     return _cells.tables(config, summary, dict(zip(_ROWS, held.split("|"), strict=False)))

@@ -67,8 +67,8 @@ def _table(
     curves = {row: test[:, scored[row]] for row, test in tests.items()}
     made, at = [], (next(iter(scored.values())) + 1).tolist()
     if len(at) > 1:
-        words = {"xlabel": "round", "ylabel": "test accuracy", "band": "error", "legend": ""}
-        made.append(over("accuracy over rounds", at, curves, **words))
+        words: dict[str, Any] = {"xlabel": "round", "ylabel": "test accuracy", "band": "error"}
+        made.append(over("accuracy over rounds", at, curves, legend="", **words))
     costs = {row: fl.costs(held[key]) for row, key in order.items()}
     spent = {
         "MB": {row: (up + down) / 1e6 for row, (up, down, *_) in costs.items()},
