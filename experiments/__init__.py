@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -92,6 +93,7 @@ def presets(experiment: Any) -> dict[str, dict[str, Any]]:
     return {name: whole(name) for name in dict.fromkeys((*PRESET_NAMES, *held))}
 
 
+@cache
 def preset(experiment: Any, name: str) -> Any:
     """Return the settings of an experiment that have a name."""
     known = presets(experiment)

@@ -234,7 +234,7 @@ def _damage(name):
         ("recall good.h5 large.npy", "cues must be +-1, 0/1 or gaps, got 2 at row 1, column 1"),
         (
             "recall good.h5 cues.npy --temperature hot",
-            "'--temperature': hot is not a number at least 0",
+            "'--temperature': 'hot' is not a number at least 0",
         ),
         ("recall good.h5 cues.npy --updates 0", "'--updates': 0 is not"),
         ("recall good.h5 cues.npy --shape 9x9 --figure x.png", "with a product of 100"),
