@@ -82,7 +82,7 @@ def measure(seed: int, config: Config) -> Arrays:
             size = round(max(config.loads) * config.N), config.N
             pool = stream(seed, "capacity", name).choice(SIGNS, size)
         else:
-            pool = load_silhouettes(config.data, ()).patterns
+            pool = load_silhouettes(config.data, ())
         K = np.maximum(1, np.round(np.array(config.loads) * pool.shape[1])).astype(int)
         found = np.full((2, len(config.rules), len(K), len(config.flips)), np.nan)
         for (i, rule), (j, count) in product(enumerate(config.rules), enumerate(K)):

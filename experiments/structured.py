@@ -18,7 +18,7 @@ from hopfed.archetypes.factorize import METHODS as FACTORISERS
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes
+from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, spread
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, over, pictures
@@ -94,8 +94,7 @@ def archetypes(data: str, K: int, overlap: float, seed: int) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def _load(data: str, K: int) -> np.ndarray:
-    pictures = load_silhouettes(data) if K == THE_PAPERS else load_silhouettes(data, ()).spread(K)
-    return pictures.patterns
+    return load_silhouettes(data) if K == THE_PAPERS else spread(load_silhouettes(data, ()), K)
 
 
 def _pictures(xi: np.ndarray, remembered: np.ndarray, quality: float, seed: int) -> Arrays:
