@@ -1,14 +1,15 @@
 """Experiments: one module per published claim, run by `hopfed run NAME`; see :class:`Experiment`.
 
-What came out stands in experiments/README.md, and in the kept summaries beside it.
+What is claimed, run and compared stands in claims.toml; what came out in experiments/README.md, and
+in the kept summaries beside it.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from hopfed.errors import ArgumentError
 
 _TABLE = tomllib.loads(files(__name__).joinpath("claims.toml").read_text(encoding="utf-8"))
-CLAIMS: dict[str, tuple[str, str]] = {name: (claim, who) for name, (claim, who) in _TABLE.items()}
+CLAIMS: dict[str, tuple[str, str]] = {
+    name: (held["claim"], held["source"]) for name, held in _TABLE.items() if "claim" in held
+}
 NAMES = tuple(CLAIMS)
 OTHERS = ("fl", "serve")  # experiments with their own commands
 ON_DEVICE = ("load", "plan", "scale")  # those whose `measure` takes a device
@@ -34,10 +37,6 @@ class Experiment(Protocol):
     Attributes
     ----------
     Config : class of its settings, a `hopfed.experiments.settings.Settings`.
-    PRESETS : name -> settings that differ from the defaults: quick, default, paper, and parts of
-        the question, such as cifar10.
-    MINUTES : duration of presets on two cores.
-    COMPARED : key of the summary -> its label, or (label, the paper's value, aim).
 
     It has `measure(seed, config)`, the arrays of one seed, which have the same shapes for every
     seed; one that can recover on a device takes `device` too, one whose clients an engine can run
@@ -50,9 +49,6 @@ class Experiment(Protocol):
 
     __name__: str
     Config: Any
-    PRESETS: Mapping[str, Mapping[str, Any]]
-    MINUTES: Mapping[str, float]
-    COMPARED: Mapping[str, str | tuple[str, ...]]
 
     def summarise(self, config: Any, arrays: Arrays) -> dict[str, Any]:
         """Return the numbers of the summary, from the arrays of all seeds."""
@@ -85,12 +81,19 @@ def find(name: str) -> Any:
     return import_module(f"hopfed.experiments.{name}")
 
 
-def presets(experiment: Any) -> dict[str, Mapping[str, Any]]:
+def presets(experiment: Any) -> dict[str, dict[str, Any]]:
     """Name -> settings that differ from the defaults, quick, default and paper first."""
-    known: dict[str, Mapping[str, Any]] = {"default": {}, **experiment.PRESETS}
-    return {name: known[name] for name in (*PRESET_NAMES, *known)}
+    held = _TABLE.get(experiment.__name__.rpartition(".")[2], {}).get("presets", {})
+
+    def whole(name: str) -> dict[str, Any]:
+        own = dict(held.get(name, {}))
+        start = whole(own.pop("like")) if "like" in own else {}
+        return start | {k: tuple(v) if isinstance(v, list) else v for k, v in own.items()}
+
+    return {name: whole(name) for name in dict.fromkeys((*PRESET_NAMES, *held))}
 
 
+@cache
 def preset(experiment: Any, name: str) -> Any:
     """Return the settings of an experiment that have a name."""
     known = presets(experiment)
@@ -99,7 +102,21 @@ def preset(experiment: Any, name: str) -> Any:
     return experiment.Config(**known[name])
 
 
-def compared(experiment: Any) -> dict[str, Measure]:
-    """Return what an experiment compares: key of the summary -> its row."""
-    rows = experiment.COMPARED.items()
-    return {key: Measure(*((row,) if isinstance(row, str) else row)) for key, row in rows}
+def minutes(name: str) -> dict[str, float]:
+    """Duration of an experiment's presets on two cores."""
+    return dict(_TABLE[name]["minutes"])
+
+
+def published(name: str) -> dict[str, str]:
+    """Return the paper's own table: keys of the experiment -> numbers as texts."""
+    return dict(_TABLE[name]["paper"])
+
+
+def compared(name: str) -> dict[str, Measure]:
+    """Return what an experiment compares: key of the summary -> its row; empty if not declared."""
+    held, rows = _TABLE.get(name, {}), {}
+    for key, row in held.get("compared", {}).items():
+        words = [row] if isinstance(row, str) else row
+        for each in held["over"] if "{}" in key else [""]:
+            rows[key.replace("{}", each)] = Measure(*(word.replace("{}", each) for word in words))
+    return rows

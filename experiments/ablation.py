@@ -1,8 +1,6 @@
-"""What each ingredient of the recovery from one operator contributes.
+"""What each ingredient of the recovery from one operator contributes (theory/NOTES.md, the search).
 
-Each variant of the search of theory/NOTES.md omits or replaces one thing. All get one spectrum, in
-three settings: few random archetypes of unequal exposures, many of equal ones, and 26 letters.
-Theory gives the r at which the weakest direction leaves the bulk. The paper is arXiv:2603.19902.
+All variants get one spectrum: of few archetypes of unequal exposures, many of equal ones, letters.
 """
 
 from __future__ import annotations
@@ -19,10 +17,7 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search, search_candidates
-from hopfed.archetypes.joint_diagonalization import (
-    group_projections,
-    joint_candidates,
-)
+from hopfed.archetypes.joint_diagonalization import group_projections, joint_candidates
 from hopfed.archetypes.overlap import retrieval
 from hopfed.archetypes.subspace import Subspace, accepted, merge, select
 from hopfed.experiments import Arrays
@@ -109,25 +104,6 @@ class Config(Settings):
         weights = np.geomspace(tilt, 1.0, K)
         xi = rademacher(K, self.N, stream(seed, "ablation", setting))
         return xi, weights / weights.sum()
-
-
-PRESETS = {
-    "quick": {
-        "N": 196, "M": 800, "few": 6, "many": 15, "qualities": (0.3, 0.6, 1.0), "patience": 2,
-        "seeds": 2,
-    },
-    "paper": {"seeds": 20},
-}  # fmt: skip
-MINUTES = {"quick": 0.2, "default": 1.2, "paper": 5}
-COMPARED = {
-    **{f"onset_{s}": f"theory sees all from r = : {s}" for s in SETTINGS},
-    **{f"counted_{s}": f"all counted from r = : {s}" for s in SETTINGS},
-    "found_full": "part retrieved, all settings and r: full",
-    **{f"lost_{n}": f"lost against full: {v.label}" for n, v in VARIANTS.items() if n != "full"},
-    "gain_repulsion": "gained by L = 3 with repulsion over L = 1",
-    "gain_paper": "gained by L = 3 with repulsion over L = 1, paper's LAM",
-    **{f"false_{n}": f"false discoveries over K: {v.label}" for n, v in VARIANTS.items()},
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

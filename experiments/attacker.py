@@ -1,10 +1,7 @@
 """Plasticity weights of attackers that send noise, by rule, and the archetypes that stay.
 
-The examples of attackers are noise, or nearly so. The federation runs with each rule of plasticity
-on the same examples: the entropy rule takes a batch of noise for a novel batch, agreement gives it
-no weight, `structure`, proposed here, weighs by the share of a batch that is signal. There are no
-votes and no carried evidence; the memory is separate. Source: arXiv:2603.19902, Fig. 6;
-theory/NOTES.md, "Plasticity" and "Entropy rule".
+`structure`, proposed here, weighs by the share of a batch that is signal; see theory/NOTES.md,
+"Plasticity" and "Entropy rule".
 """
 
 from __future__ import annotations
@@ -57,23 +54,6 @@ class Config(Settings):
         """Name of a scenario -> good clients, and r of the others."""
         pairs = zip(self.attackers, self.noise, strict=True)
         return {f"{n} of r={r:g}": (self.clients - n, r) for n, r in pairs}
-
-
-PRESETS = {
-    "quick": {"N": 300, "examples": 300, "rounds": 4, "seeds": 2},
-    "paper": {"seeds": 20},
-}
-MINUTES = {"quick": 0.2, "default": 1.5, "paper": 5}
-COMPARED = {
-    f"{key}/{name}": (f"{label}, {name}", paper * (name == "entropy"), aim * (name == "structure"))
-    for key, label, paper, aim in (
-        ("good", "weight of good clients, last round", ".4-.6", ""),
-        ("attacker", "largest weight of an attacker, last round", "0", "< .05 after 10 rounds"),
-        ("magnetisation", "lowest m from round 1 on", "mean > .8", "1"),
-        ("false", "false discoveries, most", "", "0"),
-    )
-    for name in RULE_NAMES
-}
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:

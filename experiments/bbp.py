@@ -1,6 +1,5 @@
-"""Outliers and overlaps of archetypes beside the BBP theory (arXiv:2603.19902, Fig. 5).
+"""Outliers and overlaps of strong and rare archetypes beside the BBP theory.
 
-Three archetypes are strong; three are so rare that most draws hold none or one of their examples.
 The plain prediction, eqs. (41) and (42), takes nominal exposures and orthogonal archetypes, that of
 finite size those of the draw.
 """
@@ -51,21 +50,6 @@ class Config(Settings):
         """(K,) normalised exposures, the strong ones first."""
         shares = np.array(self.exposures + self.weak)
         return shares / shares.sum()
-
-
-PRESETS = {"quick": {"seeds": 5}, "paper": {"seeds": 50}}
-MINUTES = {"quick": 0.05, "default": 0.1, "paper": 0.2}
-COMPARED = {
-    "r2_lowest": ("lowest R^2 of one outlier, finite size", "", ">= .98"),
-    "r2_lowest_plain": "lowest R^2 of one outlier, plain",
-    "r2_pooled": ("lowest pooled R^2, finite size", ".955-.977"),
-    "r2_pooled_plain": ("lowest pooled R^2, plain", ".955-.977"),
-    "gap": ("median overlap gap, finite size", ".0163", "<= .003"),
-    "gap_plain": ("median overlap gap, plain", ".0163"),
-    "weak_above": ("weak, foreseen above the test: seen", "", "1"),
-    "weak_between": "weak, between edge and test: seen",
-    "weak_below": ("weak, foreseen in the bulk: seen", "~0", "0"),
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

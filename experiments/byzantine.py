@@ -1,11 +1,7 @@
 """Clients that inject a pattern of their own, and defences that tell it from an archetype.
 
-The first n clients lie together: in every exchange they answer as if they also held a M noiseless
-examples of a pattern u, which they do not count. u is the same in all rounds ("fixed") or a new one
-in each ("wandering"). The defences: none; new support in three rounds (persistence); support in
-half of ten random groups of clients (agreement); both; medians or trimmed means of the operators.
-In the scenario "rare" nobody lies, and only a few clients see one of the archetypes. Source:
-arXiv:2603.19902, supplement.
+The first n clients answer as if they also held a M noiseless examples of a pattern, "fixed" or new
+in each round, "wandering". In the scenario "rare" nobody lies, and few clients see an archetype.
 """
 
 from __future__ import annotations
@@ -82,35 +78,6 @@ class Config(Settings):
         """Name of a scenario -> number and kind of its liars."""
         lies = {f"{n} {kind}": (n, kind) for n in self.attackers for kind in KINDS}
         return {"clean": (0, "fixed"), "rare": (0, "fixed"), **lies}
-
-
-PRESETS = {
-    "quick": {
-        "N": 80, "K": 3, "clients": 10, "rounds": 3, "attackers": (2,), "amplitudes": (0.02, 0.3),
-        "few": 2,
-    },
-    "paper": {"seeds": 5},
-}  # fmt: skip
-MINUTES = {"quick": 0.2, "default": 2, "paper": 5}
-COMPARED = {
-    **{
-        f"{key}/{name}": (f"{label}, {name}", "", aim)
-        for key, label, aim in (
-            ("false/fixed", "false discoveries in a broadcast, fixed spike", ""),
-            ("false/wandering", "false discoveries in a broadcast, wandering spike", ""),
-            ("false/clean", "false discoveries in a broadcast, no liars", "0"),
-            ("kept", "archetypes kept at the end, liars of any number", "1"),
-            ("delay", "rounds until the archetypes are broadcast", ""),
-            ("rare", "rare archetype broadcast at the end", ""),
-        )
-        for name in DEFENCES
-    },
-    **{
-        f"auc/{truth}/{kind}/{s}": f"area under the ROC, {truth} against {kind} spike: {s}"
-        for truth, kind, s in product(("common", "rare"), KINDS, SCORES)
-    },
-    "visible_gap": ("spikes counted, mean gap to the foreseen share", "", "<= .1"),
-}
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:

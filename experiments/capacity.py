@@ -1,10 +1,7 @@
 """How much an associative memory holds, by rule, and from how damaged a cue it recalls.
 
-Five rules store the same patterns; cues are copies of 20 of them in which each site is flipped with
-a given probability; recall is serial and without noise. Beside random patterns there are pictures.
-The results are compared with theory (theory/NOTES.md, Capacity of Hebb's rule, of a dreaming
-memory, of dense memories); the dense and the exponential rule hold N^2 and exp(N) patterns and are
-measured at small N.
+Recall is serial and without noise; the dense and the exponential rule are measured at small N. See
+theory/NOTES.md, Capacity of Hebb's rule, of a dreaming memory, of dense memories.
 """
 
 from __future__ import annotations
@@ -77,31 +74,6 @@ class Config(Settings):
         return Hebb(), Dreamed(self.t), Projector(), Dense(self.n), Exponential(self.beta)
 
 
-PRESETS = {
-    "quick": {
-        "N": 500, "loads": (0.05, 0.1, 0.14, 0.2, 0.4, 0.8), "seeds": 2, "dense_sites": 100,
-        "dense_loads": (0.1, 0.2, 0.3), "exp_sites": 24, "exp_rates": (0.1, 0.2, 0.3),
-        "sizes": (250, 500, 1000),
-    },
-    "paper": {"seeds": 10},
-}  # fmt: skip
-MINUTES = {"quick": 0.2, "default": 2.5, "paper": 6}
-COMPARED = {
-    "critical_hebb": ("load at which half of the patterns are lost, hebb", "", ".138"),
-    "critical_dreamed": ("the same, dreamed", "", ".387 at t = 1"),
-    "sizes_hebb": "that load by number of sites, hebb",
-    "sizes_dreamed": "the same, dreamed",
-    "limit_hebb": ("its limit as N grows, linear in N^(-1/2), hebb", "", ".138"),
-    "limit_dreamed": ("the same, dreamed", "", ".387 at t = 1"),
-    "held_projector": ("largest load with all patterns returned, projector", "", "1"),
-    "gap_hebb": ("largest gap to theory below .9 of capacity, in standard errors", "", "< 2"),
-    "gap_dreamed": ("the same, dreamed", "", "< 2"),
-    "critical_dense": ("load 3 K / N^2 at which half are lost, dense", "", ".252"),
-    "reach_exponential": "flips from which half return at log(K) / N = .2, and by law",
-    "basin": "flips from which .95 is reached at K / N = .1, by rule",
-}
-
-
 def measure(seed: int, config: Config) -> Arrays:
     """Overlaps and shares returned: (rules, loads, flips) by kind of data, and the two laws."""
     arrays: Arrays = {}
@@ -110,7 +82,7 @@ def measure(seed: int, config: Config) -> Arrays:
             size = round(max(config.loads) * config.N), config.N
             pool = stream(seed, "capacity", name).choice(SIGNS, size)
         else:
-            pool = load_silhouettes(config.data, ()).patterns
+            pool = load_silhouettes(config.data, ())
         K = np.maximum(1, np.round(np.array(config.loads) * pool.shape[1])).astype(int)
         found = np.full((2, len(config.rules), len(K), len(config.flips)), np.nan)
         for (i, rule), (j, count) in product(enumerate(config.rules), enumerate(K)):
@@ -243,11 +215,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         words = {"xlabel": "load K / N", "ylim": (-0.02, 0.5)}
         made.append(over(f"flips that are repaired, {name}", config.loads, lines, **words))
     sizes = {n: tuple(np.array(summary["by_size"][n], float).T) for n in RULE_NAMES[:2]}
-    words = {
-        "xlabel": "sites N",
-        "levels": {"theory": 1.0},
-        "log": "x",
-        "points": True,
-    }
+    words = {"xlabel": "sites N", "levels": {"theory": 1.0}, "log": "x", "points": True}
     title = "load at which half are lost over theory's"
     return [*made, over(title, config.sizes, sizes, **words)]

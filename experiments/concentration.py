@@ -1,8 +1,6 @@
-"""Deviation of the operator of M examples from its mean, beside matrix Bernstein (Theorem 1).
+"""Deviation of the operator of M examples from its mean, beside the bounds of theory.
 
-``||J - E J||`` of ``J = eta^T eta / (N M)`` is measured over M and compared, at one level, with the
-bounds of `hopfed.theory.concentration`: Bernstein with the variance proxy of the mixture and with
-the universal proxy 1/4, and the paper's form, eq. (36) of arXiv:2603.19902.
+Of ``J = eta^T eta / (N M)``, at one level: `hopfed.theory.concentration`, and the paper's (36).
 """
 
 from __future__ import annotations
@@ -31,22 +29,6 @@ class Config(Mixed):
     qualities: Annotated[Floats, within("(0, 1)"), "values of r"] = (0.3, 0.6, 0.9)
     level: Annotated[float, within("(0, 1)"), "probability that the bound is exceeded"] = 0.05
     seeds: int = 10
-
-
-PRESETS = {
-    "quick": {"N": 100, "M": (100, 316, 1000, 3162), "seeds": 5},
-    "paper": {"seeds": 50},
-}
-MINUTES = {"quick": 0.05, "default": 0.2, "paper": 0.8}
-COMPARED = {
-    "exceeded": ("draws above the 5% Bernstein bound", "", "<= .05"),
-    "slope": ("slope of log deviation in log M", "-1/2", "-.5"),
-    "tightest": "bound / measured, least over r and M",
-    "loosest": "bound / measured, greatest",
-    "universal": "bound with proxy 1/4 / measured, greatest",
-    "paper_form": "paper's form (36), c = 3/8 / measured, greatest",
-    "counting": "measured / exposures alone, highest r",
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

@@ -1,11 +1,7 @@
 """What clients with noisy data gain from a client with clean data, and from one another.
 
-Each row is a federation of clients of given qualities, compared with each client alone on the same
-examples. The paper's rows are (.8, .8, .8), (.8, .2, .2) and (.2, .2, .2); in two harder ones no
-batch shows an archetype: three clients of quality .08, and 24 with so few examples that each stays
-below its threshold after all rounds. The prediction treats all examples so far alike: gamma of the
-spiked model, and ``erf(sqrt(gamma / (1 - gamma) / 2))``. Source: arXiv:2603.19902, supplement;
-theory/NOTES.md, "Outliers and overlaps" and "Score and acceptance".
+Each row is a federation of clients of given qualities, beside each client alone on the same
+examples. In the last two no batch shows an archetype. Theory takes all examples so far alike.
 """
 
 from __future__ import annotations
@@ -73,31 +69,6 @@ class Config(Settings):
                 name = f"{clients} of {first:g}" + (f", {others:g}" if others != first else "")
             made[name] = qualities, examples
         return made
-
-
-PRESETS = {
-    "quick": {
-        "N": 200, "rounds": 5, "first": (0.8, 0.2, 0.08), "others": (0.2, 0.2, 0.08),
-        "clients": (3, 3, 24), "examples": (100, 100, 100), "alone": 2, "seeds": 2,
-    },
-    "paper": {"seeds": 10},
-}  # fmt: skip
-MINUTES = {"quick": 0.2, "default": 1.5, "paper": 2}
-COMPARED = {
-    f"{key}/{row}": (f"{row}: {label}", "", aim)
-    for row in Config().rows
-    for key, label, aim in (
-        ("mean_alone", "mean m, worst alone", ""),
-        ("mean_fixed", "mean m, together", ""),
-        ("mean_structure", "mean m, structure rule", ""),
-        ("last_alone", "last m, worst alone", ""),
-        ("last_fixed", "last m, together", "as foreseen"),
-        ("last_foreseen", "last m, foreseen", ""),
-        ("rounds_alone", "rounds, worst alone", ""),
-        ("rounds_fixed", "rounds, together", ""),
-        ("false_fixed", "false, last round, most", "0"),
-    )
-}
 
 
 @dataclass(frozen=True)

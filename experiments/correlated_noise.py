@@ -1,10 +1,7 @@
 """Archetypes counted in correlated noise: at the white edge, at the generalised one, whitened.
 
-Examples ``x = r xi + sqrt(1 - r^2) Sigma^(1/2) z`` have Gaussian noise that is autoregressive along
-the sites, or of another variance in each block of sites. Compared are the white-noise test, the
-test at the edge of the generalised Marchenko-Pastur law, and the white-noise test after applying
-``Sigma^(-1/2)``; the last two fit the parameters of Sigma to the data. Quality 0 is the null.
-Source: arXiv:2603.19902, supplement.
+Noise is autoregressive along the sites, or of another variance in each block of them; the last two
+methods fit its parameters to the data. Quality 0 is the null.
 """
 
 from __future__ import annotations
@@ -61,24 +58,6 @@ class Config(Mixed):
         variances = np.concatenate([p * b for p, b in zip(parts, self.blocks, strict=True)])
         made = [(fit_autoregressive, autoregressive(rho, 1.0, self.N)) for rho in self.rhos]
         return [*made, (fit_blocks(len(self.blocks)), np.diag(variances / variances.mean()))]
-
-
-PRESETS = {
-    "quick": {"N": 120, "qualities": (0.0, 0.2, 0.3), "seeds": 5},
-    "paper": {"seeds": 50},
-}
-MINUTES = {"quick": 0.05, "default": 0.4, "paper": 1.8}
-COMPARED = {
-    "false_classical": ("false on nulls, classical, first noise", "17.5"),
-    "false_classical_all": "false on nulls, classical, all noises",
-    "false_generalised": ("false on nulls, generalised, all noises", "0", "0"),
-    "false_whitened": ("false on nulls, whitened, all noises", "", "0"),
-    "kept_generalised": ("counted where 3 are foreseen, generalised", "1.3", "3"),
-    "kept_whitened": ("counted where 3 are foreseen, whitened", "", "3"),
-    "agree_generalised": ("draws with the foreseen count, generalised", "", "1"),
-    "agree_whitened": ("draws with the foreseen count, whitened", "", "1"),
-    "outlier_error": "median relative error of foreseen outliers",
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

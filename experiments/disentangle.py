@@ -1,11 +1,8 @@
 """Taking mixtures apart: where layers that repel each other help, and what it takes.
 
-A cue is the majority, site by site, of P random patterns of the K that are stored. L layers start
-at it; a start counts when each of the P patterns is the state of some layer. The map goes over both
-couplings of arXiv:2603.19902, eqs. (6) and (8), on Hebb's couplings and on the projector, by K, the
-repulsion, and the temperature from which noise cools to 0; its cells are chosen on the first third
-of the seeds and reported on the others. Beside it: mixtures of L patterns on L layers, and
-schedules of noise, among them that of the authors' programs.
+A cue is the majority of some stored patterns, and counts when each of these is the state of a
+layer. Cells of the map (couplings of arXiv:2603.19902, eqs. (6) and (8), repulsion, temperature
+from which noise cools) are chosen on the first third of the seeds and reported on the others.
 """
 
 from __future__ import annotations
@@ -69,27 +66,6 @@ class Config(Settings):
         most = 1 / (self.mixed - 1)
         fits = 0 in self.repulsions and max(self.repulsions) < most
         require(fits, "repulsions", f"in [0, {most:g}), 0 among them", self.repulsions)
-
-
-PRESETS = {
-    "quick": {
-        "N": 200, "starts": 8, "updates": 40, "K": (3, 10), "repulsions": (0.0, 0.2, 0.45),
-        "temperatures": (0.1, 0.2), "layers": (1, 2, 3), "seeds": 3,
-    },
-    "paper": {"starts": 32, "seeds": 12},
-}  # fmt: skip
-MINUTES = {"quick": 0.3, "default": 8.5, "paper": 10}
-COMPARED = {
-    "best": ("starts taken apart by K, best cell", "", "1 at K = 3"),
-    "alone": ("starts taken apart by K, without repulsion", "", "1/3 at best"),
-    "cell": "the best cell by K: coupling, couplings, repulsion, temperature",
-    "linear": "starts taken apart by K, best cell of the linear coupling",
-    "hebb": "starts taken apart by K, best cell on Hebb's couplings",
-    "layers": "patterns found of a mixture of L, by L, with repulsion",
-    "layers_alone": "patterns found of a mixture of L, by L, without",
-    "authors": "starts taken apart at the second K, authors' annealing and changes",
-    "heat_bath": "starts taken apart at the second K, heat bath without and with cooling",
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -219,10 +195,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     title = f"quadratic, K = {K}"
     made.append(matrix(title, heat, config.temperatures, config.repulsions, **words | repulsion))
     layers = arrays["layers/apart"].mean(axis=0).max(axis=-1)
-    words = {
-        "xlabel": "layers, parts of the mixture",
-        "ylabel": "part of the largest",
-    }
+    words = {"xlabel": "layers, parts of the mixture", "ylabel": "part of the largest"}
     made.append(matrix("quadratic, K = 10", layers, config.layers, PARTS, **words))
     bars = {"share": arrays["annealing/apart"][:, :, second]}
     made.append(paired(f"taken apart by noise, K = {K}", SCHEDULES, bars, xlabel="share"))

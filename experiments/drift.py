@@ -1,11 +1,8 @@
 """Archetypes that come and go: acquisition and forgetting under different plasticity rules.
 
-The exposures drift over the rounds, one after the other ("sequential") or periodically ("cyclic").
-Four federations blend operators on a common scale, as in the paper (w = 0, w = 1, the entropy rule,
-`structure`); in the fifth, proposed here, archetypes are remembered separately from the evidence.
-An archetype counts as detectable if, in some round so far, its exposure in the examples of that
-round was above the threshold of theory. What a server holds is also read as shares of the
-archetypes: by how many rounds they are late, and how far off. Source: arXiv:2603.19902, Fig. 7.
+Four federations blend operators on a common scale, as in the paper; in the fifth, proposed here,
+archetypes are remembered apart from the evidence. An archetype is detectable if in some round so
+far its exposure was above the threshold of theory.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
 from hopfed.experiments.shared.statistics import mean_and_sd
-from hopfed.experiments.shared.tracking import held_mixture, lag
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import UNIT, Panel, by, over
 from hopfed.hopfield.channel import rademacher
@@ -71,24 +67,6 @@ class Config(Settings):
         return chosen.mixture(self.K, self.rounds, seed)
 
 
-PRESETS = {
-    "quick": {"N": 150, "rounds": 9, "period": 6, "qualities": (0.8,), "seeds": 2},
-    "paper": {"seeds": 20},
-}
-MINUTES = {"quick": 0.2, "default": 1.5, "paper": 4.5}
-COMPARED = {
-    f"{key}/{name}": (f"{label}, {name}", "", aim * (name == "kept apart"))
-    for key, label, aim in (
-        ("kept", "detectable so far with m >= .99 at the end", "1"),
-        ("lowest", "lowest m of those at the end", ">= .99"),
-        ("false", "false discoveries, most in a round", "0"),
-        ("lag", "rounds by which the shares that the server holds are late", ""),
-        ("distance", "total variation from the shares of a round to those held", ""),
-    )
-    for name in VARIANTS
-}
-
-
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every variant, schedule and quality."""
     xi = rademacher(config.K, config.N, stream(seed, "drift"))
@@ -109,19 +87,14 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
             variants[f"{at}/{name}"] = hopfield(
                 source, config.N, discount=0.5 if apart else 0.0, votes=apart, **how
             )
-
-    def mixture(name: str, t: int, before: Any, played: Any) -> Arrays:
-        earlier = {} if before is None else before.server
-        return {"mixture": held_mixture(variants[name], t, earlier, played, xi)}
-
-    return play(variants, xi, (seed, config, engine), mixture) | truth
+    return play(variants, xi, (seed, config, engine)) | truth
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
-    """Detectable archetypes in each variant at the end, and how late its shares of them are."""
+    """Detectable archetypes in each variant at the end."""
     summary: dict[str, Any] = {}
     for name in VARIANTS:
-        kept, lowest, false, late = [], [], [], []
+        kept, lowest, false = [], [], []
         for schedule, r in product(SCHEDULES, config.qualities):
             at = f"{schedule}/r={r:g}"
             ever = (arrays[f"{at}/margin"] > 1).any(axis=1)
@@ -129,14 +102,10 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
             kept.append(np.nansum(m >= LEVEL, axis=1) / np.maximum(ever.sum(axis=1), 1))
             lowest.append(np.nanmin(m))
             false.append(arrays[f"{at}/{name}/false"].max())
-            held, true = arrays[f"{at}/{name}/mixture"], arrays[f"{at}/exposures"]
-            late.append([lag(h, t) for h, t in zip(held, true, strict=True)])
         summary |= {
             f"kept/{name}": mean_and_sd(np.mean(kept, axis=0)),
             f"lowest/{name}": float(np.min(lowest)),
             f"false/{name}": int(np.max(false)),
-            f"lag/{name}": mean_and_sd(np.mean(late, axis=0)[:, 0]),
-            f"distance/{name}": mean_and_sd(np.mean(late, axis=0)[:, 1]),
         }
     return summary
 

@@ -1,23 +1,11 @@
 """FedH2L and its baselines on domains: peers learn from each other's predictions.
 
-Every node holds a domain and shows a share alpha of it to all nodes. ACC is a node's accuracy on
-the test examples of all domains, WDP on its own domain, CDP on the other domains; all are means
-over nodes. In a round a node of FedH2L learns from four minibatches (its own and one of each peer),
-a node of AGG from a single one; the row `agg equal images` gives AGG as many images. The default is
-Rotated MNIST, all domains of the same images, split once. PACS instead: ``--set data=pacs --set
-partition=domain``. Source: arXiv:2101.11296, Section IV; theory/NOTES.md, "Domains and public
-data". Sections, by ``--set sections=methods,...``:
-
-- `methods`: all methods; IND trains alone, AGG trains on own and all public examples.
-- `averaging`: FedAvg and FedProx, with one architecture only. They train an epoch on all examples
-  in a round, and so see several times the images of the other rows.
-- `bandwidth`: these two after some rounds, and after as many as need the bytes of FedH2L's run
-  ("matched"; of a ladder of rounds the largest that does not need more, at least one).
-- `variants`: without KL, without projection, with PCGrad, unlabelled public data, random pairs.
-- `local steps`: values of E; it is 1 in the table of methods. `alpha`: other shares.
-
-The last round is reported, because a node's own validation examples do not represent the other
-domains. The paper keeps the round of the highest ACC on validation data: ``--set choose=acc``.
+Every node holds a domain and shows a share alpha of it to all. ACC is accuracy on all domains, WDP
+on the node's own, CDP on the others. `agg equal images` sees as many images a round as FedH2L. See
+theory/NOTES.md, "Domains and public data". Sections: `methods`; `averaging`, FedAvg and FedProx
+with one architecture; `bandwidth`, these after as many rounds as need the bytes of FedH2L;
+`variants`; `local steps`; `alpha`. The last round is reported, because validation examples of a
+node do not represent other domains; the paper's choice is ``--set choose=acc``.
 """
 
 from __future__ import annotations
@@ -30,14 +18,16 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from hopfed._lib.settings import require
-from hopfed.experiments import Arrays, Table
+from hopfed.experiments import Arrays, Table, published
 from hopfed.experiments.fl import DOMAINS, by_domain
+from hopfed.experiments.shared import cell_pictures
 from hopfed.experiments.shared import cells as _cells
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, percent
 from hopfed.experiments.shared.statistics import mean_and_error, mean_and_sd
 from hopfed.federation.rounds import FederationState
+from hopfed.figures.kinds import Panel, matrix, paired
 
-__all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 EQUAL = "agg equal images"
 AVERAGING, BANDWIDTH = "averaging", "bandwidth"
@@ -52,20 +42,6 @@ VARIANTS = {
     "random pairs": "pairs=true",
 }
 ROTATED = "rotation:0,20,40,60:100:same"
-PAPER = {  # ACC / WDP / CDP of Tables II, V and VI, Rotated MNIST, by cell
-    "methods/ind": "68.45 / 92.56 / 60.47",
-    "methods/agg": "85.25 / 92.00 / 83.00",
-    "methods/fedmd": "85.09 / 91.17 / 83.06",
-    "methods/fedh2l": "89.13 / 93.33 / 87.72",
-    "variants/no KL": "86.79 / 91.67 / 84.50",
-    "variants/no projection": "88.46 / 92.67 / 87.45",
-    "variants/PCGrad": "88.34 / 92.67 / 86.89",
-    "variants/random pairs": "88.21 / 92.17 / 86.89",
-    "alpha/agg/0.05": "85.13 / 92.33 / 82.73",
-    "alpha/fedh2l/0.05": "86.79 / 92.83 / 85.11",
-    "alpha/agg/0.15": "87.83 / 92.36 / 86.22",
-    "alpha/fedh2l/0.15": "89.63 / 92.67 / 88.61",
-}
 
 
 @dataclass(frozen=True)
@@ -140,29 +116,6 @@ class Config(Bench):
         }
 
 
-_SHORT = {"rounds": 200, "early": 100, "every": 100, "seeds": 3}
-_PAIR = ("ind", EQUAL, "fedh2l")
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "data": "digits", "partition": "rotation:0,20,40:20:same", "clients": 3,
-        "models": ("mlp",), "rounds": 6, "early": 3, "every": 3, "seeds": 1,
-    },
-    "default": {},
-    "bandwidth": {"choose": "acc", "sections": (TABLE, AVERAGING, BANDWIDTH), "seeds": 3},
-    "paper": {"rounds": 10_000, "early": 500, "choose": "acc", "sections": SECTIONS},
-    "parts": _SHORT | {
-        "rows": ("ind", "agg", *_PAIR[1:], *VARIANTS), "sections": (TABLE, "variants", "alpha"),
-    },
-    "steps": _SHORT | {"rows": _PAIR, "sections": (TABLE, "local steps")},
-    "pacs": {"data": "pacs", "partition": "domain", "rounds": 100, "rows": _PAIR, "seeds": 3},
-}  # fmt: skip
-MINUTES = {
-    "quick": 0.3, "default": 25, "bandwidth": 50, "paper": 2000, "parts": 18, "steps": 11,
-    "pacs": 8,
-}  # fmt: skip
-COMPARED: dict[str, str] = {}
-
-
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
     """ACC, WDP, CDP, and the paired gain in ACC over `agg equal images` with standard error."""
     summary, found = _cells.summarise(config, arrays), {}
@@ -208,7 +161,7 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
         s = {n: summary[f"{cell.key}/{n}"] for n in (*DOMAINS, "gain", "megabytes", "round")}
         row = [f"{cell.row} {cell.at}".strip(), *(percent(s[n], 1) for n in DOMAINS)]
         row += [percent(s["gain"], 2, True), f"{1e3 * s['megabytes'][0] / s['round'][0]:.3g}"]
-        row += [PAPER.get(cell.key, "")] * theirs
+        row += [published("fedh2l").get(cell.key, "")] * theirs
         rows.setdefault(cell.section, []).append(tuple(row))
     made = [Table(section, tuple(columns), tuple(held)) for section, held in rows.items()]
     matched = [name for name in AVERAGES if f"{BANDWIDTH}/{name}/acc" in summary]
@@ -217,3 +170,21 @@ def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
         (n, str(summary[f"{k}/matched"]), percent(summary[f"{k}/acc"], 1)) for n, k in at.items()
     ]
     return made + [Table("bytes of fedh2l", ("rounds", "ACC"), tuple(held))] * bool(held)
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:
+    """ACC, WDP and CDP of each row, who is right on whose domain, and what all comparisons show."""
+    held = _cells.by_cell(config, arrays)
+    table = {c.row: held[c.key] for c in _cells.cells_of(config) if c.section == TABLE}
+    marks = {
+        name.upper(): np.stack(
+            [a[f"domains/{name}"][:, -1].mean(axis=1) for a in table.values()], 1
+        )
+        for name in DOMAINS
+    }
+    made = [paired("all domains, own, others", list(table), marks, xlabel="accuracy")]
+    for row in [row for row in ("ind", "fedh2l") if row in table]:
+        accuracy = table[row]["domains/accuracy"][:, -1].mean(axis=0)
+        at, words = range(1, len(accuracy) + 1), {"xlabel": "node", "ylabel": "domain"}
+        made.append(matrix(f"% right, {row}", accuracy, at, at, half=False, **words))
+    return [*made, *cell_pictures.panels(config, arrays, summary)]

@@ -1,15 +1,9 @@
 """FedSSA and its baselines: does averaging head rows by class help?
 
-Source: arXiv:2312.09006; theory/NOTES.md, "FedSSA head aggregation". Sections, by ``--set
-sections=methods,...``:
-
-- `methods`: all methods on one task; gains over `standalone` are paired by seed, at the round that
-  validation chooses and at an early round, because FedSSA's gain is largest early.
-- `M1`: without averaging by class: A is LG-FedAvg, B is LG-FedAvg with blending; C is FedSSA.
-- `M2`: without blending: A uses the whole global head, B its rows of seen classes.
-- `stabilised for`: number T_stable of rounds with blending, literal (the printed sum, refused above
-  2, because it makes the head grow without bound) and normalised.
-- `classes`, `dirichlet`, `participation`: sweeps.
+See theory/NOTES.md, "FedSSA head aggregation". Sections: `methods`; `M1`, without averaging by
+class (A is LG-FedAvg, B with blending); `M2`, without blending (A uses the whole global head, B its
+rows of seen classes); `stabilised for`, rounds with blending, literal (the printed sum) and
+normalised; `classes`, `dirichlet`, `participation`.
 """
 
 from __future__ import annotations
@@ -18,13 +12,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
-from hopfed.experiments import Table
+from hopfed.experiments import Table, published
 from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cell_pictures import panels
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, summarise
-from hopfed.experiments.sohip import CNNS
 from hopfed.experiments.sohip import SWEEPS as _ALL
 
-__all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 SWEEPS = {name: _ALL[name] for name in ("classes", "dirichlet", "participation")}
 STABLE = "stabilised for"
@@ -36,22 +30,8 @@ METHODS = {
 }  # fmt: skip
 SWEPT = ("standalone", "fedproto", "lg-fedavg", "fedssa")
 
-# Tables 1 (one architecture) and 2: (homogeneous, data, clients) -> accuracy by row.
+# Rows of the paper's tables 1 (one architecture) and 2.
 _ROWS = ("standalone", "fml", "fedkd", "lg-fedavg", "fedclassavg", "fd", "fedproto", "fedssa")
-PAPER = {
-    (True, "cifar10", 10): "96.35 94.83 94.77 96.47 96.44 96.30 95.83 98.57",
-    (True, "cifar100", 10): "74.32 70.02 70.04 73.43 74.33 - 72.79 74.81",
-    (True, "cifar10", 50): "95.25 93.18 92.93 94.20 94.45 - 95.10 95.32",
-    (True, "cifar100", 50): "62.38 57.56 57.56 61.77 63.10 - 62.55 64.38",
-    (True, "cifar10", 100): "92.58 87.93 90.23 90.25 91.03 - 91.19 92.67",
-    (True, "cifar100", 100): "54.93 46.20 50.99 46.64 49.31 - 54.01 58.54",
-    (False, "cifar10", 10): "96.53 30.48 80.20 96.30 94.41 96.21 96.51 96.54",
-    (False, "cifar100", 10): "72.53 16.84 53.23 72.20 69.16 - 72.59 73.39",
-    (False, "cifar10", 50): "95.14 - 77.37 94.83 85.23 - 95.48 95.83",
-    (False, "cifar100", 50): "62.71 21.96 44.27 60.95 56.54 - 62.69 64.20",
-    (False, "cifar10", 100): "91.97 - 73.21 91.27 82.61 - 92.49 92.92",
-    (False, "cifar100", 100): "53.04 15.21 37.21 45.83 35.48 - 53.67 57.29",
-}
 CLASSES = {"cifar10": "classes:2", "cifar100": "classes:10"}
 RATES = {10: 1.0, 50: 0.2, 100: 0.1}
 
@@ -93,38 +73,11 @@ class Config(Bench):
         return self.cell(section, row, at, options=options, **changes)
 
 
-_DEFAULT: dict[str, Any] = {
-    "data": "mnist", "models": CNNS[2:], "examples": 2000, "shares": (6.0, 1.0, 3.0), "seeds": 5,
-}  # fmt: skip
-_CIFAR = _DEFAULT | {
-    "data": "cifar10", "partition": "classes:2", "models": CNNS, "examples": 4000, "every": 2,
-    "seeds": 3, "lax": True,
-}  # fmt: skip
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "clients": 4, "models": CNNS[3:], "examples": 300, "rounds": 2, "early": 1, "seeds": 1,
-    },
-    "default": _DEFAULT | {"sections": (TABLE, "M1", "M2", STABLE)},
-    "cifar10": _CIFAR,
-    "paper": {
-        "data": "cifar10", "partition": "classes:2", "models": CNNS, "rounds": 100, "early": 10,
-        "every": 5, "momentum": 0.0, "epochs": 10, "batch": 64, "sections": SECTIONS, "seeds": 3,
-    },
-    "sweeps": _DEFAULT | {"sections": tuple(SWEEPS)},
-    "homogeneous": _CIFAR | {"models": ("cnn-1",)},
-}  # fmt: skip
-MINUTES = {
-    "quick": 0.4, "default": 22, "cifar10": 30, "homogeneous": 35, "paper": 3000, "sweeps": 60,
-}  # fmt: skip
-COMPARED: dict[str, str] = {}
-
-
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """The table of methods, with the paper's numbers if the setting is the paper's; the sweeps."""
-    paper = {}
-    for (homogeneous, data, clients), row in PAPER.items():
-        theirs = data in config.data.split("/")[-1].split("_")[0].split(".")
-        theirs &= config.partition == CLASSES[data] and config.rate == RATES[clients]
-        if theirs and (config.homogeneous, config.clients) == (homogeneous, clients):
-            paper = dict(zip(_ROWS, row.split(), strict=True))
-    return _cells.tables(config, summary, paper)
+    words = config.data.split("/")[-1].split("_")[0].split(".")
+    kind = "homogeneous" if config.homogeneous else "heterogeneous"
+    at = [d for d, part in CLASSES.items() if d in words and config.partition == part]
+    theirs = at if config.rate == RATES.get(config.clients) else []
+    held = "".join(published("fedssa").get(f"{kind} {d} {config.clients}", "") for d in theirs)
+    return _cells.tables(config, summary, dict(zip(_ROWS, held.split(), strict=False)))

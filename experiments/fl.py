@@ -1,9 +1,7 @@
 """Federation of neural networks: any method on any data with one protocol (`hopfed fl run`).
 
-In every round a cohort is drawn, trains, and is aggregated. Then every client, in the cohort or
-not, is scored on its own validation and test examples with the model that it would use. Validation
-chooses the round whose test accuracy is reported: plain and size-weighted means over clients, their
-deviation, and the worst tenth. The seed draws partition, initial weights and cohorts.
+After every round each client is scored on its own validation and test examples with the model that
+it would use. Validation chooses the round whose test accuracy is reported.
 """
 
 from __future__ import annotations
@@ -137,30 +135,6 @@ class Config(Shared):
         return {f.name: getattr(self, f.name) for f in fields(part) if hasattr(self, f.name)}
 
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {"clients": 5, "rounds": 3},
-    "default": {},
-    "paper": {"seeds": 5},
-}
-MINUTES = {"quick": 0.2, "default": 0.5, "paper": 2}
-COMPARED = {
-    "test": "test accuracy, mean over clients",
-    "weighted": "test accuracy, clients weighted by test examples",
-    "decile": "test accuracy, worst tenth of the clients",
-    "quantile": "test accuracy that a tenth of the clients does not exceed",
-    "spread": "standard deviation over clients",
-    "validation": "validation accuracy, mean over clients, by which settings are chosen",
-    "round": "round chosen by validation",
-    "last": "test accuracy in the last round",
-    "megabytes_up": "MB sent by a client until that round",
-    "megabytes_down": "MB sent to a client until that round",
-    "gigaflops": "GFLOP of a client until that round",
-    "gigaflops_scoring": "GFLOP of training for scores alone, beside these",
-    "rounds_to_target": "rounds to the target",
-    "megabytes_to_target": "MB both ways of a client to the target",
-    "gigaflops_to_target": "GFLOP of a client to the target",
-    "trouble": "clients in trouble",
-}
 QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)
 
 

@@ -1,9 +1,7 @@
 """Archetypes counted under heavy tails from the sample covariance and from Tyler's shape matrix.
 
-Examples ``x = r xi + sqrt(1 - r^2) t`` have multivariate Student-t noise of unit variance. The same
-sequential Tracy-Widom test counts spikes of both matrices. At finite N Tyler's spectrum is a little
-wider than the law, whatever the tails; a few Gaussian nulls give the factor. Source:
-arXiv:2603.19902, supplement.
+Noise is multivariate Student-t of unit variance. Tyler's spectrum is a little wider than the law;
+a few Gaussian nulls give the factor.
 """
 
 from __future__ import annotations
@@ -37,20 +35,6 @@ class Config(Mixed):
     quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
     alpha: Annotated[float, within("(0, 1)"), "false-alarm rate of the test"] = 0.01
     seeds: int = 20
-
-
-PRESETS = {"quick": {"N": 100, "seeds": 5}, "paper": {"seeds": 50}}
-MINUTES = {"quick": 0.05, "default": 0.6, "paper": 1.5}
-COMPARED = {
-    "sample_heaviest": ("counted at the lowest nu, covariance", "15.1"),
-    "tyler_heaviest": ("counted at the lowest nu, Tyler", "2.6", "3"),
-    "sample": ("counted over all settings, covariance", "15.1"),
-    "tyler": ("counted over all settings, Tyler", "2.6", "3"),
-    "tyler_exact": ("draws in which Tyler counts right", "", "1"),
-    "overlap_sample": "subspace overlap at the lowest nu, covariance",
-    "overlap_tyler": "subspace overlap at the lowest nu, Tyler",
-    "converged": ("Tyler's fixed points that converged", "", "1"),
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

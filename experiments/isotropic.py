@@ -1,14 +1,8 @@
-"""The resolvent of noise in all directions, and how far the bulk leaves its edges.
+"""The resolvent G of noise in all directions, and how far the bulk leaves its edges.
 
-With the second moment C of M = N / q examples of pure +-1 noise, ``G = (C - z)^-1`` and the
-Stieltjes transform m of the Marchenko-Pastur law (arXiv:2603.19902, Thm 3, Lemma 1, (39), (40)):
-
-- law: the largest ``|a^T G b - m(z) a . b|`` over all pairs of N unit vectors, half of them random
-  +-1 patterns and half coordinates, at z above, below and inside the support;
-- lemma: ``||U^T G U - m Gram||`` for the patterns of K archetypes, over N and K; for those that
-  overlap by eps ``||U^T G U - m 1||``, and how far outliers are from those of orthogonal ones;
-- band: by how much extreme eigenvalues leave the edges. C and C' of (40) are the least that hold
-  the 1 - delta quantiles on the first third of the seeds; the coverage is that of the others.
+Beside m, the Stieltjes transform of the Marchenko-Pastur law: the largest ``|a^T G b - m a . b|``
+over unit vectors ("law"); ``||U^T G U - m Gram||`` for archetypes U ("lemma"), and where they
+overlap; and the "band" (40), whose C and C' are fitted on the first third of the seeds.
 """
 
 from __future__ import annotations
@@ -54,23 +48,6 @@ class Config(Settings):
         fewest = min(self.N) / max(self.ratios)
         require(fewest >= 8, "ratios", "such that N / q is at least 8", self.ratios)
         require(max(self.K) <= min(self.N), "K", "in 1 .. N", self.K)
-
-
-PRESETS = {
-    "quick": {"N": (60, 120, 240), "ratios": (0.5, 2.0), "K": (2, 8), "nulls": 10, "seeds": 6},
-    "paper": {"N": (100, 200, 400, 800, 1600)},
-}
-MINUTES = {"quick": 0.05, "default": 1.3, "paper": 8}
-COMPARED = {
-    "law_slope": ("slope of log (error / sqrt(log N)) in log N, worst z", "-1/2", "-.5"),
-    "law_constant": "error / sqrt(log N / N), largest, by z",
-    "lemma_slope": ("slope of the lemma's log error in log N, mean over K", "-1/2", "-.5"),
-    "lemma_constant": "error / (K sqrt(log N / N)), largest",
-    "overlap_slope": ("distance to m 1 / (|m| (K - 1) eps), largest eps", "linear", "1"),
-    "outlier_slope": ("outlier / orthogonal one - 1, over (K - 1) eps", "linear", "1"),
-    "band_constants": "C and C' of the band, fitted to noise",
-    "band_coverage": ("nulls of other seeds within the band, all and least", "", ">= .95"),
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:
@@ -210,12 +187,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     ):
         error = arrays[f"{name}/error"]
         guide = {"law": rate * 1.4 * error.mean(axis=0).max() / rate[0]}
-        words = {
-            "xlabel": "N",
-            "ylabel": "largest error",
-            "log": "xy",
-            "band": "sd",
-        }
+        words = {"xlabel": "N", "ylabel": "largest error", "log": "xy", "band": "sd"}
         made.append(over(title, config.N, by(labels, error, -1), guide, **words))
     lines = {
         r"$\|U^T G\,U - m\,1\|$": arrays["overlap/decoupled"],
@@ -230,10 +202,6 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     wide = by(names, np.quantile(draws, 1 - config.delta, axis=-1), 1)
     C = [float(x) for x in summary["band_constants"].split(",")]
     bands = by(names, np.tensordot(C, band_terms(config), 1), 1)
-    words = {
-        "xlabel": "N",
-        "ylabel": f"{1 - config.delta:.0%} quantile",
-        "log": "x",
-    }
+    words = {"xlabel": "N", "ylabel": f"{1 - config.delta:.0%} quantile", "log": "x"}
     title = "bulk beyond the edges: band (40)"
     return [*made, over(title, config.N, wide, bands, points=True, **words)]

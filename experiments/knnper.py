@@ -1,25 +1,13 @@
-"""kNN-Per, its baselines, and the client's label prior.
+"""kNN-Per, its baselines, and the client's label prior (`fedavg-prior`, without neighbours).
 
-A client that sees few classes gains much from any memory of these classes. `fedavg-prior`, the
-global model times the frequencies of the client's labels, uses no neighbours at all. The gain from
-neighbours shows where the prior cannot help: with equal labels and other features. Source:
-arXiv:2111.09360; theory/NOTES.md, "kNN-Per interpolation" and "Label prior". Sections, by ``--set
-sections=methods,...``; those with a star are readings of one trained model:
-
-- `methods`: all methods on one task; gains over `fedavg` are paired by seed.
-- `heterogeneity`: other Dirichlet concentrations. `feature shift`: equal labels, by `shift`.
-- `unseen clients`: a fifth of the clients never takes part; their accuracy is shown separately.
-- `k`*, `sigma`*, `lambda`* (kernels of the paper and of the authors' program, probabilities and
-  logits), `capacity`* (share of a client's examples that its memory keeps, by kind of memory).
-- `weight by size`* (Figs. 2, 8): stores of some numbers of examples, and weights that all clients
-  share; the summary has the best weight of each client on its test examples, by size.
-- `capacity by heterogeneity`* (Fig. 6), `capacity by method`* (Fig. 10, beside FedAvg+ tuned on the
-  share): at the concentrations of `heterogeneity`, which must be among the sections.
-- `global model`*: accuracy of the global model, of neighbours alone, and of the mixture, by round.
-- `hardware`*: half of the clients keep a share 1/2 - x of their examples, the others 1/2 + x.
-- `stream`* (Fig. 14): a store holds half of a client's examples; the other half comes in `before`
-  batches, then stream and test examples change to those of the next client. Stores replace old by
-  new ones (fifo), keep all (concatenate), or keep the first ones (fixed).
+See theory/NOTES.md, "kNN-Per interpolation" and "Label prior". Sections; those with a star are
+readings of one trained model: `methods`; `heterogeneity`, by Dirichlet concentration; `feature
+shift`, equal labels, by `shift`; `unseen clients`, of whom a fifth never takes part; `k`*,
+`sigma`*, `lambda`*, `capacity`* (share of examples that a memory keeps); `weight by size`* (Figs.
+2, 8), best weight of the neighbours by size of the store; `global model`*, by round of training;
+`hardware`*, where half of the clients keep a share 1/2 - x of their examples, the others 1/2 + x;
+`stream`* (Fig. 14), where after `before` batches examples change to those of the next client, and
+stores replace old ones (fifo), keep all (concatenate), or keep the first (fixed).
 """
 
 from __future__ import annotations
@@ -36,16 +24,16 @@ from hopfed._lib.random import stream
 from hopfed._lib.settings import require, with_settings
 from hopfed.experiments import Arrays
 from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cell_pictures import panels
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, Reading, measure_round, tables
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
-__all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
-BY_ALPHA, BY_METHOD, WEIGHTS = "capacity by heterogeneity", "capacity by method", "weight by size"
 HETEROGENEITY, SHIFT, UNSEEN, STREAM = "heterogeneity", "feature shift", "unseen clients", "stream"
-QUALITY = "global model"
+WEIGHTS, QUALITY = "weight by size", "global model"
 QUALITIES = {"global model": "lam=0", "neighbours": "lam=1", "knn-per": "lam=-1"}
 TRAINED = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # rounds at which the global model is read
 CONCENTRATIONS = (0.1, 1.0, 10.0)
@@ -93,8 +81,7 @@ RULES = {  # of the store -> options; it is full at the start, lambda is .5 befo
 }
 SIZES = (5, 10, 25, 50, 100, 250)  # of stores; a client with fewer examples keeps them all
 SHARED_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-BY_SIZE = (WEIGHTS, BY_ALPHA, BY_METHOD)
-SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, *BY_SIZE, QUALITY, STREAM)
+SECTIONS = (TABLE, HETEROGENEITY, SHIFT, UNSEEN, *SWEEPS, WEIGHTS, QUALITY, STREAM)
 
 
 @dataclass(frozen=True)
@@ -114,11 +101,8 @@ class Config(Bench):
     COMPARED: ClassVar[tuple[str, ...]] = ("fedavg",)
 
     def validate(self) -> None:
-        """Refuse a stream that never changes, and readings of what is not trained."""
+        """Refuse a stream that never changes."""
         require(0 < self.before < self.steps, "before", "from 1 to below steps", self.before)
-        needed = {BY_ALPHA, BY_METHOD} & set(self.sections)
-        whole = not needed or HETEROGENEITY in self.sections
-        require(whole, "sections", f"with {HETEROGENEITY} where these are", self.sections)
         super().validate()
 
     def cells(self) -> tuple[Cell, ...]:
@@ -128,8 +112,7 @@ class Config(Bench):
         }
         made = [self.cell(TABLE, row, **what) for row, what in rows.items()]
         if HETEROGENEITY in self.sections:
-            compared = (*SWEPT, *["fedavg+"] * (BY_METHOD in self.sections))
-            for row, alpha in product(compared, CONCENTRATIONS):
+            for row, alpha in product(SWEPT, CONCENTRATIONS):
                 where = {"partition": f"dirichlet:{alpha:g}"}
                 made.append(self.cell(HETEROGENEITY, row, f"{alpha:g}", **rows[row], **where))
         more: tuple[tuple[str, tuple[str, ...], dict[str, Any]], ...] = (
@@ -151,12 +134,6 @@ class Config(Bench):
         for n, lam in product(SIZES, SHARED_WEIGHTS) if WEIGHTS in self.sections else ():
             own, at = f"capacity={n},lam={lam:g}", f"{lam:g}"
             made.append(Reading(WEIGHTS, f"{n} examples", at, READ, own, last))
-        for section in (s for s in (BY_ALPHA, BY_METHOD) if s in self.sections):
-            rows_of = ("knn-per", *["fedavg+"] * (section == BY_METHOD))
-            for row, alpha, share in product(rows_of, CONCENTRATIONS, CAPACITIES):
-                base, own = f"{HETEROGENEITY}/{row}/{alpha:g}", f"capacity={share:g}"
-                name = f"{row} at {alpha:g}" if section == BY_METHOD else f"alpha {alpha:g}"
-                made.append(Reading(section, name, f"{share:g}", base, own, last))
         if QUALITY in self.sections:
             for row, own in QUALITIES.items():
                 at_rounds = (t for t in TRAINED if t <= last)
@@ -176,52 +153,6 @@ class Config(Bench):
                 made = with_settings(method, own.split(","))
                 found += [*_streamed(made, state, self.steps, self.before)]
         return found
-
-
-_DEFAULT: dict[str, Any] = {
-    "partition": "dirichlet:0.3", "models": ("lenet",), "lr": 0.03, "shares": (6.0, 1.0, 3.0),
-}  # fmt: skip
-_FEW = _DEFAULT | {
-    "every": 5, "rows": ("standalone", *SWEPT), "sections": (TABLE,), "seeds": 3,
-}  # fmt: skip
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "clients": 4, "partition": "dirichlet:0.3", "models": ("mlp",), "examples": 300,
-        "rounds": 2, "early": 1, "lr": 0.05, "shift": "rotation:0,180",
-        "sections": (TABLE, "k", "hardware", QUALITY, STREAM), "seeds": 1,
-    },
-    "default": _DEFAULT | {"sections": tuple(s for s in SECTIONS if s not in BY_SIZE)},
-    "sizes": _DEFAULT | {
-        "every": 20, "rows": ("fedavg", "fedavg+", "knn-per"),
-        "sections": (TABLE, HETEROGENEITY, *BY_SIZE),
-    },
-    "paper": {
-        "data": "cifar10", "partition": "dirichlet:0.3", "clients": 200, "unseen": 0.2,
-        "models": ("mobilenet-v2",), "norm": "batch", "rounds": 200, "early": 20, "every": 10,
-        "batch": 64, "sections": SECTIONS, "seeds": 3,
-    },
-    "cifar10": _FEW | {
-        "data": "cifar10", "examples": 8000, "rounds": 30, "early": 10,
-        "sections": (TABLE, HETEROGENEITY),
-    },
-    "pacs": _FEW | {
-        "data": "pacs", "partition": "domain", "clients": 4, "examples": 3000,
-        "rows": ("standalone", *SWEPT, "proposed: hopfield"),
-    },
-    "cifar100": _FEW | {
-        "data": "cifar100", "partition": "pachinko", "examples": 10_000, "rounds": 30, "early": 10,
-    },
-    "shakespeare": _FEW | {
-        "data": "shakespeare", "partition": "writer", "clients": 15, "models": ("lstm:64",),
-        "examples": 300_000, "rounds": 16, "early": 8, "every": 8, "batch": 64,
-        "optimizer": "adam", "lr": 0.01, "rows": SWEPT,
-    },
-}  # fmt: skip
-MINUTES = {
-    "quick": 0.3, "default": 16, "sizes": 6, "paper": 6000, "cifar10": 44, "pacs": 23,
-    "cifar100": 14, "shakespeare": 45,
-}  # fmt: skip
-COMPARED: dict[str, str] = {}
 
 
 def _streamed(method: Any, state: FederationState, steps: int, before: int) -> np.ndarray:

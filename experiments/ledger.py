@@ -1,14 +1,9 @@
 """The results of an experiment while it runs, seed by seed and round by round.
 
-Every commit replaces the whole run file (see `hopfed.runs`), so a killed process leaves the state
-after some commit. The final file depends only on the config and the results, not on their order or
-on the number of resumptions: an undisturbed run and one that was killed and resumed end in the same
-bytes.
-
-Until a seed's last round, large states of its clients are in separate files in the folder
-``RUN.h5.states``, which is removed when the run is complete. A commit writes new state files, then
-the run file, which refers to them, and then removes state files without a reference. If rounds are
-faster than commits, a commit waits until commits take no more than the share `SHARE` of the time.
+Every commit replaces the whole run file, so a killed process leaves the state after some commit,
+and one that was killed and resumed ends in the same bytes as an undisturbed one. Until a seed's
+last round, large states of its clients are files in ``RUN.h5.states``; a commit writes new ones,
+then the run file, and then removes those without a reference.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The number of archetypes that can be recovered completely with N sites.
 
-Examples are recovered at rising loads K / N, with equal and unequal exposures: from one operator
-(the search), from ten random groups of one owner or ten owners of different mixtures (joint
-diagonalisation), and from ten groups layer by layer. A load counts if every archetype is found in
-every seed and nothing false is. Where a recovery is not complete the truth gives the reason:
-`threshold`, an eigenvalue is below it; `subspace`, an archetype is no rest state of the signal
-subspace; `search`, neither; `examples`, what is missing has fewer than five of them.
+From one operator, from ten groups of one owner or ten owners, and from ten groups layer by layer.
+Where a recovery is not complete the truth gives the reason: `threshold`, an eigenvalue is below it;
+`subspace`, an archetype is no rest state of the signal subspace; `search`, neither; `examples`,
+what is missing has fewer than five of them.
 """
 
 from __future__ import annotations
@@ -53,28 +51,6 @@ class Config(Settings):
     quality: Annotated[float, within("(0, 1]"), "r of the examples"] = 0.8
     examples: Annotated[float, above(0), "M / N"] = 10.0
     seeds: Annotated[int, "draws; a load counts when all are complete"] = 5
-
-
-PRESETS = {
-    "quick": {"N": (300,), "loads": (0.05, 0.1), "examples": 8.0, "seeds": 2},
-    "layers": {"loads": (0.5, 0.6, 0.7)},
-    "paper": {
-        "N": (400, 1000, 2000, 4000),
-        "loads": (0.04, 0.06, 0.08, 0.1, 0.14, 0.18, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7),
-    },
-}
-MINUTES = {"quick": 0.4, "default": 30, "layers": 90, "paper": 600}
-COMPARED = {
-    "most_one_operator": ("largest K at N = 1,000, one operator", "", "140, then 200"),
-    "most_ten_groups": ("largest K at N = 1,000, ten groups", "", "300"),
-    "most_in_layers": ("largest K at N = 1,000, ten groups in layers", "", "500"),
-    "stop_one_operator": "where one operator stops first, and why",
-    "stop_ten_groups": "where ten groups stop first, and why",
-    "stop_in_layers": "where ten groups in layers stop first, and why",
-    "most_ten_owners": "largest K at N = 1,000, ten different owners",
-    "most_at_400": ("largest K at N = 400, best mode", "< 6"),
-    "false_discoveries": ("false discoveries at the loads that count", "", "0"),
-}
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:

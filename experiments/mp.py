@@ -1,8 +1,7 @@
 """Spectra of pure noise beside the Marchenko-Pastur law, and false-alarm rates of thresholds.
 
-Nulls are independent +-1 entries, on which the rules of `hopfed.spectral.rank` run as for a user,
-or Gaussian ones, whose thresholds are the quantiles of the Tracy-Widom law. The edge has no level
-of its own; its rate is compared with that of the law. Source: arXiv:2603.19902, Sec. 4.1, App. B.
+On nulls of +-1 the rules of `hopfed.spectral.rank` run as for a user; on Gaussian ones thresholds
+are quantiles of the Tracy-Widom law.
 """
 
 from __future__ import annotations
@@ -49,25 +48,6 @@ class Config(Settings):
     def samples(self, N: int) -> list[int]:
         """M for each ratio, rounded."""
         return [round(N / q) for q in self.ratios]
-
-
-PRESETS = {
-    "quick": {"N": 200, "N_test": 50, "ratios": (0.5, 4.0), "nulls": 3, "seeds": 4},
-    "paper": {"nulls": 100},
-}
-MINUTES = {"quick": 0.2, "default": 4, "paper": 15}
-COMPARED = {
-    "distance_signs": "mean Kolmogorov distance to the law, +-1",
-    "distance_gaussian": "mean Kolmogorov distance to the law, Gaussian",
-    **{
-        f"{rule}_{kind}_{at:g}": (f"{words} at {at:.0%}, {kind}: farthest rate", "", f"{at:g}")
-        for rule, words, kinds in (("tw", "Tracy-Widom", KINDS), ("shuffle", "shuffle", KINDS[:1]))
-        for kind in kinds
-        for at in LEVELS
-    },
-    "unshifted_signs_0.05": "Tracy-Widom at 5% without +-1 shift: farthest rate",
-    "mp_excess": ("MP edge, rate minus the law's: farthest", "", "0"),
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

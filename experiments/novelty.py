@@ -1,12 +1,8 @@
 """New archetypes that enter a running federation, counted from when theory can see them.
 
-From some round on new archetypes enter over a ramp. "equal": all end with equal shares, as in the
-paper; "rare": the new ones end at 1% and below, and cross the level of the test during the ramp;
-"scarce": a round holds about two examples of each, so that only evidence carried from round to
-round shows them. Three federations see the same examples: with "fresh" evidence in every round,
-with evidence "carried" on with falling weight, and with the "paper" mechanism. Latency is counted
-from the round that theory foresees (`participation.foresee`) until a pattern has m >= .95. Source:
-arXiv:2603.19902, Section 5.2 and Fig. 8.
+"equal": all end with equal shares, as in the paper; "rare": new ones end at 1% and below; "scarce":
+a round holds about two examples of each. Evidence is "fresh" in every round, "carried" on with
+falling weight, or of the "paper" mechanism. Latency starts where `participation.foresee` says.
 """
 
 from __future__ import annotations
@@ -81,36 +77,6 @@ class Config(Settings):
         new = progress * np.array(getattr(self, scenario))
         rest = (1 - new.sum(axis=1, keepdims=True)) / self.old
         return np.hstack([np.repeat(rest, self.old, axis=1), new])
-
-
-PRESETS = {
-    "quick": {
-        "N": 120, "rounds": 7, "at": 2, "ramp": 3, "examples": (100, 300, 300),
-        "rare": (0.03, 0.015, 0.008), "scarce": (0.0015, 0.001, 0.0008), "seeds": 2,
-    },
-    "paper": {"seeds": 30},
-}  # fmt: skip
-MINUTES = {"quick": 0.2, "default": 1.2, "paper": 5}
-COMPARED = {
-    "counted": ("new ones counted in the first round foreseen, or before", "", "1"),
-    "agree": ("rounds counted as foreseen, beyond 2 sd of the level", "", "1"),
-    **{
-        f"{key}/{name}": (f"{label}, {name}", "a few rounds" * (name == "equal/paper"), aim)
-        for key, label, aim in (
-            ("on_time", "remembered in that round or before", ""),
-            ("within_one", "remembered one round later at most", "1"),
-        )
-        for name in VARIANTS
-    },
-    "legible": "equal and rare: remembered in that round, given 5 examples",
-    "scarce_fresh": "scarce ones remembered at the end, fresh",
-    "scarce_carried": "scarce ones remembered at the end, carried",
-    "early": ("counts above K_old before the new ones", "", "alpha"),
-    "old": ("lowest m of an old one after the new ones", "transient decrease", "1"),
-    "gap_before": "gap at K_old before, equal/carried",
-    "gap_after": ("gap at K_old at the end, equal/carried", "shrinks"),
-    "blurred": ("patterns at the end with no m >= .9, worst variant", "", "0"),
-}
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:

@@ -1,19 +1,10 @@
 """One exchange of operators against many rounds of gradients: `hopfed.neural.methods.hebbian`.
 
-A client sends the second moments of its bits and the class sums, once; its classifier follows in
-closed form. The table compares it with methods that train networks over rounds, on the same data,
-partition and cohorts. Gains are paired by seed, over the same read-out of the client's own examples
-alone (``hebbian alone``), so a gain is what the federation adds. Sections:
-
-- `methods`: all methods on one task;
-- `heterogeneity`: other Dirichlet concentrations;
-- `feature shift`: equal labels and other features, by the partition `shift`;
-- `filters`: how many random filters the bits come from;
-- `ridge and rank`: the grid of ridges against evidence and cross-validation of the pooled spectrum;
-- `same bits`: by partition, and the read-out in which a client counts others by how much they
-  resemble it;
-- `privacy`: noise on the sums of public bits, by epsilon, and the accuracy that theory predicts for
-  the read-out of all.
+Gains are over the same read-out of the client's own examples (``hebbian alone``). Sections:
+`methods`; `heterogeneity`; `feature shift`, by `shift`; `filters`, random ones of the bits; `ridge
+and rank`, how the ridge is chosen; `same bits`, by partition, and the read-out that counts others
+by how much they resemble a client; `privacy`, noise on the sums, and the accuracy that theory
+predicts.
 """
 
 from __future__ import annotations
@@ -25,6 +16,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from hopfed.experiments.settings import Words
+from hopfed.experiments.shared.cell_pictures import panels
 from hopfed.experiments.shared.cells import (
     TABLE,
     Bench,
@@ -37,7 +29,7 @@ from hopfed.experiments.shared.cells import (
 from hopfed.federation.contract import EVERYONE
 from hopfed.federation.rounds import FederationState
 
-__all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 HETEROGENEITY, SHIFT, FILTERS = "heterogeneity", "feature shift", "filters"
 RIDGE, SAME, PRIVACY = "ridge and rank", "same bits", "privacy"
@@ -126,41 +118,6 @@ class Config(Bench):
         ridge = "" if more else f"ridge={self.ridge}"
         own = ",".join(filter(None, (own, reading, ridge, more)))
         return self.cell(section, row, at, method="hebbian", options=own, **changes)
-
-
-_ONCE: dict[str, Any] = {"rounds": 1, "early": 1}
-_PHOTOGRAPHS = {"patch": 6, "fields": 3, "mirror": True, "seeds": 3}
-_CIFAR = _PHOTOGRAPHS | {
-    "data": "cifar10", "examples": 8000, "rounds": 30, "shift": "dirichlet:1",
-}  # fmt: skip
-_OTHERS = (*READINGS, RESEMBLING)
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "clients": 5, "examples": 600, "filters": 16, "models": ("mlp",), "rounds": 3, "early": 1,
-        "seeds": 2,
-    },
-    "default": {"sections": (TABLE, HETEROGENEITY, SHIFT, FILTERS)},
-    "paper": _CIFAR,
-    "ridge": _ONCE | {"sections": (RIDGE,), "seeds": 3},
-    "bits": _ONCE | {"sections": (SAME,), "seeds": 3},
-    "privacy": _ONCE | {"sections": (PRIVACY,), "seeds": 3},
-    "cifar10": _CIFAR | _ONCE | {"rows": tuple(READINGS)},
-    "cifar10_wide": _CIFAR | _ONCE | {"filters": 128, "ridge": "gcv", "rows": tuple(READINGS)},
-    "pacs": _PHOTOGRAPHS | _ONCE | {
-        "data": "pacs", "partition": "domain", "clients": 4, "examples": 3000,
-        "partitions": ("domain",), "shift": "iid", "sections": (SAME,),
-    },
-    "cifar100": _PHOTOGRAPHS | _ONCE | {
-        "data": "cifar100", "examples": 10_000, "ridge": "gcv", "partitions": ("dirichlet:0.3",),
-        "shift": "pachinko", "rows": _OTHERS, "sections": (SAME,),
-    },
-    "clients100": _ONCE | {
-        "data": "mnist", "clients": 100, "examples": 8000, "filters": 32,
-        "partitions": ("dirichlet:0.3",), "rows": _OTHERS, "sections": (SAME,), "seeds": 3,
-    },
-}  # fmt: skip
-MINUTES = {"quick": 0.3, "default": 30, "paper": 120, "cifar10": 4}
-COMPARED: dict[str, str] = {}
 
 
 def predicted(method: Any, state: FederationState) -> np.ndarray:

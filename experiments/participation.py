@@ -1,10 +1,7 @@
 """Archetypes found with partial and late participation, beside what the heard clients show.
 
-Thirty clients hold half of eight archetypes each, of very unequal exposure. A round asks a cohort;
-in some variants half of it answers up to three rounds late, with the weight that it would have by
-then. `foresee` predicts the count from the labels of the clients heard: effective exposures, the
-actual archetypes, and the law of decreasing weights (`hopfed.theory.profile`), as distances from
-the level of the test in units of its fluctuation. Source: arXiv:2603.19902, Section 6;
+Clients hold half of eight archetypes of very unequal exposure. `foresee` predicts the count from
+the labels of those heard, as distances from the level of the test in units of its fluctuation; see
 theory/NOTES.md, "Partial participation".
 """
 
@@ -76,29 +73,6 @@ class Config(Settings):
             f"{rate:.0%}" + f", {late:.0%} late" * (late > 0): Participation(rate, late, self.delay)
             for rate, late in zip(self.rates, self.late, strict=True)
         }
-
-
-PRESETS = {
-    "quick": {
-        "N": 120, "clients": 20, "rounds": 5, "rates": (0.2, 1.0, 0.4), "late": (0.0, 0.0, 0.5),
-        "seeds": 2,
-    },
-    "paper": {"seeds": 20},
-}  # fmt: skip
-MINUTES = {"quick": 0.1, "default": 1, "paper": 2.5}
-COMPARED = {
-    "agree": ("detected as foreseen, beyond 2 sd of the level", "", "1"),
-    "agree_within": "detected as foreseen, within 2 sd",
-    "calibration": ("mean gap to the foreseen chance of detection", "", "<= .05"),
-    "on_time": ("first detected in the round foreseen, +- 1", "", "1"),
-    "found_least": "found at the end, lowest rate",
-    "foreseen_least": "foreseen by then, lowest rate",
-    "megabytes_least": "megabytes up, lowest rate",
-    "found_most": "found at the end, highest rate",
-    "foreseen_most": "foreseen by then, highest rate",
-    "megabytes_most": "megabytes up, highest rate",
-    "blurred": ("patterns at the end with no m >= .9, worst variant", "", "0"),
-}
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:

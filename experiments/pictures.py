@@ -17,7 +17,7 @@ from hopfed.figures.kinds import MOST, Panel, page
 from hopfed.runs import Run, settings_of
 
 # Kind of a run that has a picture of its own -> module with `draw`.
-OWN = {"recover": "recovery", "recall": "recall", "fl": "fl", "bench": "bench"}
+OWN = {"recover": "recovery", "recall": "recall", "fl": "fl"}
 
 
 def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
@@ -34,11 +34,9 @@ def drawer(kind: str, *, several: bool = False, whole: bool = False) -> Any:
 def panels_of(run: Run) -> list[Panel]:
     """All panels of the picture of an experiment's run."""
     experiment = find(run.kind)
-    if not hasattr(experiment, "panels"):
-        held: list[Panel] = import_module("hopfed.figures.methods").panels(run)
-        return held
     config = from_plain(experiment.Config, settings_of(run.config))
-    made: list[Panel] = experiment.panels(config, run.arrays, run.summary)
+    arrays = {name: array for name, array in run.arrays.items() if name != "seeds"}
+    made: list[Panel] = experiment.panels(config, arrays, run.summary)
     return made
 
 

@@ -1,8 +1,6 @@
-"""How often studies of the planned size keep what was promised of them.
+"""How often studies of the planned size keep what was promised of them (theory/study.py).
 
-Theory plans three sizes: each archetype is seen with the power asked for, all of them are counted,
-and every pattern is resolved, which `recover` says as "ok" (theory/study.py). Tables of these sizes
-are drawn and counted by the rule of `recover`, and at the third size recovered.
+Tables of these sizes are counted by the rule of `recover`, and at the third size recovered.
 """
 
 from __future__ import annotations
@@ -48,19 +46,6 @@ class Config(Settings):
         """Kinds of study: sites, archetypes, quality."""
         return list(product(self.N, self.K, self.qualities))
 
-
-PRESETS = {
-    "quick": {"N": (100,), "K": (1, 3), "qualities": (0.4,), "seeds": 20},
-    "paper": {"N": (100, 256, 400), "seeds": 400},
-}
-MINUTES = {"quick": 0.1, "default": 5, "paper": 40}
-COMPARED = {
-    "seen": ("archetypes seen, mean over the grid", "", "the power"),
-    "all": ("tables in which all are counted, mean over the grid", "", "the power"),
-    "resolved": ('tables that are "ok", mean over the grid', "", "the power"),
-    "kept": ("places of the grid not below the power by two errors", "", "all"),
-    "lowest": "lowest frequency of the grid, by promise",
-}
 
 _planned = lru_cache(maxsize=1024)(
     lambda N, K, r, power: promises(r, np.full(K, 1 / K), N, power).samples

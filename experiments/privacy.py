@@ -1,12 +1,8 @@
 """Differentially private operators: privacy noise hides the weakest archetypes first.
 
-Fifty clients release their operators once, with Gaussian noise that makes them (epsilon, delta)-
-private towards everyone (`hopfed.privacy.mechanism`). The server pools them, counts the eigenvalues
-above the edge of the free convolution of the Marchenko-Pastur law with the noise's semicircle, and
-searches in their eigenvectors. Predictions of `hopfed.theory.private` take the archetypes and
-exposures of the draw. q = N / M is .5 at a client, as in the supplement of arXiv:2603.19902: with
-.5 for the pool the semicircle would lie above every archetype. See theory/NOTES.md, "Semicircle
-beside the bulk".
+Clients release their operators once, with Gaussian noise; the server counts above the edge of the
+free convolution of the Marchenko-Pastur law with the noise's semicircle. Predictions take the
+archetypes and exposures of the draw; see theory/NOTES.md, "Semicircle beside the bulk".
 """
 
 from __future__ import annotations
@@ -54,28 +50,6 @@ class Config(Mixed):
     def n_examples(self) -> int:
         """Number of examples of all clients together."""
         return self.M * self.clients
-
-
-PRESETS = {
-    "quick": {"epsilons": (0.5, 1.0, 4.0, math.inf), "seeds": 2},
-    "paper": {"seeds": 50},
-}
-MINUTES = {"quick": 0.1, "default": 0.5, "paper": 2.0}
-COMPARED = {
-    "count_agrees": ("draws with the foreseen count", "", ">= .9"),
-    "count_gap": ("largest gap of a mean count to the expected one", "", "<= .2"),
-    "false_alarms": ("false alarms on nulls, nominal alpha", "", "alpha"),
-    "outlier_error": ("median relative error of foreseen outliers", "", "<= .01"),
-    "overlap_gap": ("median overlap gap", "", "<= .01"),
-    "overlap_r2": ("R^2 of the overlaps", "", ">= .98"),
-    "magnetisation_gap": ("mean magnetisation gap where foreseen", "", "<= .02"),
-    "recovered_least": "recovered at the least epsilon",
-    "foreseen_least": "foreseen at the least epsilon",
-    "recovered_most": "recovered at the largest epsilon",
-    "foreseen_most": "foreseen at the largest epsilon",
-    "false_patterns": "patterns below |m| = .9 of each draw",
-    "strays": ("patterns below |m| = .5 of each draw", "", "0"),
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

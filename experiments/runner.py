@@ -1,9 +1,8 @@
 """Run an experiment over its seeds, in this process or in several.
 
-Every seed draws from its own named streams and is computed with one BLAS thread. So its results are
-the same, bit for bit, in any process of one machine, in any order, and after an interruption; where
-the clients of a round are divided among processes, up to the order of sums. Whatever computes,
-units (seeds, or rounds of them) are handed out and committed by one loop, `feed`.
+Every seed draws from its own named streams and is computed with one BLAS thread, so results are the
+same, bit for bit, in any process of one machine, in any order, and after an interruption; where the
+clients of a round are divided among processes, up to the order of sums.
 """
 
 from __future__ import annotations

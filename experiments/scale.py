@@ -1,7 +1,6 @@
 """Time, memory and bytes of a recovery as sites and examples grow: nothing of size N x N.
 
-Examples are drawn and packed in batches, so the M x N table exists only as bits. Each point is
-recovered in a process of its own, of which the operating system says the peak memory.
+Each point is recovered in a process of its own, of which the system says the peak memory.
 """
 
 from __future__ import annotations
@@ -50,23 +49,6 @@ class Config(Settings):
     def least_memory(self) -> int:
         """Bytes of the examples of the largest point: a bit an entry, and no operator is dense."""
         return max(n * m for n, m in zip(self.N, self.M, strict=True)) // 8
-
-
-PRESETS = {
-    "quick": {"N": (400, 4_000), "M": (800, 400), "archetypes": 8, "seeds": 1},
-    "paper": {
-        "N": (1_000, 10_000, 100_000, 1_000_000, 10_000, 10_000),
-        "M": (2_000, 2_000, 2_000, 2_000, 10_000, 100_000),
-    },
-}
-MINUTES = {"quick": 0.2, "default": 2, "paper": 5}
-COMPARED = {
-    "found": ("least part of the archetypes found", "", "1"),
-    "false_discoveries": ("false discoveries", "", "0"),
-    "seconds_longest": "seconds of the slowest point",
-    "peak_largest": ("largest peak memory, GB", "", "< 8"),
-    "sent_largest": "largest share of the dense operator sent",
-}
 
 
 def measure(seed: int, config: Config, device: str = "cpu") -> Arrays:

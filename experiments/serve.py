@@ -1,20 +1,13 @@
 """Hopfield federation whose examples are on other machines (`hopfed serve`, `hopfed join`).
 
-Every client divides the rows of its file among the rounds, each row to one round. The server adds
-up the messages. With epsilon, clients release only their operators, once, with Gaussian noise. A
-client that misses a round keeps the rows of that round to itself.
+Every client divides the rows of its file among the rounds. With epsilon, clients release only their
+operators, once, with Gaussian noise. `groups` and `votes` ask about directions and patterns.
 
-Clients send operators, and by default nothing else. `groups` and `votes` ask about directions and
-patterns, which a client answers only if its owner permits it; of the others only the operators are
-used. Questions help where archetypes are many, or faint.
-
-The defaults protect against a tenth of the clients, rounded up, that lie together in any way that
-rows of +-1 allow. The server broadcasts an archetype only if the other clients show it without its
-strongest supporters, and if at least 50 examples support it. A claim counts for at most three
-medians, and a message that no rows can produce is refused. The price: an archetype that only one
-client holds stays with that client. There is also a limit: of two clients, or of two halves that
-lie together, no server can know which one lies. Then nothing is broadcast, and the log says how
-many archetypes each client supports.
+The defaults protect against a tenth of the clients, rounded up, that lie together: an archetype is
+broadcast only if the other clients show it without its strongest supporters and at least 50
+examples support it, a claim counts for at most three medians, and a message that no rows can
+produce is refused. Of two clients, or two halves that lie together, no server can know which one
+lies: then nothing is broadcast, and the log says how many archetypes each client supports.
 """
 
 from __future__ import annotations
@@ -143,22 +136,6 @@ class Config(Settings):
             own = {name: getattr(self, name) for name in ("discount", "alpha", "groups", "votes")}
             channel = Patterns(encoding, **own)
         return HopfieldFederation(source, channel, noise, guard)
-
-
-PRESETS: dict[str, dict[str, Any]] = {name: {} for name in ("quick", "default", "paper")}
-MINUTES = dict.fromkeys(PRESETS, 0.0)
-COMPARED = {
-    "archetypes": "archetypes remembered",
-    "n_detected": "components detected in the spectrum",
-    "quality": "quality r",
-    "examples": "examples received",
-    "misfit": "what archetypes leave unexplained, of what chance leaves at most",
-    "withheld": "archetypes withheld: too few clients or examples",
-    "bounded": "claims that were reduced",
-    "missed": "missing answers",
-    "megabytes_up": "largest MB sent by a client",
-    "megabytes_down": "largest MB sent to a client",
-}
 
 
 def measure_round(

@@ -1,16 +1,10 @@
 """SoHip, its baselines and a control: does a shared memory help?
 
-The paper's memory (arXiv:2603.25614) is common to the batch, so in a test it is a constant added to
-the features; with a linear head an offset of the logits. The control `standalone-bias` learns such
-an offset directly. Three proposed rows use the same m numbers each way: a memory by class, a memory
-recalled by the sample, and archetypes instead of the mean. See theory/NOTES.md, "SoHip memory" and
-"SoHip with a linear head". Sections, by ``--set sections=methods,...``:
-
-- `methods`: all methods on one task; gains over `standalone` are paired by seed.
-- `ablation`: A no importance gate, B no consolidation, C no collective memory, D no memory at all.
-- `mlp head`: a head with a hidden layer, for which the memory is not an offset of the logits.
-- `m`, `classes`, `dirichlet`, `participation`, `learning rate`, `initialisation` (He et al., or
-  PyTorch's own), `augmentation`: sweeps of the rows `swept`.
+In a test the paper's memory is an offset of the logits; `standalone-bias` learns one directly. See
+theory/NOTES.md, "SoHip memory" and "SoHip with a linear head". Sections: `methods`; `ablation` (A
+no importance gate, B no consolidation, C no collective memory, D no memory); `mlp head`, for which
+the memory is no offset; and sweeps of the rows `swept`: `m`, `classes`, `dirichlet`,
+`participation`, `learning rate`, `initialisation`, `augmentation`.
 """
 
 from __future__ import annotations
@@ -19,12 +13,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, ClassVar
 
-from hopfed.experiments import Table
+from hopfed.experiments import Table, published
 from hopfed.experiments.settings import Words, among
 from hopfed.experiments.shared import cells as _cells
+from hopfed.experiments.shared.cell_pictures import panels
 from hopfed.experiments.shared.cells import TABLE, Bench, Cell, measure_round, summarise
 
-__all__ = ["COMPARED", "MINUTES", "PRESETS", "Config", "measure_round", "summarise", "tables"]
+__all__ = ["Config", "measure_round", "panels", "summarise", "tables"]
 
 SWEEPS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "m": ("m", (8, 32, 128)),
@@ -53,17 +48,8 @@ MLP = {
     "standalone-bias": ("standalone-bias", "head=mlp"),
     "sohip": ("sohip", "head=mlp"),
 }
-DECIDING = (
-    "standalone", "standalone-bias", "lg-fedavg", "fedssa", "fedmrl", "sohip",
-    "proposed: by sample",
-)  # fmt: skip
 
 _ROWS = ("standalone", "fedproto", "fedssa", "fedral", "fedkd", "fedmrl", "pfedes", "sohip")
-PAPER = {  # Table 1, CIFAR-100, 10 classes per client: number of clients -> accuracy by row
-    100: "53.59±.48|53.54±.44|47.39±.63|53.32±.46|35.39±.82|60.26±.41|50.02±.59|63.33±.36",
-    200: "47.35±.52|45.25±.58|42.98±.69|45.56±.51|29.86±.91|48.77±.56|46.71±.62|54.33±.42",
-    300: "42.92±.61|43.90±.55|41.04±.74|44.62±.59|26.56±.96|42.39±.64|42.44±.68|50.10±.48",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -106,45 +92,8 @@ class Config(Bench):
         return self.cell(section, row, at, method=method, options=own, **changes)
 
 
-CNNS = ("cnn-1", "cnn-2", "cnn-3", "cnn-4", "cnn-5")
-_DEFAULT: dict[str, Any] = {"models": CNNS[2:], "shares": (6.0, 1.0, 3.0)}
-_CIFAR = {"data": "cifar100", "partition": "classes:10", "models": CNNS, "seeds": 3}
-_PAIR = ("standalone", "fedmrl")
-_SWEEPS = ("classes", "dirichlet", "participation", "learning rate")
-_PAPER = _CIFAR | {
-    "clients": 100, "rounds": 500, "early": 50, "every": 10, "rate": 0.1, "momentum": 0.0,
-    "epochs": 10, "batch": 512, "sections": SECTIONS,
-}  # fmt: skip
-PRESETS: dict[str, dict[str, Any]] = {
-    "quick": {
-        "clients": 4, "models": CNNS[3:], "examples": 300, "rounds": 2, "early": 1, "seeds": 1,
-    },
-    "default": _DEFAULT | {"sections": (TABLE, "ablation", "mlp head", "m")},
-    "deciding": _DEFAULT | _CIFAR | {
-        "clients": 20, "examples": 4000, "rounds": 16, "early": 8, "every": 4, "rate": 0.5,
-        "sections": (TABLE, "initialisation", "learning rate", "augmentation", "participation"),
-        "rows": DECIDING, "swept": DECIDING, "lax": True,
-    },
-    "paper": _PAPER,
-    "sweeps": _DEFAULT | {"sections": _SWEEPS, "seeds": 5},
-    "sweeps_fedmrl": _DEFAULT | {"sections": _SWEEPS, "seeds": 5, "swept": _PAIR},
-    "cifar100": _DEFAULT | _CIFAR | {
-        "clients": 20, "examples": 10_000, "rounds": 24, "early": 8, "every": 4, "rate": 0.5,
-        "epochs": 2, "batch": 64,
-        "rows": ("standalone", "standalone-bias", "fedmrl", "sohip", "proposed: by sample"),
-    },
-    "clients100": _PAPER | {"sections": (TABLE,), "lax": True},
-}  # fmt: skip
-MINUTES = {
-    "quick": 0.5, "default": 25, "deciding": 58, "clients100": 18_000, "paper": 140_000,
-    "sweeps": 67, "sweeps_fedmrl": 15, "cifar100": 38,
-}  # fmt: skip
-COMPARED: dict[str, str] = {}
-
-
 def tables(config: Config, summary: dict[str, Any]) -> list[Table]:
     """The table of methods, with the paper's numbers if the setting is the paper's; the sweeps."""
     theirs = "cifar100" in config.data and config.partition == "classes:10" and config.rate == 0.1
-    held = PAPER.get(config.clients, "") if theirs else ""
-    held = held.replace("±", " ± ")
+    held = published("sohip").get(str(config.clients), "") if theirs else ""
     return _cells.tables(config, summary, dict(zip(_ROWS, held.split("|"), strict=False)))

@@ -1,9 +1,7 @@
-"""Similar pictures, recovered by a federation to the last pixel.
+"""Similar pictures, recovered by a federation to the last pixel; letters without a file.
 
-The paper (arXiv:2603.19902, Section 5.3) flips pixels of three silhouettes until they hardly
-overlap. Here the same federation gets the unchanged pictures, and then 13 and 25 of them, with the
-same number of examples; letters without a file (`hopfed.experiments.shared.silhouettes`). The
-paper's own federation is ``--set factoriser=paper --set memory=literal --set discount=0``.
+The paper flips pixels of three silhouettes until they hardly overlap; its own federation is ``--set
+factoriser=paper --set memory=literal --set discount=0``.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from hopfed.archetypes.factorize import METHODS as FACTORISERS
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Ints, Settings, among, at_least, within
 from hopfed.experiments.shared.federation import hopfield, play
-from hopfed.experiments.shared.silhouettes import decorrelate, deflate, load_silhouettes
+from hopfed.experiments.shared.silhouettes import decorrelate, load_silhouettes, spread
 from hopfed.experiments.shared.statistics import mean_and_sd
 from hopfed.federation.engines import Engine
 from hopfed.figures.kinds import Panel, over, pictures
@@ -37,7 +35,7 @@ class Config(Settings):
 
     data: Annotated[str, "file of silhouettes; empty for letters"] = ""
     pictures: Annotated[Ints, at_least(2), "in each set"] = (THE_PAPERS, THE_PAPERS, 13, 25)
-    overlap: Annotated[Floats, within("[0, 1]"), "most after decorrelation; 0 deflates"] = (
+    overlap: Annotated[Floats, within("(0, 1]"), "most after decorrelation"] = (
         1.0, 0.1, 1.0, 1.0,
     )  # fmt: skip
     qualities: Annotated[Floats, within("(0, 1)"), "r of all clients, for each set"] = (0.6, 0.8)
@@ -61,32 +59,11 @@ class Config(Settings):
     @property
     def sets(self) -> dict[str, tuple[int, float, float]]:
         """Name of every set of pictures at every quality -> number, overlap and quality."""
-        changed = {1.0: "", 0.0: " deflated"}
         return {
-            f"{K}{changed.get(overlap, ' decorrelated')}, r={r:g}": (K, overlap, r)
+            f"{K}{' decorrelated' * (overlap < 1)}, r={r:g}": (K, overlap, r)
             for K, overlap in zip(self.pictures, self.overlap, strict=True)
             for r in self.qualities
         }
-
-
-PRESETS = {
-    "quick": {
-        "pictures": (3, 13), "overlap": (1.0, 1.0), "rounds": 3, "examples": 999, "seeds": 2,
-    },
-    "paper": {"seeds": 10},
-}  # fmt: skip
-MINUTES = {"quick": 0.2, "default": 1.5, "paper": 4}
-_PAPER = {"3 decorrelated, r=0.6": "less, varying", "3 decorrelated, r=0.8": "> .9"}
-COMPARED = {
-    "source": "pictures",
-    **{f"m/{s}": (f"{s}: m", _PAPER.get(s, ""), "1") for s in Config().sets},
-    **{f"rounds/{s}": f"{s}: rounds until exact" for s in Config().sets},
-    "lowest": ("lowest m of all, last round", "", "1"),
-    "matched": ("lowest mean retrieval under a matching, last round", "", "1"),
-    "frobenius": ("largest Frobenius error of the broadcast operator, last round", "", "0"),
-    "false_last": ("false, last round, most", "", "0"),
-    "false_ever": "false, any round, most",
-}
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
@@ -112,15 +89,12 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
 def archetypes(data: str, K: int, overlap: float, seed: int) -> np.ndarray:
     """Return the K pictures as int8 (K, N) of +-1; each seed decorrelates them differently."""
     patterns = _load(data, K)
-    if overlap == 0:
-        return deflate(patterns)
     return patterns if overlap == 1 else decorrelate(patterns, overlap, seed)
 
 
 @lru_cache(maxsize=8)
 def _load(data: str, K: int) -> np.ndarray:
-    pictures = load_silhouettes(data) if K == THE_PAPERS else load_silhouettes(data, ()).spread(K)
-    return pictures.patterns
+    return load_silhouettes(data) if K == THE_PAPERS else spread(load_silhouettes(data, ()), K)
 
 
 def _pictures(xi: np.ndarray, remembered: np.ndarray, quality: float, seed: int) -> Arrays:

@@ -104,10 +104,10 @@ def sweep(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from hopfed.experiments import find
+    >>> from hopfed.experiments import find, preset
     >>> mp = find("mp")
     >>> with TemporaryDirectory() as out:
-    ...     cells = sweep(mp, mp.Config(**mp.PRESETS["quick"]), {"N": ("40", "60")}, out)
+    ...     cells = sweep(mp, preset(mp, "quick"), {"N": ("40", "60")}, out)
     >>> [(cell.values, cell.status) for cell in cells]
     [(('40',), 'ok'), (('60',), 'ok')]
     """

@@ -1,10 +1,7 @@
 """How well archetypes describe rows of real tables that were not seen, beside other methods.
 
-A fifth of the rows is held out. Each method fits classes to the others, chooses their number, and
-is scored on those held out by their likelihood, by a fifth of their entries, which are masked, and
-by their classes where a table has labels. `recover` gets the rows once as one owner's and once
-divided among several; all others get them pooled. Tables are scikit-learn's own, and those of a
-folder.
+Each method chooses the number of classes and is scored on a fifth of the rows: likelihood, entries
+that are masked, labels. `recover` gets the rows once as one owner's and once divided among several.
 """
 
 from __future__ import annotations
@@ -54,30 +51,6 @@ class Config(Settings):
     def rows(self) -> list[str]:
         """Names of the methods as they stand in the arrays."""
         return ["hopfed", f"hopfed, {self.owners} owners", *self.methods]
-
-
-PUBLISHED = (  # scikit-learn's, and twelve of a folder
-    "breast cancer", "digits", "iris", "wine", "ability", "animals", "bci", "carcinoma", "frac",
-    "lsat", "naep", "soybean", "spect", "verbal_aggression", "votes", "zoo",
-)  # fmt: skip
-PRESETS = {
-    "quick": {"names": ("wine", "iris"), "methods": ("one class", "k-means", "nmf"), "seeds": 1},
-    "default": {"names": ("breast cancer", "iris", "wine"), "seeds": 3},
-    "paper": {
-        "names": PUBLISHED, "methods": ("one class", "stepmix", "k-means", "nmf"), "seeds": 3,
-    },
-}  # fmt: skip
-MINUTES = {"quick": 0.1, "default": 1, "paper": 6}
-COMPARED = {
-    "not_below": ("tables where it is not below StepMix by more than .003", "", "all"),
-    "above": ("tables where its likelihood is above StepMix", "", "two thirds"),
-    "worst": "lowest difference to StepMix in nats an entry",
-    "owners": "lowest difference of several owners to one in nats an entry",
-    "faster": ("median of StepMix's seconds over its own", "", "50"),
-    "masked": "masked entries right, mean over tables, by method",
-    "rand": "adjusted Rand index, mean over tables with labels, by method",
-    "bytes": "largest bytes of an owner of several over its raw bits",
-}
 
 
 def measure(seed: int, config: Config) -> Arrays:

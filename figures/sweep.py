@@ -15,9 +15,7 @@ LINES = 20  # beyond which a legend says no more
 
 @styled()
 def draw_sweep(
-    keys: Sequence[str],
-    values: Mapping[tuple[str, ...], tuple[float, float] | None],
-    label: str,
+    keys: Sequence[str], values: Mapping[tuple[str, ...], tuple[float, float] | None], label: str
 ) -> Figure:
     """Draw a measure over the first setting of a grid, a line for each choice of the others.
 

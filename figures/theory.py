@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -148,20 +148,15 @@ def plan(
 
 
 @styled()
-def capacity(t: np.ndarray, points: Sequence[tuple[float, float, float, float]]) -> Figure:
-    """Magnetisation over the load for every dreaming time, and the phase line of Hebb's rule.
-
-    `points` are simulated: (t, load, mean magnetisation, standard error).
-    """
-    lines, simulated = {}, {}
+def capacity(t: np.ndarray) -> Figure:
+    """Magnetisation over the load for every dreaming time, and the phase line of Hebb's rule."""
+    lines = {}
     for time in t:
         last = float(laws.capacity(time))
         load = np.linspace(0, last, 200)
         lines[f"t = {time:g}"] = [*load, last], [*laws.magnetisation(load, time), 0]
-        if mine := [p[1:3] for p in points if p[0] == time]:
-            simulated[f"t = {time:g}"] = tuple(np.array(mine).T)
     words = {"xlabel": r"load $\alpha$", "ylim": (0, 1.03)}
-    above = against("magnetisation", simulated, diagonal=False, lines=lines, **words)
+    above = _curves("magnetisation", lines, **words)
     temperature, load = np.linspace(0.01, 0.99, 30), np.linspace(0, 0.16, 100)
     curves = {
         "retrieval": (thermal_capacity(temperature), temperature),

@@ -1,15 +1,10 @@
 """Comparison of neural methods: cells of tables and sweeps, played one after the other.
 
-A cell is `hopfed fl run` with one method and setting. All cells of an experiment have the same
-clients and rounds. A seed gives all of them the same data, partition, initial weights and cohorts,
-so that differences between methods are paired. The arrays of a run are (seeds, cells * rounds,
-clients), cell by cell.
-
-Cells whose methods only read one federation in different ways, as FedAvg, its prior, FedAvg+ and
-kNN-Per do (`NeuralMethod.trained_as`), share one training. Each of them has the arrays, costs
-included, that it would have had alone. What is played is a round of such a group, and its arrays
-have an axis of cells in front. A reading scores the trained federation of a cell with other
-options, without training again.
+A cell is `hopfed fl run` with one method and setting. A seed gives all cells the same data, initial
+weights and cohorts, so differences are paired. Arrays of a run are (seeds, cells * rounds,
+clients). Cells that only read one federation in different ways (`NeuralMethod.trained_as`) share
+one training, and each has the arrays, costs included, that it would have alone. A reading scores
+the trained federation of a cell with other options.
 """
 
 from __future__ import annotations

@@ -137,12 +137,6 @@ class Kept:
             raise DataError(f"{ABOUT}: {due[1]} classes, but what is beside it has others")
         return found
 
-    def confusion(self, inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Count examples (classes, classes): of each label, a row, how many are taken for which."""
-        said, count = self.probabilities(inputs).argmax(axis=1), len(self.about["classes"])
-        pairs: np.ndarray = np.bincount(labels * count + said, minlength=count**2)
-        return pairs.reshape(count, count)
-
 
 def read(folder: str | Path, client: int, trusted: tuple[str, ...] = ()) -> Kept:
     """Read a client's network from a folder `seed-S`, and what it remembers beside it.

@@ -7,7 +7,6 @@ The file is an ``.npz`` with ``images`` (n, side, side) of object = 0 and backgr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, DataError
-from hopfed.experiments.shared.letters import LETTERS, render_letters
+from hopfed.experiments.shared.letters import render_letters
 from hopfed.tables.arrays import Npz
 
 PAPER_CLASSES = ("anchor", "Motorbikes 16", "bass")
@@ -23,50 +22,37 @@ SIDE = 28  # of the letters, as of the silhouettes
 ALIKE = 0.8  # above this |overlap| two pictures count as one
 
 
-@dataclass(frozen=True, eq=False)
-class Pictures:
-    """Binary pictures with names: int8 (K, side^2), object +1."""
+def spread(patterns: np.ndarray, K: int) -> np.ndarray:
+    """Choose K of the patterns (n, N), evenly spread, none nearer than `ALIKE` to another.
 
-    patterns: np.ndarray = field(repr=False)
-    names: tuple[str, ...]
-
-    def spread(self, K: int) -> Pictures:
-        """Choose K pictures evenly spread over all, none nearer than `ALIKE` to another.
-
-        Every ``round(n / K)``-th picture is taken, going round; one that is alike a chosen one
-        gives way to the next. ArgumentError where fewer than K are left.
-        """
-        n = len(self.names)
-        require(1 <= K <= n, "K", f"in 1 .. {n}", K)
-        step = max(1, round(n / K))
-        near = np.abs(overlaps(self.patterns)) > ALIKE
-        barred = np.zeros(n, dtype=bool)
-        picks: list[int] = []
-        for i in range(K):
-            order = np.roll(np.arange(n), -i * step)
-            free = order[~barred[order]]
-            if not len(free):
-                raise ArgumentError("K", f"at most {i} for overlaps up to {ALIKE}", K)
-            picks.append(int(free[0]))
-            barred |= near[free[0]]
-        return Pictures(self.patterns[picks], tuple(self.names[i] for i in picks))
+    Every ``round(n / K)``-th one is taken, going round; one that is alike a chosen one gives way to
+    the next. ArgumentError where fewer than K are left.
+    """
+    n = len(patterns)
+    require(1 <= K <= n, "K", f"in 1 .. {n}", K)
+    step, near = max(1, round(n / K)), np.abs(overlaps(patterns)) > ALIKE
+    barred, picks = np.zeros(n, dtype=bool), list[int]()
+    for i in range(K):
+        order = np.roll(np.arange(n), -i * step)
+        free = order[~barred[order]]
+        require(len(free) > 0, "K", f"at most {i} for overlaps up to {ALIKE}", K)
+        picks.append(int(free[0]))
+        barred |= near[free[0]]
+    return patterns[picks]
 
 
-def load_silhouettes(
-    path: str | Path = "", classes: Sequence[str] = PAPER_CLASSES, *, example: int = 0
-) -> Pictures:
-    """Load one silhouette of each class; without a path, letters stand in.
+def load_silhouettes(path: str | Path = "", classes: Sequence[str] = PAPER_CLASSES) -> np.ndarray:
+    """Load the first training picture of each class, int8 (K, side^2) of +-1, object +1.
 
     Parameters
     ----------
     path : the file; "" for as many capital letters as classes are named, spread over the alphabet
         (all 26 when none is).
     classes : names, whatever the case of their letters; () for all classes.
-    example : which picture of each class, counted from 0 in the order of the training split.
     """
     if not str(path):
-        letters = Pictures(render_letters(SIDE), tuple(LETTERS))
-        return letters.spread(len(classes)) if classes else letters
+        letters = render_letters(SIDE)
+        return spread(letters, len(classes)) if classes else letters
     images, labels, split, names = _read(Path(path))
     known = {name.lower(): i for i, name in enumerate(names)}
     picks = []
@@ -74,11 +60,9 @@ def load_silhouettes(
         c = known.get(word.lower(), -1)
         require(c >= 0, "classes", "of the file", repr(word))
         own = np.flatnonzero((labels == c) & (split == "train"))
-        fits = 0 <= example < len(own)
-        require(fits, "example", f"below {len(own)}, the training pictures of {word}", example)
-        picks.append(own[example])
-    patterns = np.where(images[picks].reshape(len(picks), -1) == 0, 1, -1).astype(np.int8)
-    return Pictures(patterns, tuple(classes or names))
+        require(len(own) > 0, "classes", "with a picture of the training split", repr(word))
+        picks.append(own[0])
+    return np.where(images[picks].reshape(len(picks), -1) == 0, 1, -1).astype(np.int8)
 
 
 def overlaps(patterns: np.ndarray) -> np.ndarray:
@@ -111,21 +95,6 @@ def decorrelate(patterns: np.ndarray, target: float, seed: int) -> np.ndarray:
         common[k, k] = 0
         common[:, k] = common[k]
     raise ArgumentError("target", f"larger: {xi.size} flips do not reach it", target)
-
-
-def deflate(patterns: np.ndarray) -> np.ndarray:
-    """Decorrelate patterns (K, N) in their order, as the programs of arXiv:2603.19902 do.
-
-    ``xi_mu = sgn(xihat_mu - sum_{nu < mu} (xi_nu . xihat_mu / N) xi_nu)``, sgn(0) = +1. A pixel
-    turns only where the projections add up to more than 1, so the paper's three silhouettes stay
-    as they are; 13 and 25 of them become more alike, their largest overlap rises from .76 and .79
-    to .98.
-    """
-    xi = patterns.copy()
-    for k in range(1, len(xi)):
-        projections = xi[:k].astype(np.float64) @ xi[k] / xi.shape[1]
-        xi[k] = np.where(xi[k] - projections @ xi[:k] >= 0, 1, -1)
-    return xi
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:

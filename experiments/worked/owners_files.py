@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from hopfed._lib.random import stream
-from hopfed.experiments.shared.silhouettes import Pictures, load_silhouettes
+from hopfed.experiments.shared.silhouettes import load_silhouettes, spread
 from hopfed.hopfield.channel import draw_examples
 
 LETTERS = 7
@@ -20,17 +20,12 @@ SHARES = np.array([7, 6, 5, 4, 3, 2, 1]) / 28  # shares of the letters; some are
 ROWS = {"museum.npy": 400, "school.csv": 300, "club.npz": 500}
 
 
-def letters() -> Pictures:
-    """Return the letters behind the examples, 28 x 28 pixels each."""
-    return load_silhouettes(classes=()).spread(LETTERS)
-
-
 def main(folder: str | Path = ".") -> None:
     """Draw every owner's examples and write them to `folder`."""
-    hidden = letters()
+    hidden = spread(load_silhouettes(classes=()), LETTERS)  # of 28 x 28 pixels
     for name, rows in ROWS.items():
         rng = stream(0, "owners_files", name)
-        examples, _ = draw_examples(hidden.patterns, rows, QUALITY, rng, exposures=SHARES)
+        examples, _ = draw_examples(hidden, rows, QUALITY, rng, exposures=SHARES)
         path = Path(folder) / name
         if path.suffix == ".npy":
             np.save(path, examples)
@@ -38,7 +33,7 @@ def main(folder: str | Path = ".") -> None:
             np.savetxt(path, examples, fmt="%d", delimiter=",")
         else:
             np.savez_compressed(path, examples=examples)
-        print(f"{name}: {rows} examples of the letters {', '.join(hidden.names)}")
+        print(f"{name}: {rows} examples of {LETTERS} letters")
 
 
 if __name__ == "__main__":

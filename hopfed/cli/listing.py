@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hopfed.cli.printing import named, out, table
-from hopfed.experiments import CLAIMS, PRESET_NAMES, find, preset, presets
+from hopfed.experiments import CLAIMS, PRESET_NAMES, find, minutes, preset, presets
 
 
 @click.command("list")
@@ -19,14 +19,14 @@ def list_command(name: str | None) -> None:
     Example: hopfed list bbp
     """
     if name is not None:
-        _list_settings(find(name))
+        _list_settings(name, find(name))
         return
     for each, (claim, source) in CLAIMS.items():
         out.print(named(each, claim))
         out.print(f"    {source}", style="dim")
 
 
-def _list_settings(experiment: Any) -> None:
+def _list_settings(name: str, experiment: Any) -> None:
     from hopfed._lib.settings import describe
     from hopfed.experiments.settings import annotated
 
@@ -39,7 +39,7 @@ def _list_settings(experiment: Any) -> None:
         grid.add_row(setting.name, *values, words[setting.name][1])
     out.print("")
     out.print(grid)
-    out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in experiment.MINUTES.items())}")
+    out.print(f"\nminutes: {', '.join(f'{n} {m:g}' for n, m in minutes(name).items())}")
     for name, held in known.items():
         out.print(f"\n--preset {name}: settings that differ from default's")
         for setting in fields(experiment.Config):

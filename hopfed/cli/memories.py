@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from hopfed._lib.settings import real, require
-from hopfed.cli.numbers import COUNT, WHOLE
+from hopfed.cli.numbers import SEED, Parsed, within
 from hopfed.cli.outputs import FIGURE, RUN, check_outputs, file_option, json_option, out_option
 from hopfed.cli.printing import human_bytes, out, table
 from hopfed.cli.tables.reading import NAMES, choices_of, table_options
@@ -39,6 +39,22 @@ OPPOSITE = (
 )
 # Nothing is said of cues that their memory does not know.
 _NOTHING: dict[str, Any] = dict.fromkeys(NAMES, ()) | {"id": None}
+_path = click.Path(path_type=Path)
+
+
+def _range(text: str) -> tuple[float, float]:
+    """From which temperature to which: one number, or two with a colon."""
+    first, colon, last = text.partition(":")
+    rule = "a number at least 0, or FROM:TO, falling"
+    high, low = (real("", part, rule) for part in (first, last if colon else first))
+    require(math.inf > high >= low >= 0, "", rule, text)
+    return high, low
+
+
+def _shape(text: str) -> Any:
+    from hopfed.cli.tables.recover import shape_of
+
+    return shape_of(text)
 
 
 @dataclass(frozen=True)
@@ -126,29 +142,8 @@ def _numbers(source: Any) -> np.ndarray | None:
     return np.concatenate(parts) if parts else None
 
 
-def ordered(found: Named, columns: tuple[str, ...] | None, file: Path) -> np.ndarray:
-    """Return the rows with their columns in the order of a memory's, where both have names."""
-    from hopfed.tables.table import check_columns
-
-    if found.columns is None or columns is None:
-        return found.values
-    check_columns(found.columns, columns, str(file), "the memory")
-    place = {name: j for j, name in enumerate(found.columns)}
-    values: np.ndarray = found.values[:, [place[name] for name in columns]]
-    return values
-
-
-def check_complete(found: Named, file: Path) -> None:
-    """Refuse patterns of words with gaps, and name the first."""
-    missing = np.isnan(found.values) if found.coding is not None else np.zeros((1, 1), bool)
-    if missing.any():
-        row, column = np.argwhere(missing)[0].tolist()
-        which = column + 1 if found.columns is None else f"'{found.columns[column]}'"
-        raise DataError(f"{file}: row {row + 1}, column {which} is missing: patterns are complete")
-
-
 @click.command("store")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=_path)
 @out_option("The .h5 file to write.", required=True)
 @click.option("--rule", default="", help=RULE)
 @click.option("--set", "settings", multiple=True, help=SETTINGS)
@@ -166,12 +161,20 @@ def store_command(
 
     Example: hopfed store patterns.npy --out memory.h5 --rule dense --set n=4
     """
+    from hopfed.memory.associative import AssociativeMemory
+    from hopfed.memory.cues import is_graded
     from hopfed.memory.storage import as_run
 
     check_outputs(("--out", out_file, RUN), inputs=[file])
-    chosen = _rule(options.pop("rule"), options.pop("settings"))
+    rule = _rule(options.pop("rule"), options.pop("settings"))
     choices_of(options)
-    named, memory = _stored(file, chosen, options, operator)
+    if operator:
+        named, patterns = _operator(file, options)
+    else:
+        named = _patterns(file, options)
+        patterns = named.values
+    default = "projector" if operator or not is_graded(patterns) else ""
+    memory = AssociativeMemory.store(patterns, rule or default)
     run = as_run(memory, str(file))
     coding = {} if named.coding is None else {"coding": named.coding.to_json()}
     run = replace(run, arrays=run.arrays | named.arrays(), config=run.config | coding)
@@ -184,10 +187,10 @@ def store_command(
     what = f"{len(memory):,} {'graded ' if memory.is_graded else ''}patterns"
     if memory.factor is not None:
         what = f"an operator of {memory.factor.shape[1]} components"
-    out.print(f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}", markup=False)
-    out.print(f"wrote {out_file} ({human_bytes(size)})", markup=False)
+    out.print(f"stored {what} of {memory.n_sites:,} sites by {memory.rule!r}")
+    out.print(f"wrote {out_file} ({human_bytes(size)})")
     for line in memory.advice:
-        out.print(line, markup=False)
+        out.print(line)
 
 
 def _rule(name: str, settings: tuple[str, ...]) -> Any:
@@ -196,61 +199,52 @@ def _rule(name: str, settings: tuple[str, ...]) -> Any:
     from hopfed.memory.rules import rule_named
 
     if not name:
-        if settings:
-            raise ArgumentError("--set", "given together with --rule", settings[0])
+        require(not settings, "--set", "given together with --rule", ", ".join(settings))
         return ""
     rule = rule_named(name)
-    if settings and not vars(rule):
-        raise ArgumentError("--set", f"left out: {name} has no settings", settings[0])
+    fits = not settings or bool(vars(rule))
+    require(fits, "--set", f"left out: {name} has no settings", ", ".join(settings))
     return with_settings(rule, settings)
 
 
-def _stored(file: Path, rule: Any, options: dict[str, Any], operator: bool) -> tuple[Named, Any]:
-    """What the rows and columns are called, and the memory."""
-    from hopfed.memory.associative import AssociativeMemory
-    from hopfed.memory.cues import is_graded
+def _operator(file: Path, options: dict[str, Any]) -> tuple[Named, Any]:
+    """Names of the columns of a table of examples, and its second moments."""
+    from hopfed.spectral.operators import FactorOperator
+    from hopfed.tables.examples import as_examples
 
-    if operator:
-        from hopfed.spectral.operators import FactorOperator
-        from hopfed.tables.examples import as_examples
-
-        [held] = read_tables([file], options)
-        examples = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
-        named = Named(np.zeros((0, 0)), _given(held.columns), None, held.coding)
-        return named, AssociativeMemory.store(examples, rule or "projector")
-    named = read_patterns(file, options)
-    graded = is_graded(named.values)
-    return named, AssociativeMemory.store(named.values, rule or ("" if graded else "projector"))
+    [held] = read_tables([file], options)
+    examples = FactorOperator.from_examples(as_examples(held.rows, name=str(file)))
+    return Named(np.zeros((0, 0)), _given(held.columns), None, held.coding), examples
 
 
-def read_patterns(file: Path, options: dict[str, Any]) -> Named:
+def _patterns(file: Path, options: dict[str, Any]) -> Named:
     """Patterns of a table, or the archetypes of a run file of `hopfed recover`."""
     from hopfed.memory.cues import as_patterns
 
     named = _archetypes(file) or _named(file, options)
-    check_complete(named, file)
-    table = named.values
-    if table.ndim < 2:
-        raise DataError(f"{file}: patterns must be rows of a table, got {table.ndim} axes")
-    if not table.size:
-        raise DataError(f"{file}: holds no patterns, its shape is {table.shape}")
-    table = table.reshape(len(table), -1)
+    rows = named.values
+    if named.coding is not None and np.isnan(rows).any():
+        row, column = np.argwhere(np.isnan(rows))[0].tolist()
+        which = column + 1 if named.columns is None else f"'{named.columns[column]}'"
+        raise DataError(f"{file}: row {row + 1}, column {which} is missing: patterns are complete")
+    if rows.ndim < 2:
+        raise DataError(f"{file}: patterns must be rows of a table, got {rows.ndim} axes")
+    if not rows.size:
+        raise DataError(f"{file}: holds no patterns, its shape is {rows.shape}")
     try:
-        return replace(named, values=as_patterns(table))
+        return replace(named, values=as_patterns(rows.reshape(len(rows), -1)))
     except ArgumentError as error:
         raise DataError(f"{file}: {error}") from error
 
 
 def _archetypes(file: Path) -> Named | None:
     """Archetypes of a run file; None for any other file."""
-    if file.suffix.lower() not in (".h5", ".hdf5") or not file.is_file():
-        return None
     from hopfed._lib.outputs import is_run
     from hopfed.archetypes.storage import has_archetypes, part_of
     from hopfed.runs import Run
 
-    if not is_run(file):
-        return None  # the reader of tables says what is wrong, if anything is
+    if file.suffix.lower() not in RUN or not file.is_file() or not is_run(file):
+        return None
     run = Run.load(file)
     if run.kind == "serve" and has_archetypes(run):
         run = part_of(run)
@@ -263,22 +257,26 @@ def _archetypes(file: Path) -> Named | None:
 
 
 @click.command("recall")
-@click.argument("memory", type=click.Path(path_type=Path))
-@click.argument("cues", type=click.Path(path_type=Path))
+@click.argument("memory", type=_path)
+@click.argument("cues", type=_path)
 @out_option("States to .npy or .csv; everything to .h5.")
-@click.option("--updates", type=COUNT, default=100, show_default=True, help="Most updates.")
-@click.option("--temperature", default="0", show_default=True, help="A number, or FROM:TO to cool.")
+@click.option("--updates", type=within(1), default=100, show_default=True, help="Most updates.")
 @click.option(
-    "--order",
-    type=click.Choice(["serial", "synchronous"]),
-    default="serial",
-    show_default=True,
+    "--temperature", type=Parsed("number|from:to", _range), default="0", show_default=True,
+    help="A number, or FROM:TO to cool.",
+)  # fmt: skip
+@click.option(
+    "--order", type=click.Choice(["serial", "synchronous"]), default="serial", show_default=True,
     help="One spin at a time, or all at once.",
-)
+)  # fmt: skip
 @click.option("--free", is_flag=True, help="Let observed sites of cues with gaps turn as well.")
-@click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of the noise.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the noise.")
 @file_option("--figure", "Draw cue, steps and result.")
-@click.option("--shape", help="Height x width of the patterns in the figure, such as 28x28.")
+@click.option(
+    "--shape",
+    type=Parsed("height x width", _shape),
+    help="Height x width of the patterns in the figure, such as 28x28.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON; nearest counts from 0.")
 def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     """Recall patterns from the rows of CUES, with a stored MEMORY.
@@ -289,21 +287,18 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
 
     Example: hopfed recall memory.h5 cues.npy --out recalled.npy
     """
-    _check(options, [memory, cues])
+    outputs = ("--out", options["out_file"], OUT), ("--figure", options["figure"], FIGURE)
+    check_outputs(*outputs, inputs=[memory, cues])
     from hopfed.memory.storage import load
     from hopfed.runs import Run
 
     stored = load(memory)
     held = Named.of_run(Run.load(memory), memory, len(stored), stored.n_sites)
     given = _named(cues, _NOTHING, held.coding, least=1)
-    asked = as_cues(ordered(given, held.columns, cues), cues, stored.n_sites)
-    settings = {name: options[name] for name in ("updates", "order", "seed")}
-    require(settings["updates"] >= 1, "--updates", "at least 1", settings["updates"])
-    settings["temperature"] = _temperatures(options["temperature"], settings["updates"])
-    settings["hold"] = not options["free"]
-    found = stored.recall(asked, observed=asked != 0, **settings)  # +1 and gaps are no bits
+    asked = _cues(given, held.columns, cues, stored.n_sites)
     config = {"memory": str(memory), "cues": str(cues), "rule": repr(stored.rule)}
-    run = _as_run(stored, asked, found, settings, config | {k: str(v) for k, v in options.items()})
+    config |= {name: str(value) for name, value in options.items()}
+    run = _recalled(stored, asked, options, config)
     names = replace(held, ids=given.ids)
     both = {"ids": names.ids, "patterns": held.ids}
     said = {name: list(ids) for name, ids in both.items() if ids is not None}
@@ -311,19 +306,24 @@ def recall_command(memory: Path, cues: Path, **options: Any) -> None:
     _write(run, options, names)
     if options["as_json"]:
         print(json.dumps(run.summary))
-    else:
-        _print(run, names.ids, held.ids)
-        for name in ("out_file", "figure"):
-            if options[name]:
-                out.print(f"wrote {options[name]}", markup=False)
-        if options["out_file"] and held.coding is not None:
-            out.print(_meaning(held.coding), markup=False)
+        return
+    _print(run, names.ids, held.ids)
+    for path in filter(None, (options["out_file"], options["figure"])):
+        out.print(f"wrote {path}")
+    if options["out_file"] and held.coding is not None:
+        out.print(_meaning(held.coding))
 
 
-def as_cues(cues: np.ndarray, file: Path, n_sites: int) -> np.ndarray:
-    """Cues (S, N) of +1, -1, and 0 in gaps."""
+def _cues(found: Named, columns: tuple[str, ...] | None, file: Path, n_sites: int) -> np.ndarray:
+    """Cues (S, N) of +1, -1, and 0 in gaps, with columns in the order of the memory."""
     from hopfed.memory.cues import as_signs
+    from hopfed.tables.table import check_columns
 
+    cues = found.values
+    if found.columns is not None and columns is not None:
+        check_columns(found.columns, columns, str(file), "the memory")
+        place = {name: j for j, name in enumerate(found.columns)}
+        cues = cues[:, [place[name] for name in columns]]
     if cues.ndim == 0 or cues.dtype.kind not in "biuf":
         raise DataError(f"{file}: cues must be rows of a table of numbers")
     if not cues.size:
@@ -331,122 +331,94 @@ def as_cues(cues: np.ndarray, file: Path, n_sites: int) -> np.ndarray:
     cues = cues.reshape(len(cues), -1) if cues.ndim > 1 else cues[None]
     if cues.shape[1] != n_sites:
         raise DataError(f"{file}: {cues.shape[1]} columns, but the memory has {n_sites} sites")
-    cues = as_signs(cues)
-    cues = np.where(np.isnan(cues), 0, cues)
-    wrong = ~np.isin(cues, (-1, 0, 1))
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
+    cues = np.nan_to_num(as_signs(cues), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    wrong = np.argwhere(~np.isin(cues, (-1, 0, 1)))
+    if len(wrong):
+        row, column = wrong[0]
         what = f"{cues[row, column]:g} at row {row + 1}, column {column + 1}"
         raise DataError(f"{file}: cues must be +-1, 0/1 or gaps, got {what}")
     return cues.astype(np.int8)
 
 
-def _check(options: dict[str, Any], inputs: list[Path]) -> None:
-    """Refuse what cannot work before any file is read."""
-    from hopfed._lib.random import check_seed
-    from hopfed.cli.tables.recover import shape_of
-
-    check_seed(options["seed"])
-    shape_of(options["shape"])
-    outputs = ("--out", options["out_file"], OUT), ("--figure", options["figure"], FIGURE)
-    check_outputs(*outputs, inputs=inputs)
-
-
-def _temperatures(text: str, updates: int) -> Any:
-    """A temperature, or one for each update: it falls over nine tenths of them, then stays."""
-    first, colon, last = text.partition(":")
-    rule = "a number at least 0, or FROM:TO, falling"
-    high, low = (real("--temperature", part, rule) for part in (first, last if colon else first))
-    require(math.inf > high >= low >= 0, "--temperature", rule, text)
-    if not colon:
-        return high
-    return high + (low - high) * np.minimum(np.arange(updates) / max(1.0, 0.9 * updates), 1)
-
-
-def _steps(memory: Any, cues: np.ndarray, found: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """States of the first cues on their way: (marks,) updates made, and the states then."""
-    shown = cues[:SHOWN]
-    last = int(found.updates[:SHOWN].max(initial=1))
-    marks = np.unique(np.geomspace(1, max(last, 1), STEPS + 1).round().astype(int))[:-1]
-    states = []
-    for mark in marks:
-        T = np.broadcast_to(settings["temperature"], (settings["updates"],))
-        part = settings | {"updates": int(mark), "temperature": T[:mark]}
-        states.append(memory.recall(shown, observed=shown != 0, **part).states)
-    none = np.zeros((0, *found.states[:SHOWN].shape), found.states.dtype)
-    return {"steps/updates": marks, "steps/states": np.stack(states) if states else none}
-
-
-def _as_run(
-    memory: Any, cues: np.ndarray, found: Any, settings: dict[str, Any], config: dict[str, Any]
-) -> Any:
+def _recalled(memory: Any, cues: np.ndarray, options: dict[str, Any], config: Any) -> Any:
+    """Recall from cues: the run, with states of the first cues on their way."""
     from hopfed.runs import Run
 
+    (high, low), updates = options["temperature"], options["updates"]
+    # It falls over nine tenths of the updates, then stays.
+    T = high + (low - high) * np.minimum(np.arange(updates) / max(1.0, 0.9 * updates), 1)
+    how = {"order": options["order"], "seed": options["seed"], "hold": not options["free"]}
+
+    def states_of(asked: np.ndarray, made: int) -> Any:  # +1 and gaps are no bits
+        heat = {"updates": made, "temperature": T[:made] if high > low else high}
+        return memory.recall(asked, observed=asked != 0, **how, **heat)
+
+    found = states_of(cues, updates)
+    last = int(found.updates[:SHOWN].max(initial=1))
+    marks = np.unique(np.geomspace(1, max(last, 1), STEPS + 1).round().astype(int))[:-1]
+    steps = [states_of(cues[:SHOWN], int(mark)).states for mark in marks]
     best, nearest = np.zeros(found.states.shape[:-1]), np.full(found.states.shape[:-1], -1)
     if len(memory):
         nearest = np.abs(found.overlaps).argmax(axis=-1)
         best = np.take_along_axis(found.overlaps, nearest[..., None], axis=-1)[..., 0]
     names = ("states", "overlaps", "energy", "updates", "converged")
-    arrays = {"cues": cues} | {name: getattr(found, name) for name in names}
+    arrays = {"cues": cues, "steps/updates": marks} | {n: getattr(found, n) for n in names}
+    arrays["steps/states"] = np.reshape(steps, (-1, *found.states[:SHOWN].shape))
     summary = {"cues": len(cues), "converged": int(found.converged.sum())}
     measured = {"nearest": nearest, "overlap": best, "energy": found.energy}
     measured["updates"] = found.updates
     summary |= {name: array.tolist() for name, array in measured.items()}
-    return Run("recall", config, arrays | _steps(memory, cues, found, settings), summary)
+    return Run("recall", config, arrays, summary)
 
 
 def _write(run: Any, options: dict[str, Any], names: Named) -> None:
-    path = options["out_file"]
-    if path is not None and path.suffix.lower() == ".h5":
-        run.save(path)
-    elif path is not None:
-        from hopfed.runs import replacing
-        from hopfed.tables.writers import write
+    """Write states, or everything, and draw."""
+    from hopfed.runs import replacing
+    from hopfed.tables.writers import write
 
-        states = run.arrays["states"]
-        flat = states.reshape(-1, states.shape[-1])
-        if path.suffix.lower() == ".npy":
-            with replacing(path) as temporary, open(temporary, "wb") as file:
-                np.save(file, states)
-        elif names.columns or names.ids:
-            write(path, _columns(flat, names), endings=OUT)
-        else:
-            kind = "%d" if flat.dtype.kind == "i" else "%g"
-            with replacing(path) as temporary:
-                np.savetxt(temporary, flat, fmt=kind, delimiter=",")
+    path, states = options["out_file"], run.arrays["states"]
+    flat = states.reshape(-1, states.shape[-1])
+    ending = "" if path is None else path.suffix.lower()
+    if ending == ".h5":
+        run.save(path)
+    elif ending == ".npy":
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            np.save(file, states)
+    elif ending and (names.columns or names.ids):
+        write(path, _columns(flat, names), endings=OUT)
+    elif ending:
+        with replacing(path) as temporary:
+            np.savetxt(temporary, flat, fmt="%d" if flat.dtype.kind == "i" else "%g", delimiter=",")
     if options["figure"]:
-        from hopfed.cli.tables.recover import shape_of
         from hopfed.figures import save
         from hopfed.figures.recall import draw
 
-        save(draw(run, shape=shape_of(options["shape"])), options["figure"])
+        save(draw(run, shape=options["shape"]), options["figure"])
 
 
 def _columns(states: np.ndarray, names: Named) -> list[Any]:
     """Columns of a table of states (S, N), or (S L, N) with the layers of a cue in a row."""
     from hopfed.tables.table import made_up
 
-    columns = names.columns or made_up(states.shape[1])
+    columns = list(zip(names.columns or made_up(states.shape[1]), states.T, strict=True))
     if names.ids is None:
-        return list(zip(columns, states.T, strict=True))
+        return columns
     layers = len(states) // max(len(names.ids), 1)
-    ids = [name for name in names.ids for _ in range(layers)]
-    return [("id", ids), *zip(columns, states.T, strict=True)]
+    return [("id", [name for name in names.ids for _ in range(layers)]), *columns]
 
 
 def _print(run: Any, cues: tuple[str, ...] | None, patterns: tuple[str, ...] | None) -> None:
     """Print what every cue was recalled as; cues and patterns by name where they have one."""
-    said, overlaps = run.summary, run.arrays["overlaps"]
-    several = run.arrays["states"].ndim == 3
-    grid = table("cue", *["layer"] * several, "nearest", "overlap", "updates", "rests")
-    nearest, best = (np.array(said[name]) for name in ("nearest", "overlap"))
+    arrays, nearest = run.arrays, np.array(run.summary["nearest"])
+    best = np.array(run.summary["overlap"])
+    grid = table("cue", *["layer"] * (nearest.ndim > 1), "nearest", "overlap", "updates", "rests")
     for at in np.ndindex(min(len(nearest), ROWS), *nearest.shape[1:]):
         s, k, near = at[0], nearest[at], ["-", "-"]
-        if overlaps.shape[-1]:
+        if arrays["overlaps"].shape[-1]:
             near = [str(k + 1) if patterns is None else patterns[k], f"{best[at]:.4f}"]
         head = [str(s + 1) if cues is None else cues[s], *(str(layer + 1) for layer in at[1:])]
-        rests = "yes" if run.arrays["converged"][s] else "no"
-        grid.add_row(*head, *near, str(run.arrays["updates"][s]), rests)
+        rests = "yes" if arrays["converged"][s] else "no"
+        grid.add_row(*head, *near, str(arrays["updates"][s]), rests)
     out.print(grid)
     if len(nearest) > ROWS:
         out.print(f"... and {len(nearest) - ROWS} more (--json or --out holds all)")

@@ -91,6 +91,7 @@ def _counts(text: str) -> list[int]:
 COUNT = within()
 FEW = within(1, 100_000)
 WHOLE = within(most=(1 << 63) - 1)
+SEED = within(0, (1 << 63) - 1)
 FINITE = Parsed("float", _finite)
 NUMBER = Parsed("float", lambda text: real("", text))
 NUMBERS = several(FINITE)

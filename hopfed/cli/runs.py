@@ -32,12 +32,12 @@ from hopfed.cli.printing import err, human_bytes, out, progress_bar, shown, tabl
 from hopfed.cli.tables.reading import NAMES, table_options
 from hopfed.errors import ArgumentError, RunFileError
 from hopfed.errors import shown as cut
-from hopfed.experiments import PRESET_NAMES, find, preset
+from hopfed.experiments import PRESET_NAMES, compared, find, preset
 
 if TYPE_CHECKING:
     from hopfed.runs import Run
 
-FILES = ("data", "table", "weights")  # settings that name files to read
+FILES = ("data", "weights")  # settings that name files to read
 MOST_FAULTS = 50  # that are listed for one variant
 LONGEST = 300  # characters of a setting that are shown
 COLUMNS = 3  # numbers of the cells of a sweep that are printed; the file has all
@@ -288,7 +288,7 @@ def sweep_command(name: str, grid: tuple[str, ...], folder: Path, **options: Any
     experiment, settings = find(name), parsed_grid(grid)
     how = getattr(experiment, "with_options", None)
     config, first = _changed(experiment, options, how=how)
-    engine, workers, known = options["engine"], options["workers"], experiment.COMPARED
+    engine, workers, known = options["engine"], options["workers"], compared(name)
     if options["measure"] is not None and known and options["measure"] not in known:
         raise ArgumentError("--measure", f"one of {', '.join(known)}", options["measure"])
     before = sorted(folder.glob("*=*.h5")) if folder.is_dir() else []

@@ -11,11 +11,12 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 import click
 import numpy as np
 
-from hopfed._lib.random import check_seed, stream
+from hopfed._lib.random import check_seed
 from hopfed.cli import HelpfulGroup
 from hopfed.cli.numbers import FINITE, NUMBER, NUMBERS, WHOLE, Parsed, several
 from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.words import TABLE
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 from hopfed.theory.planning import FALSE_ALARM
@@ -340,8 +341,6 @@ def capacity(
     ] = "0,0.1,0.5,1,2,5,10,inf",
     alpha: Annotated[Many, "Loads at which to give the magnetisation."] = None,
     temperature: Annotated[Many, "Temperatures at which to give Hebb's capacity."] = None,
-    simulate: Annotated[Whole, "Also simulate a memory of this many sites."] = None,
-    seed: Seed = 0,
     **options: Any,
 ) -> None:
     """How many archetypes an associative memory holds: Hebb, dreaming, projector.
@@ -350,9 +349,6 @@ def capacity(
     """
     from hopfed.theory import storage, storage_thermal
 
-    check_seed(seed)
-    if simulate is not None and not 100 <= simulate <= 20_000:
-        raise ArgumentError("--simulate", "between 100 and 20000 sites", simulate)
     between = (t > 20) & np.isfinite(t)
     if between.any():
         raise ArgumentError("--t", "at most 20, or inf for the projector", t[between].max())
@@ -365,19 +361,7 @@ def capacity(
     if temperature is not None:
         load = storage_thermal.thermal_capacity(temperature)
         tables["temperature"] = {"temperature": temperature, "capacity": load}
-    points = []
-    with err.status("simulating"):
-        for time in [] if simulate is None else [float(x) for x in t]:
-            for share in (0.4, 0.7, 0.9, 1.1, 1.3):  # five loads around each capacity
-                size = share * float(storage.capacity(time))
-                if size < 1 or time < np.inf:  # no projector of as many patterns as sites
-                    rng = stream(seed, "storage", str(time), str(share))
-                    run = storage.simulate_storage(rng, simulate, size, time)
-                    points.append((time, run.load, run.mean, run.standard_error))
-    if points:
-        names = ("t", "alpha", "simulated", "standard_error")
-        tables["simulation"] = dict(zip(names, np.array(points).T, strict=True))
-    show(tables, options, "capacity", t=t, points=points)
+    show(tables, options, "capacity", t=t)
 
 
 _PRIVATE = {"epsilon": None, "delta": 1e-5, "clients": 1, "rounds": 1}  # with their defaults
@@ -386,28 +370,7 @@ _MOST_ENTRIES = 100_000_000  # of a simulated table
 _MOST_DRAWS = 10_000
 _EXPOSURES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
-_MEANINGS = {
-    "exposure": "share of the rows that come from the archetype, or class",
-    "M_boundary": "rows at which it leaves the noise, for large tables",
-    "M": "rows that the other numbers speak of: the fewest that reach the power, or --M",
-    "power": "chance that its eigenvalue passes the test",
-    "threshold": "eigenvalue that noise passes at the false-alarm rate --alpha",
-    "eigenvalue": "predicted eigenvalue of the class, columns scaled to unit noise",
-    "overlap": "part of its eigenvector that lies in the span of the classes",
-    "margin": "strength over what is detectable: seen above 1",
-    "distance": "between the class and the rest, columns scaled to unit noise",
-    "score": "part of the class that lies in the span of the counted eigenvectors",
-    "accuracy": "share of its rows that are assigned to it, once its means are known",
-    "accuracy_all": "share of all rows that are assigned to their class",
-    "mean_error": "error of its estimated column means, root mean square over columns",
-    "labelled_error": "the same if every row's class were known",
-    "cosine": "squared cosine of its estimated and true means, columns scaled to unit noise",
-}
-_PROMISED = {
-    "seen": "each of them passes the test, with this chance",
-    "all": "all of them do, in one study",
-    "resolved": "`hopfed recover` finds the pattern of each, and says ok",
-}
+_MEANINGS, _PROMISED = TABLE["plan"], TABLE["promises"]  # name -> what it means
 _FIELDS = {"M_boundary": "boundary", "M": "samples"} | {n: n for n in list(_MEANINGS)[3:]}
 
 

@@ -31,7 +31,7 @@ def load_complete(path: str | Path) -> Run:
 
 def measures_of(kind: str) -> Mapping[str, Measure]:
     """Return the declared rows of the summary of `kind`; empty if none are declared."""
-    return compared(find(kind)) if kind in KNOWN else {}
+    return compared(kind)
 
 
 def differences(held: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:

@@ -59,7 +59,7 @@ DEVICE = "not a device"
         ("recover a.npy --out hard.h5", INPUT),
         ("recover a.csv --out a.h5", "a new file, or a run file of hopfed"),
         ("figure run.h5 --out old.png", NEW),
-        ("theory capacity --simulate 20000 --figure old.png", NEW),
+        ("theory capacity --figure old.png", NEW),
         ("run bbp --out run.h5 --overwrite --resume", "left out with --resume"),
         ("fl run fedavg --data a.npz --out run.h5", "--overwrite replaces this one, --resume"),
         ("recover a.npy a.csv --out a.csv", INPUT),
@@ -80,7 +80,7 @@ DEVICE = "not a device"
         ("fl run fedavg --data a.npz --out npz.h5", INPUT),
         ("fl run fedavg --config settings.toml --out toml.h5", INPUT),
         ("demo --figure null.png", DEVICE),
-        ("theory capacity --simulate 20000 --figure null.png", DEVICE),
+        ("theory capacity --figure null.png", DEVICE),
     ],
 )
 def test_what_would_be_lost_is_refused_before_any_work(hopfed, folder, arguments, words):

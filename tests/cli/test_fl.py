@@ -1,13 +1,18 @@
-"""`hopfed fl` as a user runs it."""
+"""`hopfed fl` as a user runs it; what it says of its own accord, and how networks are trained."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+from hopfed.experiments import fl
+from hopfed.experiments.runner import execute
 from hopfed.runs import Run
 
-pytest.importorskip("torch", reason="torch is not installed")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 SMALL = ("--clients", "3", "--rounds", "2", "--models", "mlp", "--set", "examples=300")
 
@@ -125,3 +130,126 @@ def test_several_runs_are_drawn_and_compared(hopfed, tmp_path):
     status, _, err = hopfed("fl", "run", "fedavg", *SMALL, "--memory", "-1")
     assert status == 2
     assert "memory must be at least 0" in err
+
+
+# Warnings: hopfed's own are a line each, those of libraries are for nobody
+
+
+# As the installed command is: a file that a worker process imports once more.
+COMMAND = "from hopfed.__main__ import main\nif __name__ == '__main__':\n    main()\n"
+NETWORK = """
+import warnings
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.head = nn.Linear(64, classes)
+
+    def forward(self, x):
+        warnings.warn("of no use to users", RuntimeWarning)
+        return self.head(x.flatten(1) if x.sum() > -1e9 else x)  # not to be batched by vmap
+"""
+FEW = ("--rounds", "2", "--clients", "3", "--set", "examples=150")
+
+
+def said(folder, *arguments):
+    (folder / "command.py").write_text(COMMAND)
+    (folder / "nets.py").write_text(NETWORK)
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONWARNINGS"}
+    done = subprocess.run(
+        [sys.executable, "command.py", "fl", "run", *arguments],
+        cwd=folder, env=clean, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--seeds", "2"),
+        pytest.param(("--engine", "pool", "--workers", "2"), marks=pytest.mark.slow),
+    ],
+    ids=["here", "in workers"],
+)
+def test_a_store_with_fewer_examples_than_k_is_said_once(tmp_path, more):
+    lines = said(tmp_path, "knn-per", *FEW, "--models", "mlp:8", "--set", "k=9999", *more)
+    assert set(lines) == {
+        "warning: k = 9999 is more than the examples of a store: all of a store are used"
+    }
+    assert len(lines) <= (1 if "--seeds" in more else 2)  # once for each process
+
+
+def test_clients_that_are_trained_one_by_one_are_said_and_a_networks_own_warnings_are_not(tmp_path):
+    (line,) = said(tmp_path, "fedavg", *FEW, "--models", "nets.py:Net", "--set", "way=stacked")
+    assert line.startswith("warning: clients are trained one by one (")
+
+
+# --autocast and --compile
+
+
+STACKED = ("--clients", "2", "--rounds", "1", "--models", "mlp:16", "--set", "way=stacked")
+
+
+def settings(**changes):
+    base = {"clients": 2, "rounds": 1, "models": ("mlp:16",), "way": "stacked"}
+    return fl.Config(**(base | changes))
+
+
+def test_options_are_settings_of_the_run(hopfed):
+    call = (
+        "fl",
+        "run",
+        "fedprox",
+        *STACKED,
+        "--set",
+        "examples=210",
+        "--autocast",
+        "bf16",
+        "--json",
+    )
+    status, text, err = hopfed(*call)
+    assert (status, err) == (0, "")
+    said = json.loads(text)
+    assert (said["config"]["precision"], said["config"]["compile"]) == ("bfloat16", "")
+    same = execute(fl, settings(method="fedprox", examples=210, precision="bfloat16"))
+    assert said["summary"]["test"] == same.summary["test"]
+    full = execute(fl, settings(method="fedprox", examples=210))
+    both = [run.arrays["client/loss"] for run in (same, full)]
+    assert not np.array_equal(*both)
+    np.testing.assert_allclose(*both, rtol=0.05)
+    status, _, err = hopfed("fl", "run", "fedavg", *STACKED, "--autocast", "fp8")
+    assert (status, "bf16" in err) == (2, True)
+
+
+def test_the_compiled_loss_is_what_is_trained(hopfed, monkeypatch):
+    asked = []
+
+    def compiled(function, backend):
+        asked.append(backend)
+        return function
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    call = ("fl", "run", "fedavg", *STACKED, "--set", "examples=220", "--compile", "--json")
+    status, text, err = hopfed(*call)
+    assert (status, err) == (0, "")
+    assert set(asked) == {"inductor"}
+    plain = execute(fl, settings(examples=220))
+    assert json.loads(text)["summary"]["last"] == plain.summary["last"]
+
+
+@pytest.mark.parametrize("way", ["stacked", "sequential"])
+def test_a_compiled_loss_with_other_gradients_is_refused(hopfed, monkeypatch, way):
+    def lossy(function, backend):
+        def loss(params, *batch):
+            first = next(iter(params))
+            return function(params | {first: params[first].detach()}, *batch)
+
+        return loss
+
+    monkeypatch.setattr(torch, "compile", lossy)
+    call = ("fl", "run", "fedavg", *STACKED[:-2], "--set", f"way={way}", "--set", "examples=225")
+    status, text, err = hopfed(*call, "--compile")
+    assert (status, text, err.count("\n")) == (2, "", 1)
+    assert "another gradient of features" in err

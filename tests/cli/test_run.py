@@ -30,13 +30,13 @@ def refused(answer, *words):
         assert word in err
 
 
-def test_workers_and_resume_give_the_same_file(hopfed, run_file, tmp_path):
+def test_resume_gives_the_same_file(hopfed, run_file, tmp_path):
     status, out, _ = hopfed("run", "bbp", *SMALL, "--json")
     answer = json.loads(out)
     assert (status, answer["config"]["M"]) == (0, [100, 200])
     assert answer["summary"] == Run.load(run_file).summary
     other = tmp_path / "other.h5"
-    assert hopfed("run", "bbp", *SMALL[:-1], "2", "--out", other, "--workers", 2)[0] == 0
+    assert hopfed("run", "bbp", *SMALL[:-1], "2", "--out", other)[0] == 0
     assert hopfed("run", "bbp", "--seeds", 3, "--out", other, "--resume")[0] == 0
     assert other.read_bytes() == run_file.read_bytes()
     arrays = len(Run.load(other).arrays)

@@ -232,8 +232,11 @@ def _damage(name):
         ("recall other.h5 cues.npy", "not a memory"),
         ("recall good.h5 narrow.npy", "7 columns, but the memory has 100 sites"),
         ("recall good.h5 large.npy", "cues must be +-1, 0/1 or gaps, got 2 at row 1, column 1"),
-        ("recall good.h5 cues.npy --temperature hot", "--temperature must be"),
-        ("recall good.h5 cues.npy --updates 0", "--updates must be at least 1"),
+        (
+            "recall good.h5 cues.npy --temperature hot",
+            "'--temperature': 'hot' is not a number at least 0",
+        ),
+        ("recall good.h5 cues.npy --updates 0", "'--updates': 0 is not"),
         ("recall good.h5 cues.npy --shape 9x9 --figure x.png", "with a product of 100"),
         ("store empty.npy --out m.h5", "holds no patterns"),
         ("store patterns.npy --out m.h5 --rule layered --set g=1,2", "9 numbers, L x L"),

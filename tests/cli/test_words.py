@@ -48,6 +48,6 @@ def test_the_answer(hopfed, line, words):
 def test_the_table_names_what_there_is():
     """Options and commands that are named exist."""
     known = set().union(*COMMANDS.values())
-    for ways in words._OPTIONS.values():
-        assert {option for option in ways if option} <= known | {"--weights"}
-    assert set(words._COMMANDS) == set(cli.list_commands(None))
+    for row in words.TABLE["option"]:
+        assert {option for option in row if option} <= known | {"--weights", "words"}
+    assert set(words.TABLE["command"]) == set(cli.list_commands(None))

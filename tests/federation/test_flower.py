@@ -141,12 +141,12 @@ def assert_close(a, b):
 
 
 def test_a_run_on_flower_is_resumed_to_the_same_bits(tmp_path):
-    from hopfed.experiments import find
+    from hopfed.experiments import find, preset
     from hopfed.experiments.runner import execute
     from hopfed.runs import Run
 
     drift = find("drift")
-    config = replace(drift.Config(**drift.PRESETS["quick"]), rounds=3, seeds=2)
+    config = replace(preset(drift, "quick"), rounds=3, seeds=2)
     whole = execute(drift, config)
     with FlowerEngine.simulated() as engine:
 

@@ -1,5 +1,6 @@
 """Pictures: kinds of panels, at most six at first, legends, legible text, a style of their own."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import matplotlib
@@ -10,7 +11,7 @@ from matplotlib.text import Text
 
 from hopfed import recover
 from hopfed.errors import ArgumentError
-from hopfed.experiments import find
+from hopfed.experiments import find, preset
 from hopfed.experiments.pictures import draw_sections, drawer, has_more_sections
 from hopfed.experiments.runner import execute
 from hopfed.figures import archetypes, save
@@ -73,7 +74,7 @@ def test_sections_of_networks_are_drawn_by_name():
     pytest.importorskip("torch", reason="needs the extra neural")
     knnper = find("knnper")
     small = {"examples": 150, "clients": 3, "rows": ("fedavg", "knn-per")}
-    run = execute(knnper, knnper.Config(**knnper.PRESETS["quick"] | small))
+    run = execute(knnper, replace(preset(knnper, "quick"), **small))
     figure = draw_sections(run, ["stream", "k"])
     assert [axes.get_title() for axes in figure.axes if axes.axison] == ["stream", "k"]
     assert figure.axes[1].get_xlabel() == "neighbours"

@@ -89,7 +89,7 @@ def dataset(folder, data):
     found = read(read_npz, path)
     assert found is None or (len(found) >= 1 and 0 <= found.labels.min() <= found.labels.max())
     pictures = read(lambda path: load_silhouettes(path, ()), path)
-    assert pictures is None or set(np.unique(pictures.patterns)) <= {-1, 1}
+    assert pictures is None or set(np.unique(pictures)) <= {-1, 1}
 
 
 def run_file(folder, data):

@@ -35,10 +35,6 @@ def test_every_method_classifies_as_in_its_run(tmp_path, name):
         np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-5)
         right = (found.argmax(axis=1) == task.split.dataset.labels[rows]).mean()
         assert right == pytest.approx(chosen[0, c])
-        confusion = kept.confusion(task.split.dataset.inputs[rows], task.split.dataset.labels[rows])
-        assert confusion.trace() == round(right * len(rows))
-        held = np.bincount(task.split.dataset.labels[rows], minlength=10)
-        np.testing.assert_array_equal(confusion.sum(axis=1), held)
 
 
 @pytest.fixture

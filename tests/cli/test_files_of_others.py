@@ -1,16 +1,21 @@
-"""Files of `hopfed fl` that somebody else wrote: settings, sums and kept networks.
+"""Files of others: no code in them runs, and no other file is read or lost."""
 
-No code in them runs, and no other file is read or lost.
-"""
-
+import csv
 import json
+import os
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from hopfed import runs
+from hopfed._lib.settings import to_plain
 from hopfed.errors import DataError, RunFileError
+from hopfed.experiments import find
+from hopfed.experiments.fl import Config
 from hopfed.experiments.shared.kept_networks import read
 from hopfed.runs import Run
 
@@ -201,3 +206,189 @@ def test_a_folder_of_kept_memories_that_says_other_things_is_one_line(kept):
         left = {key: value for key, value in whole.items() if key != name}
         (folder / "model.json").write_text(json.dumps(left))
         predict("lacks what" if name == "examples" else f"'{name}' is missing")
+
+
+# Folders of sweeps
+
+
+SWEEP = ("sweep", "mp", "--preset", "quick", "--set", "seeds=1", "--grid")
+
+
+@pytest.mark.parametrize("name", ["table.csv", "figure.png"])
+@pytest.mark.parametrize("link", [False, True])
+def test_a_sweep_takes_the_place_of_no_other_file(hopfed, folder, name, link):
+    """Its table and its figure have names that nobody gave."""
+    (folder / "out").mkdir()
+    mine = folder / "mine" if link else folder / "out" / name
+    mine.write_text("my own,1\n")
+    if link:
+        (folder / "out" / name).symlink_to(mine)
+    status, _, words = hopfed(*SWEEP, "N=40", "--out", "out")
+    assert (status, words.count("\n")) == (2, 1)
+    assert mine.read_text() == "my own,1\n"
+    assert os.listdir(folder / "out") == [name]
+
+
+def test_a_sweep_goes_on_in_its_own_folder_and_follows_no_link(hopfed, folder):
+    assert hopfed(*SWEEP, "N=40", "--out", "out")[0] == 0
+    shutil.copy("out/N=40.h5", "mine.h5")
+    (folder / "out" / "N=50.h5").symlink_to(folder / "mine.h5")
+    before = (folder / "mine.h5").read_bytes()
+    status, _, words = hopfed(*SWEEP, "N=40,50", "--seeds", 2, "--out", "out")
+    assert status == 1
+    assert "a link" in words
+    assert (folder / "mine.h5").read_bytes() == before
+
+
+def test_no_reason_in_the_table_of_a_sweep_is_a_formula(hopfed, folder):
+    assert hopfed(*SWEEP, "N=40,50", "--out", "out")[0] == 0
+    run = Run.load("out/N=50.h5")
+    replace(run, config=run.config | {"N_test": "1;=HYPERLINK(1)"}).save("out/N=50.h5")
+    assert hopfed(*SWEEP, "N=40,50", "--out", "out")[0] == 1
+    with open("out/table.csv", newline="", encoding="utf-8") as file:
+        reason = list(csv.DictReader(file))[1]["status"]
+    assert "HYPERLINK" in reason
+    assert ";=" not in reason
+
+
+# Run files that are continued
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "file"),
+    [
+        ("tables", "data", "../mine"),
+        ("capacity", "data", "mine.npz"),
+        ("fl", "weights", "nets/mine.safetensors"),
+    ],
+)
+def test_a_run_that_is_resumed_reads_no_file_that_it_alone_names(
+    hopfed, tmp_path, kind, setting, file
+):
+    if kind == "fl":
+        pytest.importorskip("torch")
+    out = tmp_path / "theirs.h5"
+    held = (file,) if setting == "weights" else file
+    config = to_plain(find(kind).Config(**{setting: held, "seeds": 1}))
+    Run(kind, config, {}, {}, committed=0, planned=1).save(out)
+    before = out.read_bytes()
+    again = "run", kind, "--resume", "--out", out
+    status, text, error = hopfed(*again)
+    assert (status, text) == (2, "")
+    assert f"names a file to read, {file}; give --trust or the same --set {setting}=" in error
+    assert out.read_bytes() == before
+    status, _, error = hopfed(*again, "--set", f"{setting}={file}")
+    assert status == 2
+    assert "names a file to read" not in error
+
+
+NAME = "spy_of_a_run_file"
+DATA = "rows/of$\\frac$x.npz"  # would be a formula in a label
+
+
+@pytest.fixture
+def marker(tmp_path, monkeypatch):
+    """Where the module `spy_of_a_run_file` leaves a file when it is imported."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    marker = folder / "imported"
+    (folder / f"{NAME}.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
+    monkeypatch.syspath_prepend(str(folder))
+    yield marker
+    sys.modules.pop(NAME, None)
+
+
+def run_of(kind, committed=1):
+    """A run file of `hopfed fl run`, complete or not yet begun, whose method is the spy."""
+    config = to_plain(Config(method=f"{NAME}:Method", data=DATA, clients=2, rounds=1))
+    shape = (committed, 1, 2)
+    numbers = {n: np.full(shape, 0.5) for n in ("validation", "test", "client/flops")}
+    traffic = {f"traffic/{way}": np.ones(shape, int) for way in ("up", "down")}
+    arrays = {"seeds": np.arange(committed), **numbers, **traffic} if committed else {}
+    arrays |= {"seeds": np.arange(committed)}
+    return Run(kind, config, arrays, {"test": [0.5, None]}, committed=committed, planned=1)
+
+
+@pytest.mark.parametrize("kind", ["fl", NAME, f"_{NAME}"])
+def test_nothing_that_reads_a_run_imports_what_it_names(hopfed, tmp_path, marker, kind):
+    path = tmp_path / "run.h5"
+    run_of(kind).save(path)
+    assert hopfed("show", path)[0] == 0
+    assert hopfed("compare", path, path)[0] == 0
+    assert hopfed("report", path, "--out", tmp_path / "page.html")[0] == 0
+    assert hopfed("figure", path, "--out", tmp_path / "f.png")[0] == (0 if kind == "fl" else 2)
+    assert hopfed("fl", "run", "fedavg", "--resume", "--out", path)[0] == 2
+    assert hopfed("run", "bbp", "--resume", "--out", path)[0] == 2
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("committed", [0, 1])
+def test_a_resumed_run_imports_only_what_is_trusted(hopfed, tmp_path, marker, committed):
+    path = tmp_path / "run.h5"
+    run_of("fl", committed).save(path)
+    before = path.read_bytes()
+    command = ("run", "fl", "--resume", "--out", path)
+    for other in ((), ("--set", "method=fedavg:X"), ("--set", f"options={NAME}:Method,a=1")):
+        status, out, err = hopfed(*command, *other)
+        assert (status, out) == (2, "")
+        assert err.count("\n") == 1
+        assert not marker.exists()
+        assert path.read_bytes() == before
+    assert "names code to run, spy_of_a_run_file:Method" in hopfed(*command)[2]
+    if committed:
+        return  # nothing is left to run
+    named = ("--set", f"method={NAME}:Method", "--set", f"data={DATA}")
+    for asked in (("--trust",), named):
+        status, _, err = hopfed(*command, *asked)
+        assert status == 2
+        assert "module:Class" in err  # the spy has no such class
+        assert marker.exists()
+        marker.unlink()
+        del sys.modules[NAME]
+
+
+# Memories
+
+
+@pytest.fixture
+def memory(hopfed, tmp_path, monkeypatch):
+    """A memory of named patterns, changed; and what `recall` makes of it: a line."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("id,p,q,r\nAnn,yes,no,yes\nBen,no,no,yes\n")
+    assert hopfed("store", "p.csv", "--id", "id", "--out", "m.h5")[0] == 0
+    run = Run.load("m.h5")
+
+    def recall(words, **changed):
+        replace(run, **changed).save("m.h5")
+        status, _, err = hopfed("recall", "m.h5", "p.csv", "--json")
+        assert (status, err.count("\n")) == (2, 1)
+        assert words in err
+
+    return run, recall
+
+
+@pytest.mark.parametrize("name", ["rows/names", "columns/names"])
+def test_names_in_a_memory_that_are_none_are_one_line(memory, name):
+    run, recall = memory
+    odd = np.array(1.0), np.ones(3), np.array([b"\xff"] * 3), run.arrays[name][:-1]
+    for array in odd:
+        recall("m.h5: ", arrays=run.arrays | {name: array})
+
+
+def test_a_coding_in_a_memory_that_is_none_is_one_line(memory, monkeypatch):
+    run, recall = memory
+    held = json.loads(run.config["coding"])
+    word = {"kind": "words", "words": [["no", "INF"], ["yes", 1]]}
+    for code in ("x", 1, None, word):
+        text = json.dumps(held | {"codes": [code]}).replace('"INF"', "1e999")
+        recall("no coding of a table", config=run.config | {"coding": text})
+    monkeypatch.setattr(runs, "plain", lambda held: held)  # JSON as others write it has infinities
+    recall("not a readable memory", summary=run.summary | {"sites": float("inf")})
+
+
+@pytest.mark.parametrize("patterns", [np.array(1.0), np.array([[b"ab"] * 3])])
+def test_archetypes_that_are_none_are_not_stored(hopfed, tmp_path, patterns):
+    Run("recover", {}, {"archetypes/patterns": patterns}, {}).save(tmp_path / "r.h5")
+    status, _, err = hopfed("store", tmp_path / "r.h5", "--out", tmp_path / "m.h5")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "found no archetypes" in err

@@ -1,1 +1,0 @@
-"""Commands of federations of neural networks: `fl`."""
