@@ -23,6 +23,7 @@ from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.replicas import drawn
 from hopfed.kernels import Rows
 from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
+from hopfed.spectral.reread_rows import Reread
 
 __all__ = ["Comparison", "compare"]
 
@@ -158,7 +159,7 @@ def compare(
 
 
 def _p_values(
-    rows: list[Rows], numbers: list[int], fits: list[Any], tables: int, seed: int
+    rows: list[Rows | Reread], numbers: list[int], fits: list[Any], tables: int, seed: int
 ) -> list[float]:
     """For each number the part of drawn tables that favour it over the one before as much."""
     found = [np.nan]
@@ -169,7 +170,7 @@ def _p_values(
         ratios = []
         for draw in range(tables):
             told = [(less.means, share, seed, i, draw) for i, share in enumerate(shares)]
-            drawn_rows = [drawn(own, *t) for own, t in zip(rows, told, strict=True)]
+            drawn_rows = [drawn(own[:], *t) for own, t in zip(rows, told, strict=True)]
             both = [
                 run_recovery(drawn_rows, n_archetypes=K, seed=seed).likeliest.log_likelihood
                 for K in (numbers[at - 1], numbers[at])

@@ -347,7 +347,7 @@ def repeated_rows(weights: Any, rows: int) -> np.ndarray:
     often = np.asarray(weights)
     fits = often.shape == (rows,) and often.dtype.kind in "biuf"
     require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)
-    good = np.isfinite(often).all() and (often >= 0).all() and (often == np.rint(often)).all()
+    good = bool((np.isfinite(often) & (often >= 0) & (often == np.rint(often))).all())
     require(good, "weights", "whole numbers, none below 0", "others")
     require(often.sum() >= 2, "weights", "above zero for two rows at least", often.sum())
     return np.repeat(np.arange(rows), often.astype(np.int64))

@@ -477,7 +477,7 @@ class _Search:
         left, most = np.ones(len(among), bool), often + apart.astype(float) @ often
         # Of levels with gaps that stand anywhere, neighbours may be a part only.
         for sure, grow in ((True, self._beside), (True, self._anywhere), (False, self._anywhere)):
-            for a in np.flatnonzero(most >= (1 if sure else FILLED) * rows):
+            for a in np.flatnonzero(most >= (1 if sure else FILLED) * rows).tolist():
                 if not left[a]:
                     continue
                 group = grow(a, apart & left, evidence, often, rows)

@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from hopfed._lib.random import stream
 from hopfed._lib.settings import from_plain, to_plain, with_settings
-from hopfed.errors import ArgumentError
+from hopfed.archetypes.overlap import retrieval
+from hopfed.errors import ArgumentError, DataError
 from hopfed.experiments import CLAIMS, NAMES, PRESET_NAMES, compared, find, minutes, preset, presets
 from hopfed.experiments.pictures import drawer
 from hopfed.experiments.runner import execute
@@ -29,10 +30,12 @@ TINY = {
     "ablation": {"N": 100, "M": 300, "few": 3, "many": 6, "qualities": (0.6, 1.0)},
     "byzantine": {"attackers": (1, 2), "rounds": 2},
     "capacity": {"N": 100, "loads": (0.03, 0.4), "cues": 5, "sizes": (100, 200, 400)},
+    "completion": {"N": 60, "K": 8, "rows": 100, "cues": 10, "classes": (2, 5)},
     "cooperation": {"N": 80, "rounds": 2},
     "correlated_noise": {"N": 60, "qualities": (0.0, 0.3)},
     "disentangle": {"N": 60, "starts": 2, "updates": 8, "seeds": 3},
     "drift": {"N": 80, "rounds": 4, "period": 3},
+    "exposure": {"pictures": 3, "M": (300,)},
     "heavy_tails": {"N": 40},
     "load": {"N": (60, 80), "loads": (0.05,)},
     "mp": {"N": 60, "N_test": 40, "ratios": (0.5, 4.0), "nulls": 1},
@@ -289,3 +292,28 @@ def test_pictures_of_the_file_are_those_that_were_scored():
         wrong = (truth != made).mean(axis=1)
         m = run.arrays[f"{name}/magnetisation"][0, -1]
         np.testing.assert_allclose(np.abs(1 - 2 * wrong), m, atol=1e-12)
+
+
+def test_an_archetype_in_the_directions_of_heavier_ones_is_not_foreseen():
+    exposure = find("exposure")
+    xi = rademacher(3, 400, np.random.default_rng(0))
+    xi[2] = np.where(np.arange(400) < 200, xi[0], xi[1])  # half of each
+    apart = exposure.foreseen(
+        rademacher(3, 400, np.random.default_rng(1)), np.ones(3) / 3, 0.5, 800
+    )
+    assert (apart > 0.9).all()
+    few = exposure.foreseen(xi, np.array([0.6, 0.399, 0.001]), 0.5, 800)
+    assert few[0] > 0.9
+    assert few[2] == 0
+    with pytest.raises(DataError):
+        exposure._load("absent.npz")
+
+
+def test_classes_are_found_and_chosen_by_unseen_rows():
+    completion = find("completion")
+    rng = np.random.default_rng(0)
+    means = np.where(rng.random((3, 40)) < 0.5, -0.8, 0.8)
+    rows = np.where(rng.random((600, 40)) < (1 + means[rng.integers(3, size=600)]) / 2, 1, -1)
+    found, shares = completion.chosen_classes(rows, (1, 2, 3, 5), rng)
+    assert retrieval(np.where(found >= 0, 1, -1).astype(np.int8), np.sign(means)).found(0.95) == 3
+    assert shares == pytest.approx(np.full(len(found), 1 / 3), abs=0.1)

@@ -1,0 +1,186 @@
+"""Completing entries that are missing: stored patterns, and rows of a table that were not stored.
+
+Of stored patterns a share of the sites is masked, of those observed one in twenty is wrong, and
+each rule fills the gaps. Nine rows in ten of a table are stored, gaps in the others are filled: by
+memories of the rows, and by a graded one of K class means fitted to them by expectation
+maximisation, K chosen by the likelihood of an eighth that the fit does not see. Controls are the
+commoner value of each column, and the true classes of a simulated table, which nothing can beat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from hopfed._lib.random import stream
+from hopfed._lib.settings import require
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.shared.silhouettes import load_silhouettes
+from hopfed.experiments.shared.statistics import by_name
+from hopfed.figures.kinds import Panel, by, over
+from hopfed.kernels import unpack
+from hopfed.memory.associative import AssociativeMemory
+from hopfed.memory.energies import log_sum_exp
+from hopfed.memory.graded import complete, log_likelihoods
+from hopfed.memory.rules import Dense, Dreamed, Exponential, Hebb, Projector, Rule
+from hopfed.tables.examples import as_examples
+from hopfed.tables.formats import read_numbers
+
+PATTERNS = ("random", "pictures")
+RULES: tuple[Rule, ...] = (Hebb(), Dreamed(1.0), Projector(), Dense(3), Exponential(1.0))
+WRONG = 0.05  # share of the observed sites of a stored pattern that are flipped
+METHODS = ("commoner value", "projector", "dense", "nearest row", "graded", "true classes")
+STEPS, STARTS = 60, 3  # of expectation maximisation
+LEAST = 10  # rows of a table, of which a tenth are not stored
+SMOOTH = 1.0  # rows of each value that a class is given beforehand
+
+Classes = tuple[np.ndarray, np.ndarray]  # means (K, N) and shares (K,)
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Settings."""
+
+    N: Annotated[int, at_least(10), "sites of the stored patterns"] = 400
+    K: Annotated[int, at_least(1), "number of them"] = 60
+    masked: Annotated[Floats, within("(0, 1)", rising=True), "shares that are missing"] = (
+        0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95,
+    )  # fmt: skip
+    cues: Annotated[int, at_least(1), "patterns or rows that are completed"] = 60
+    classes: Annotated[Ints, at_least(1), "numbers of archetypes to choose from"] = (
+        1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40,
+    )  # fmt: skip
+    rows: Annotated[int, at_least(20), "of the simulated table"] = 600
+    columns: Annotated[int, at_least(10), "of it"] = 60
+    data: Annotated[str, "file of silhouettes; empty for letters"] = ""
+    table: Annotated[str, "file of binary rows; empty for a simulated table"] = ""
+    seeds: int = 5
+
+
+def measure(seed: int, config: Config) -> Arrays:
+    """Shares of masked entries that are right: (rules, masked) and (methods, masked)."""
+    arrays: Arrays = {}
+    for name in PATTERNS:
+        xi = _patterns(config, name, seed)
+        rights = [_stored(config, xi, rule, stream(seed, "completion", name)) for rule in RULES]
+        arrays[f"{name}/right"] = np.array(rights)
+    rows, truth = _table(config, seed)
+    arrays["table/right"], arrays["table/classes"] = _held_out(config, rows, truth, seed)
+    return arrays
+
+
+def _patterns(config: Config, name: str, seed: int) -> np.ndarray:
+    rng = stream(seed, "completion", name, "patterns")
+    if name == "random":
+        return rng.choice(np.array([-1, 1], np.int8), (config.K, config.N))
+    return rng.permutation(load_silhouettes(config.data, ()))[: config.K]
+
+
+def _stored(config: Config, xi: np.ndarray, rule: Rule, rng: np.random.Generator) -> list[float]:
+    """Right share for each share masked."""
+    memory, out = AssociativeMemory.store(xi, rule), []
+    for share in config.masked:
+        asked = xi[rng.choice(len(xi), config.cues)]
+        gaps = rng.random(asked.shape) < share
+        wrong = np.where(rng.random(asked.shape) < WRONG, -asked, asked)
+        states = memory.recall(np.where(gaps, 0, wrong)).states
+        out.append(float((states == asked)[gaps].mean()))
+    return out
+
+
+def _table(config: Config, seed: int) -> tuple[np.ndarray, Classes | None]:
+    """Rows in random order, and the classes that they were drawn from, if any."""
+    rng = stream(seed, "completion", "table")
+    if config.table:
+        rows = unpack(as_examples(read_numbers(config.table)))
+        require(len(rows) >= LEAST, "table", f"a file of at least {LEAST} rows", len(rows))
+        return rng.permutation(rows), None
+    means = rng.uniform(-1, 1, (5, config.columns))
+    shares = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
+    chosen = means[rng.choice(5, config.rows, p=shares)]
+    rows = np.where(rng.random(chosen.shape) < (1 + chosen) / 2, 1, -1).astype(np.int8)
+    return rows, (means, shares)
+
+
+def _held_out(
+    config: Config, rows: np.ndarray, truth: Classes | None, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Right shares (methods, masked) of rows that were not stored, and the number of classes."""
+    test, kept = np.split(rows, [len(rows) // 10])
+    rng = stream(seed, "completion", "held out")
+    means, shares = chosen_classes(kept, config.classes, rng)
+    memories = {
+        "projector": AssociativeMemory.store(kept, Projector()),
+        "dense": AssociativeMemory.store(kept, Dense(3)),
+        "nearest row": AssociativeMemory.store(kept, Exponential(1.0)),
+        "graded": AssociativeMemory.store(means, weights=shares),
+    }
+    if truth is not None:
+        memories["true classes"] = AssociativeMemory.store(truth[0], weights=truth[1])
+    common = np.where(kept.sum(axis=0, dtype=np.int64) >= 0, 1, -1)
+    out = np.full((len(METHODS), len(config.masked)), np.nan)
+    for j, share in enumerate(config.masked):
+        asked = test[rng.choice(len(test), config.cues)]
+        gaps = rng.random(asked.shape) < share
+        filled = {name: m.recall(np.where(gaps, 0, asked)).states for name, m in memories.items()}
+        filled["commoner value"] = np.broadcast_to(common, asked.shape)
+        for name, states in filled.items():
+            right = np.where(states >= 0, 1, -1) == asked
+            out[METHODS.index(name), j] = right[gaps].mean()
+    return out, np.array(len(means))
+
+
+def chosen_classes(rows: np.ndarray, numbers: Ints, rng: np.random.Generator) -> Classes:
+    """Classes, as many as serve unseen rows best, fitted to all rows."""
+    aside, fitted = np.split(rows, [len(rows) // 8])
+    scores = []
+    for K in numbers:
+        means, shares = fit_classes(fitted, K, rng)
+        scores.append(log_sum_exp(log_likelihoods(aside, means) + np.log(shares)).mean())
+    return fit_classes(rows, numbers[int(np.argmax(scores))], rng)
+
+
+def fit_classes(rows: np.ndarray, K: int, rng: np.random.Generator) -> Classes:
+    """Fit K classes by expectation maximisation; the best of some starts at random rows."""
+    fits = []
+    for _ in range(STARTS):
+        means = 0.5 * rows[rng.choice(len(rows), min(K, len(rows)), replace=False)]
+        shares = np.full(len(means), 1 / len(means))
+        for _ in range(STEPS):
+            _, R, energy = complete(rows, means, shares)
+            mass = R.sum(axis=0)
+            means = R.T @ rows / (mass[:, None] + 2 * SMOOTH)
+            shares = (mass + SMOOTH) / (mass + SMOOTH).sum()
+        fits.append((float(energy.mean()), means, shares))
+    return min(fits, key=lambda fit: fit[0])[1:]
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """Right shares where half is masked, and the largest share masked that is filled."""
+    masked, rules = np.array(config.masked), [rule.name for rule in RULES]
+    half = int(np.abs(masked - 0.5).argmin())
+    right = {name: arrays[f"{name}/right"].mean(axis=0) for name in (*PATTERNS, "table")}
+    most = [float(masked[row >= 0.99].max(initial=0)) for row in right["random"]]
+    gap = right["table"][METHODS.index("true classes")] - right["table"][METHODS.index("graded")]
+    return {
+        **{name: by_name(rules, right[name][:, half]) for name in PATTERNS},
+        "most_random": by_name(rules, most),
+        "table": by_name(METHODS, right["table"][:, half]),
+        "below_best": float(100 * gap.max()),
+        "classes": ", ".join(str(k) for k in arrays["table/classes"]),
+    }
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Right entries over the share that is masked: stored patterns, and rows that were not."""
+    rules = [rule.name for rule in RULES]
+    held: dict[str, Any] = {"random patterns": ("random", rules), "pictures": ("pictures", rules)}
+    held["rows that were not stored"] = "table", METHODS
+    words: dict[str, Any] = {"xlabel": "share masked", "ylim": (0.45, 1.02)}
+    return [
+        over(f"right, {title}", config.masked, by(names, arrays[f"{key}/right"], 1), **words)
+        for title, (key, names) in held.items()
+    ]

@@ -1,0 +1,160 @@
+"""Retrieval of pictures over their exposure, beside what theory foresees for each of them.
+
+The archetypes are pictures, one of each class of a file such as MNIST (``images``, ``labels``,
+``split``), dark pixels +1; letters without a file. Shares fall geometrically; the Gini index
+measures how unequal they are. Source: arXiv:2603.19902, Section 4.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from hopfed._lib.random import stream
+from hopfed.archetypes.overlap import retrieval
+from hopfed.errors import DataError
+from hopfed.experiments import Arrays
+from hopfed.experiments.settings import Floats, Ints, Settings, at_least, within
+from hopfed.experiments.shared.letters import LETTERS, render_letters
+from hopfed.experiments.shared.statistics import r_squared, stacked, with_spread
+from hopfed.figures.kinds import UNIT, Panel, against
+from hopfed.hopfield.channel import draw_examples
+from hopfed.recovery.recover import recover
+from hopfed.tables.arrays import Npz
+from hopfed.theory import planning, spikes
+from hopfed.theory.resolution import expected_overlap
+
+SIDE = 28  # of the letters
+SEEN = 0.5  # overlap from which an archetype counts as seen
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Settings."""
+
+    data: Annotated[str, "an .npz with pictures; empty for letters"] = ""
+    pictures: Annotated[int, within(f"[2, {len(LETTERS)}]"), "the first classes of the file"] = 10
+    M: Annotated[Ints, at_least(50), "numbers of examples"] = (300, 1000, 3000)
+    tilts: Annotated[Floats, at_least(1), "largest over smallest share"] = (1.0, 10.0, 100.0, 1e3)
+    quality: Annotated[float, within("(0, 1)"), "r of the examples"] = 0.4
+    seeds: Annotated[int, "draws; each takes other pictures of the classes"] = 10
+
+
+def measure(seed: int, config: Config) -> Arrays:
+    """Overlaps, foreseen ones and exposures (tilts, M, K), and scores (tilts, M)."""
+    xi = pictures(config.data, config.pictures, seed)
+    return stacked([[_cell(config, xi, tilt, M, seed) for M in config.M] for tilt in config.tilts])
+
+
+def pictures(data: str, K: int, seed: int) -> np.ndarray:
+    """One picture of each of K classes, int8 (K, N) of +-1; each seed takes others."""
+    if not data:
+        return render_letters(SIDE)[:K]
+    images, labels = _load(data)
+    classes = np.unique(labels)
+    if len(classes) < K:
+        raise DataError(f"{data}: has {len(classes)} classes, not {K}")
+    rng = stream(seed, "exposure", "pictures")
+    rows = [rng.choice(np.flatnonzero(labels == c)) for c in classes[:K]]
+    return np.where(images[rows].reshape(K, -1) > 127, 1, -1).astype(np.int8)
+
+
+@lru_cache(maxsize=2)
+def _load(data: str) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures and labels of the training split."""
+    with Npz(Path(data)) as archive:
+        if "images" not in archive or "labels" not in archive:
+            raise DataError(f"{data}: it must be an .npz with images and labels")
+        images, labels = archive["images"], archive["labels"]
+        train = archive["split"] == "train" if "split" in archive else np.ones(len(labels), bool)
+    if images.ndim != 3 or labels.shape != images.shape[:1]:
+        raise DataError(f"{data}: images must be (n, side, side), with a label for each")
+    return images[train], labels[train]
+
+
+def gini(shares: np.ndarray) -> float:
+    """Gini index of shares (K,): 0 for equal ones, 1 - 1/K if one has all."""
+    K = len(shares)
+    return float(np.sort(shares) @ (2 * np.arange(1, K + 1) - K - 1) / (K * shares.sum()))
+
+
+def foreseen(xi: np.ndarray, exposures: np.ndarray, r: float, M: int) -> np.ndarray:
+    """Overlap (K,) to expect of each archetype; 0 where the test does not show it.
+
+    Only the part outside of the directions of heavier archetypes makes an eigenvalue of its own.
+    """
+    N = xi.shape[1]
+    order = np.argsort(-exposures, kind="stable")
+    own = np.empty(len(xi))
+    own[order] = np.diag(np.linalg.qr(xi[order].T / np.sqrt(N), mode="r")) ** 2
+    kappa = np.maximum(spikes.spike_strength(r, exposures, N) * own, 1e-12)
+    above = spikes.outlier(kappa, N / M, 1 - r**2) > planning.noise_threshold(r, N, M)
+    overlaps = expected_overlap(spikes.finite_size(xi, exposures, r, M).scores)
+    return np.where(above, overlaps, 0.0)
+
+
+def _cell(config: Config, xi: np.ndarray, tilt: float, M: int, seed: int) -> dict[str, Any]:
+    K, r = len(xi), config.quality
+    rng = stream(seed, "exposure", f"{tilt:g}", M)
+    shares = rng.permutation(np.geomspace(tilt, 1.0, K))
+    examples, labels = draw_examples(xi, M, r, rng, exposures=shares / shares.sum())
+    realised = np.bincount(labels, minlength=K) / M
+    found = recover(examples, seed=seed, channel="symmetric")
+    score = retrieval(found.patterns, xi)
+    told = np.full(K, np.nan)
+    for pattern, estimate in zip(score.best, found.exposures, strict=True):
+        told[pattern] = np.nansum([told[pattern], estimate])
+    return {
+        "matched": score.matched,
+        "false": score.false_discoveries,
+        "foreseen": foreseen(xi, realised, r, M),
+        "exposure": realised,
+        "estimated": told,
+        "gini": gini(realised),
+        "gini_estimated": gini(np.nan_to_num(told)) if len(found) else np.nan,
+    }
+
+
+def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
+    """How well exposures and theory foresee what is retrieved."""
+    m, foreseen, n = arrays["matched"], arrays["foreseen"], len(arrays["matched"])
+    seen, told = m >= SEEN, foreseen >= SEEN
+    whole = seen.all(axis=-1)
+    ratio = (arrays["estimated"] / np.maximum(arrays["exposure"], 1e-12))[whole]
+    off = np.abs(arrays["gini_estimated"] - arrays["gini"])[whole]
+    return {
+        "source": Path(config.data).name if config.data else "letters (no data=PATH)",
+        "agree": with_spread(lambda i: float((seen == told)[i].mean()), n),
+        "against": float((seen & ~told).mean()),
+        "r2": with_spread(lambda i: float(r_squared(m[i].ravel(), foreseen[i].ravel())), n),
+        "gap": with_spread(lambda i: float((m - foreseen)[i][told[i]].mean()), n),
+        "false": int(arrays["false"].max()),
+        "exposure": float(np.nanmean(ratio)) if whole.any() else None,
+        "gini": float(np.nanmean(off)) if whole.any() else None,
+    }
+
+
+def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Panel]:  # noqa: ARG001
+    """Overlap and estimated exposure over the exposure; retrieval by Gini index."""
+    seen, told, lines, unequal = {}, {}, {}, {}
+    for j, M in enumerate(config.M):
+        at = {name: a[:, :, j] for name, a in arrays.items() if a.ndim > 2}
+        order = np.argsort(at["exposure"].ravel())
+        order = order[at["exposure"].ravel()[order] > 0]
+        x, m, theory, guess = (
+            at[n].ravel()[order] for n in ("exposure", "matched", "foreseen", "estimated")
+        )
+        parts = np.array_split(np.arange(len(x)), min(25, len(x)))
+        lines[f"M = {M}"] = [[v[p].mean() for p in parts] for v in (x, theory)]
+        seen[f"M = {M}"], told[f"M = {M}"] = (x, m), (x, guess)
+        unequal[f"M = {M}"] = at["gini"].mean(axis=0), at["matched"].mean(axis=(0, 2))
+    words: dict[str, Any] = {"xlabel": "exposure", "log": "x", "lines": lines, "diagonal": False}
+    return [
+        against("overlap; line: foreseen", seen, **words | UNIT),
+        against("estimated exposure", told, xlabel="exposure", log="xy"),
+        against("mean overlap", unequal, diagonal=False, joined=True, xlabel="Gini index", **UNIT),
+    ]
