@@ -26,8 +26,8 @@ from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider
 from hopfed.tables.coding import Coding
 from hopfed.tables.examples import packed
-from hopfed.tables.files import files_of
-from hopfed.tables.formats import of_groups, parquet_groups, source_of
+from hopfed.tables.files import files_of, opened, reading
+from hopfed.tables.formats import of_groups, source_of
 from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import Packing
@@ -54,22 +54,22 @@ def read_partitions(
     parts = _parts_of_collection(given) if is_partitioned(given) else _parts_of(given)
     # What a partition is goes to a worker by itself: Dask finds tasks in arguments alone.
     tasks = [(part.given, replace(part, given=None)) for part in parts]
+
+    def run(work: Any, *more: Any) -> list[Any]:
+        return [dask.delayed(work, pure=False)(*task, *more) for task in tasks]
+
     if all(part.plain for part in parts) and choices == Choices() and coding is None:
-        pack, settle = (dask.delayed(work, pure=False) for work in (_packed, _settled))
-        bits = dask.persist(*(pack(*task) for task in tasks))
+        bits = dask.persist(*run(_packed))
         # Whether 0 is -1 or missing is known once all of them were looked at.
         minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
+        settle = dask.delayed(_settled, pure=False)
         rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
         coding = Coding.of_bits(made_up(rows.shape[1]), minus)
         notes += [ZERO_IS_MISSING] if minus and zeros else []
     else:
         if coding is None:
-            look = dask.delayed(_looked, pure=False)
-            coding, notes = _decided(
-                dask.compute(*(look(*task, choices) for task in tasks)), choices
-            )
-        by_coding = dask.delayed(_packed_by, pure=False)
-        rows = Partitioned.of([by_coding(*task, choices, coding) for task in tasks])
+            coding, notes = _decided(dask.compute(*run(_looked, choices)), choices)
+        rows = Partitioned.of(run(_packed_by, choices, coding))
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
     return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
@@ -77,19 +77,18 @@ def read_partitions(
 
 @dataclass(frozen=True)
 class _Part:
-    """A partition: what it is called, what is read, whether it is numbers, and a span of a file.
+    """A partition: what it is called, what is read (a task of Dask, or a path), if it is numbers.
 
-    What is read is a task of Dask, or a path; a span is of rows of a zarr store, or of groups of
-    rows of a .parquet file.
+    Of a .parquet file it may be some groups of rows.
     """
 
     what: str
     given: Any
     plain: bool
-    span: tuple[int, int] | None = None
+    groups: tuple[int, ...] = ()
 
 
-def _parts_of_collection(given: Any) -> list[_Part]:
+def _parts_of_collection(given: Any, what: str = "partition") -> list[_Part]:
     plain = False
     if hasattr(given, "rechunk"):
         if given.ndim < 2:
@@ -97,7 +96,7 @@ def _parts_of_collection(given: Any) -> list[_Part]:
         given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
         plain = given.dtype.kind in "biuf"
     blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-    return [_Part(f"partition {i}", block, plain) for i, block in enumerate(blocks)]
+    return [_Part(f"{what} {i}", block, plain) for i, block in enumerate(blocks)]
 
 
 def _parts_of(given: Any) -> list[_Part]:
@@ -107,37 +106,42 @@ def _parts_of(given: Any) -> list[_Part]:
 
 
 def _parts_of_file(path: Path) -> list[_Part]:
-    """A file, or as many of its rows, or of their groups, as make a partition."""
-    ending = path.suffix.lower()
-    plain = ending in arrays.ENDINGS
-    if ending == ".zarr":
+    """A file, or as many chunks of its rows, or of their groups, as make a partition."""
+    if path.suffix.lower() == ".zarr":
+        import dask.array
+
         held = arrays.stored(path)
         rows = max(PART // max(math.prod(held.shape[1:]) * held.chunk, 1), 1) * held.chunk
-        starts = cuts = [*range(0, held.shape[0], rows), held.shape[0]]
-    elif ending == ".parquet":
-        width, sizes = parquet_groups(path)
-        starts, cuts = np.cumsum([0, *sizes]).tolist(), [0]
-        for i in range(1, len(sizes)):
-            first = starts[cuts[-1]]
-            if starts[i] > first and (starts[i + 1] - first) * width > PART:
-                cuts.append(i)
-        cuts = [*cuts, len(sizes)]
-        starts = [starts[i] for i in cuts]
-    if ending not in (".zarr", ".parquet") or (len(cuts) == 2 and not plain):
-        return [_Part(str(path), str(path), plain)]
-    pairs = zip(starts, pairwise(cuts), strict=False)
-    return [_Part(f"{path}, row {row + 1} on", str(path), plain, span) for row, span in pairs]
+        whole = dask.array.from_zarr(str(path)).rechunk((rows, *(-1,) * (len(held.shape) - 1)))
+        return _parts_of_collection(whole, f"{path}, partition")
+    if path.suffix.lower() != ".parquet":
+        return [_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS)]
+    from pyarrow import parquet
+
+    with opened(path) as raw, reading(path, "cannot be read as parquet"):
+        held = parquet.ParquetFile(raw).metadata
+        sizes = [held.row_group(i).num_rows for i in range(held.num_row_groups)]
+    cuts, rows = [0], 0
+    for i, size in enumerate(sizes):
+        if rows and (rows + size) * held.num_columns > PART:
+            cuts, rows = [*cuts, i], 0
+        rows += size
+    if len(cuts) == 1:
+        return [_Part(str(path), str(path), False)]
+    spans = [tuple(range(*span)) for span in pairwise([*cuts, len(sizes)])]
+    firsts = [sum(sizes[: span[0]]) + 1 for span in spans]
+    return [
+        _Part(f"{path}, row {first} on", str(path), False, span)
+        for first, span in zip(firsts, spans, strict=True)
+    ]
 
 
 # Work of a task, once Dask has made what it is given
 
 
 def _opened(given: Any, part: _Part, choices: Choices) -> Source:
-    if part.span and part.plain:
-        found = arrays.stored(Path(given), part.span).whole(part.what)
-        given = found.reshape(len(found), -1)
-    elif part.span:
-        return of_groups(Path(given), range(*part.span), part.what)
+    if part.groups:
+        return of_groups(Path(given), part.groups, part.what)
     return source_of(given, part.what, choices.entries())
 
 
