@@ -160,7 +160,7 @@ def test_runs_of_equal_cells_end(tmp_path):
 @pytest.mark.parametrize("piece", [b"0,1\n1,0\n", b"\n"])
 def test_packed_text_is_bounded(tmp_path, monkeypatch, piece):
     """Of 6 MB, 3 GB were read for minutes; here of 10 kB, 9 MB, where 4 may be."""
-    monkeypatch.setattr("hopfed.tables.text.ROOM", 1 << 22)
+    monkeypatch.setattr("hopfed.tables.files.ROOM", 1 << 22)
     text = b"a,b\n0,1\n1,0\n" + piece * ((9 << 20) // len(piece))
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
     with pytest.raises(DataError, match="unpacks to more than 4,194,304 bytes: unpack it first"):
