@@ -409,9 +409,11 @@ class Decider:
         held = c.held
         if self.id is not None or self._made_up or "lists" in held.why:
             return []
-        words = not held.numeric and (held.different or c.place == 0)
-        whole = held.different and all(v is None or v.is_integer() for v in map(number, held.words))
-        may = words or whole or NAMING.fullmatch(c.name)
+        whole = not held.numeric or all(
+            v is None or v.is_integer() for v in map(number, held.words)
+        )
+        many = not held.numeric and c.place == 0 and len(held.words) > FEW
+        may = (held.different and whole) or many or NAMING.fullmatch(c.name)
         return [("if it names the rows", {"id": c.name})] if may else []
 
     def _called(self, c: Column) -> str:

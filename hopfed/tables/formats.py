@@ -102,7 +102,7 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         if kind in STUDIES:
             return _of_study(path, STUDIES[kind], size)
         if kind in ARROW:
-            return of_groups(path, None)
+            return _of_arrow(path)
         if kind in RECORDS:
             return _of_records(path)
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
@@ -252,11 +252,8 @@ def _of_records(path: Path) -> Source:
 # What Arrow knows
 
 
-def of_groups(path: Path, groups: Sequence[int] | None, what: str = "") -> Source:
-    """A file of Arrow, called `what`; of .parquet some groups of rows, if they are named.
-
-    Its batches are what they say, and no more than can be in a file.
-    """
+def _of_arrow(path: Path) -> Source:
+    """A file of Arrow, whose batches are what they say, and no more than can be in a file."""
     import pyarrow as pa
     from pyarrow import orc, parquet
 
@@ -270,7 +267,7 @@ def of_groups(path: Path, groups: Sequence[int] | None, what: str = "") -> Sourc
             texts = [f.name for f in schema if pa.types.is_string(f.type)]
             file = parquet.ParquetFile(raw, read_dictionary=texts)  # long words are kept once
             some = max(1, PART // max(len(schema), 1))
-            made = file.iter_batches(some, row_groups=groups, use_threads=False)
+            made = file.iter_batches(some, use_threads=False)
             return schema, file.metadata.num_rows, made
         if kind == ".orc":
             file = orc.ORCFile(pa.PythonFile(raw, "r"))
@@ -310,7 +307,7 @@ def of_groups(path: Path, groups: Sequence[int] | None, what: str = "") -> Sourc
         with opened(path) as raw:
             schema, count, _ = begun(raw)
         require_room(count * len(schema))
-    return _of_batches(schema, lambda: pieces(batches(), path, said), what or str(path))
+    return _of_batches(schema, lambda: pieces(batches(), path, said), str(path))
 
 
 def _is_text(kind: Any) -> bool:

@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,17 +25,16 @@ from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider
 from hopfed.tables.coding import Coding
 from hopfed.tables.examples import packed
-from hopfed.tables.files import files_of, opened, reading
-from hopfed.tables.formats import of_groups, source_of
+from hopfed.tables.files import files_of
+from hopfed.tables.formats import source_of
 from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import Packing
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
-from hopfed.tables.source import Source
 from hopfed.tables.table import Table, made_up, places_of
 from hopfed.tables.words import Cells
 
-PART = 1 << 24  # entries of a partition of a large file
+PART = 1 << 24  # entries of a partition of a zarr store
 Bits = PackedBits | MaskedBits
 
 
@@ -77,15 +75,11 @@ def read_partitions(
 
 @dataclass(frozen=True)
 class _Part:
-    """A partition: what it is called, what is read (a task of Dask, or a path), if it is numbers.
-
-    Of a .parquet file it may be some groups of rows.
-    """
+    """A partition: what it is called, what is read (a task, or a path), if it is numbers."""
 
     what: str
     given: Any
     plain: bool
-    groups: tuple[int, ...] = ()
 
 
 def _parts_of_collection(given: Any, what: str = "partition") -> list[_Part]:
@@ -106,7 +100,7 @@ def _parts_of(given: Any) -> list[_Part]:
 
 
 def _parts_of_file(path: Path) -> list[_Part]:
-    """A file, or as many chunks of its rows, or of their groups, as make a partition."""
+    """A file, or of a zarr store as many chunks of its rows as make a partition."""
     if path.suffix.lower() == ".zarr":
         import dask.array
 
@@ -114,41 +108,16 @@ def _parts_of_file(path: Path) -> list[_Part]:
         rows = max(PART // max(math.prod(held.shape[1:]) * held.chunk, 1), 1) * held.chunk
         whole = dask.array.from_zarr(str(path)).rechunk((rows, *(-1,) * (len(held.shape) - 1)))
         return _parts_of_collection(whole, f"{path}, partition")
-    if path.suffix.lower() != ".parquet":
-        return [_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS)]
-    from pyarrow import parquet
-
-    with opened(path) as raw, reading(path, "cannot be read as parquet"):
-        held = parquet.ParquetFile(raw).metadata
-        sizes = [held.row_group(i).num_rows for i in range(held.num_row_groups)]
-    cuts, rows = [0], 0
-    for i, size in enumerate(sizes):
-        if rows and (rows + size) * held.num_columns > PART:
-            cuts, rows = [*cuts, i], 0
-        rows += size
-    if len(cuts) == 1:
-        return [_Part(str(path), str(path), False)]
-    spans = [tuple(range(*span)) for span in pairwise([*cuts, len(sizes)])]
-    firsts = [sum(sizes[: span[0]]) + 1 for span in spans]
-    return [
-        _Part(f"{path}, row {first} on", str(path), False, span)
-        for first, span in zip(firsts, spans, strict=True)
-    ]
+    return [_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS)]
 
 
 # Work of a task, once Dask has made what it is given
 
 
-def _opened(given: Any, part: _Part, choices: Choices) -> Source:
-    if part.groups:
-        return of_groups(Path(given), part.groups, part.what)
-    return source_of(given, part.what, choices.entries())
-
-
 def _packed(given: Any, part: _Part) -> tuple[Bits, bool, bool]:
     """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
     if not isinstance(given, np.ndarray):
-        source = _opened(given, part, Choices())
+        source = source_of(given, part.what)
         if source.numbers is None:
             raise DataError(f"{source.what}: an array of words; give words in .csv or .parquet")
         found = list(source.parts())
@@ -177,7 +146,7 @@ class _Looked(NamedTuple):
 
 
 def _looked(given: Any, part: _Part, choices: Choices) -> _Looked:
-    source = _opened(given, part, choices)
+    source = source_of(given, part.what, choices.entries())
     choices = choices.among(source.names)
     held = [Held.of(choices, name) for name in source.names]
     for block in source.blocks():
@@ -202,6 +171,6 @@ def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[s
 
 
 def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Bits:
-    packing = Packing(_opened(given, part, choices), coding)
+    packing = Packing(source_of(given, part.what, choices.entries()), coding)
     found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

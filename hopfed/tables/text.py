@@ -274,8 +274,10 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
     ):
         return True  # names of rows stand below a blank
     plain = [int(cell) for cell in top if cell.isascii() and cell.isdecimal() and len(cell) < 10]
-    if len(top) > len(plain) > 2 and plain == list(range(plain[0], plain[0] + len(plain))):
-        return True  # years, and numbers of questions
+    if len(plain) > 2 and plain == list(range(plain[0], plain[0] + len(plain))):
+        held = {cell.lower() for cells in columns for cell in cells} - MISSING
+        if len(top) > len(plain) or (held and held <= {"-1", "0", "1"}):
+            return True  # years, and numbers of questions
     against, above = 0, False
     for name, cells in zip(top, columns, strict=True):
         held = {c.lower() for c in cells} - MISSING

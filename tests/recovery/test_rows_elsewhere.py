@@ -20,8 +20,6 @@ from hopfed.kernels import MaskedBits, pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.reread_rows import Gathered, Reread
-from hopfed.tables import partitions
-from hopfed.tables.options import Choices
 from hopfed.tables.partitions import read_partitions
 from hopfed.tables.reading import read_tables
 
@@ -276,21 +274,6 @@ def test_a_folder_of_files_is_one_table(tmp_path, ending, threads):
     assert "tree=ash" in held.columns
     check_same_table(read_partitions(tmp_path / "data"), held)
     check_same_table(read_partitions(str(tmp_path / "data" / f"part*{ending}")), held)
-
-
-def test_one_large_file_is_several_partitions_by_its_groups_of_rows(tmp_path, threads, monkeypatch):
-    frame = worded(rows("gaps")).drop(columns="id")
-    path = tmp_path / "large.parquet"
-    frame.to_parquet(path, row_group_size=150)
-    assert read_partitions(path).rows.sizes == (1_600,), "small files are read as one"
-    monkeypatch.setattr(partitions, "PART", 41 * 300)
-    table = read_partitions(path)
-    assert table.rows.sizes == (300, 300, 300, 300, 300, 100)
-    check_same_table(table, hopfed.read_table(path))
-    frame.loc[1_000, "q3"] = "perhaps"
-    frame.to_parquet(path, row_group_size=150)
-    with pytest.raises(DataError, match=r"row 901 on.*row 101\b"):
-        read_partitions(path, choices=Choices(words={"q3": {"yes": 1, "no": -1}}))
 
 
 def test_a_frame_of_dask_is_a_table_by_its_names():
