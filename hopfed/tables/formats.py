@@ -473,6 +473,8 @@ def _of_parts(
 
     if not rows:
         raise DataError(f"{what}: there are no rows in it, of {columns:,} column(s)")
+    if not columns:
+        raise DataError(f"{what}: there are no columns in its {rows:,} row(s)")
     require_memory(NAME // 4 * columns, f"{what}: names of {columns:,} columns")
     return Source(what, made_up(columns), blocks, numbers=Numbers(shape, parts, whole))
 
@@ -487,16 +489,15 @@ def _of_rows(given: Any, what: str) -> Source:
     for k, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
             raise DataError(f"{what}: row {k} has {len(row)} cells instead of {len(rows[0])}")
+    if not rows:
+        raise DataError(f"{what}: there are no rows in it")
     if not any(cell is None or isinstance(cell, str) for row in rows for cell in row):
         with suppress(ValueError, TypeError):
             found = np.array(rows)
             if found.ndim >= 2:
                 return _of_array(found, what)
-    array = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
-    for k, row in enumerate(rows):
-        for j, cell in enumerate(row):
-            array[k, j] = cell
-    return _of_array(array, what)
+    columns = [as_arrow(column) for column in zip(*rows, strict=True)]
+    return _of_columns([""] * len(columns), columns, what)
 
 
 def read_numbers(path: str | Path, gaps: bool = False) -> np.ndarray:

@@ -111,6 +111,7 @@ LISTS = {
     "mixed": ([["yes", 1], [None, 0]], (["column 1", "column 2"], [[1, 1], [0, -1]])),
     "ragged": ([[1, 0], [0]], "row 2 has 1 cells instead of 2"),
     "no rows": ([], "there are no rows in it"),
+    "no columns": ([[], []], "there are no columns"),
     "one axis": ([1, 0, 1], "neither a path nor rows of a table"),
     "a number": (7, "neither a path nor rows of a table: int"),
     "an axis": (np.ones(4), "rows of a table, got 1 axes"),
