@@ -141,13 +141,6 @@ def test_lists_and_arrays(name):
     judge(given, {}, expected)
 
 
-def test_numbers_in_arrays_are_cut():
-    x = np.random.default_rng(0).normal(size=(500, 4))
-    for given in (x, sparse.csr_matrix(x)):
-        table = hopfed.read_table(given, binarize="median")
-        np.testing.assert_array_equal(unpack(table.rows) > 0, x > np.median(x, axis=0))
-
-
 @pytest.mark.filterwarnings("ignore:.*0 is missing")
 def test_files_of_zarr(tmp_path):
     zarr = pytest.importorskip("zarr", reason="zarr is not installed")
