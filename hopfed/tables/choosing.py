@@ -335,13 +335,14 @@ class Decider:
     def _is_dressed(self, c: Column, words: Collection[str]) -> bool:
         """Whether these are numbers that are not written plainly, such as 5 %: a fault."""
         odd = [word for word in words if number(word) is None]
-        alone = len(odd) < len(words) and sum(c.held.words[word] for word in odd) == 1
-        if not odd or alone or len(words) <= 2 or not all(map(DRESSED.fullmatch, words)):
+        if not odd or len(words) <= 2 or not all(map(DRESSED.fullmatch, words)):
             return False
         word = min(sorted(odd), key=len)
         way = "write them like 1234.5"
         if THOUSANDS.fullmatch(word):
             way = f"write {re.sub('[^0-9+-]', '', word)}, without marks of thousands"
+        elif len(odd) < len(words) and sum(c.held.words[word] for word in odd) == 1:
+            return False  # a slip in a single cell
         self._fault(c, f"holds numbers that are written like '{shown(word, 40)}': {way}")
         return True
 

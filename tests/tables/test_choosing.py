@@ -131,6 +131,11 @@ def test_owners_with_words_of_different_kinds_are_asked():
     assert [signs(table) for table in read] == [[[1, -1, -1]], [[1, -1, -1]]]
 
 
+def test_a_single_number_with_a_mark_of_thousands_is_not_called_missing():
+    with pytest.raises(ColumnsError, match="write 4000, without marks of thousands"):
+        hopfed.read_table({"b": ["300", "4,000", "12", "1"], "a": [0, 1, 1, 0]})
+
+
 def test_a_column_that_is_not_there_is_told_with_the_nearest():
     with pytest.raises(DataError, match="no column 'Grower'; did you mean 'grower'"):
         hopfed.read_table({"grower": ["a", "b"], "ash": [0, 1]}, ignore="Grower")
