@@ -103,7 +103,9 @@ def _array(
         flat = np.frombuffer(data, np.uint8)
         if dtype.kind == "b" and flat.size and flat.max() > 1:
             raise ValueError("holds truth values other than 0 and 1")
-        found = flat.view(dtype).reshape((count, *shape[1:])[: len(shape)], order="AF"[fortran])
+        found = flat.view(dtype).reshape(
+            (count, *shape[1:])[: len(shape)], order="F" if fortran else "C"
+        )
         if dtype.kind == "U":
             found.tolist()  # fails where a letter is none
         return found
