@@ -266,6 +266,15 @@ def _slices(path: Path, table: Any, step: int) -> Iterator[np.ndarray]:
 
 
 def _zarr(path: Path) -> Stored:
+    held = zarr_array(path)
+    found = _checked(path, held, _folder(path))
+    return replace(
+        found, read=lambda step: pieces(_slices(path, held, step), path, "cannot be read as zarr")
+    )
+
+
+def zarr_array(path: Path) -> Any:
+    """Open the table of a zarr store, whose files are plain and no larger than they may be."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
     try:
@@ -281,15 +290,13 @@ def _zarr(path: Path) -> Stored:
         held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
     if held.ndim < 2:
         raise DataError(f"{path}: examples must be rows of a table, got {held.ndim} axes")
-    found = _checked(path, held, size)
-    kept = math.prod(getattr(held, "shards", None) or held.chunks) * found.dtype.itemsize
+    item = _checked(path, held, size).dtype.itemsize
+    kept = math.prod(getattr(held, "shards", None) or held.chunks) * item
     for place in Path(path, held.path).rglob("*"):
         plain = place.is_file() and place.name not in METADATA
         if plain and place.stat().st_size > 2 * kept + LITTLE:  # which unpacks to far more
             raise ValueError(f"{place.name} is larger than a chunk of {kept:,} bytes")
-    return replace(
-        found, read=lambda step: pieces(_slices(path, held, step), path, "cannot be read as zarr")
-    )
+    return held
 
 
 def _folder(path: Path) -> int:

@@ -25,7 +25,7 @@ from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider
 from hopfed.tables.coding import Coding
 from hopfed.tables.examples import packed
-from hopfed.tables.files import files_of
+from hopfed.tables.files import files_of, reading
 from hopfed.tables.formats import source_of
 from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
@@ -104,9 +104,11 @@ def _parts_of_file(path: Path) -> list[_Part]:
     if path.suffix.lower() == ".zarr":
         import dask.array
 
-        held = arrays.stored(path)
-        rows = max(PART // max(math.prod(held.shape[1:]) * held.chunk, 1), 1) * held.chunk
-        whole = dask.array.from_zarr(str(path)).rechunk((rows, *(-1,) * (len(held.shape) - 1)))
+        with reading(path, "cannot be read as zarr"):
+            held = arrays.zarr_array(path)
+        width, chunk = math.prod(held.shape[1:]), held.chunks[0]
+        rows = max(PART // max(width * chunk, 1), 1) * chunk
+        whole = dask.array.from_zarr(held).rechunk((rows, *(-1,) * (held.ndim - 1)))
         return _parts_of_collection(whole, f"{path}, partition")
     return [_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS)]
 

@@ -297,6 +297,8 @@ def test_a_zarr_store_is_read_in_parts(tmp_path, monkeypatch):
     table = read_partitions(tmp_path / "a.zarr")
     assert table.rows.sizes == (500, 500, 500, 100)
     assert np.array_equal(unpack(table.rows[:]), x)
+    zarr.save_group(str(tmp_path / "b.zarr"), examples=x, labels=x[0])
+    assert np.array_equal(unpack(read_partitions(tmp_path / "b.zarr").rows[:]), x)
 
 
 def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):
