@@ -1,9 +1,7 @@
 """Arrays in files, read a part at a time: .npy, .npz, HDF5 and Zarr.
 
 What a header says is checked against the bytes of the file and the memory that is free before
-anything is allocated. Python objects are refused, as are links, and values in other files. The
-HDF5 library crashes on some damaged files: a child process tries it first
-(`hopfed._lib.guarded_reading`).
+anything is allocated. Python objects, links, and values in other files are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import stat
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,6 @@ from hopfed.tables.files import UNPACKED, opened, pieces, reading, size_of
 
 ENDINGS = (".npy", ".npz", ".h5", ".hdf5", ".zarr")
 PREFERRED = ("examples", "X", "x", "data")  # names tried first in files that hold several arrays
-KINDS = "biufUS"  # truth values, numbers and words
 DENSEST = 2_000  # bytes for each byte of a file; deflate reaches about 1,000
 ROOM = 1 << 30  # bytes that any packed array may hold, and that are tried of one in HDF5
 METADATA = (".zarray", ".zattrs", ".zgroup", ".zmetadata", "zarr.json")
@@ -66,17 +63,11 @@ class Stored:
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def stored(path: Path, span: tuple[int, int] | None = None) -> Stored:
-    """Open the table of a file: of several arrays the one of a preferred name, or the only one.
-
-    Of a zarr store only the rows of a `span`, if there is one.
-    """
+def stored(path: Path) -> Stored:
+    """Open the table of a file: of several arrays the one of a preferred name, or the only one."""
     suffix = path.suffix.lower()
     with reading(path, f"cannot be read as {suffix[1:]}"):
-        if suffix == ".zarr":
-            held = _zarr(path, span)
-        else:
-            held = {".npy": _npy, ".npz": _npz}.get(suffix, _hdf5)(path)
+        held = {".npy": _npy, ".npz": _npz, ".zarr": _zarr}.get(suffix, _hdf5)(path)
         if not held.shape:
             raise DataError(f"{path}: examples must be rows of a table, got 0 axes")
         columns = math.prod(held.shape[1:])
@@ -101,6 +92,8 @@ def _array(
     begin: Callable[[], AbstractContextManager[Any]], length: int, size: int, what: Path | str
 ) -> Stored:
     """An array whose header and values come from a stream of some bytes, in a file of `size`."""
+    with begin() as file:
+        shape, fortran, dtype = _header(file, length)
 
     def values(file: Any, count: int) -> np.ndarray:
         row = dtype.itemsize * math.prod(shape[1:])
@@ -110,8 +103,9 @@ def _array(
         flat = np.frombuffer(data, np.uint8)
         if dtype.kind == "b" and flat.size and flat.max() > 1:
             raise ValueError("holds truth values other than 0 and 1")
-        few = (count, *shape[1:]) if shape else ()
-        found = flat.view(dtype).reshape(few, order="F" if fortran else "C")
+        found = flat.view(dtype).reshape(
+            (count, *shape[1:])[: len(shape)], order="F" if fortran else "C"
+        )
         if dtype.kind == "U":
             found.tolist()  # fails where a letter is none
         return found
@@ -126,8 +120,6 @@ def _array(
             if file.read(1):  # which checks the sum of a packed one as well
                 raise ValueError("holds more than the header says")
 
-    with begin() as file:
-        shape, fortran, dtype = _header(file, length)
     return Stored(shape, dtype, size, lambda step: pieces(read(step), what))
 
 
@@ -141,7 +133,7 @@ def _header(file: Any, length: int) -> tuple[tuple[int, ...], bool, np.dtype]:
     shape, fortran, dtype = readers[version](file)
     if dtype.hasobject:
         raise ValueError("Object arrays are refused: they can run code")
-    if dtype.kind not in KINDS or not dtype.itemsize:
+    if dtype.kind not in "biufUS" or not dtype.itemsize:
         raise ValueError(f"arrays of {dtype} are not read, only numbers, truth values and words")
     if min(shape, default=0) < 0:
         raise ValueError(f"there is no array of shape {shape}")
@@ -160,35 +152,27 @@ def _npy(path: Path) -> Stored:
 def _npz(path: Path) -> Stored:
     with Npz(path) as archive:
         tables = {name: archive.stored(name) for name in archive}
-        name = _pick(path, [name for name, held in tables.items() if len(held.shape) > 1])
-    held = tables[name]
+    name = _pick(path, [name for name, held in tables.items() if len(held.shape) > 1])
 
     def read(step: int) -> Iterator[np.ndarray]:
         with Npz(path) as archive:
             yield from archive.stored(name).read(step)
 
-    return Stored(held.shape, held.dtype, held.size, read)
+    return replace(tables[name], read=read)
 
 
 class Npz(Mapping[str, np.ndarray]):
-    """The arrays of an .npz file by name, each read when it is asked for.
-
-    Parameters
-    ----------
-    path : of the file.
-    """
+    """The arrays of an .npz file by name, each read when it is asked for."""
 
     def __init__(self, path: str | Path):
         self.path = path
-        with ExitStack() as stack:
+        with ExitStack() as stack, reading(path, "cannot be read as npz"):
             file = stack.enter_context(opened(path))
-            with reading(path, "cannot be read as npz"):
-                self._archive = stack.enter_context(zipfile.ZipFile(file))
-                self._size = size_of(file)
-                files = [i for i in self._archive.infolist() if i.filename.endswith(".npy")]
-                self._members = {info.filename.removesuffix(".npy"): info for info in files}
-                if not all(map(str.isprintable, self._members)):
-                    raise ValueError("a name in it is no text")
+            self._archive, self._size = stack.enter_context(zipfile.ZipFile(file)), size_of(file)
+            files = [i for i in self._archive.infolist() if i.filename.endswith(".npy")]
+            self._members = {info.filename.removesuffix(".npy"): info for info in files}
+            if not all(map(str.isprintable, self._members)):
+                raise ValueError("a name in it is no text")
             self._close = stack.pop_all().close
 
     def __enter__(self) -> Npz:
@@ -222,6 +206,7 @@ class Npz(Mapping[str, np.ndarray]):
 
 
 def _hdf5(path: Path) -> Stored:
+    """A table in HDF5, whose library crashes on some damaged files: a child process tries it."""
     import h5py
 
     with opened(path) as raw:
@@ -238,7 +223,7 @@ def _hdf5(path: Path) -> Stored:
         table = file[_pick(path, tables)]
         if table.is_virtual or table.external:
             raise ValueError("its values are in other files")
-        return table, *_checked(path, table, size)
+        return table, _checked(path, table, size)
 
     def read(step: int) -> Iterator[np.ndarray]:
         with hdf5_files.opened(path) as file:
@@ -246,43 +231,50 @@ def _hdf5(path: Path) -> Stored:
 
     def tried() -> None:
         with hdf5_files.opened(path) as file:
-            table, shape, dtype, chunk = table_of(file)
-            if math.prod(shape) * dtype.itemsize <= ROOM:
-                row = math.prod(shape[1:]) * dtype.itemsize
-                for _ in _slices(path, table, max(chunk, LARGE // max(row, 1))):
+            table, held = table_of(file)
+            if held.nbytes <= ROOM:
+                row = math.prod(held.shape[1:]) * held.dtype.itemsize
+                for _ in _slices(path, table, max(held.chunk, LARGE // max(row, 1))):
                     pass
 
     survive(tried, size)
     with hdf5_files.opened(path) as file:
-        shape, dtype, chunk = table_of(file)[1:]
+        held = table_of(file)[1]
     what = f"cannot be read as {path.suffix[1:]}"
-    return Stored(shape, dtype, size, lambda step: pieces(read(step), path, what), chunk)
+    return replace(held, read=lambda step: pieces(read(step), path, what))
 
 
-def _checked(path: Path, table: Any, size: int) -> tuple[tuple[int, ...], np.dtype, int]:
-    """Shape, type and rows of a chunk of a dataset that may be a table in a file of `size`."""
+def _checked(path: Path, table: Any, size: int) -> Stored:
+    """What is said of a dataset that may be a table in a file of `size`; it is not read yet."""
     if table.dtype.kind not in "biuf":
         raise DataError(f"{path}: examples must be numbers, got {table.dtype}")
     # An axis of length 0 hides no other: an array of no rows is as wide as it says.
     stated = math.prod(max(n, 1) for n in table.shape) * table.dtype.itemsize
     if stated > max(DENSEST * size, SMALL):
         raise ValueError(f"a table of {table.shape} cannot be in a file of {size:,} bytes")
-    return tuple(table.shape), table.dtype, int(table.chunks[0]) if table.chunks else 1
+    chunk = max(int(table.chunks[0]), 1) if table.chunks else 1
+    return Stored(tuple(table.shape), table.dtype, size, lambda _: iter(()), chunk)
 
 
-def _slices(
-    path: Path, table: Any, step: int, span: tuple[int, int] | None = None
-) -> Iterator[np.ndarray]:
-    first, last = span or (0, table.shape[0])
-    item, width = table.dtype.itemsize, math.prod(table.shape[1:])
-    needed = item * (2 * min(step, last - first) * width + math.prod(table.chunks or (1,)))
+def _slices(path: Path, table: Any, step: int) -> Iterator[np.ndarray]:
+    item, width, rows = table.dtype.itemsize, math.prod(table.shape[1:]), table.shape[0]
+    needed = item * (2 * min(step, rows) * width + math.prod(table.chunks or (1,)))
     require_memory(needed, str(path))
     raise_limits(needed + item * math.prod(table.shape))
-    for start in range(first, max(last, first + 1), step):
-        yield np.asarray(table[start : min(start + step, last)])
+    for start in range(0, max(rows, 1), step):
+        yield np.asarray(table[start : min(start + step, rows)])
 
 
-def _zarr(path: Path, span: tuple[int, int] | None) -> Stored:
+def _zarr(path: Path) -> Stored:
+    held = zarr_array(path)
+    found = _checked(path, held, _folder(path))
+    return replace(
+        found, read=lambda step: pieces(_slices(path, held, step), path, "cannot be read as zarr")
+    )
+
+
+def zarr_array(path: Path) -> Any:
+    """Open the table of a zarr store, whose files are plain and no larger than they may be."""
     if not path.exists():
         raise DataError(f"{path}: no such file")
     try:
@@ -298,19 +290,13 @@ def _zarr(path: Path, span: tuple[int, int] | None) -> Stored:
         held = held[_pick(path, [name for name, array in held.arrays() if array.ndim > 1])]
     if held.ndim < 2:
         raise DataError(f"{path}: examples must be rows of a table, got {held.ndim} axes")
-    shape, dtype, chunk = _checked(path, held, size)
-    kept = math.prod(getattr(held, "shards", None) or held.chunks) * dtype.itemsize
+    item = _checked(path, held, size).dtype.itemsize
+    kept = math.prod(getattr(held, "shards", None) or held.chunks) * item
     for place in Path(path, held.path).rglob("*"):
         plain = place.is_file() and place.name not in METADATA
         if plain and place.stat().st_size > 2 * kept + LITTLE:  # which unpacks to far more
             raise ValueError(f"{place.name} is larger than a chunk of {kept:,} bytes")
-
-    def read(step: int) -> Iterator[np.ndarray]:
-        return pieces(_slices(path, held, step, span), path, "cannot be read as zarr")
-
-    if span is not None:
-        shape = (span[1] - span[0], *shape[1:])
-    return Stored(shape, dtype, size, read, max(chunk, 1))
+    return held
 
 
 def _folder(path: Path) -> int:

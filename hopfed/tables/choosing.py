@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -334,14 +335,15 @@ class Decider:
     def _is_dressed(self, c: Column, words: Collection[str]) -> bool:
         """Whether these are numbers that are not written plainly, such as 5 %: a fault."""
         odd = [word for word in words if number(word) is None]
-        alone = len(odd) < len(words) and sum(c.held.words[word] for word in odd) == 1
-        if not odd or alone or len(words) <= 2 or not all(map(DRESSED.fullmatch, words)):
+        if not odd or len(words) <= 2 or not all(map(DRESSED.fullmatch, words)):
             return False
-        one = min(sorted(odd), key=len)
+        word = min(sorted(odd), key=len)
         way = "write them like 1234.5"
-        if THOUSANDS.fullmatch(one):
-            way = f"write {re.sub('[^0-9+-]', '', one)}, without marks of thousands"
-        self._fault(c, f"holds numbers that are written like '{shown(one, 40)}': {way}")
+        if THOUSANDS.fullmatch(word):
+            way = f"write {re.sub('[^0-9+-]', '', word)}, without marks of thousands"
+        elif len(odd) < len(words) and sum(c.held.words[word] for word in odd) == 1:
+            return False  # a slip in a single cell
+        self._fault(c, f"holds numbers that are written like '{shown(word, 40)}': {way}")
         return True
 
     def _uncut(self, c: Column, values: set[float], codes: Sequence[float]) -> None:
@@ -351,18 +353,18 @@ class Decider:
         if codes:
             told = {"words": {c.name: {spelt(code): 0 for code in codes}}}
             ways = [("if these are numbers", {"binarize": {c.name: 1.5}})]
+        elif COUNTS.fullmatch(c.name) and min(values, default=0) >= 0:
+            lead = "if it says how often a row occurs: repeat each row so many times"
+            ways = [(f"{lead}, and leave it out", {"ignore": [c.name]})]
         if values == BINARY:
             ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))
-        if COUNTS.fullmatch(c.name) and min(values, default=0) >= 0 and not codes:
-            lead = "if it says how often a row occurs: repeat each row so many times"
-            ways.append((f"{lead}, and leave it out", {"ignore": [c.name]}))
         odd = next((v for v in sorted(values) if v not in BINARY), None)
-        if not self._made_up or odd is None:
+        if self._made_up and odd is not None:
+            row = self._where(c, {spelt(odd)})[1]
+            why = f"{RULE}, got {odd:g} at row {row}, column {c.place + 1}"
+            self.faults.append(Fault(c, why, told, ways))
+        else:
             self._fault(c, "holds numbers", told, ways)
-            return
-        row = self._where(c, {spelt(odd)})[1]
-        why = f"{RULE}, got {odd:g} at row {row}, column {c.place + 1}"
-        self.faults.append(Fault(c, why, told, ways))
 
     def _odd(self, c: Column, odd: Collection[str], why: str, beside: Collection[str] = ()) -> None:
         """Refuse some words of a column that do not fit to the others."""
@@ -370,21 +372,22 @@ class Decider:
         if beside:
             why = f"{why} {listed(sorted(set(beside) - {canonical(word)}))}"
         of = "" if what == self.what else f"{what}, "
+        said = f"{of}row {row}, {self._called(c)}: '{shown(word, 40)}' {why}"
         written = {canonical(w): w.strip() for w in reversed(list(c.held.words))}
         gone = {"words": {c.name: {written[w]: GONE for w in sorted(odd) if w in written}}}
         kind = {"words": {c.name: "category"}}
-        few = len(odd) <= 3 and c.rows_of(odd) <= max(1, RARELY * c.held.rows)
-        other = ("if these are categories", kind) if few else ("if there is no answer", gone)
-        ways = [other] if len(odd) <= 3 else []
-        said = f"{of}row {row}, {self._called(c)}: '{shown(word, 40)}' {why}"
-        self.faults.append(Fault(c, said, gone if few else kind, [*ways, *self._naming(c)]))
+        few = len(odd) <= 3
+        if few and c.rows_of(odd) <= max(1, RARELY * c.held.rows):
+            told, way = gone, ("if these are categories", kind)
+        else:
+            told, way = kind, ("if there is no answer", gone)
+        self.faults.append(Fault(c, said, told, [*[way] * few, *self._naming(c)]))
 
     def _many_words(self, c: Column, count: str) -> None:
         """Refuse too many categories, which may be names of rows that come more than once."""
-        held = c.held
+        held, why = c.held, f"holds {count} different words"
         if self._is_dressed(c, {w.strip() for w in held.words if canonical(w) not in MISSING}):
             return
-        why = f"holds {count} different words"
         mark, answers = several_answers([word for word in held.words if word.strip()])
         if mark:
             why += f", combinations of {len(answers)} answers with '{mark}' between them"
@@ -407,18 +410,19 @@ class Decider:
         held = c.held
         if self.id is not None or self._made_up or "lists" in held.why:
             return []
-        words = not held.numeric and (held.different or c.place == 0)
-        whole = held.different and all(v is None or v.is_integer() for v in map(number, held.words))
-        may = words or whole or NAMING.fullmatch(c.name)
+        whole = not held.numeric or all(
+            v is None or v.is_integer() for v in map(number, held.words)
+        )
+        many = not held.numeric and c.place == 0 and len(held.words) > FEW
+        may = (held.different and whole) or many or NAMING.fullmatch(c.name)
         return [("if it names the rows", {"id": c.name})] if may else []
 
     def _called(self, c: Column) -> str:
         """What a line calls a column."""
         return c.name if self._made_up else f"column '{c.shown}'"
 
-    def _where(self, c: Column, odd: Iterable[str]) -> tuple[str, int, str]:
+    def _where(self, c: Column, odd: Collection[str]) -> tuple[str, int, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
-        odd = set(odd)
         for what, held in self.places:
             found = [(row, w) for w, row in held[c.place].first.items() if canonical(w) in odd]
             if found:
@@ -438,36 +442,27 @@ class Decider:
             lines.append(f"{fault.why}{most}; give {'; or '.join(ways)}")
         told, names = self._together(), [fault.column.name for fault in self.faults]
         last = f"to settle all of them: {give(**told)}" if len(names) > 1 else ""
-        if len(told.get("ignore", ())) == used:
+        if len(told["ignore"]) == used:
             last = "there is no other column"
         said = f"{len(names):,} of {len(self.names):,} columns cannot be read as they are"
         return columns_error(self.what, said, lines, names, last)
 
     def _together(self) -> dict[str, Any]:
         """What settles all faults: one word for many columns, where it is odd in several."""
-        ignore: list[str] = []
-        words: dict[str, Any] = {}
-        cuts: dict[str, Any] = {}
-        odd: dict[str, list[str]] = {}
-        for fault in self.faults:
-            ignore += fault.told.get("ignore", ())
-            cuts |= fault.told.get("binarize", {})
-            words |= fault.told.get("words", {})
-        for name, own in words.items():
-            if isinstance(own, Mapping) and set(own.values()) == {GONE}:
-                for word in own:
-                    odd.setdefault(word, []).append(name)
-        for word, names in odd.items():
-            if len(names) > 1:
-                for name in names:
-                    words[name] = {w: s for w, s in words[name].items() if w != word}
-                words[word] = GONE
-        words = {key: value for key, value in words.items() if value != {}}
+        told = [fault.told for fault in self.faults]
+        words: dict[str, Any] = {k: v for each in told for k, v in each.get("words", {}).items()}
+        cuts: Any = {k: v for each in told for k, v in each.get("binarize", {}).items()}
+        gone = {k: own for k, own in words.items() if isinstance(own, Mapping)}
+        often = Counter(word for own in gone.values() for word in own)
+        several = {word: GONE for word, count in often.items() if count > 1}
+        for name, own in gone.items():
+            words[name] = {word: sign for word, sign in own.items() if word not in several}
+        words = {key: value for key, value in words.items() if value != {}} | several
         alike = len(cuts) > 2 and len(set(cuts.values())) == 1
         if alike and not isinstance(self.choices.binarize, Mapping):
             cuts = next(iter(cuts.values()))
-        told: dict[str, Any] = {"words": words, "binarize": cuts, "ignore": ignore}
-        return {key: value for key, value in told.items() if value}
+        ignored = [name for each in told for name in each.get("ignore", ())]
+        return {"words": words, "binarize": cuts or None, "ignore": ignored}
 
 
 def _no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
@@ -492,35 +487,29 @@ def unsettled(coding: Coding, choices: Choices, gaps: bool = False) -> dict[str,
     row. A reason is what decides: its "name", its "words", a "category", a "cut" that rows place,
     whether it is "cut at all", "zero", or whether it is one of "ids".
     """
-    found = {}
-    for name, code in zip(coding.names, coding.codes, strict=True):
-        held = {w for w, sign in code.words if sign != GONE}
-        word, entries = canonical(name), {w for w in held if number(w) is None}
-        known = word in KNOWN_SIGNS and bool(entries) and meanings([{word} | entries - MISSING])
-        reason = "name" if known or word in choices.signs(name) else _reason(name, code, choices)
-        zero = code.kind == "words" and dict(code.words).get("0") == GONE
-        if not reason and gaps and zero and "0" not in choices.signs(name):
-            reason = "zero"
-        if reason:
-            found[name] = reason
-    if choices.id is not None:
-        return found
-    own = (*coding.ids, *coding.ignored)
+    pairs = zip(coding.names, coding.codes, strict=True)
+    found = {name: why for name, code in pairs if (why := _reason(name, code, choices, gaps))}
+    own = () if choices.id is not None else (*coding.ids, *coding.ignored)
     out = [name for name in own if name not in choices.among(own).ignore]
     return found | {n: "ids" for n in out if number(str(choices.cut(n))) is not None}
 
 
-def _reason(name: str, code: Code, choices: Choices) -> str:
+def _reason(name: str, code: Code, choices: Choices, gaps: bool) -> str:
     """What decides how a column is coded; nothing where that is the same whatever a row held."""
-    cut = number(str(choices.cut(name)))
+    cut, told = number(str(choices.cut(name))), choices.signs(name)
+    signs = {word: sign for word, sign in code.words if sign != GONE}
+    word, words = canonical(name), {w for w in signs if number(w) is None}
+    if word in told or (word in KNOWN_SIGNS and words and meanings([{word} | words - MISSING])):
+        return "name"
     if code.kind == "number":
         return "cut" if cut is None else ""
     if code.levels:
         return "category"
-    signs = {word: sign for word, sign in code.words if sign != GONE}
-    given = {**KNOWN_SIGNS, **choices.signs(name)}
-    if any(given.get(word) != sign for word, sign in signs.items()):
+    if any({**KNOWN_SIGNS, **told}.get(word) != sign for word, sign in signs.items()):
         return "words"
     values = {word: number(word) for word in signs}  # with a larger one they would be cut
-    same = (v is None or (v > cut) == (signs[w] > 0) for w, v in values.items() if cut is not None)
-    return "" if all(same) else "cut at all"
+    if cut is not None and any(
+        v is not None and (v > cut) != (signs[w] > 0) for w, v in values.items()
+    ):
+        return "cut at all"
+    return "zero" if gaps and dict(code.words).get("0") == GONE and "0" not in told else ""

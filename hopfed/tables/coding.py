@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -58,14 +58,12 @@ class Code:
 
     def __post_init__(self) -> None:
         require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
-        for word, code in self.words:
-            require(isinstance(word, str), "words", "texts", word)
-            require(code in (-1, 0, 1), "words", "for -1, 0 or 1", code)
-        distinct = len(set(self.levels)) == len(self.levels)
+        fit = all(isinstance(word, str) and sign in (-1, 0, 1) for word, sign in self.words)
+        require(fit, "words", "texts, each for -1, 0 or 1", self.words)
         texts = all(isinstance(name, str) for name in self.levels)
-        require(distinct and texts, "levels", "different texts", self.levels)
-        of_levels = self.kind in ("category", "answers")
-        require(bool(self.levels) == of_levels, "levels", "of a category or answers", "others")
+        fit = texts and len(set(self.levels)) == len(self.levels)
+        fit = fit and bool(self.levels) == (self.kind in ("category", "answers"))
+        require(fit, "levels", "different texts, of a category or answers", self.levels)
         require(bool(self.mark) == (self.kind == "answers"), "mark", "between answers", self.mark)
 
     @property
@@ -81,22 +79,30 @@ class Code:
         return tuple(f"{name}={level}" for level in shown)
 
     def codes(self, words: Sequence[str]) -> np.ndarray:
-        """Code of each word (int64): -1, 0 (missing), +1, UNKNOWN; of a category the level from 1.
+        """Code of each word (int8): -1, 0 (missing), +1 or UNKNOWN; of levels that of the first."""
+        return self.entries(words)[0]
 
-        Answers have no code, but `entries`.
+    def entries(self, words: Sequence[str]) -> np.ndarray:
+        """Return what words stand for: (width, len(words)) of -1, 0 and +1, int8.
+
+        A word that the column did not hold when the coding was made is UNKNOWN throughout.
         """
-        return np.array([self._code(word) for word in words], np.int64)
+        rows = [self._entries(word) for word in words]
+        return np.array(rows, np.int8).reshape(len(words), self.width).T
 
-    def _code(self, word: str) -> int:
-        said = canonical(word)
+    def _entries(self, word: str) -> list[int]:
+        """Entries of a cell."""
+        said, known = canonical(word), UNKNOWN
         if said in self._known:
-            return self._known[said]
-        if self.kind == "category":
-            place = self._places.get(level(word))
-            if place is not None:
-                return place
-        unsaid = said in UNSAID and self.kind != "category" and "present" not in self._known
-        return GONE if said in MISSING or unsaid else UNKNOWN
+            known = self._known[said]
+        elif self.levels:
+            held = answers_in(word, self.mark) if self.mark else {level(word)}
+            if held and held <= self._levels:
+                return [2 * (each in held) - 1 for each in self.levels[-self.width :]]
+            known = GONE if not held or said in MISSING else UNKNOWN
+        elif said in MISSING or (said in UNSAID and "present" not in self._known):
+            known = GONE
+        return [known] * self.width
 
     @cached_property
     def missing(self) -> frozenset[str]:
@@ -108,8 +114,8 @@ class Code:
         return dict(self.words)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {level: place for place, level in enumerate(self.levels, start=1)}
+    def _levels(self) -> frozenset[str]:
+        return frozenset(self.levels)
 
     @property
     def plus(self) -> str:
@@ -121,38 +127,11 @@ class Code:
             return next((word for word, sign in self.words if sign == 1), "+1")
         return f"> {self.threshold:g}" if self.kind == "number" else ""
 
-    def entries(self, words: Sequence[str]) -> np.ndarray:
-        """Return what words stand for: (width, len(words)) of -1, 0 and +1, int8.
-
-        A word that the column did not hold when the coding was made is UNKNOWN throughout.
-        """
-        if self.kind == "answers":
-            ticked = [self._ticked(word) for word in words]
-            return np.array(ticked, np.int8).reshape(len(words), self.width).T
-        codes = self.codes(words)
-        if self.kind != "category":
-            return codes.astype(np.int8)[None]
-        chosen = np.arange(1, len(self.levels) + 1)[-self.width :]
-        signs = np.where(codes == chosen[:, None], np.int8(1), np.int8(-1))
-        known = codes <= GONE
-        signs[:, known] = codes[known]
-        return signs
-
     def joined(self, ticked: np.ndarray) -> str:
         """Return the cell that holds some of the answers: those that are `ticked`, (width,)."""
         chosen = zip(self.levels, ticked, strict=True)
         none = next((word for word, sign in self.words if sign < 0), "")
         return self.mark.join(level for level, held in chosen if held) or none
-
-    def _ticked(self, word: str) -> list[int]:
-        """Entries of a cell that holds answers."""
-        said = canonical(word)
-        if said in self._known:
-            return [self._known[said]] * self.width
-        given = answers_in(word, self.mark)
-        if not given <= self._places.keys():
-            return [UNKNOWN] * self.width
-        return [2 * (level in given) - 1 if given else GONE for level in self.levels]
 
     def __str__(self) -> str:
         if self.kind == "number":
@@ -231,13 +210,6 @@ class Coding:
         pairs = zip(self.codes, self.names, strict=True)
         return tuple(name for code, source in pairs for name in code.names(source))
 
-    @property
-    def alone(self) -> np.ndarray:
-        """(N,) whether a column of +-1 is all that its column became."""
-        widths = np.array([code.width for code in self.codes], int)
-        levels = np.array([bool(code.levels) for code in self.codes], bool)
-        return np.repeat(~levels, widths)
-
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
         """Columns of +-1 that are the levels of one variable: in a row one of them is +1."""
@@ -287,11 +259,16 @@ class Coding:
             if held["version"] != VERSION:
                 raise ValueError(f"of version {held['version']}")
             codes = [_code(code) for code in held["codes"]]
-            names, places = zip(*held["columns"], strict=True) if held["columns"] else ((), ())
-            texts = [_texts(part) for part in (names, held["ids"], held["ignored"])]
-            used = tuple(codes[k] for k in places)
+            names = _texts(name for name, _ in held["columns"])
             alone = tuple(tuple(map(int, group)) for group in held.get("exclusive", ()))
-            return cls(texts[0], used, texts[1], texts[2], held.get("partial") is True, alone)
+            return cls(
+                names,
+                tuple(codes[k] for _, k in held["columns"]),
+                _texts(held["ids"]),
+                _texts(held["ignored"]),
+                held.get("partial") is True,
+                alone,
+            )
         except broken as error:
             raise DataError(f"no coding of a table: {error}") from None
 
@@ -302,7 +279,8 @@ def _code(held: dict[str, Any]) -> Code:
     return Code(str(held["kind"]), words, threshold, levels, str(held.get("mark", "")))
 
 
-def _texts(held: Sequence[Any]) -> tuple[str, ...]:
-    if not all(isinstance(text, str) for text in held):
+def _texts(held: Iterable[Any]) -> tuple[str, ...]:
+    texts = tuple(held)
+    if not all(isinstance(text, str) for text in texts):
         raise ValueError("a name is no text")
-    return tuple(held)
+    return texts

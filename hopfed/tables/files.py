@@ -5,8 +5,11 @@ A path may stand for many files: a folder, or a pattern such as "data/*.parquet"
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import lzma
+import math
 import os
 import pickle
 import stat
@@ -27,6 +30,8 @@ from hopfed.errors import DataError, HopfedError, shown
 Piece = TypeVar("Piece")
 
 UNPACKED = 100  # bytes for each byte of a packed file; of honest tables mostly below 20
+ROOM = 1 << 26  # bytes that any packed file may hold
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 LIBRARIES = ("pyarrow", "python_calamine", "pyreadstat")
 PATTERN = "*?["  # one of these makes a path a pattern
 # What damaged bytes make the libraries raise; a wrong name of ours is not among them.
@@ -61,6 +66,36 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def unpacked(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for its bytes, unpacked if its name says that it is packed."""
+    ending = path.suffix.lower()
+    with opened(path) as file:
+        if ending == ".zip":
+            with zipfile.ZipFile(file) as archive:
+                names = [name for name in archive.namelist() if not name.endswith("/")]
+                if len(names) != 1:
+                    raise ValueError(f"one file is needed in it, there are {len(names)}")
+                with archive.open(names[0]) as held:
+                    yield held  # type: ignore[misc]
+        elif ending == ".zst":
+            import pyarrow as pa
+
+            yield pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
+        elif ending in PACKED:
+            kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+            with kinds[ending](file) as held:
+                yield held
+        else:
+            yield file
+
+
+def most_of(path: Path) -> float:
+    """Bytes that a file may hold, unpacked; any number where it is not packed."""
+    packed = path.suffix.lower() in PACKED
+    return max(UNPACKED * path.stat().st_size, ROOM) if packed else math.inf
+
+
+@contextmanager
 def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
     """Turn whatever a truncated or malformed file raises into one line that names the file.
 
@@ -77,11 +112,11 @@ def reading(path: str | Path, what: str = "cannot be read") -> Iterator[None]:
     except BROKEN as error:
         raise DataError(f"{path}: {what}: {_reason(error)}") from error
     except BaseException as error:  # of the libraries; one that panics is written in Rust
-        if type(error).__name__ == "PanicException":
-            raise DataError(f"{path}: {what}: it is damaged") from None
-        if type(error).__module__.partition(".")[0] not in LIBRARIES:
+        panic = type(error).__name__ == "PanicException"
+        if not panic and type(error).__module__.partition(".")[0] not in LIBRARIES:
             raise
-        raise DataError(f"{path}: {what}: {_reason(error)}") from None
+        why = "it is damaged" if panic else _reason(error)
+        raise DataError(f"{path}: {what}: {why}") from None
 
 
 def pieces(
@@ -128,7 +163,7 @@ def files_of(path: str | Path) -> list[Path]:
     """
     place = Path(path)
     if any(c in str(path) for c in PATTERN) and not place.exists():
-        found = [Path(one) for one in sorted(glob(str(path), recursive=True))]
+        found = [Path(name) for name in sorted(glob(str(path), recursive=True))]
         folder = Path(*takewhile(lambda part: not any(c in part for c in PATTERN), place.parts))
     elif not place.is_dir() or place.suffix.lower() == ".zarr":
         return [place]
@@ -139,7 +174,7 @@ def files_of(path: str | Path) -> list[Path]:
         raise DataError(
             f"{path}: there are no files in it" if place == folder else f"{path}: no such file"
         )
-    for one in found:
-        if not one.resolve().is_relative_to(folder.resolve()):
-            raise DataError(f"{one}: a link that leads out of {folder}: name the file itself")
+    for file in found:
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise DataError(f"{file}: a link that leads out of {folder}: name the file itself")
     return found if place == folder else [file for one in found for file in files_of(one)]

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,30 @@ from hopfed.errors import BackendError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.tables import arrays
 from hopfed.tables.examples import of_tensor
-from hopfed.tables.files import UNPACKED, files_of, opened, pieces, reading, size_of
+from hopfed.tables.files import (
+    PACKED,
+    ROOM,
+    UNPACKED,
+    files_of,
+    most_of,
+    opened,
+    pieces,
+    reading,
+    size_of,
+    unpacked,
+)
 from hopfed.tables.source import NAME, Block, Numbers, Source, named
 from hopfed.tables.table import made_up
-from hopfed.tables.text import LINES, PACKED, layout, most_of, of_text, unpacked
+from hopfed.tables.text import LINES, layout, of_text
 from hopfed.tables.words import MISSING, Cells, number, spelt, token
 from hopfed.tables.writers import Dialect
 
-ROOM = 1 << 26  # bytes of words that any packed file may hold
 PART = 1 << 22  # entries of a block that is no text
 TEXT = (".csv", ".tsv", ".tab", ".txt", ".dat", ".data", ".asc")
 BOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 STUDIES = {".sav": "sav", ".zsav": "sav", ".por": "por", ".dta": "dta", ".xpt": "xport"}
 STUDIES |= {".sas7bdat": "sas7bdat"}
-ARROW = {".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".orc": "orc"}
+ARROW = (".parquet", ".feather", ".arrow", ".orc")
 RECORDS = (".json", ".jsonl", ".ndjson")
 KNOWN = ".csv, .tsv, .xlsx, .ods, .sav, .dta, .sas7bdat, .json, .parquet, .npy, .npz, .h5, .zarr"
 
@@ -54,16 +65,15 @@ def source_of(given: Any, what: str = "examples", words: Collection[str] = ()) -
         return _of_columns(list(given), list(map(as_arrow, given.values())), what)
     if hasattr(given, "obs_names") and hasattr(given, "var_names"):
         return _of_annotated(given, what)
-    if hasattr(given, "iloc"):
-        return _of_pandas(given, what)
-    if hasattr(given, "__arrow_c_stream__"):
-        return _of_stream(given, what)
+    if hasattr(given, "iloc") or hasattr(given, "__arrow_c_stream__"):
+        return _of_frame(given, what)
     if hasattr(given, "tocsr"):
         return _of_numbers(given.tocsr(), what)
     if isinstance(given, Rows):
         return _of_parts(given.shape, lambda: iter(()), what, given)
-    held = of_tensor(given, what) if hasattr(given, "shape") else _rows_of(given, what)
-    return _of_array(held, what)
+    if hasattr(given, "shape"):
+        return _of_array(of_tensor(given, what), what)
+    return _of_rows(given, what)
 
 
 def of_path(path: Path, words: Collection[str] = ()) -> Source:
@@ -92,7 +102,7 @@ def of_path(path: Path, words: Collection[str] = ()) -> Source:
         if kind in STUDIES:
             return _of_study(path, STUDIES[kind], size)
         if kind in ARROW:
-            return _of_arrow(path, ARROW[kind], size)
+            return _of_arrow(path)
         if kind in RECORDS:
             return _of_records(path)
     raise DataError(f"{path}: unknown format {path.suffix!r}; use one of {KNOWN}")
@@ -242,59 +252,44 @@ def _of_records(path: Path) -> Source:
 # What Arrow knows
 
 
-def parquet_groups(path: Path) -> tuple[int, list[int]]:
-    """Columns of a .parquet file, and the rows of each of its groups."""
-    from pyarrow import parquet
-
-    with opened(path) as raw, reading(path, "cannot be read as parquet"):
-        held = parquet.ParquetFile(raw).metadata
-        rows = [held.row_group(i).num_rows for i in range(held.num_row_groups)]
-        if min(rows, default=0) < 0 or sum(rows) != held.num_rows:
-            raise ValueError("its groups have other rows than it says")
-        return held.num_columns, rows
-
-
-def of_groups(path: Path, groups: Sequence[int], what: str) -> Source:
-    """Some groups of rows of a .parquet file, called `what`."""
-    with reading(path, "cannot be read as parquet"):
-        source = _of_arrow(path, "parquet", path.stat().st_size, list(groups))
-    source.what = what
-    return source
-
-
-def _of_arrow(path: Path, kind: str, size: int, groups: list[int] | None = None) -> Source:
+def _of_arrow(path: Path) -> Source:
     """A file of Arrow, whose batches are what they say, and no more than can be in a file."""
     import pyarrow as pa
     from pyarrow import orc, parquet
 
+    kind, size = path.suffix.lower(), path.stat().st_size
+    most = max(UNPACKED * size, ROOM)
+
     def begun(raw: Any) -> tuple[Any, int, Iterator[Any]]:
         """Its schema, the number of its rows where that is stated, and batches of them."""
-        if kind == "parquet":
-            held = parquet.ParquetFile(raw)
-            schema = held.schema_arrow
+        if kind == ".parquet":
+            schema = parquet.ParquetFile(raw).schema_arrow
             texts = [f.name for f in schema if pa.types.is_string(f.type)]
             file = parquet.ParquetFile(raw, read_dictionary=texts)  # long words are kept once
             some = max(1, PART // max(len(schema), 1))
-            made = file.iter_batches(some, row_groups=groups, use_threads=False)
-            return schema, held.metadata.num_rows, made
-        if kind == "orc":
+            made = file.iter_batches(some, use_threads=False)
+            return schema, file.metadata.num_rows, made
+        if kind == ".orc":
             file = orc.ORCFile(pa.PythonFile(raw, "r"))
             return file.schema, file.nrows, map(file.read_stripe, range(file.nstripes))
         options = pa.ipc.IpcReadOptions(use_threads=False)
         file = pa.ipc.open_file(pa.PythonFile(raw, "r"), options=options)
         return file.schema, 0, map(file.get_batch, range(file.num_record_batches))
 
-    most = max(UNPACKED * size, ROOM)
+    def require_room(entries: int) -> None:
+        if entries // 8 > max(UNPACKED * size, SMALL):
+            raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
+        require_memory(entries // 4, str(path))
 
     def batches() -> Iterator[Any]:
         entries = letters = 0
         with opened(path) as raw:
             schema, count, made = begun(raw)
-            _require_room(path, count * len(schema), size)
+            require_room(count * len(schema))
             for batch in made:
                 entries += batch.num_rows * batch.num_columns
                 letters += sum(c.nbytes for c in batch.columns if _is_text(c.type))
-                _require_room(path, entries, size)
+                require_room(entries)
                 if letters > most:
                     raise ValueError(f"it unpacks to more than {most:,} bytes: write it unpacked")
                 batch.validate(full=True)  # what it calls text is, and nothing leads out of it
@@ -305,13 +300,14 @@ def _of_arrow(path: Path, kind: str, size: int, groups: list[int] | None = None)
         for _ in batches():
             pass
 
-    if kind == "orc":  # whose reader crashes on some damaged files
-        survive(tried, size)
-    with opened(path) as raw:
-        schema, count, _ = begun(raw)
-    _require_room(path, count * len(schema), size)
-    what = f"cannot be read as {path.suffix[1:]}"
-    return _of_batches(schema, lambda: pieces(batches(), path, what), str(path))
+    said = f"cannot be read as {kind[1:]}"
+    with reading(path, said):
+        if kind == ".orc":  # whose reader crashes on some damaged files
+            survive(tried, size)
+        with opened(path) as raw:
+            schema, count, _ = begun(raw)
+        require_room(count * len(schema))
+    return _of_batches(schema, lambda: pieces(batches(), path, said), str(path))
 
 
 def _is_text(kind: Any) -> bool:
@@ -321,13 +317,6 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
 
 
-def _require_room(path: Path, entries: int, size: int) -> None:
-    """Refuse more entries than can be in a file, or than fit in memory as bits."""
-    if entries // 8 > max(UNPACKED * size, SMALL):
-        raise ValueError(f"{entries:,} entries cannot be in a file of {size:,} bytes")
-    require_memory(entries // 4, str(path))
-
-
 def _of_folder(path: Path) -> Source:
     """A folder of files of one kind, one below the other."""
     sources = [of_path(file) for file in files_of(path)]
@@ -335,23 +324,9 @@ def _of_folder(path: Path) -> Source:
     for source in sources:
         if set(source.names) != set(first.names):
             raise DataError(f"{source.what}: has other columns than {first.what}")
-
-    def read() -> Iterator[Block]:
-        for source in sources:
-            yield from source.ordered(first.names)()
-
     notes = list(dict.fromkeys(line for source in sources for line in source.notes))
-    return Source(str(path), first.names, read, notes=notes)
-
-
-def _of_stream(given: Any, what: str) -> Source:
-    """A frame that Arrow knows: of polars, of Arrow itself, and others."""
-    import pyarrow as pa
-
-    begin = pa.RecordBatchReader.from_stream
-    with reading(what):
-        schema = begin(given).schema
-    return _of_batches(schema, lambda: pieces(iter(begin(given)), what), what)
+    each = [source.ordered(first.names) for source in sources]
+    return Source(str(path), first.names, lambda: chain(*(read() for read in each)), notes=notes)
 
 
 def _of_batches(schema: Any, batches: Callable[[], Iterator[Any]], what: str) -> Source:
@@ -410,14 +385,20 @@ def _is_missing(cell: Any) -> bool:
         return "NA" in type(cell).__name__
 
 
-def _of_pandas(given: Any, what: str) -> Source:
-    import pandas as pd
+def _of_frame(given: Any, what: str) -> Source:
+    """A frame of pandas, or of any library that Arrow knows: of polars, of Arrow itself."""
+    import pyarrow as pa
 
+    if not hasattr(given, "iloc"):
+        begin = pa.RecordBatchReader.from_stream
+        with reading(what):
+            schema = begin(given).schema
+        return _of_batches(schema, lambda: pieces(iter(begin(given)), what), what)
     if given.ndim != 2:
         raise DataError(f"{what}: a table is needed, got a series")
     columns = [as_arrow(given.iloc[:, j]) for j in range(given.shape[1])]
     source = _of_columns(list(given.columns), columns, what)
-    if not given.index.equals(pd.RangeIndex(len(given))):
+    if list(given.index) != list(range(len(given))):
         source.ids = np.array([str(name) for name in given.index], dtype=str)
     return source
 
@@ -492,12 +473,14 @@ def _of_parts(
 
     if not rows:
         raise DataError(f"{what}: there are no rows in it, of {columns:,} column(s)")
+    if not columns:
+        raise DataError(f"{what}: there are no columns in its {rows:,} row(s)")
     require_memory(NAME // 4 * columns, f"{what}: names of {columns:,} columns")
     return Source(what, made_up(columns), blocks, numbers=Numbers(shape, parts, whole))
 
 
-def _rows_of(given: Any, what: str) -> np.ndarray:
-    """Return lists of rows as an array: of numbers, or of objects where there are words or None."""
+def _of_rows(given: Any, what: str) -> Source:
+    """Lists of rows: of numbers, or of objects where there are words or None."""
     try:
         rows = [list(row) for row in given]
     except TypeError:
@@ -506,16 +489,15 @@ def _rows_of(given: Any, what: str) -> np.ndarray:
     for k, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
             raise DataError(f"{what}: row {k} has {len(row)} cells instead of {len(rows[0])}")
+    if not rows:
+        raise DataError(f"{what}: there are no rows in it")
     if not any(cell is None or isinstance(cell, str) for row in rows for cell in row):
         with suppress(ValueError, TypeError):
             found = np.array(rows)
             if found.ndim >= 2:
-                return found
-    array = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
-    for k, row in enumerate(rows):
-        for j, cell in enumerate(row):
-            array[k, j] = cell
-    return array
+                return _of_array(found, what)
+    columns = [as_arrow(column) for column in zip(*rows, strict=True)]
+    return _of_columns([""] * len(columns), columns, what)
 
 
 def read_numbers(path: str | Path, gaps: bool = False) -> np.ndarray:
@@ -523,25 +505,23 @@ def read_numbers(path: str | Path, gaps: bool = False) -> np.ndarray:
 
     Cells of a text may be missing where there may be `gaps`; they are NaN then.
     """
-    path = Path(path)
+    path, rows = Path(path), 0
     if path.suffix.lower() in arrays.ENDINGS:
         return arrays.stored(path).whole(str(path))
     parts: list[np.ndarray] = []
+    missing = MISSING if gaps else {"nan"}
     for block in of_path(path).blocks():
         columns = []
         for j, cells in enumerate(map(Cells, block), start=1):
-            missing = MISSING if gaps else {"nan"}
             found = [np.nan if token(w) in missing else number(w) for w in cells.words]
             odd = np.array([value is None for value in found] + [not gaps])[cells.places]
             if odd.any():
                 row = int(odd.argmax())
-                word = (
-                    shown(cells.words[cells.places[row]].strip(), 40)
-                    if cells.places[row] >= 0
-                    else ""
-                )
+                at = cells.places[row]
+                word = shown(cells.words[at].strip(), 40) if at >= 0 else ""
                 what = f"'{word}' is not a number" if word else "there is no number"
-                raise DataError(f"{path}: row {sum(map(len, parts)) + row + 1}, column {j}: {what}")
+                raise DataError(f"{path}: row {rows + row + 1}, column {j}: {what}")
             columns.append(np.array([*found, None], float)[cells.places])
         parts.append(np.stack(columns, axis=1))
+        rows += len(parts[-1])
     return np.concatenate(parts)

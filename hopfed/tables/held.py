@@ -60,32 +60,32 @@ class Held:
         self.why = self.why or unfit(cells.array.type)
         if self.why:
             self.different = self.different and not before
-            return
-        if self.many:
-            values = as_numbers(cells.array, self.missing) if self.numeric else None
+        elif not self.many:
+            self._add_words(cells, before)
+        elif self.numeric:
+            values = as_numbers(cells.array, self.missing)
             self.numeric = values is not None
             if values is not None and self.kept is not None:
                 self.kept.append(values[~np.isnan(values)])
-            return
-        words, counts = cells.words, cells.counts
-        fresh = [k for k, word in enumerate(words) if word not in self.words and counts[k]]
-        if self.different:
-            self.different = len(fresh) == len(cells)
-        for k, row in zip(fresh, _first(cells.places, fresh, len(words)), strict=True):
-            self.first[words[k]] = before + row + 1
-        for word, count in zip(words, counts.tolist(), strict=True):
-            if count:
-                self.words[word] += count
-        gone = len(cells) - int(counts.sum())
-        if gone:
-            self.words[""] += gone
-        if self.numeric and fresh:
-            told = (words[k] for k in fresh)
-            self.numeric = all(number(w) is not None or canonical(w) in self.missing for w in told)
-        if len(self.words) > self.most:
-            if self.numeric and self.kept is not None:
-                self.kept.append(np.repeat(*self.values()))
-            self.many = True
+
+    def _add_words(self, cells: Cells, before: int) -> None:
+        counts = cells.counts.tolist()
+        held = {word: n for word, n in zip(cells.words, counts, strict=True) if n}
+        fresh = [k for k, word in enumerate(cells.words) if counts[k] and word not in self.words]
+        self.different = self.different and len(fresh) == len(cells)
+        if fresh:
+            rows = np.empty(len(counts) + 1, int)
+            rows[cells.places[::-1]] = np.arange(self.rows, before, -1)  # the first comes last
+            self.first |= {cells.words[k]: int(rows[k]) for k in fresh}
+            told = [cells.words[k] for k in fresh]
+            known = (number(w) is not None or canonical(w) in self.missing for w in told)
+            self.numeric = self.numeric and all(known)
+        self.words.update(held)
+        if len(cells) > sum(counts):
+            self.words[""] += len(cells) - sum(counts)
+        self.many = len(self.words) > self.most
+        if self.many and self.numeric and self.kept is not None:
+            self.kept.append(np.repeat(*self.values()))
 
     @classmethod
     def together(cls, parts: Sequence[Held]) -> Held:
@@ -153,15 +153,6 @@ class Held:
         missed = abs(counts[values <= cut].sum() - q * counts.sum())
         near = kind == "quantile" or missed <= misses.min() + EVEN * counts.sum()
         return cut if cut < values[-1] and near else float(values[misses.argmin()])
-
-
-def _first(places: np.ndarray, which: Sequence[int], words: int) -> list[int]:
-    """First row that holds each of some words."""
-    if len(which) < 8:
-        return [int((places == k).argmax()) for k in which]
-    at = np.empty(words + 1, int)
-    at[places[::-1]] = np.arange(len(places))[::-1]
-    return at[list(which)].tolist()
 
 
 class Column:

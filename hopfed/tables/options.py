@@ -91,34 +91,27 @@ class Choices:
         """
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
         out = [shown(name, 200) for name in ignore[:NAMED]]
-        plain = {
-            shown(key, 200): {shown(w, 200): s or "missing" for w, s in value.items()}
-            if _is_map(value)
-            else value or "missing"
-            for key, value in (words or {}).items()
-        }
-        cut = {shown(k, 200): v for k, v in binarize.items()} if _is_map(binarize) else binarize
+        plain = _harmless(words or {})
+        cuts = _harmless(binarize) if isinstance(binarize, Mapping) else binarize
         if not self.options:
-            parts = [f"words={plain}"] if plain else []
-            parts += [f"binarize={cut!r}"] if cut else []
-            parts += [f"ignore={out}{more}"] if out else []
-            parts += [f"id={shown(id, 200)!r}"] if id is not None else []
-            return ", ".join(parts)
-        flat = [
-            (f"{key}={word}" if _is_map(value) else key, sign)
-            for key, value in plain.items()
-            for word, sign in (value.items() if isinstance(value, Mapping) else [("", value)])
-        ]
-        text = ",".join(f"{w}={s:+d}" if isinstance(s, int) else f"{w}={s}" for w, s in flat)
-        parts = [f"--words{'=' if text[:1] == '-' else ' '}{shlex.quote(text)}"] if text else []
-        cuts = cut if _is_map(cut) else {} if cut is None else {"": cut}
-        parts += [
-            f"--binarize {shlex.quote(f'{k}={how}' if k else str(how))}" for k, how in cuts.items()
-        ]
+            parts = {"words": plain, "binarize": cuts, "ignore": out}
+            said = [f"{name}={value!r}" for name, value in parts.items() if value]
+            said += [] if id is None else [f"id={shown(id, 200)!r}"]
+            return ", ".join(said) + more
+        flat: dict[str, Any] = {}
+        for key, value in plain.items():
+            own = value if isinstance(value, dict) else {"": value}
+            flat |= {f"{key}={word}" if word or own is value else key: s for word, s in own.items()}
+        text = ",".join(
+            f"{w}={s:+d}" if isinstance(s, int) else f"{w}={s}" for w, s in flat.items()
+        )
+        said = [f"--words{'=' if text[:1] == '-' else ' '}{shlex.quote(text)}"] if text else []
+        each = cuts if isinstance(cuts, dict) else {} if cuts is None else {"": cuts}
+        said += [f"--binarize {shlex.quote(f'{k}={v}' if k else str(v))}" for k, v in each.items()]
         groups = [",".join(n for n in out if "," not in n), *(n for n in out if "," in n)]
-        parts += [f"--ignore {shlex.quote(group)}" for group in groups if group]
-        parts += [f"--id {shlex.quote(shown(id, 200))}"] if id is not None else []
-        return " ".join(parts) + more
+        said += [f"--ignore {shlex.quote(group)}" for group in groups if group]
+        said += [] if id is None else [f"--id {shlex.quote(shown(id, 200))}"]
+        return " ".join(said) + more
 
     def among(self, names: Sequence[str]) -> Choices:
         """Return these choices about a table: an option names several columns by commas.
@@ -176,6 +169,14 @@ class Choices:
         both = {word: sign for word, sign in given.items() if not _is_map(sign)}
         both |= own if isinstance(own, Mapping) else {}
         return {canonical(str(word)): _sign(sign) for word, sign in both.items()}
+
+
+def _harmless(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told of words or columns, with names that steer no terminal; 0 is "missing"."""
+    return {
+        shown(key, 200): _harmless(value) if isinstance(value, Mapping) else value or "missing"
+        for key, value in told.items()
+    }
 
 
 def _is_map(value: Any) -> bool:

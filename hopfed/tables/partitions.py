@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,17 +25,16 @@ from hopfed.tables import arrays
 from hopfed.tables.choosing import Decider
 from hopfed.tables.coding import Coding
 from hopfed.tables.examples import packed
-from hopfed.tables.files import files_of
-from hopfed.tables.formats import of_groups, parquet_groups, source_of
+from hopfed.tables.files import files_of, reading
+from hopfed.tables.formats import source_of
 from hopfed.tables.held import Held
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import Packing
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
-from hopfed.tables.source import Source
 from hopfed.tables.table import Table, made_up, places_of
 from hopfed.tables.words import Cells
 
-PART = 1 << 24  # entries of a partition of a large file
+PART = 1 << 24  # entries of a partition of a zarr store
 
 
 def is_partitioned(given: Any) -> bool:
@@ -53,22 +51,22 @@ def read_partitions(
     parts = _parts_of_collection(given) if is_partitioned(given) else _parts_of(given)
     # What a partition is goes to a worker by itself: Dask finds tasks in arguments alone.
     tasks = [(part.given, replace(part, given=None)) for part in parts]
+
+    def run(work: Any, *more: Any) -> list[Any]:
+        return [dask.delayed(work, pure=False)(*task, *more) for task in tasks]
+
     if all(part.plain for part in parts) and choices == Choices() and coding is None:
-        pack, settle = (dask.delayed(work, pure=False) for work in (_packed, _settled))
-        bits = dask.persist(*(pack(*task) for task in tasks))
+        bits = dask.persist(*run(_packed))
         # Whether 0 is -1 or missing is known once all of them were looked at.
         minus, zeros = map(any, zip(*dask.compute(*(one[1:] for one in bits)), strict=True))
+        settle = dask.delayed(_settled, pure=False)
         rows = Partitioned.of([settle(one[0], one[1], minus) for one in bits])
         coding = Coding.of_bits(made_up(rows.shape[1]), minus)
         notes += [ZERO_IS_MISSING] if minus and zeros else []
     else:
         if coding is None:
-            look = dask.delayed(_looked, pure=False)
-            coding, notes = _decided(
-                dask.compute(*(look(*task, choices) for task in tasks)), choices
-            )
-        by_coding = dask.delayed(_packed_by, pure=False)
-        rows = Partitioned.of([by_coding(*task, choices, coding) for task in tasks])
+            coding, notes = _decided(dask.compute(*run(_looked, choices)), choices)
+        rows = Partitioned.of(run(_packed_by, choices, coding))
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
     return Table(rows, coding.columns, None, coding, (*notes, *oddities(rows, coding)))
@@ -76,19 +74,14 @@ def read_partitions(
 
 @dataclass(frozen=True)
 class _Part:
-    """A partition: what it is called, what is read, whether it is numbers, and a span of a file.
-
-    What is read is a task of Dask, or a path; a span is of rows of a zarr store, or of groups of
-    rows of a .parquet file.
-    """
+    """A partition: what it is called, what is read (a task, or a path), if it is numbers."""
 
     what: str
     given: Any
     plain: bool
-    span: tuple[int, int] | None = None
 
 
-def _parts_of_collection(given: Any) -> list[_Part]:
+def _parts_of_collection(given: Any, what: str = "partition") -> list[_Part]:
     plain = False
     if hasattr(given, "rechunk"):
         if given.ndim < 2:
@@ -96,7 +89,7 @@ def _parts_of_collection(given: Any) -> list[_Part]:
         given = given.rechunk(dict.fromkeys(range(1, given.ndim), -1))
         plain = given.dtype.kind in "biuf"
     blocks = np.ravel(given.to_delayed()).tolist() if hasattr(given, "to_delayed") else [given]
-    return [_Part(f"partition {i}", block, plain) for i, block in enumerate(blocks)]
+    return [_Part(f"{what} {i}", block, plain) for i, block in enumerate(blocks)]
 
 
 def _parts_of(given: Any) -> list[_Part]:
@@ -106,44 +99,26 @@ def _parts_of(given: Any) -> list[_Part]:
 
 
 def _parts_of_file(path: Path) -> list[_Part]:
-    """A file, or as many of its rows, or of their groups, as make a partition."""
-    ending = path.suffix.lower()
-    plain = ending in arrays.ENDINGS
-    if ending == ".zarr":
-        held = arrays.stored(path)
-        rows = max(PART // max(math.prod(held.shape[1:]) * held.chunk, 1), 1) * held.chunk
-        starts = cuts = [*range(0, held.shape[0], rows), held.shape[0]]
-    elif ending == ".parquet":
-        width, sizes = parquet_groups(path)
-        starts, cuts = np.cumsum([0, *sizes]).tolist(), [0]
-        for i in range(1, len(sizes)):
-            first = starts[cuts[-1]]
-            if starts[i] > first and (starts[i + 1] - first) * width > PART:
-                cuts.append(i)
-        cuts = [*cuts, len(sizes)]
-        starts = [starts[i] for i in cuts]
-    if ending not in (".zarr", ".parquet") or (len(cuts) == 2 and not plain):
-        return [_Part(str(path), str(path), plain)]
-    pairs = zip(starts, pairwise(cuts), strict=False)
-    return [_Part(f"{path}, row {row + 1} on", str(path), plain, span) for row, span in pairs]
+    """A file, or of a zarr store as many chunks of its rows as make a partition."""
+    if path.suffix.lower() == ".zarr":
+        import dask.array
+
+        with reading(path, "cannot be read as zarr"):
+            held = arrays.zarr_array(path)
+        width, chunk = math.prod(held.shape[1:]), held.chunks[0]
+        rows = max(PART // max(width * chunk, 1), 1) * chunk
+        whole = dask.array.from_zarr(held).rechunk((rows, *(-1,) * (held.ndim - 1)))
+        return _parts_of_collection(whole, f"{path}, partition")
+    return [_Part(str(path), str(path), path.suffix.lower() in arrays.ENDINGS)]
 
 
 # Work of a task, once Dask has made what it is given
 
 
-def _opened(given: Any, part: _Part, choices: Choices) -> Source:
-    if part.span and part.plain:
-        found = arrays.stored(Path(given), part.span).whole(part.what)
-        given = found.reshape(len(found), -1)
-    elif part.span:
-        return of_groups(Path(given), range(*part.span), part.what)
-    return source_of(given, part.what, choices.entries())
-
-
 def _packed(given: Any, part: _Part) -> tuple[Rows, bool, bool]:
     """Rows of numbers as if there were no others, and whether -1 and 0 occur in them."""
     if not isinstance(given, np.ndarray):
-        source = _opened(given, part, Choices())
+        source = source_of(given, part.what)
         if source.numbers is None:
             raise DataError(f"{source.what}: an array of words; give words in .csv or .parquet")
         found = list(source.parts())
@@ -172,7 +147,7 @@ class _Looked(NamedTuple):
 
 
 def _looked(given: Any, part: _Part, choices: Choices) -> _Looked:
-    source = _opened(given, part, choices)
+    source = source_of(given, part.what, choices.entries())
     choices = choices.among(source.names)
     held = [Held.of(choices, name) for name in source.names]
     for block in source.blocks():
@@ -197,6 +172,6 @@ def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[s
 
 
 def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Rows:
-    packing = Packing(_opened(given, part, choices), coding)
+    packing = Packing(source_of(given, part.what, choices.entries()), coding)
     found = [packing.packed([Cells(a) for a in block]) for block in packing.source.blocks()]
     return kernels.concatenate(found or [kernels.pack(np.ones((0, len(coding.columns))))])

@@ -271,13 +271,19 @@ def _binary(source: Source, numbers: Numbers, most: int | None) -> Table:
 
 
 class _Unknown(NamedTuple):
-    """What a coding does not know of a column: row and words, the first of them first, and why."""
+    """What a coding does not know of a column: its first row, the first words, and why."""
 
     name: str
     row: int
     words: tuple[str, ...]
-    why: str
-    signed: bool
+    code: Code
+
+    def __str__(self) -> str:
+        word, *others = (f"'{shown(word, 40)}'" for word in self.words)
+        more = f" (and {', '.join(others)})" if others else ""
+        why = f"was not there when the coding was made: {shown(self.code)}"
+        why = "is not a number" if self.code.kind == "number" else why
+        return f"row {self.row}, column '{shown(self.name, 60)}': {word}{more} {why}"
 
 
 class Packing:
@@ -292,15 +298,14 @@ class Packing:
     ):
         self.source, self.coding = source, coding
         self.places = _places(source, coding)
-        names = [source.names.index(name) for name in coding.ids if name in source.names]
-        self._id = names[0] if names else None
+        self._id = next((source.names.index(n) for n in coding.ids if n in source.names), None)
         self._count = self._letters = 0
         self._ids: list[str] = []
         self._gathered = Gathered(source.what, most)
-        pairs = zip(coding.codes, self.places, strict=True) if judge else ()
-        cut = [j for code, j in pairs if code.kind == "number" and j is not None]
-        cut = [] if source.pointed is None else [j for j in cut if j not in source.commas]
-        self._points: dict[int, set[str]] = {j: set() for j in cut}
+        judge = judge and source.pointed is not None
+        pairs = zip(coding.codes, self.places, strict=True)
+        cut = [j for code, j in pairs if judge and code.kind == "number" and j is not None]
+        self._points: dict[int, set[str]] = {j: set() for j in cut if j not in source.commas}
 
     @property
     def lacking(self) -> list[str]:
@@ -317,11 +322,15 @@ class Packing:
         unknown: list[_Unknown] = []
         columns = zip(self.coding.names, self.coding.codes, self.places, strict=True)
         for name, code, j in columns:
-            gone = np.full((code.width, rows), GONE, np.int8) if j is None else None
-            part = _signs(code, cells[j or 0]) if gone is None else gone
-            if (part == UNKNOWN).any():
-                unknown.append(self._unknown(name, code, cells[j or 0], part))
-            parts.append(part)
+            if j is None:
+                parts.append(np.full((code.width, rows), GONE, np.int8))
+                continue
+            parts.append(_signs(code, cells[j]))
+            odd = np.flatnonzero(parts[-1][0] == UNKNOWN)
+            if len(odd):
+                places = list(dict.fromkeys(cells[j].places[odd].tolist()))[: WORDS + 1]
+                held = tuple(cells[j].words[k].strip() for k in places)
+                unknown.append(_Unknown(name, self._count + int(odd[0]) + 1, held, code))
         if unknown:
             raise _unknown_words(self.source.what, unknown)
         codes = np.concatenate(parts)
@@ -373,14 +382,6 @@ class Packing:
             )
         return np.array(self._ids, dtype=str)
 
-    def _unknown(self, name: str, code: Code, cells: Cells, signs: np.ndarray) -> _Unknown:
-        odd = np.flatnonzero((signs == UNKNOWN).any(axis=0))
-        places = dict.fromkeys(cells.places[odd].tolist())
-        words = tuple(cells.words[k].strip() for k in list(places)[: WORDS + 1])
-        why = f"was not there when the coding was made: {shown(code)}"
-        why = "is not a number" if code.kind == "number" else why
-        return _Unknown(name, self._count + int(odd[0]) + 1, words, why, code.kind == "words")
-
 
 def _signs(code: Code, cells: Cells) -> np.ndarray:
     """Rows (width, rows) of -1, 0, +1 and UNKNOWN for a column of cells."""
@@ -391,11 +392,10 @@ def _signs(code: Code, cells: Cells) -> np.ndarray:
             above[np.isnan(values)] = GONE
             return above[None]
         fits = [canonical(w) in code.missing or number(w) is not None for w in cells.words]
-        entries = np.where(fits, 0, UNKNOWN)[None]
+        entries = np.where(fits, np.int8(0), np.int8(UNKNOWN))[None]
     else:
         entries = code.entries(cells.words)
-    none = np.full((len(entries), 1), GONE, np.int8)
-    return np.hstack([entries, none])[:, cells.places]
+    return np.hstack([entries, np.full((len(entries), 1), GONE, np.int8)])[:, cells.places]
 
 
 def _places(source: Source, coding: Coding) -> list[int | None]:
@@ -413,24 +413,19 @@ def _places(source: Source, coding: Coding) -> list[int | None]:
 
 def _unknown_words(what: str, columns: list[_Unknown]) -> ColumnsError:
     """Return the error about all columns that hold words that a coding does not know."""
-    lines = []
-    for each in columns[:SHOWN]:
-        word, *others = (f"'{shown(word, 40)}'" for word in each.words)
-        more = f" (and {', '.join(others)})" if others else ""
-        lines.append(f"row {each.row}, column '{shown(each.name, 60)}': {word}{more} {each.why}")
     words = list(dict.fromkeys(word for each in columns for word in each.words))
-    signed = all(each.signed for each in columns)
+    signed = all(each.code.kind == "words" for each in columns)
     ways = _meant({canonical(word) for word in words}) if signed else []
-    line = "say what they stand for"
-    if not ways:
-        line = "if there is no answer, read them as missing"
-        ways = [dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)]
+    clear = bool(ways)
+    line = "say what they stand for" if clear else "if there is no answer, read them as missing"
+    ways = ways or [dict.fromkeys((word for word in words if shown(word, 60) == word), GONE)]
     said = " or ".join(Choices(options=True).give(words=signs) for signs in ways)
-    some = dict(list(ways[0].items())[: None if line.startswith("say") else 1])
-    more = " and so on" if len(some) < len(ways[0]) else ""
-    last = f"{line}: {said} ({Choices().give(words=some)}{more})"
+    first = ways[0] if clear else dict(list(ways[0].items())[:1])
+    more = " and so on" if len(first) < len(ways[0]) else ""
+    last = f"{line}: {said} ({Choices().give(words=first)}{more})"
     said = f"{len(columns):,} column(s) hold words that are not known"
-    return columns_error(what, said, lines, [each.name for each in columns], last)
+    names = [each.name for each in columns]
+    return columns_error(what, said, list(map(str, columns[:SHOWN])), names, last)
 
 
 def _meant(words: set[str]) -> list[dict[str, int]]:
@@ -441,7 +436,7 @@ def _meant(words: set[str]) -> list[dict[str, int]]:
         return [{"2": sign} | gone for sign in (-1, GONE)]
     if held and held <= {"1", "2"}:
         return [{w: s if w == "1" else -s for w in sorted(held)} | gone for s in (1, -1)]
-    known = {"-1": -1, "0": 0, "1": 1} if held >= {"-1"} else meanings([words - gone.keys()])
+    known = {"-1": -1, "0": 0, "1": 1} if "-1" in held else meanings([words - gone.keys()])
     if known is None or not words <= known.keys() | gone.keys():
         return []
     return [{word: known[word] for word in sorted(words - gone.keys())} | gone]
@@ -454,23 +449,20 @@ def with_words(coding: Coding, given: Choices) -> Coding | None:
     word stands for already stays so.
     """
     given = given.among(coding.names)
-    nothing: dict[str, Any] = {"id": None, "ignore": (), "binarize": None, "kinds": {}}
-    only_words = replace(given, words=None) == replace(given, words=None, **nothing)
+    only_words = given == Choices(words=given.words, options=given.options)
     if not given.words or not only_words or given.named() - set(coding.names):
         return None
-    signed = {w for name in coding.names for w, sign in given.signs(name).items() if sign != GONE}
-    codes = []
+    codes, taken, wanted = [], set[str](), set[str]()
     for name, code in zip(coding.names, coding.codes, strict=True):
-        signs = {w: s for w, s in given.signs(name).items() if s == GONE or code.kind == "words"}
-        for word, sign in code.words:
+        said, known = given.signs(name), dict(code.words)
+        wanted |= {word for word, sign in said.items() if sign != GONE}
+        signs = {w: s for w, s in said.items() if s == GONE or code.kind == "words"}
+        for word, sign in known.items():
             short = shown(word, 40)
-            require(
-                signs.get(word, GONE) * sign >= 0,
-                given.called("words"),
-                f"for other words than '{short}', which is {sign:+d} in '{shown(name, 60)}'",
-                f"{short}={signs.get(word, GONE):+d}",
-            )
-        signed -= signs.keys()
-        fresh = [(word, sign) for word, sign in signs.items() if word not in dict(code.words)]
+            rule = f"for other words than '{short}', which is {sign:+d} in '{shown(name, 60)}'"
+            got = f"{short}={signs.get(word, GONE):+d}"
+            require(signs.get(word, GONE) * sign >= 0, given.called("words"), rule, got)
+        taken |= signs.keys()
+        fresh = [(word, sign) for word, sign in signs.items() if word not in known]
         codes.append(replace(code, words=(*code.words, *fresh)))
-    return None if signed else replace(coding, codes=tuple(codes))
+    return None if wanted - taken else replace(coding, codes=tuple(codes))

@@ -33,38 +33,39 @@ def remarks(columns: Sequence[Column], choices: Choices, minus: bool, made_up: b
 
     Where -1 occurs (`minus`), 0 is missing.
     """
-    lines, give = [], choices.give
+    give, called = choices.give, choices.called("words")
     made = [c for c in columns if c.code.kind == "category"]
-    more = [c for c in made if c.code.width > 1]
+    more = [c.name for c in made if c.code.width > 1]
+    width = sum(c.code.width for c in made if c.code.width > 1)
+    two = [c.name for c in made if len(c.code.levels) == 2]
+    ticked = [c for c in made if len(c.code.levels) == 1 and c.blanks]
+    twos = [c.name for c in columns if c.code.words == (("1", -1), ("2", 1))]
+    zeros = [c.name for c in columns if minus and 0.0 in c.numbers]
+    unsaid = sorted({word for c in columns for word in c.unsaid})
+    never: list[str] = []
+    if not any(c.held.many for c in columns):
+        found = {canonical(word) for c in columns for word in c.held.words}
+        never = sorted(w for w in choices.entries() - MISSING if canonical(w) not in found)
+    lines = []
     if more:
-        width = sum(c.code.width for c in more)
         lines.append(
             f"{len(more)} column(s) of categories became {width} of +-1, one for each category: "
-            f"{listed([c.name for c in more])}"
+            f"{listed(more)}"
         )
-    two = [c.name for c in made if len(c.code.levels) == 2]
     if two:
         lines.append(f"two categories each, of which the second is +1: {listed(two)}")
     lines += [line for c in columns if c.code.levels for line in _of_levels(c, choices)]
-    for word in sorted({word for c in columns for word in c.unsaid}):
+    for word in unsaid:
         held = [c.name for c in columns if word in c.unsaid]
         lines.append(f"'{word}' is taken for no answer in {listed(held)}")
-    if not any(c.held.many for c in columns):
-        found = {canonical(word) for c in columns for word in c.held.words}
-        told = choices.entries() - MISSING
-        never = sorted(word for word in told if canonical(word) not in found)
-        called = choices.called("words")
-        if never:
-            lines.append(f"no cell holds {listed(never)}, of which {called} says what it means")
-    ticked = [c for c in made if len(c.code.levels) == 1 and c.blanks]
+    if never:
+        lines.append(f"no cell holds {listed(never)}, of which {called} says what it means")
     if ticked:
         way = give(words={ticked[0].name: {ticked[0].code.levels[0]: 1, "": -1}})
         names = listed([c.name for c in ticked])
         lines.append(f"{TICKED} in {names}: if blanks mean no, say so: {way}")
-    twos = [c.name for c in columns if c.code.words == (("1", -1), ("2", 1))]
     if twos:
         lines.append(f"2 is +1 and 1 is -1 in {listed(twos)}")
-    zeros = [c.name for c in columns if minus and 0.0 in c.numbers]
     if zeros:
         where = "" if made_up else f" in {listed(zeros)}"
         own = [c.name for c in columns if c.numbers == {0.0, 1.0} and not made_up]
@@ -117,8 +118,7 @@ def _far(c: Column, choices: Choices) -> list[str]:
         return []
     values, counts = c.held.values()
     often = dict(zip(values.tolist(), counts / max(counts.sum(), 1), strict=True))
-    codes = far_codes(c.numbers)
-    codes = [v for v in codes if not 0 < v < HUNDRED or often.get(v, 0) <= SELDOM]
+    codes = [v for v in far_codes(c.numbers) if not 0 < v < HUNDRED or often.get(v, 0) <= SELDOM]
     way = choices.give(words={c.name: {spelt(v): 0 for v in codes}})
     line = (
         f"'{c.shown}' holds {' and '.join(map(spelt, codes))}, far from its other numbers: if that "

@@ -90,10 +90,7 @@ class Source:
         size = 0
         for block in self.read():
             size += sum(array.nbytes for array in block)
-            if held is not None and size <= self.most:
-                held.append(block)
-            else:
-                held = None
+            held = [*held, block] if held is not None and size <= self.most else None
             yield block
         self._kept = held
 
@@ -106,14 +103,13 @@ class Source:
     def ordered(self, names: Sequence[str]) -> Callable[[], Iterator[Block]]:
         """What begins to read the columns of these names, cells that it lacks missing."""
         place = {name: j for j, name in enumerate(self.names)}
-        places = [place.get(name) for name in names]
 
         def read() -> Iterator[Block]:
             import pyarrow as pa
 
             for block in self.blocks():
                 gone = pa.nulls(len(block[0]) if block else 0, pa.string())
-                yield [gone if j is None else block[j] for j in places]
+                yield [block[place[name]] if name in place else gone for name in names]
 
         return read
 
@@ -123,20 +119,17 @@ def named(names: Sequence[Any], what: str) -> tuple[tuple[str, ...], list[str]]:
     require_memory(NAME * len(names), f"{what}: {len(names):,} columns")
     plain = [normalize("NFC", "" if name is None else str(name).strip()) for name in names]
     given = [name[:LONGEST] or f"column {j}" for j, name in enumerate(plain, start=1)]
-    cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     found = numbered(given)
+    cut = [j for j, name in enumerate(plain, start=1) if len(name) > LONGEST]
     alike = [(name, fresh) for name, fresh in zip(given, found, strict=True) if name != fresh]
     notes = []
     if cut:
         others = f", and of {len(cut) - 1:,} more," if len(cut) > 1 else ""
         notes.append(f"the name of column {cut[0]}{others} is cut to {LONGEST} characters")
     if alike:
-        name, fresh = alike[0]
+        name, fresh = (shown(each, 60) for each in alike[0])
         others = f"; {len(alike) - 1:,} more are numbered, too" if len(alike) > 1 else ""
-        notes.append(
-            f"two columns are called '{shown(name, 60)}': the later one is "
-            f"'{shown(fresh, 60)}' here{others}"
-        )
+        notes.append(f"two columns are called '{name}': the later one is '{fresh}' here{others}")
     return tuple(found), notes
 
 
@@ -152,11 +145,11 @@ def doubtful(columns: Sequence[Collection[str]], sure: bool) -> list[str]:
     for words in columns:
         pointed = [w for word in words if "." in (w := word.strip()) and number(w) is not None]
         like = [word for word in pointed if _POINTED.fullmatch(word)]
-        long = not sure and any(re.fullmatch(r"\s*[+-]?\d{4,}\s*", word) for word in words)
-        decimal = len(like) < len(pointed) or long
+        whole = [len(w.strip().lstrip("+-")) for w in words if w.strip().lstrip("+-").isdecimal()]
+        decimal = len(like) < len(pointed) or (not sure and max(whole, default=0) > 3)
         plain = plain or decimal
-        whole = bool(like) and any(re.fullmatch(r"\s*[+-]?\d{1,3}\s*", word) for word in words)
-        found.append(like[0] if like and not decimal and (sure or whole) else "")
+        doubt = bool(like) and not decimal and (sure or bool(whole))
+        found.append(like[0] if doubt else "")
     return [_why(word, sure) if word and (sure or not plain) else "" for word in found]
 
 

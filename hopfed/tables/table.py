@@ -188,26 +188,29 @@ def check_choice(columns: str) -> None:
 def aligned_sources(sources: Sequence[Source], columns: str) -> list[Source]:
     """Sources that have the same columns, those that are chosen."""
     check_choice(columns)
-    tables, whats = [source.names for source in sources], [source.what for source in sources]
-    alike = all(set(names) == set(tables[0]) for names in tables)
-    if not alike and columns == "same":
-        _check_spelling(tables, whats)
-    if alike or columns == "same":
+    kept = _kept([s.names for s in sources], [s.what for s in sources], columns)
+    if kept is None:
         return list(sources)
-    names = _chosen(tables, whats, columns)
     found = []
     for source in sources:
-        lacks = [name for name in names if name not in source.names]
-        lost = [name for name in source.names if name not in names]
+        lacks = [name for name in kept if name not in source.names]
+        lost = [name for name in source.names if name not in kept]
         notes = [*source.notes, *([lacking(source.what, lacks)] if lacks else [])]
         if lost:
             notes.append(f"{source.what}: left out {listed(lost)}, which not all have")
-        found.append(Source(source.what, names, source.ordered(names), source.ids, notes))
+        found.append(Source(source.what, kept, source.ordered(kept), source.ids, notes))
     return found
 
 
-def _chosen(tables: Sequence[Sequence[str]], whats: Sequence[str], columns: str) -> tuple[str, ...]:
-    """Names of the columns that are taken, in the order in which they first come."""
+def _kept(
+    tables: Sequence[Sequence[str]], whats: Sequence[str], columns: str
+) -> tuple[str, ...] | None:
+    """Names of the columns that are taken, in the order in which they first come; None for all."""
+    if all(set(names) == set(tables[0]) for names in tables):
+        return None
+    if columns == "same":
+        _check_spelling(tables, whats)
+        return None
     for names, what in zip(tables, whats, strict=True):
         if is_made_up(names):
             raise DataError(f"{what}: its columns have no names, and others have other columns")

@@ -6,18 +6,12 @@ columns, whether there are names, and which numbers have a decimal comma. Cells 
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import csv
-import gzip
-import lzma
-import math
 import os
 import re
-import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -26,7 +20,7 @@ import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
 from hopfed.errors import BackendError, DataError, shown
-from hopfed.tables.files import UNPACKED, opened, pieces, reading
+from hopfed.tables.files import most_of, pieces, reading, unpacked
 from hopfed.tables.source import NAME, Block, Source, named
 from hopfed.tables.words import COMMA, ENDLESS, KNOWN, MISSING, NUMBER
 from hopfed.tables.writers import Dialect
@@ -39,11 +33,9 @@ LONGEST = 1 << 28  # bytes of a line
 CELL = 1 << 26  # characters of a cell
 BLOCK, MOST = 1 << 22, 1 << 26  # bytes of text that are read at a time, at least and at most
 ROWS = 256  # rows that they hold at least, as far as that fits
-ROOM = 1 << 26  # bytes that any packed file may hold
 UNSURE = 0.015  # of an encoding, below which it is as good as not known
 FEW = 0.1  # of the cells of a column of numbers may be none
 DELIMITERS = ",;\t| "
-PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 _STEERING = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f]")  # in no text; escape is a letter of names
 # Encodings that files have as a rule, of many that bytes might be of.
 _USUAL = re.compile("windows-125[0-8]|cp(932|949|874)|gb18030|big5|koi8-[ru]|euc-(jp|kr)|shift_jis")
@@ -282,8 +274,10 @@ def _is_header(top: Sequence[str], below: Sequence[Sequence[str]], words: Collec
     ):
         return True  # names of rows stand below a blank
     plain = [int(cell) for cell in top if cell.isascii() and cell.isdecimal() and len(cell) < 10]
-    if len(top) > len(plain) > 2 and plain == list(range(plain[0], plain[0] + len(plain))):
-        return True  # years, and numbers of questions
+    if len(plain) > 2 and plain == list(range(plain[0], plain[0] + len(plain))):
+        held = {cell.lower() for cells in columns for cell in cells} - MISSING
+        if len(top) > len(plain) or (held and held <= {"-1", "0", "1"}):
+            return True  # years, and numbers of questions
     against, above = 0, False
     for name, cells in zip(top, columns, strict=True):
         held = {c.lower() for c in cells} - MISSING
@@ -311,36 +305,6 @@ def _is_second(row: Sequence[str], below: Sequence[Sequence[str]], blank: Sequen
 
 
 # All rows
-
-
-@contextmanager
-def unpacked(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for its bytes, unpacked if its name says that it is packed."""
-    with opened(path) as file:
-        ending = path.suffix.lower()
-        if ending == ".zip":
-            with zipfile.ZipFile(file) as archive:
-                names = [name for name in archive.namelist() if not name.endswith("/")]
-                if len(names) != 1:
-                    raise ValueError(f"one file is needed in it, there are {len(names)}")
-                with archive.open(names[0]) as held:
-                    yield held  # type: ignore[misc]
-        elif ending == ".zst":
-            import pyarrow as pa
-
-            yield pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
-        elif ending in PACKED:
-            kinds: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-            with kinds[ending](file) as held:
-                yield held
-        else:
-            yield file
-
-
-def most_of(path: Path) -> float:
-    """Bytes that a file may hold, unpacked; any number where it is not packed."""
-    packed = path.suffix.lower() in PACKED
-    return max(UNPACKED * path.stat().st_size, ROOM) if packed else math.inf
 
 
 class _Text(NamedTuple):

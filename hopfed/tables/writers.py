@@ -83,20 +83,21 @@ def write(
     An .h5 file holds `run`, a .json file `report`, where these are given, and else the columns.
     """
     check_ending("path", path, endings)
-    ending = Path(path).suffix.lower()
-    if ending in RUN:
-        (run or _run(columns)).save(path)
-    elif ending == ".json":
+    ending, names = Path(path).suffix.lower(), numbered([name for name, _ in columns])
+    if ending in STREAMED:
+        with writing(path, dialect) as add:
+            add(columns)
+    elif ending in RUN:
+        arrays = {name: _array(v) for name, (_, v) in zip(names, columns, strict=True)}
+        rows = len(columns[0][1]) if columns else 0
+        (run or Run("rows", {}, arrays, {"rows": rows})).save(path)
+    else:
         if report is None:
-            names = numbered([name for name, _ in columns])
-            values = [_listed(v) for _, v in columns]
-            report = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+            values = zip(*(_listed(v) for _, v in columns), strict=True)
+            report = [dict(zip(names, row, strict=True)) for row in values]
         text = json.dumps(plain(report), allow_nan=False)
         with replacing(path) as temporary:
             temporary.write_bytes(text.encode("utf-8", "surrogatepass"))
-    else:
-        with writing(path, dialect) as add:
-            add(columns)
 
 
 @contextmanager
@@ -195,35 +196,25 @@ def _listed(values: Any) -> list[Any]:
     return [v if v is None or isinstance(v, plain) else spelt(v) for v in held]
 
 
-def _run(columns: Sequence[Column]) -> Run:
-    """Columns as arrays of a run; texts as bytes, and "", NaN or -1 where something is missing."""
-    names = numbered([name for name, _ in columns])
-    arrays = {n: _array(v) for n, (_, v) in zip(names, columns, strict=True)}
-    return Run("rows", {}, arrays, {"rows": len(columns[0][1]) if columns else 0})
-
-
 def _array(values: Any) -> np.ndarray:
+    """A column as an array of a run; texts as bytes, and "", NaN or -1 where there is none."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         return values
     listed = _listed(values)
     if any(isinstance(v, str) for v in listed):
         texts = ("" if v is None else str(v) for v in listed)
         return np.array([text.encode("utf-8", "surrogatepass") for text in texts], dtype=np.bytes_)
-    whole = all(v is None or isinstance(v, int) for v in listed)
-    return np.array([(-1 if whole else np.nan) if v is None else v for v in listed])
+    none = -1 if all(v is None or isinstance(v, int) for v in listed) else np.nan
+    return np.array([none if v is None else v for v in listed])
 
 
 def numbered(names: Sequence[str]) -> list[str]:
     """Return names that all differ: the second of two that are alike gets the number 2."""
-    taken: set[str] = set()
     last: dict[str, int] = {}  # number that the latest of each name has
-    found = []
     for name in names:
-        free, count = name, last.get(name, 1) if name in taken else 1
-        while free in taken:
+        free, count = name, last.get(name, 1)
+        while free in last:
             count += 1
             free = f"{name} ({count})"
-        last[name] = count
-        taken.add(free)
-        found.append(free)
-    return found
+        last |= {name: count, free: 1}
+    return list(last)

@@ -20,8 +20,6 @@ from hopfed.kernels import pack, pack_masked, unpack
 from hopfed.recovery.recover import run_recovery, split
 from hopfed.spectral.partitions import Partitioned
 from hopfed.spectral.reread_rows import Gathered, Reread
-from hopfed.tables import partitions
-from hopfed.tables.options import Choices
 from hopfed.tables.partitions import read_partitions
 from hopfed.tables.reading import read_tables
 
@@ -278,21 +276,6 @@ def test_a_folder_of_files_is_one_table(tmp_path, ending, threads):
     check_same_table(read_partitions(str(tmp_path / "data" / f"part*{ending}")), held)
 
 
-def test_one_large_file_is_several_partitions_by_its_groups_of_rows(tmp_path, threads, monkeypatch):
-    frame = worded(rows("gaps")).drop(columns="id")
-    path = tmp_path / "large.parquet"
-    frame.to_parquet(path, row_group_size=150)
-    assert read_partitions(path).rows.sizes == (1_600,), "small files are read as one"
-    monkeypatch.setattr(partitions, "PART", 41 * 300)
-    table = read_partitions(path)
-    assert table.rows.sizes == (300, 300, 300, 300, 300, 100)
-    check_same_table(table, hopfed.read_table(path))
-    frame.loc[1_000, "q3"] = "perhaps"
-    frame.to_parquet(path, row_group_size=150)
-    with pytest.raises(DataError, match=r"row 901 on.*row 101\b"):
-        read_partitions(path, choices=Choices(words={"q3": {"yes": 1, "no": -1}}))
-
-
 def test_a_frame_of_dask_is_a_table_by_its_names():
     dd = pytest.importorskip("dask.dataframe", reason="dask.dataframe is not installed")
     frame = worded(rows("graded", 600, 20)).drop(columns="id")
@@ -314,6 +297,8 @@ def test_a_zarr_store_is_read_in_parts(tmp_path, monkeypatch):
     table = read_partitions(tmp_path / "a.zarr")
     assert table.rows.sizes == (500, 500, 500, 100)
     assert np.array_equal(unpack(table.rows[:]), x)
+    zarr.save_group(str(tmp_path / "b.zarr"), examples=x, labels=x[0])
+    assert np.array_equal(unpack(read_partitions(tmp_path / "b.zarr").rows[:]), x)
 
 
 def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):

@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import pickle
-import resource
 import subprocess
 import sys
 import zipfile
@@ -160,7 +159,7 @@ def test_runs_of_equal_cells_end(tmp_path):
 @pytest.mark.parametrize("piece", [b"0,1\n1,0\n", b"\n"])
 def test_packed_text_is_bounded(tmp_path, monkeypatch, piece):
     """Of 6 MB, 3 GB were read for minutes; here of 10 kB, 9 MB, where 4 may be."""
-    monkeypatch.setattr("hopfed.tables.text.ROOM", 1 << 22)
+    monkeypatch.setattr("hopfed.tables.files.ROOM", 1 << 22)
     text = b"a,b\n0,1\n1,0\n" + piece * ((9 << 20) // len(piece))
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
     with pytest.raises(DataError, match="unpacks to more than 4,194,304 bytes: unpack it first"):
@@ -240,19 +239,9 @@ def h5(path, shape):
     return path
 
 
-def zarr(path, shape):
-    pytest.importorskip("zarr", reason="zarr is not installed")
-    path.mkdir()
-    plain = {"dtype": "|i1", "compressor": None, "filters": None, "fill_value": 0}
-    held = {"zarr_format": 2, "order": "C", "shape": shape, "chunks": [4, 1024], **plain}
-    (path / ".zarray").write_text(json.dumps(held))
-    return path
-
-
 FILES = {
     "no rows.npy": (npy, (0, WIDE), "1,000,000,000 columns are too many for a file of 128 bytes"),
     "no rows.h5": (h5, (0, WIDE), "cannot be in a file of 1,400 bytes"),
-    "no rows.zarr": (zarr, (0, WIDE), "cannot be in a file of"),
     "no rows.npz": (npz, (0, WIDE), "1,000,000,000 columns are too many for a file of"),
     "packed.h5": (h5, (2, 3 * 10**7), "30,000,000 columns are too many for a file of"),
     "packed.npz": (npz, (2, 10**7), "10,000,000 columns are too many for a file of"),
@@ -281,20 +270,6 @@ def test_arrays_are_weighed_before_their_columns_have_names(monkeypatch):
         hopfed.read_table(np.zeros((2, 1_000_000), bool))
     with pytest.raises(DataError, match="there are no rows in it"):
         hopfed.read_table(np.zeros((0, WIDE), bool))
-
-
-def test_a_command_that_meets_one_takes_little_memory(tmp_path):
-    path = npy(tmp_path / "zero.npy", (0, WIDE))
-    most = 2 << 30
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-
-    command = [sys.executable, "-m", "hopfed", "recover", str(path), "--dry-run"]
-    done = subprocess.run(command, preexec_fn=limited, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "columns are too many" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
 
 
 READ = """

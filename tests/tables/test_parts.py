@@ -64,6 +64,8 @@ CASES = [
     (lambda: sorted(with_commas([["A", "1,5", "1,500"], ["B", "2", "2,250"]], ";")), [1]),
     (lambda: layout([["Survey", ""], ["", ""], ["id", "tea"], ["1", "yes"]]).names, ("id", "tea")),
     (lambda: layout([["yes", "no"], ["no", "no"]]).names, None),
+    (lambda: layout([["1990", "1991", "1992"], ["0", "1", ""]]).names, ("1990", "1991", "1992")),
+    (lambda: layout([["1", "2", "3"], ["2", "3", "1"]]).names, None),
     (lambda: layout(MERGED).names, ("", "tea hot", "tea cold")),
     (lambda: named(["a ", "", "a"], "a.csv")[0], ("a", "column 2", "a (2)")),
     (lambda: numbered(["share", "tea", "share"]), ["share", "tea", "share (2)"]),
