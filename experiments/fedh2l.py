@@ -185,6 +185,7 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     made = [paired("all domains, own, others", list(table), marks, xlabel="accuracy")]
     for row in [row for row in ("ind", "fedh2l") if row in table]:
         accuracy = table[row]["domains/accuracy"][:, -1].mean(axis=0)
-        at, words = range(1, len(accuracy) + 1), {"xlabel": "node", "ylabel": "domain"}
+        at = range(1, len(accuracy) + 1)
+        words: dict[str, Any] = {"xlabel": "node", "ylabel": "domain"}
         made.append(matrix(f"% right, {row}", accuracy, at, at, half=False, **words))
     return [*made, *cell_pictures.panels(config, arrays, summary)]

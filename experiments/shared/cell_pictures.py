@@ -75,12 +75,13 @@ def _table(
         "GFLOP": {row: flops / 1e9 for row, (_, _, flops, _) in costs.items()},
     }
     for name, by_row in spent.items():
-        points = {}
+        points: dict[str, tuple[Any, Any]] = {}
         for row, cost in by_row.items():
             x, y = cost[:, scored[row]].mean(axis=0), curves[row].mean(axis=0)
             # Rounds after the last that changed anything, as of a method of one round, need not be.
             moved = np.flatnonzero(np.diff(y) != 0)
-            points[row] = [v[: 2 + moved[-1] if len(moved) else 1] for v in (x, y)]
+            last = 2 + int(moved[-1]) if len(moved) else 1
+            points[row] = x[:last], y[:last]
         points = {row: pair for row, pair in points.items() if pair[0][-1] > 0}
         words = {"xlabel": f"{name} of a client", "log": "x", "legend": "", "joined": True}
         if points:
@@ -107,7 +108,11 @@ def _section(places: Sequence[Place], means: Arrays) -> Panel:
         for row in rows
     }
     joined = all(re.fullmatch(r"[-+.\de]+", value) for value in at)
-    words = {"xlabel": VALUES.get(section, ""), "ylabel": "test accuracy", "band": "error"}
+    words: dict[str, Any] = {
+        "xlabel": VALUES.get(section, ""),
+        "ylabel": "test accuracy",
+        "band": "error",
+    }
     return over(section, at, lines, points=not joined, **words)
 
 
