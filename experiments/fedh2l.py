@@ -186,5 +186,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     for row in [row for row in ("ind", "fedh2l") if row in table]:
         accuracy = table[row]["domains/accuracy"][:, -1].mean(axis=0)
         at, words = range(1, len(accuracy) + 1), {"xlabel": "node", "ylabel": "domain"}
-        made.append(matrix(f"% right, {row}", accuracy, at, at, half=False, **words))
+        made.append(matrix(f"% right, {row}", accuracy, at, at, line=None, half=False, **words))
     return [*made, *cell_pictures.panels(config, arrays, summary)]

@@ -80,7 +80,8 @@ def _table(
             x, y = cost[:, scored[row]].mean(axis=0), curves[row].mean(axis=0)
             # Rounds after the last that changed anything, as of a method of one round, need not be.
             moved = np.flatnonzero(np.diff(y) != 0)
-            points[row] = [v[: 2 + moved[-1] if len(moved) else 1] for v in (x, y)]
+            end = 2 + moved[-1] if len(moved) else 1
+            points[row] = x[:end], y[:end]
         points = {row: pair for row, pair in points.items() if pair[0][-1] > 0}
         words = {"xlabel": f"{name} of a client", "log": "x", "legend": "", "joined": True}
         if points:
@@ -107,7 +108,8 @@ def _section(places: Sequence[Place], means: Arrays) -> Panel:
         for row in rows
     }
     joined = all(re.fullmatch(r"[-+.\de]+", value) for value in at)
-    words = {"xlabel": VALUES.get(section, ""), "ylabel": "test accuracy", "band": "error"}
+    label = VALUES.get(section, "")
+    words: dict[str, Any] = {"xlabel": label, "ylabel": "test accuracy", "band": "error"}
     return over(section, at, lines, points=not joined, **words)
 
 
