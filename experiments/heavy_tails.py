@@ -90,9 +90,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     made = []
     for title, name, more in (
         (
-            "components counted",
+            "components counted; line: true",
             "n_detected",
-            {"levels": {"test": len(config.exposures)}, "log": "y"},
+            {"levels": {"test": len(config.exposures)}, "log": "y", "legend": ""},
         ),
         ("subspace overlap", "overlap", {}),
     ):

@@ -128,14 +128,8 @@ def k_modes(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE)
     """Clusters by the package kmodes as classes, by BIC; gaps take the commoner value."""
     model = _library("kmodes.kmodes").KModes
     full = np.where(rows == 0, np.where(_means(rows) >= 0, 1, -1), rows)
-
-    def clusters(K: int) -> np.ndarray:
-        found: np.ndarray = model(K, init="Huang", n_init=STARTS, random_state=seed).fit_predict(
-            full
-        )
-        return found
-
-    return _clustered(rows, clusters, min(most, len(np.unique(full, axis=0))), patience)
+    how = {"init": "Huang", "n_init": STARTS, "random_state": seed}
+    return _clustered(rows, full, lambda K: model(K, **how), most, patience)
 
 
 def k_means(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE) -> Classes:
@@ -143,12 +137,8 @@ def k_means(rows: np.ndarray, *, seed: int, most: int, patience: int = PATIENCE)
     from sklearn.cluster import KMeans
 
     full = _filled(rows, (1 + _means(rows)) / 2)
-
-    def clusters(K: int) -> np.ndarray:
-        found: np.ndarray = KMeans(K, n_init=STARTS, random_state=seed).fit_predict(full)
-        return found
-
-    return _clustered(rows, clusters, min(most, len(np.unique(full, axis=0))), patience)
+    how = {"n_init": STARTS, "random_state": seed}
+    return _clustered(rows, full, lambda K: KMeans(K, **how), most, patience)
 
 
 def nmf(rows: np.ndarray, *, seed: int, most: int, **_: int) -> Factors:
@@ -195,21 +185,22 @@ def _best(tried: Callable[[int], tuple[float, Any]], numbers: Iterable[int], pat
 
 
 def _clustered(
-    rows: np.ndarray, clusters: Callable[[int], np.ndarray], most: int, patience: int
+    rows: np.ndarray, full: np.ndarray, model: Callable[[int], Any], most: int, patience: int
 ) -> Classes:
-    """Clusters as classes: their shares, and the means of their observed entries."""
+    """Clusters of rows without gaps as classes: their shares, and means of observed entries."""
 
     def tried(K: int) -> tuple[float, Classes]:
-        labels = np.unique(clusters(K), return_inverse=True)[1]
+        labels = np.unique(model(K).fit_predict(full), return_inverse=True)[1]
         parts = [rows[labels == label] for label in range(labels.max() + 1)]
         shares = np.array([len(part) for part in parts]) / len(rows)
-        model = Classes.of(np.array([_means(part) for part in parts]), shares, len(rows))
-        parameters = model.means.size + model.size - 1
-        nats = model.log_likelihood(rows) * (rows != 0).sum()
-        return parameters * np.log(len(rows)) - 2 * nats, model
+        found = Classes.of(np.array([_means(part) for part in parts]), shares, len(rows))
+        parameters = found.means.size + found.size - 1
+        nats = found.log_likelihood(rows) * (rows != 0).sum()
+        return parameters * np.log(len(rows)) - 2 * nats, found
 
-    found: Classes = _best(tried, [K for K in GRID if most >= K], patience)
-    return found
+    most = min(most, len(np.unique(full, axis=0)))
+    best: Classes = _best(tried, [K for K in GRID if most >= K], patience)
+    return best
 
 
 def _means(rows: np.ndarray) -> np.ndarray:
