@@ -374,8 +374,9 @@ class Decider:
         of = "" if what == self.what else f"{what}, "
         said = f"{of}row {row}, {self._called(c)}: '{shown(word, 40)}' {why}"
         written = {canonical(w): w.strip() for w in reversed(list(c.held.words))}
-        gone = {"words": {c.name: {written[w]: GONE for w in sorted(odd) if w in written}}}
-        kind = {"words": {c.name: "category"}}
+        missing = {written[w]: GONE for w in sorted(odd) if w in written}
+        gone: dict[str, Any] = {"words": {c.name: missing}}
+        kind: dict[str, Any] = {"words": {c.name: "category"}}
         few = len(odd) <= 3
         if few and c.rows_of(odd) <= max(1, RARELY * c.held.rows):
             told, way = gone, ("if these are categories", kind)
