@@ -92,7 +92,9 @@ class Choices:
         more = f" and {len(ignore) - NAMED:,} more" if len(ignore) > NAMED else ""
         out = [shown(name, 200) for name in ignore[:NAMED]]
         plain = _harmless(words or {})
-        cuts = _harmless(binarize) if isinstance(binarize, Mapping) else binarize
+        cuts = (
+            {shown(k, 200): how for k, how in binarize.items()} if _is_map(binarize) else binarize
+        )
         if not self.options:
             parts = {"words": plain, "binarize": cuts, "ignore": out}
             said = [f"{name}={value!r}" for name, value in parts.items() if value]
