@@ -116,7 +116,7 @@ def resume(data, folder):
     shutil.rmtree(f"{path}.states", ignore_errors=True)
 
 
-@settings(FEW, max_examples=40)
+@settings(FEW, max_examples=20)
 @given(st.data())
 def test_show_and_compare(folder, data):
     tell(data, folder, commands=1)
@@ -128,7 +128,7 @@ def test_figure_and_report(folder, data):
     draw(data, folder)
 
 
-@settings(FEW, max_examples=40)
+@settings(FEW, max_examples=20)
 @given(st.data())
 def test_resume(folder, data):
     resume(data, folder)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 pytest.importorskip("torch", reason="torch is not installed: `hopfed fl` is one of the commands")
 pytest.importorskip("grpc", reason="grpcio is not installed: `hopfed serve` is one of the commands")
 
-FAST, SLOW = 500, 12_000  # cases; test_files.py has the others
+FAST, SLOW = 300, 12_000  # cases; test_files.py has the others
 
 pytestmark = pytest.mark.usefixtures("stubs", "little_memory")
 

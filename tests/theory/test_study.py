@@ -45,7 +45,7 @@ def test_powers_are_the_frequencies_of_drawn_tables(N, K, r, M):
     ("N", "K", "r"), rest_slow([(200, 3, 0.6), (256, 1, 0.2), (100, 5, 0.3)], 1)
 )
 def test_resolved_is_ok(N, K, r):
-    exposures, draws = np.full(K, 1 / K), 60
+    exposures, draws = np.full(K, 1 / K), 40
     M = int(study.promises(r, exposures, N).samples["resolved"])
     ok = 0
     for draw in range(draws):
