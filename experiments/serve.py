@@ -42,6 +42,7 @@ MOST_CLIENTS = 10_000
 MOST_ROUNDS = 1_000_000  # each of which takes rows of its own of every client
 MOST_NAMED = 10  # largest number of clients named in one line of the log
 
+VERDICT = ("status", "advice")  # of what was found, in words
 FOLLOWED = ("born", "dropped", "carried", "moved")  # of graded classes
 
 # Settings of the method that have the same name here.
@@ -130,7 +131,7 @@ class Config(Settings):
         channel: Classes | Patterns
         if self.graded:
             own = {name: getattr(self, name) for name in ("discount", "looks", "steps")}
-            channel = Classes(self.columns, most=min(self.most, 50), **own)
+            channel = Classes(self.columns, most=min(self.most, 50), judged=self.rounds, **own)
         else:
             encoding = Encoding(self.columns, self.form, min(self.width, self.columns))
             own = {name: getattr(self, name) for name in ("discount", "alpha", "groups", "votes")}
@@ -183,6 +184,10 @@ def _arrays(config: Config, played: Played) -> Arrays:
         "bounded/claims": _by_client(config, {c: was for c, (was, _) in cut.items()}),
         "bounded/examples": _by_client(config, {c: now for c, (_, now) in cut.items()}),
         "supports": _by_client(config, {int(c): n for c, n in said.get("supports", ())}),
+    }
+    numbers |= {
+        f"verdict/{n}": np.array(str(said.get(n, "")).encode("ascii", "replace"), "S1000")
+        for n in VERDICT
     }
     found = {"archetypes/packed": packed, "archetypes/number": np.array(len(patterns))}
     arrays = {k: v for k, v in played.arrays().items() if not k.startswith("client/")}
@@ -254,15 +259,15 @@ def served_archetypes(config: Config, arrays: Arrays) -> np.ndarray:
 def told(config: Config, arrays: Arrays) -> Told:
     """What all clients are told after the last round, from the arrays of a run."""
     patterns = served_archetypes(config, arrays)
+    words = [arrays[f"verdict/{n}"][0, -1] for n in VERDICT if f"verdict/{n}" in arrays]
+    status, advice = (np.asarray(word).item().decode() for word in words or (np.bytes_(),) * 2)
+    said = (status, advice) if status else ()
     if not config.graded:
-        misfit = float(arrays["misfit"][0, -1]) if "misfit" in arrays else math.nan  # older runs
-        known = not math.isnan(misfit) and (len(patterns) > 0 or misfit > 1)
-        fits = misfit <= 1 if known else None
-        return Told(patterns, quality=float(arrays["quality"][0, -1]), fits=fits)
+        return Told(patterns, quality=float(arrays["quality"][0, -1]), said=said)
     means, shares = (
         arrays[f"archetypes/{name}"][0, -1, : len(patterns)] for name in ("means", "shares")
     )
-    return Told(patterns, means, shares)
+    return Told(patterns, means, shares, said=said)
 
 
 def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:  # noqa: ARG001

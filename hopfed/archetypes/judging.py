@@ -99,11 +99,15 @@ def measured(
     remind(owners, fit)
     first, vectors, squares, own = statistics(owners, fit.sums)
     edge, asked, lead, rows_of = _edge(owners), 0, [first], [own]
-    for number in range(REPLICAS):
+
+    def of_replica(number: int) -> tuple[np.ndarray, dict[str, float], int]:
         table, sums = replica(owners, fit, number)
         more, _, _, drawn = statistics(table, sums)
+        return more, drawn, table.exchanges
+
+    for more, drawn, exchanges in owners.each(of_replica, range(REPLICAS)):
         lead, rows_of = [*lead, more], [*rows_of, drawn]
-        asked = max(asked, table.exchanges)  # all are asked at once
+        asked = max(asked, exchanges)  # all are asked at once
         if _is_clear(np.array(lead)[:, 0] / edge):
             break
     owners.exchanges += asked
@@ -359,6 +363,9 @@ class Unexplained:
     owner: Owner
     kept: dict[int, Array] = field(default_factory=dict, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        self.posterior = self.owner.posterior
+
     @property
     def nbytes(self) -> int:
         """Bytes that are kept."""
@@ -426,29 +433,32 @@ UNSEEN = 2.0  # times the threshold of the spectrum up to which a fit may miss a
 SEVERAL = 10  # columns that depend on each other from which these may be classes
 
 
-def residual_squares(owner: Owner, _: Message, left: Unexplained | None = None) -> Message:
+def residual_squares(owner: Owner, _: Message) -> Message:
     """Squares (N,) of an owner's residuals, added up by column.
 
     And products of the residuals of the levels of a variable, in the order of `Variables.pairs`.
     """
     pairs = None if owner.variables is None else owner.variables.pairs
-    found = (left or Unexplained(owner)).squares(pairs)
+    owner.unexplained = Unexplained(owner)
+    found = owner.unexplained.squares(pairs)
     return dict(zip(("squares", "inside"), (x.astype(np.float32) for x in found), strict=False))
 
 
-def residual_product(owner: Owner, asked: Message, left: Unexplained | None = None) -> Message:
+def residual_product(owner: Owner, asked: Message) -> Message:
     """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
-    found = (left or Unexplained(owner)).product(asked["vector"])
+    left = owner.unexplained
+    if left is None or left.posterior is not owner.posterior:
+        left = owner.unexplained = Unexplained(owner)
+    found = left.product(asked["vector"])
     return {"product": found.astype(np.float32)}
 
 
 def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leading eigenvalues and vectors of the standardised residuals, and mean squares (N,)."""
-    left = {id(o): Unexplained(o) for o in owners.members}
     start = stream(owners.seed, "residual").standard_normal((1, owners.n_columns))
 
     def asked(question: Callable[..., Message], told: Message) -> dict[str, np.ndarray]:
-        answers = owners.ask(lambda o, m: question(o, m, left[id(o)]), told)
+        answers = owners.ask(question, told)
         return {name: total(answers, name) for name in answers[0]}
 
     M, variables = owners.n_rows, owners.variables
@@ -466,6 +476,8 @@ def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndar
         return (image * scale / M)[None]
 
     values, vectors = leading(product, start, STEPS, wanted)
+    for owner in owners.members:
+        owner.unexplained = None
     return values[0], vectors[0], squares
 
 

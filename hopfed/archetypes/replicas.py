@@ -42,13 +42,21 @@ def replica(owners: Session, fit: Fit, number: int) -> tuple[Session, ClassSums]
     """
     classes, members = plausible(fit, owners.seed, number), []
     for i, o in enumerate(owners.members):
-        told = classes.means, classes.shares[i], owners.seed, i, number, o.variables
-        rows = (drawn if o.rows.counts is None else drawn_often)(o.held, *told)
-        members.append(Owner(rows, i, o.variables, np.flatnonzero(~o.free)))
-    table = Session(members, owners.seed, owners.traffic)
+        members.append(redrawn(o, i, classes.means, classes.shares[i], owners.seed, number))
+    how = {"of": classes.means, "of_shares": classes.shares, "number": np.array(number)}
+    table = owners.made_of(members, how)
     settled = improve(table, expect(table, classes, fit.prior), STEPS, NEAR)
     remind(table, settled)
     return table, settled.sums
+
+
+def redrawn(
+    o: Owner, i: int, means: np.ndarray, shares: np.ndarray, seed: int, number: int
+) -> Owner:
+    """Owner i with rows drawn from classes in place of its own."""
+    told = means, shares, seed, i, number, o.variables
+    rows = (drawn if o.rows.counts is None else drawn_often)(o.held, *told)
+    return Owner(rows, i, o.variables, np.flatnonzero(~o.free))
 
 
 def plausible(fit: Fit, seed: int, number: int) -> Mixture:

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.optimize import nnls
@@ -76,11 +77,7 @@ def most_gained(owners: Session, offer: Offer, told: Message) -> float:
     add up to beyond one is subtracted from the log-likelihood, once for each row.
     """
 
-    def opened(owner: Owner, told: Message) -> Message:
-        owner.ratios = offer(owner, told)
-        return mixture_sums(owner, {"parts": beginning(owner.ratios.shape[1])})
-
-    answers, rows, reached = owners.ask(opened, told), owners.n_rows, -np.inf
+    answers, rows, reached = owners.ask(partial(opened, offer), told), owners.n_rows, -np.inf
     asked = beginning(len(answers[0]["slopes"]) - 1)
     at, step = asked, np.zeros_like(asked)
     for left in reversed(range(EXCHANGES)):
@@ -101,6 +98,12 @@ def most_gained(owners: Session, offer: Offer, told: Message) -> float:
             answers = owners.ask(mixture_sums, {"parts": asked})
     more = float(at.sum())
     return max(0.0, float(reached + rows * (more - 1 - np.log(more))))
+
+
+def opened(offer: Offer, owner: Owner, told: Message) -> Message:
+    """Offer points to an owner's rows, and ask for the sums at the parts where all begins."""
+    owner.ratios = offer(owner, told)
+    return mixture_sums(owner, {"parts": beginning(owner.ratios.shape[1])})
 
 
 def beginning(points: int) -> np.ndarray:
@@ -189,7 +192,7 @@ def leaning(owners: Session, sums: ClassSums) -> float:
     Fitted means are shrunk, so the rows of a class may lie off it all together, which is no
     mixture: steps start at the mean of the rows.
     """
-    owner = owners.members[0]
+    owner = owners.first
     directions = axes(owner)
     excess = _by_sign(owner, directions) @ (sums.signed - sums.seen * owner.means).T
     shifts = excess / np.maximum(sums.counts.sum(axis=0), 1e-9)
@@ -342,13 +345,13 @@ def trait_gain(
 def _looked_at(owners: Session) -> Session:
     """All rows where equal ones are merged; of others every so manieth, in double precision."""
     step = -(-int(owners.n_rows) // ROWS)
+    return owners.made_of([some_of(o, step) for o in owners.members], {"step": np.array(step)})
 
-    def some(o: Owner) -> Owner:
-        few = o.rows[::step]
-        return Owner(replace(few, counts=few.weights), o.index) if few.counts is None else o
 
-    members = [some(owner) for owner in owners.members]
-    return Session(members, owners.seed, owners.traffic)
+def some_of(o: Owner, step: int) -> Owner:
+    """An owner with every so manieth row, where equal ones are not merged."""
+    few = o.rows[::step]
+    return Owner(replace(few, counts=few.weights), o.index) if few.counts is None else o
 
 
 def _asked(owners: Session, means: np.ndarray, shares: np.ndarray) -> ClassSums:

@@ -15,7 +15,7 @@ maximisation take less time than asking for them, so there are few, each by BLAS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
@@ -183,6 +183,7 @@ class Owner:
     posterior : (M, K) responsibilities of the classes for each row.
     log_densities : (M,) log-likelihood of what is observed of each row.
     ratios : (M, S) likelihood of each row at the points last offered, over that at the classes.
+    unexplained : residuals of the rows, while they are asked about.
     """
 
     rows: Rows | Reread
@@ -194,6 +195,7 @@ class Owner:
     posterior: Array = field(init=False, repr=False)
     log_densities: Array = field(init=False, repr=False)
     ratios: Array = field(init=False, repr=False)
+    unexplained: Any = field(init=False, repr=False, default=None)
     _weights: Array = field(init=False, repr=False, default=None)
 
     @cached_property
@@ -439,6 +441,19 @@ class Session:
             answers.append(answer)
         self.exchanges += 1
         return answers
+
+    @property
+    def first(self) -> Owner:
+        """An owner who knows the classes that all were last asked about."""
+        return self.members[0]
+
+    def made_of(self, members: list[Owner], how: Message) -> Session:  # noqa: ARG002
+        """A session of other tables of these owners, of which `how` says what they are."""
+        return Session(members, self.seed, self.traffic)
+
+    def each(self, task: Callable[[int], Any], numbers: Iterable[int]) -> Iterator[Any]:
+        """What a task gives of each number; elsewhere they are asked about at once."""
+        return map(task, numbers)
 
     def once(self, question: Question) -> list[Message]:
         """Put a question whose answers are kept: it is asked once, whoever wants to know."""

@@ -51,8 +51,8 @@ from hopfed.errors import DataError
 from hopfed.federation.contract import EVERYONE, Context, Metrics, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest, malformed, not_finite
 from hopfed.federation.rounds import Session, Step
-from hopfed.hopfield import noisy_classes
-from hopfed.hopfield.batches import Source
+from hopfed.hopfield import noisy_classes, verdict
+from hopfed.hopfield.batches import Batches, Source
 from hopfed.hopfield.encoding import MOST_EXAMPLES
 from hopfed.hopfield.flat import flatten, unflatten
 from hopfed.hopfield.guard import Guard, capped, median_bound, trimmed
@@ -67,6 +67,7 @@ QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
     sums_and_pairs, residual_products, upper_sums, well_explained_sums, agreement,
 )  # fmt: skip
 SUMS, PRODUCTS, UPPER, WELL, RESTING = range(len(QUESTIONS))
+TESTED = len(QUESTIONS)  # the question about tables, see `hopfed.hopfield.verdict`
 LEAST_LIKELY = 15.0  # minus the log of the least probability of an entry: means are inside of +-1
 CLASSES = 200  # classes that a server may name at once
 SLACK = 1e-3  # rows by which sums in single precision may exceed what rows give
@@ -132,7 +133,10 @@ class ClassClient:
         """Form of the answer to a question, and the most that rows of +-1 can give."""
         if context.exchange and not down:
             return {}
-        N, K = self.n_sites, len(down["means"]) if down else 1
+        N = self.n_sites
+        if _asked(down) == TESTED and self.noise is None:
+            return verdict.spec_of(down, N, MOST_EXAMPLES)
+        K = len(down["means"]) if down else 1
         if self.noise is not None:
             return self.hiding.spec(self.round_steps[context.exchange], K)
         numbers, asked = {"examples": Field((), "iu", least=1, most=MOST_EXAMPLES)}, _asked(down)
@@ -167,7 +171,11 @@ class ClassClient:
             return state, {}, {}
         down = self.question(down)
         client = 0 if context.client is None else context.client
-        given = self.source.examples(context.round, client)
+        tested = _asked(down) == TESTED  # which is about all rows, whatever their round
+        if tested and isinstance(self.source, Batches):
+            given = self.source.owners[client if len(self.source.owners) > 1 else 0]
+        else:
+            given = self.source.examples(context.round, client)
         rows = as_examples(given, gaps=True, least=1)
         if rows.shape[1] != self.n_sites:
             raise DataError(f"examples have {rows.shape[1]} columns, not {self.n_sites}")
@@ -187,6 +195,9 @@ class ClassClient:
             "means": Field(("classes", N), "f", least=-1.0, most=1.0),
             "shares": Field(("classes",), "f", least=0.0, most=1.0 + 1e-6),
         }
+        if self.noise is None and np.array_equal(down.get("question", SUMS), TESTED):
+            verdict.check(down, N, CLASSES)
+            return down
         if "question" in down and self.noise is None:
             spec["question"] = Field((), "iu", least=0, most=len(QUESTIONS) - 1)
             wrong = malformed({"question": down["question"]}, {"question": spec["question"]})
@@ -229,12 +240,11 @@ def _asked(down: Message) -> int:
 def answer(rows: Rows, down: Message, client: int = 0) -> Message:
     """Answer a question exactly: sums over rows, never rows."""
 
-    planes = (
-        {"signs": rows.signs} if rows.seen is None else {"signs": rows.signs, "seen": rows.seen}
-    )
-    owner: Owner = OWNERS.get(
-        (client, rows.shape, digest(planes)), lambda: Owner(merged_where_it_pays(rows), client)
-    )
+    planes = {"signs": rows.signs} | ({"seen": rows.seen} if rows.gaps else {})
+    name = client, rows.shape, digest(planes)
+    owner: Owner = OWNERS.get(name, lambda: Owner(merged_where_it_pays(rows), client))
+    if _asked(down) == TESTED:
+        return verdict.tested(owner, down, lambda how, make: OWNERS.get((name, digest(how)), make))
     asked, told = _asked(down), digest({n: down[n] for n in ("means", "shares")})
     if asked != SUMS and getattr(owner, "told", None) != told:
         owner.learn(down["means"], down["shares"])
@@ -376,6 +386,7 @@ class Classes:
         that moved less is left, whatever its rows of this round say.
     most : classes at most.
     search : settings of the search for them (`hopfed.archetypes`); exact sums only.
+    judged : rounds after which classes are judged by all rows; 0 for never.
     looks, steps : with noise, searches for new classes in a round, each of which can at most double
         their number, and steps of the fit after each, of which all but the first are averaged.
 
@@ -408,6 +419,7 @@ class Classes:
     search: Search = field(default_factory=lambda: Search(long=60, exchanges=400))
     looks: int = 2
     steps: int = 3
+    judged: int = 0
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -467,7 +479,11 @@ class Classes:
                 owners, fit = owners.only(error.left), None
         if fit is None:
             return memory, {}
-        return owners.remembered(fit, session.t)
+        memory, metrics = owners.remembered(fit, session.t)
+        if session.t + 1 == self.judged:
+            status, advice = owners.judged(memory)
+            metrics |= {"status": status, "advice": advice}
+        return memory, metrics
 
 
 class FewerError(Exception):
@@ -659,6 +675,23 @@ class Clients:
             return sums
         found = {**sums, "log_likelihood": np.array(n @ whole)}
         return found | ({"pairs": (q.T * n) @ q} if self.cut == 0 else {})
+
+    def judged(self, memory: Memory) -> tuple[str, str]:
+        """Status of what is remembered, by the rows of all clients of the round, and a sentence."""
+        if memory.size > verdict.MOST:
+            return verdict.STATUS, verdict.too_large(memory.size, (0, self.prior.rates.size))
+        exchange = verdict.Exchange(self.session, self.clients, TESTED)
+        seed = self.session.context.derive("replicas") % 2**62
+        tables = verdict.Tables(exchange, memory.means.shape[1], seed, self.rows)
+        try:
+            tables.sizes = np.array([float(m["rows"]) for m in tables.ask(verdict.size_of, {})])
+            shape = int(tables.n_rows), tables.n_columns
+            if memory.size * shape[0] * shape[1] > verdict.MOST_WORK:
+                return verdict.STATUS, verdict.too_large(memory.size, shape)
+            shares = np.array([memory.shares_of(c) for c in self.clients])
+            return verdict.judged(tables, memory.means, shares)
+        except verdict.LostError:
+            return verdict.STATUS, "A client fell silent while the rows were asked."
 
     def shown(self, fit: Fit, search: Search) -> Fit:
         """Leave out classes that only the clients show who have most of them."""

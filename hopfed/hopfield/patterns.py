@@ -60,6 +60,7 @@ from hopfed.hopfield.support import (
     shares,
     typical,
 )
+from hopfed.hopfield.verdict import FITTING, STATUS, UNFIT
 from hopfed.kernels import Rows
 from hopfed.privacy.discrete_gaussian import DiscreteGaussian, discrete_gaussian
 from hopfed.privacy.mechanism import PrivateOperator
@@ -375,6 +376,7 @@ class Patterns:
             )
             memory, silent = round_.voted(memory, said)
             metrics |= round_.withheld(memory, silent) | {"archetypes": len(memory)}
+        metrics |= round_.verdict(metrics)
         return round_.closed(memory), {EVERYONE: round_.broadcast(memory, silent)}, metrics
 
 
@@ -583,6 +585,8 @@ class _Round:
             "archetypes": len(memory),
             "explained": found.explained,
             "misfit": typical(fits),
+            "status": found.status,
+            "advice": found.advice,
         }
         return memory, metrics | self.withheld(memory) | spoken
 
@@ -688,6 +692,21 @@ class _Round:
             "unconfirmed": int((~confirmed).sum()),
             "unsupported": int((confirmed & ~told).sum()),
         }
+
+    def verdict(self, metrics: Metrics) -> Metrics:
+        """Status of what is told and its sentence: that of the spectrum, unless more is known."""
+        status, advice = metrics["status"], metrics["advice"]
+        exact = self.channel.encoding.exact and not isinstance(
+            self.evidence.operator, PrivateOperator
+        )
+        withheld = self.counted.rank.n_detected - metrics["told"]
+        if metrics["misfit"] > 1:
+            status, advice = "poor fit", UNFIT
+        elif status == "ok" and withheld > 0:
+            status, advice = "incomplete", f"{withheld} more were found, and are not told."
+        elif status == "ok" and not exact:
+            status, advice = STATUS, FITTING
+        return {"status": status, "advice": advice}
 
     def broadcast(self, memory: Remembered, silent: bool = False) -> Message:
         """What the server says it remembers, as bits: archetypes confirmed by enough examples."""

@@ -26,7 +26,8 @@ from hopfed.hopfield.flat import unflatten
 from hopfed.hopfield.guard import Guard
 from hopfed.hopfield.noise import Noise
 from hopfed.hopfield.patterns import Patterns
-from hopfed.hopfield.told import FEWER, GOOD, STATUS, Told, own_verdict
+from hopfed.hopfield.told import FEWER, GOOD, Told
+from hopfed.hopfield.verdict import STATUS, own_verdict
 from hopfed.kernels import Rows, concatenate
 from hopfed.kernels.bits import with_gaps
 from hopfed.tables.examples import as_examples
@@ -99,9 +100,9 @@ class Simulation:
         ('ok', '2 classes explain how the columns depend on each other.')
         """
         if self.classes is None:
-            misfit = float(self.metrics[-1].get("misfit", np.nan))
-            known = not np.isnan(misfit) and (len(self.patterns) > 0 or misfit > 1)
-            return Told(self.patterns, fits=misfit <= 1 if known else None).verdict
+            last = self.metrics[-1]
+            said = (last["status"], last["advice"]) if "status" in last else ()
+            return Told(self.patterns, said=said).verdict
         if not self.tables:
             return STATUS, "A source drew the rows, which are not kept."
         rows = concatenate([with_gaps(table) for table in self.tables])

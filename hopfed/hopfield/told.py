@@ -1,9 +1,8 @@
 """The last word of a federation: archetypes for all clients, and whether rows lie in them.
 
-A federation of patterns tells whether they explain what the columns of most clients have in common.
-A server that adds up sums cannot judge classes: it has no rows to compare with replicas. An owner
-has some. Told classes are fitted to these and judged as `hopfed.recover` judges its own. Nothing of
-it leaves the machine.
+With exact sums the status is that of `hopfed.recover` on the rows of all clients. Noise hides some
+of what is tested then: patterns can still be a poor fit, and an owner has rows by which told
+classes are judged as `hopfed.recover` judges its own. Nothing of that leaves the machine.
 """
 
 from __future__ import annotations
@@ -14,30 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.classes import searched
-from hopfed.archetypes.judging import judge
-from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
-from hopfed.archetypes.session import Session
-from hopfed.errors import DataError
+from hopfed.errors import DataError, shown
 from hopfed.federation.messages import Message
 from hopfed.hopfield.encoding import pack_patterns, unpack_patterns
 from hopfed.hopfield.patterns import MOST_PATTERNS
-from hopfed.kernels import Rows
+from hopfed.hopfield.verdict import STATUS
 from hopfed.tables.coding import Coding
 
 STOPPED = "stopped"  # in the last word of a federation that ended without a result
-STATUS = "not judged"
 GOOD = ("ok", "one class")  # in which rows lie as rows of classes do
 ADVICE = "A federation tells archetypes, and no verdict about them."
-FITTING = (
-    "These archetypes explain what the columns of most clients have in common, as far as the sums "
-    "show; a federation tells no other verdict about them."
+STATUSES = (
+    *("ok", "one class", "detected, not resolved", "incomplete", "structure, but not classes"),
+    *("copies", "too little data", "poor fit", "no signal", "not converged", STATUS),
 )
-UNFIT = (
-    "The rows of most clients are not noisy copies of these archetypes: none of them is "
-    "established. Columns have rates of their own, or exclude each other: serve --graded asks for "
-    "classes instead."
-)
+WORDS = 2_000  # bytes of a sentence that a server tells
 LARGEST = 64_000_000  # entries of all archetypes: half a gigabyte as the means of a run file
 CLASSES = "Each client says how these classes fit its own rows."
 OWN = "On the rows of this owner: "
@@ -56,8 +46,7 @@ class Told:
     means : (K, N) in [-1, 1] of classes, None of other archetypes.
     shares : (K,) of the rows that are of each class; None where no one knows.
     quality : r of the channel, in (0, 1]; NaN of classes, or where the server tells none.
-    fits : whether patterns explain what the columns of most clients have in common
-        (`hopfed.hopfield.support`); None where that is not known.
+    said : status and its sentence by what all clients sent; empty where that is not known.
     own : status and explanation of classes by an owner's own rows, which is not sent
         (`own_verdict`); None elsewhere.
     """
@@ -66,12 +55,12 @@ class Told:
     means: np.ndarray | None = None
     shares: np.ndarray | None = None
     quality: float = np.nan
-    fits: bool | None = None
+    said: tuple[str, str] | tuple[()] = ()
     own: tuple[str, str] | None = None
 
     @property
     def verdict(self) -> tuple[str, str]:
-        """A status, and what it means; never "ok", for which all rows would be needed."""
+        """A status, and what it means; of one owner's rows never "ok", for which all are needed."""
         if self.own is not None:
             status, advice = self.own
             if status == STATUS:  # they were too many to look at
@@ -79,9 +68,7 @@ class Told:
             if status in GOOD:
                 return STATUS, f"{ADVICE} {OWN}{ALONE if status == 'one class' else advice}"
             return status, f"{OWN}{advice} {FEWER}"
-        if self.fits is None:
-            return STATUS, ADVICE if self.means is None else f"{ADVICE} {CLASSES}"
-        return (STATUS, FITTING) if self.fits else ("poor fit", UNFIT)
+        return self.said or (STATUS, ADVICE if self.means is None else f"{ADVICE} {CLASSES}")
 
     def message(self) -> Message:
         """Return what is sent."""
@@ -92,8 +79,8 @@ class Told:
             told["shares"] = self.shares.astype(np.float32)
         if 0 < self.quality <= 1:
             told["quality"] = np.asarray(self.quality, np.float32)
-        if self.fits is not None:
-            told["fits"] = np.asarray(self.fits, np.float32)
+        for name, words in zip(("status", "advice"), self.said, strict=False):
+            told[name] = np.frombuffer(words.encode()[:WORDS], np.uint8)
         return told
 
     def archetypes(
@@ -138,9 +125,22 @@ def read(down: Message, N: int) -> Told:
         raise _malformed("shares")
     quality = _checked(down, "quality", (), 0.0)
     known = np.nan if quality is None or quality == 0 else float(quality)
-    fits = _checked(down, "fits", (), 0.0)
-    said = None if fits is None else bool(fits > 0)
-    return Told(unpack_patterns(packed, N), means, shares, known, said)
+    return Told(unpack_patterns(packed, N), means, shares, known, _said(down))
+
+
+def _said(down: Message) -> tuple[str, str] | tuple[()]:
+    """Status and sentence of a message, whatever the latter is; nothing where there is none."""
+    if "status" not in down:
+        return ()
+    found = []
+    for name in ("status", "advice"):
+        letters = down.get(name, np.zeros(0))
+        if letters.dtype != np.uint8 or letters.ndim != 1 or len(letters) > WORDS:
+            raise _malformed(name)
+        found.append(shown(letters.tobytes().decode("utf-8", "replace"), WORDS))
+    if found[0] not in STATUSES:
+        raise _malformed("status")
+    return found[0], found[1]
 
 
 def _checked(down: Message, name: str, shape: tuple[int, ...], least: float) -> np.ndarray | None:
@@ -160,64 +160,3 @@ def _malformed(what: str) -> DataError:
 
 def _root_mean_square(means: np.ndarray) -> float:
     return float(np.sqrt((means**2).mean())) if means.size else np.nan
-
-
-STEPS, MORE = 60, 20  # of the fit to the owner's rows, at most: the first, and of fewer classes
-# A server that tells much shall not keep this machine busy: so many classes, and entries times
-# classes. The latter take 15 to 65 s of one core: longest where classes are few and most entries
-# are missing, or where many classes are left out one by one.
-MOST, MOST_WORK = 100, 150_000_000
-
-
-def own_verdict(
-    rows: Rows,
-    means: np.ndarray,
-    groups: Sequence[Sequence[int]] = (),
-    names: Sequence[str] | None = None,
-    seed: int = 0,
-) -> tuple[str, str] | None:
-    """Return a status, and the sentence that explains it; see `hopfed.recover`.
-
-    Classes of which these rows show nothing are left out: another owner may have them. The status
-    is `STATUS` where there are more than `MOST`, or more than `MOST_WORK` entries times classes
-    among the rows that would be looked at; None where there are no classes.
-    """
-    K = len(means)
-    if K == 0:
-        return None
-    if K > MOST:
-        return STATUS, _too_large(K, rows.shape)
-    part = searched(Session.of([rows], seed, groups), K, groups)
-    if K * int(part.owners.sizes.sum()) * part.owners.n_columns > MOST_WORK:
-        return STATUS, _too_large(K, rows.shape)
-    there = slice(None) if part.columns is None else part.columns
-    classes = np.clip(np.asarray(means, np.float64)[:, there], -1 + 1e-6, 1 - 1e-6)
-    prior = Prior.of(part.owners)
-    shares = np.full((1, K), 1 / K)
-    fit = improve(part.owners, expect(part.owners, Mixture(classes, shares), prior), STEPS)
-    fit = _without_absent(part.owners, fit)
-    verdict = judge(part.owners, fit, names=names)
-    return verdict.status, verdict.advice
-
-
-def _too_large(K: int, shape: tuple[int, ...]) -> str:
-    """Say that nobody looked, and what may be done about it."""
-    return (
-        f"Whether the rows of this owner lie in them is not known: {K} classes and {shape[0]:,} "
-        f"rows of {shape[1]:,} columns are too much to look at here, at most {MOST} classes, and "
-        f"{MOST_WORK // 1_000_000} million entries times classes. `hopfed recover` judges the "
-        "rows by themselves."
-    )
-
-
-def _without_absent(owners: Session, fit: Fit) -> Fit:
-    """Leave out the class of the fewest rows as long as the evidence does not fall."""
-    while fit.size > 1:
-        kept = np.arange(fit.size) != fit.sums.counts.sum(axis=0).argmin()
-        shares = fit.classes.shares[:, kept]
-        left = Mixture(fit.classes.means[kept], shares / shares.sum(axis=1, keepdims=True))
-        fewer = improve(owners, expect(owners, left, fit.prior), MORE)
-        if fewer.evidence < fit.evidence:
-            break
-        fit = fewer
-    return fit

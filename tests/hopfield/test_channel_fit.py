@@ -10,7 +10,7 @@ from hopfed.federation.engines.local import LocalEngine
 from hopfed.hopfield.batches import Batches
 from hopfed.hopfield.channel import draw_examples, rademacher
 from hopfed.hopfield.support import misfit, typical
-from hopfed.hopfield.told import Told, read
+from hopfed.hopfield.told import read
 from hopfed.spectral.operators import DenseOperator
 
 M = 3_600
@@ -66,7 +66,6 @@ OTHERS = (
 def test_tables_of_another_kind_are_a_poor_fit(kind, N):
     for seed in (100, 101):
         told = served(of_kind(kind, N, np.random.default_rng(seed)))
-        assert told.fits is False
         assert told.verdict[0] == "poor fit"
         found = read(told.message(), N).archetypes()
         assert (found.status, found.signs_only) == ("poor fit", len(found) > 0)
@@ -78,8 +77,9 @@ def test_tables_of_another_kind_are_a_poor_fit(kind, N):
 def test_archetypes_are_no_poor_fit(N, settings):
     for seed in (100, 101, 102):
         told = served(of_kind("archetypes", N, np.random.default_rng(seed)), **settings)
-        assert (len(told.patterns), told.fits) == (3, True)
-        assert read(told.message(), N).archetypes().status == "not judged"
+        assert len(told.patterns) == 3
+        status = "not judged" if settings else "ok"  # noise hides what would speak against them
+        assert read(told.message(), N).archetypes().status == status
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_archetypes_are_no_poor_fit(N, settings):
 )
 def test_noise_does_not_hide_it(kind):
     told = served(of_kind(kind, 20, np.random.default_rng(7)), epsilon=4.0)
-    assert told.fits is False
+    assert told.verdict[0] == "poor fit"
 
 
 def test_one_that_lies_decides_nothing():
     rng = np.random.default_rng(3)
     x = of_kind("archetypes", 40, rng)
     told = served(x, clients=4, lie=rates(rng, rng.random((3, 40)), 900).astype(np.int8))
-    assert (len(told.patterns), told.fits) == (3, True)
+    assert (len(told.patterns), told.verdict[0]) == (3, "incomplete")  # what one alone shows
     assert typical(np.array([0.1, 0.2, np.inf])) == 0.2
 
 
@@ -106,9 +106,3 @@ def test_an_archetype_that_is_missing_shows():
     assert misfit(operator, xi, x.mean(axis=0)) < 0.9
     assert misfit(operator, xi[:3], x.mean(axis=0)) > 1.5
     assert misfit(operator, np.vstack([xi, xi[:1]]), x.mean(axis=0)) < 0.9  # one of them twice
-
-
-def test_what_a_server_says_of_the_fit_is_checked():
-    xi = rademacher(2, 20, np.random.default_rng(0))
-    for fits in (True, False, None):
-        assert read(Told(xi, quality=0.5, fits=fits).message(), 20).fits is fits

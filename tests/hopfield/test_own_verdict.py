@@ -1,11 +1,16 @@
-"""Classes that a federation told, judged by the rows of one owner."""
+"""Classes that a federation told, judged by the rows of all clients, or of one owner."""
 
 import numpy as np
 import pytest
 
+import hopfed
 from hopfed.archetypes.storage import load
 from hopfed.cli.machines.join import _finish
-from hopfed.hopfield.told import ALONE, FEWER, Told, own_verdict
+from hopfed.experiments import serve
+from hopfed.federation.engines.local import LocalEngine
+from hopfed.hopfield.batches import Batches
+from hopfed.hopfield.told import ALONE, FEWER, Told, read
+from hopfed.hopfield.verdict import own_verdict
 from hopfed.kernels import pack_masked
 from hopfed.tables.examples import as_examples
 
@@ -60,6 +65,23 @@ def test_a_trait_told_as_two_classes_is_none():
     status, advice = own_verdict(as_examples(x), halves)
     assert status == "structure, but not classes"
     assert advice
+
+
+@pytest.mark.parametrize("kind", ["classes", "a trait", "one class"])
+def test_a_server_says_what_all_rows_together_would(kind):
+    """A trait looked like classes to a server, which said nothing of it, whatever its clients had.
+
+    Columns are few enough for a trait to be fitted as a rival, rows too few at each client.
+    """
+    shares = (1.0, 0.0, 0.0) if kind == "one class" else (0.4, 0.35, 0.25)
+    x = of_a_trait(600, 5) if kind == "a trait" else of_classes(told(1)[0], shares, 600, 2)
+    x[rng(3).random(x.shape) < 0.05] = 0
+    owners = tuple(as_examples(part, gaps=True) for part in np.array_split(x, 4))
+    config = serve.Config(columns=N, clients=4, graded=True)
+    arrays, _ = serve.play(config, config.make(Batches(owners)), 0, 0, None, LocalEngine())
+    served = serve.told(config, {name: np.asarray(a)[None, None] for name, a in arrays.items()})
+    found = hopfed.recover(np.where(x == 0, np.nan, x), channel="graded")
+    assert read(served.message(), N).verdict[0] == found.status
 
 
 def test_more_classes_than_anyone_has_are_not_judged():

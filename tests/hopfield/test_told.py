@@ -14,7 +14,8 @@ K, N = 3, 60
 def sent():
     xi = rademacher(K, N, np.random.default_rng(0))
     means = np.full((K, N), 0.5, np.float32) * xi
-    return Told(xi, means, np.array([0.5, 0.3, 0.2])).message() | {"quality": np.float32(0.6)}
+    told = Told(xi, means, np.array([0.5, 0.3, 0.2]), said=("ok", "3 classes\x1b[2J."))
+    return told.message() | {"quality": np.float32(0.6)}
 
 
 def test_what_is_told_is_what_is_read():
@@ -24,6 +25,8 @@ def test_what_is_told_is_what_is_read():
     assert round(told.quality, 6) == 0.6
     found = told.archetypes()
     assert (found.channel, round(found.quality, 6)) == ("graded", 0.5)
+    assert found.status == "ok"
+    assert found.advice.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,8 @@ def test_what_is_told_is_what_is_read():
         ("quality", np.array(1)),
         ("means", np.full((K, N), 2.0)),
         ("patterns", np.zeros((K, N), np.uint8)),
+        ("status", np.frombuffer(b"perfect", np.uint8)),
+        ("advice", np.zeros(3_000, np.uint8)),
     ],
 )
 def test_what_is_no_such_word_is_refused(name, value):

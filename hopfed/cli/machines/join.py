@@ -171,6 +171,7 @@ def _finish(
     rows : of the owner, as its file has their columns; classes are judged by them.
     """
     from hopfed.hopfield.told import read as read_told
+    from hopfed.hopfield.verdict import STATUS
 
     told = read_told(down, N)
     K, kept = len(told.patterns), ""
@@ -178,21 +179,20 @@ def _finish(
         write_found(out_file, told, order, names, coding)
         kept = f"; wrote {out_file}"
     say(f"the federation is over: {K} archetype{'s' * (K != 1)}{kept}")
-    if rows is not None and told.means is not None:
+    if rows is not None and told.means is not None and told.verdict[0] == STATUS:
         first = f"; {out_file} is kept, whatever happens now" if kept else ""
         say(f"looking how these classes fit your rows; nothing of it leaves{first}")
         told = _judged(told, order, rows, names, coding)
         if out_file is not None and out_file.suffix.lower() in RUN:
             write_found(out_file, told, order, names, coding)
-    if told.fits is not None or told.own is not None:
-        say(": ".join(told.verdict))
+    say(": ".join(told.verdict))
 
 
 def _judged(told: Any, order: Any, rows: Any, names: Any, coding: Any) -> Any:
     """Told classes, with what the rows of this owner say of them."""
     from dataclasses import replace
 
-    from hopfed.hopfield.told import own_verdict
+    from hopfed.hopfield.verdict import own_verdict
 
     n = rows.shape[1]  # of the federation's columns an owner may lack the last
     groups = () if coding is None else coding.groups
