@@ -84,7 +84,8 @@ def judged(
     near = nearness(channel, common, owners.n_rows, fit.prior.observed)
     # Levels of a variable depend on each other in either model.
     trait = None if groups else trait_gain(owners, channel, common, fit.prior)
-    return tuple(judge_classes(replace(tests, near=near, trait=trait)))
+    verdict = judge_classes(replace(tests, near=near, trait=trait))
+    return verdict.status, verdict.advice
 
 
 def own_verdict(
@@ -195,7 +196,7 @@ def tested(owner: Owner, down: Message, made: Callable[[Message, Any], Owner]) -
     found: Message = {"examples": np.asarray(owner.size)}
     for number in tables_of(down):
         asked = below(down, number)
-        how = {
+        how: Message = {
             name: asked[name]
             for name in ("of", "of_shares", "number", "seed", "step")
             if name in asked
@@ -206,7 +207,7 @@ def tested(owner: Owner, down: Message, made: Callable[[Message, Any], Owner]) -
         if question not in (*LEARNT, SUMS, SIZE, EQUAL) and getattr(table, "told", b"") != classes:
             table.learn(asked["means"], asked["shares"])
         if question == MIXED:
-            offered = {n: asked[n] for n in ("axes", "shifts", "usual") if n in asked}
+            offered: Message = {n: asked[n] for n in ("axes", "shifts", "usual") if n in asked}
             if getattr(table, "offered", b"") != (name := classes + digest(offered)):
                 (BETWEEN if "axes" in offered else WEAKER)(table, offered)
                 table.offered = name  # type: ignore[attr-defined]
