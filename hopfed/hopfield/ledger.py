@@ -177,7 +177,7 @@ class Ledger:
     ...         ledger.charge(rows, Terms(0.5, 1e-5))
     ...     except DataError as error:
     ...         print(str(error).partition(",")[0])
-    ...     print(key == same, (again.words == first.words).all())
+    ...     print(key == same, (again.signs == first.signs).all())
     these examples were released with epsilon 1.0
     True True
     """
