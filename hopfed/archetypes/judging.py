@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import brentq, nnls
-from scipy.stats import binom, chi2
+from scipy.special import chdtrc, chdtri, comb
 
 from hopfed import kernels
 from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
@@ -219,7 +219,7 @@ def faded(fit: Fit) -> np.ndarray:
     if fit.size < 2 or plain.sum() < COLUMNS:
         return found
     means, variance = _means(fit, plain)
-    limit = chi2.isf(ALIKE, plain.sum())
+    limit = chdtri(plain.sum(), ALIKE)
     alone = (means**2 / variance).sum(axis=1)
     others = (means**2).sum(axis=0) / fit.size  # of a class of usual strength
     for j in range(fit.size):
@@ -250,7 +250,7 @@ def put_together(fit: Fit) -> np.ndarray:
     if fit.sums.pairs is not None:
         counts, c = fit.sums.counts.sum(axis=0), fit.prior.concentration
         variances = variances * loss(counts, fit.sums.pairs, fit.prior.observed[plain], c)
-    limit, by_chance = chi2.isf(ALIKE, plain.sum()), gain_of_chance(fit.size - 1)
+    limit, by_chance = chdtri(plain.sum(), ALIKE), gain_of_chance(fit.size - 1)
     for j in range(fit.size):
         others = np.arange(fit.size) != j
         parts, errors = _parts(means[others], variances[others], means[j], variances[j])
@@ -276,9 +276,9 @@ def gain_of_chance(others: int) -> float:
 
     Each part is positive by chance in half of the cases, and adds a squared normal deviate then.
     """
-    weights = binom.pmf(np.arange(others + 1), others, 0.5)[1:]
+    weights = comb(others, np.arange(1, others + 1)) / 2.0**others
     numbers = np.arange(1, others + 1)
-    return float(brentq(lambda x: weights @ chi2.sf(x, numbers) - CHANCE, 0.0, 40.0 + 8.0 * others))
+    return float(brentq(lambda x: weights @ chdtrc(numbers, x) - CHANCE, 0.0, 40.0 + 8.0 * others))
 
 
 def _parts(

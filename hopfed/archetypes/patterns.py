@@ -25,7 +25,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
@@ -240,7 +240,7 @@ class Patterns:
         be fair coins.
         """
         if found.status == "no signal":
-            most = norm.isf(CHANCE / (2 * len(mean))) / np.sqrt(session.n_rows)
+            most = -ndtri(CHANCE / (2 * len(mean))) / np.sqrt(session.n_rows)
             return bool(np.abs(mean).max() <= most), None
         many = found.n_detected > MANY and found.status == "incomplete"
         if many or found.status == "too little data":
