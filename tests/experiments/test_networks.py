@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from helpers import rest_slow
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -122,7 +123,7 @@ def test_rows_and_sections_that_cannot_be_played(rows, sections):
         Toy(rows=rows, sections=sections)
 
 
-@pytest.mark.parametrize("name", ["sohip", "fedssa", "fedh2l", "knnper", "oneshot"])
+@pytest.mark.parametrize("name", rest_slow(["fedh2l", "oneshot", "fedssa", "sohip", "knnper"], 3))
 def test_the_quick_preset_runs_and_is_drawn(name, tmp_path):
     module = find(name)
     keys = [p.key for n in presets(module) for p in preset(module, n).cells()]
