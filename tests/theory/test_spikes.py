@@ -35,7 +35,7 @@ def test_overlap_is_the_published_formula(q, ratio):
     assert 0 < value <= 1
     expected = (1 - q / kappa**2) / (1 + q / kappa)
     assert value == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    assert spikes.overlap(1.01 * kappa, q) >= value
+    assert spikes.overlap(1.01 * kappa, q) >= value - 1e-15  # a few roundings, of numbers near 1
 
 
 @given(q=st.floats(0.01, 100), ratio=st.floats(1.01, 100), pi=st.floats(0.01, 1))
