@@ -90,7 +90,7 @@ def likeliest(x, K, starts=12, steps=600):
 
 
 def test_numbers_beside_each_other(tmp_path):
-    x = planted(11, 2, 6, 150)[0]
+    x = planted(11, 2, 6, 250)[0]
     compared = hopfed.compare(x, range(1, 4))
     table, M = compared.table, len(x)
     for i, K in enumerate((1, 2, 3)):  # to the rounding of single precision, or better
