@@ -12,18 +12,21 @@ the likelihood ratio).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hopfed import kernels
+from hopfed._lib.random import derive
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.replicas import drawn
 from hopfed.kernels import Rows
-from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
+from hopfed.recovery.recover import packed_rows, repeated, run_recovery, tables_of
 from hopfed.spectral.reread_rows import Reread
+from hopfed.tables import writers
 
 __all__ = ["Comparison", "compare"]
 
@@ -75,12 +78,20 @@ class Comparison:
             f"hopfed takes {len(taken)} ({taken.status}): {taken.advice} BIC is lowest at {best}."
         )
 
+    @property
+    def columns(self) -> list[tuple[str, np.ndarray]]:
+        """Names and entries of the columns, the status last."""
+        return [*self.table.items(), ("status", np.array(self.statuses, object))]
+
     def to_frame(self) -> Any:
-        """The table as a pandas frame, indexed by the number of archetypes."""
+        """The table as a pandas frame, indexed by the number of archetypes; it wants pandas."""
         import pandas
 
-        frame = pandas.DataFrame({**self.table, "status": self.statuses})
-        return frame.set_index("archetypes")
+        return pandas.DataFrame(dict(self.columns)).set_index("archetypes")
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table to a .csv file at `path`, which replaces one of that name."""
+        writers.write(path, self.columns, endings=(".csv",))
 
     def plot(self, path: Any = None) -> Any:
         """Draw BIC and AIC, and what is left of dependence; write it to `path` where given."""
@@ -93,7 +104,12 @@ class Comparison:
         return figure
 
     def __repr__(self) -> str:
-        return f"{self.to_frame().round(3).to_string()}\n{self.said()}"
+        names = ", ".join(name for name, _ in self.columns)
+        lines = [
+            ", ".join([*(f"{x[i]:,.{COLUMNS[name]}f}" for name, x in self.table.items()), status])
+            for i, status in enumerate(self.statuses)
+        ]
+        return "\n".join([names, *lines, self.said()])
 
 
 def compare(
@@ -113,8 +129,8 @@ def compare(
     examples, seed, columns, device, weights : as of `hopfed.recover`.
     numbers : of archetypes, ascending.
     bootstrap : tables drawn from the fit of K - 1 archetypes, of which the part whose likelihood
-        ratio is at least that of the rows is the p-value of K; 0 for none. Complete in itself, and
-        slow: each table is fitted twice.
+        ratio is at least that of the rows is the p-value of K; 0 for none. They have the gaps, the
+        levels and the copied columns of the rows. It is slow: each table is fitted twice.
 
     Raises
     ------
@@ -149,6 +165,7 @@ def compare(
             made[name].append(value)
     if bootstrap:
         rows = packed_rows(given if tables is None else [t.rows for t in tables], gaps=True)
+        rows = rows if weights is None else repeated(rows, weights)
         made["p_value"] = _p_values(rows, wanted, fits, bootstrap, seed)
     else:
         del made["p_value"]
@@ -169,8 +186,10 @@ def _p_values(
         shares = less.client_shares if less.client_shares is not None else less.shares[None]
         ratios = []
         for draw in range(tables):
-            told = [(less.means, share, seed, i, draw) for i, share in enumerate(shares)]
-            drawn_rows = [drawn(own[:], *t) for own, t in zip(rows, told, strict=True)]
+            drawn_rows = [
+                _drawn(own[:], replace(less, exposures=share), derive(seed, "bootstrap", i, draw))
+                for i, (own, share) in enumerate(zip(rows, shares, strict=True))
+            ]
             both = [
                 run_recovery(drawn_rows, n_archetypes=K, seed=seed).likeliest.log_likelihood
                 for K in (numbers[at - 1], numbers[at])
@@ -178,3 +197,9 @@ def _p_values(
             ratios.append(both[1] - both[0])
         found.append((1 + sum(r >= ratio for r in ratios)) / (1 + tables))
     return found
+
+
+def _drawn(rows: Rows, found: Archetypes, seed: int) -> Rows:
+    """Rows drawn from archetypes, with the gaps of others."""
+    x = found.sample(len(rows), seed)[0]
+    return kernels.pack_masked(x > 0, kernels.unpack(rows) == 0) if rows.gaps else kernels.pack(x)

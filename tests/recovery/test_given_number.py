@@ -1,14 +1,17 @@
 """A number of archetypes that is given, tables of such numbers, weights, rows that are drawn."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
 import hopfed
+from hopfed import kernels
 from hopfed.archetypes.assignment import sample
 from hopfed.errors import ArgumentError, DataError
+from hopfed.recovery.compare import _drawn
 from hopfed.sklearn import ArchetypeMixture
 
 
@@ -89,7 +92,7 @@ def likeliest(x, K, starts=12, steps=600):
     return max(found)
 
 
-def test_numbers_beside_each_other(tmp_path):
+def test_numbers_beside_each_other(tmp_path, monkeypatch):
     x = planted(11, 2, 6, 250)[0]
     compared = hopfed.compare(x, range(1, 4))
     table, M = compared.table, len(x)
@@ -103,6 +106,10 @@ def test_numbers_beside_each_other(tmp_path):
     assert table["entropy"][0] == 1
     assert (np.diff(table["smallest"]) < 0).all()
     assert f"hopfed takes {len(compared.taken)}" in compared.said()
+    monkeypatch.setitem(sys.modules, "pandas", None)  # which not everybody has
+    assert repr(compared).startswith("archetypes, log_likelihood, parameters, BIC")
+    compared.to_csv(tmp_path / "compared.csv")
+    assert len((tmp_path / "compared.csv").read_text().splitlines()) == 4
     compared.plot(tmp_path / "compared.png")
     assert (tmp_path / "compared.png").stat().st_size > 10_000
 
@@ -132,6 +139,11 @@ def test_drawn_rows_have_one_level_of_a_variable_and_copies_follow():
     level = np.eye(3)[(labels + (rng.random(len(x)) < 0.3) + rng.integers(0, 2, len(x))) % 3]
     found = hopfed.recover(np.hstack([x, level, 1 - x[:, :1]]), seed=1)
     rows, _ = found.sample(500)
+    gaps = np.where(rng.random((len(x), 12)) < 0.2, 0, 1)
+    drawn = kernels.unpack(_drawn(kernels.pack_masked(gaps, gaps == 0), found, 1))
+    np.testing.assert_array_equal(drawn != 0, gaps != 0)
+    both = (drawn[:, 0] != 0) & (drawn[:, 11] != 0)
+    np.testing.assert_array_equal(drawn[both, 11], -drawn[both, 0])
     assert ((rows[:, 8:11] > 0).sum(axis=1) == 1).all()
     np.testing.assert_array_equal(rows[:, 11], -rows[:, 0])
 
@@ -170,6 +182,7 @@ def test_the_command(hopfed, tmp_path, monkeypatch):
         (("--compare", "3:2"), "first:last"),
         (("--bootstrap", 3), "given with --compare"),
         (("--compare", "1:2", "--archetypes", 2), "without --archetypes"),
+        (("--compare", "1:2", "--support", 9), "without --support"),
         (("--compare", "1:2", "--out", "c.h5"), "a .csv file with --compare"),
     ):
         status, _, error = hopfed("recover", "t.npy", *words)

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from hopfed._lib.cluster import cluster
 from hopfed._lib.memory_limits import free_memory
@@ -168,7 +169,7 @@ def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) ->
     if options["figure"]:
         compared.plot(options["figure"])
     if options["out_file"]:
-        compared.to_frame().to_csv(options["out_file"])
+        compared.to_csv(options["out_file"])
     taken = {"taken": len(compared.taken), "status": compared.taken.status}
     if options["as_json"]:
         print(json.dumps(plain({"table": compared.table, "statuses": compared.statuses, **taken})))
@@ -298,9 +299,12 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     if options["compare"] is None and options["bootstrap"] is not None:
         raise ArgumentError("--bootstrap", "given with --compare", options["bootstrap"])
     if options["compare"] is not None:
-        alone = options["archetypes"] is None and options["channel"] != "symmetric"
-        if not alone:
-            raise ArgumentError("--compare", "without --archetypes and --channel symmetric", "both")
+        source = click.get_current_context().get_parameter_source
+        others = (*CHOSEN, "quality", "support", "archetypes")
+        given = [name for name in others if source(name) is ParameterSource.COMMANDLINE]
+        if given:
+            option = f"--{given[0].replace('_', '-')}"
+            raise ArgumentError("--compare", f"without {option}, of which it knows nothing", "both")
         if options["out_file"] and Path(options["out_file"]).suffix.lower() != ".csv":
             raise ArgumentError("--out", "a .csv file with --compare", options["out_file"])
     shape_of(options["shape"])
