@@ -70,7 +70,6 @@ from hopfed.spectral.rows import times, transposed_times
 
 __all__ = ["Patterns"]
 
-WEIGHTINGS = ("examples", "clients")
 MOST_PATTERNS = 10  # for each column that a server may name; more are refused
 MOST_NUMBERS = 2**26  # in an answer about groups
 SPREADS = 4.0  # standard deviations by which the overlap of a voting example may be below its mean
@@ -212,9 +211,9 @@ class PatternClient:
         reading = self.rule(rows, known, seed=context.derive("plasticity"))
         smooth = self.smoothing.step(state.get("plasticity"), reading)
         columns = kernels.column_sums(rows).astype(np.int32)
-        message = self.encoding.encode(rows) | {"columns": columns, "weight": smooth[0]}
+        message = self.encoding.encode(rows) | {"columns": columns, "weight": smooth}
         metrics = {
-            "weight": float(smooth[0]),
+            "weight": float(smooth),
             "reading": reading.weight,
             "agreement": reading.agreement,
             "novelty": reading.novelty,
@@ -280,7 +279,6 @@ class Patterns:
     memory : "separate", "common" or "literal", see `hopfed.hopfield.evidence`.
     discount : share of the evidence that is left after a round, in [0, 1]; 0 uses fresh examples
         only.
-    weighting : "examples" pools all examples alike; "clients" counts clients equally (28).
     alpha : false-alarm rate of each round's count.
     groups : random groups of each client for joint diagonalisation; 0 leaves that exchange out,
         as secure aggregation must, and the search works alone.
@@ -306,7 +304,6 @@ class Patterns:
     smoothing: Smoothing = field(default_factory=Smoothing)
     memory: str = "separate"
     discount: float = 0.5
-    weighting: str = "examples"
     alpha: float = 1e-3
     groups: int = 4
     votes: bool = True
@@ -329,8 +326,6 @@ class Patterns:
             require(holds, name, rule, repr(value))
         require(callable(self.rule), "rule", "a rule of plasticity", repr(self.rule))
         require(self.memory in MEMORIES, "memory", f"one of {', '.join(MEMORIES)}", self.memory)
-        known = ", ".join(WEIGHTINGS)
-        require(self.weighting in WEIGHTINGS, "weighting", f"one of {known}", self.weighting)
         known = ", ".join(METHODS)
         require(self.factoriser in METHODS, "factoriser", f"one of {known}", self.factoriser)
         require(0 <= self.discount <= 1, "discount", "in [0, 1]", self.discount)
@@ -441,8 +436,6 @@ class _Round:
             told = float(np.clip(m.get("weight", 1.0), 0.0, 1.0))
             told *= told >= LIGHTEST  # of less, the share of the examples is no number any more
             weights[c] = told * channel.discount ** session.ages.get(c, 0)
-            if channel.weighting == "clients":
-                weights[c] /= max(float(m["examples"]), 1.0)
         held = Evidence.unflatten(client.encoding, below(state, "evidence"))
         evidence = held.faded(channel.discount)
         evidence = evidence.extend(guard.robust.pooled(operators, believed, weights))

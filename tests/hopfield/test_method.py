@@ -26,7 +26,7 @@ N, L = 150, 3
 
 def stream(K=3, rounds=6, schedule=None, M=120, r=0.8, seed=0, clients=L):
     xi = rademacher(K, N, np.random.default_rng(seed))
-    mixture = np.full((rounds, K), 1 / K) if schedule is None else schedule.mixture(K, rounds, seed)
+    mixture = np.full((rounds, K), 1 / K) if schedule is None else schedule.mixture(K, rounds)
     return ArchetypeStream(xi, np.repeat(mixture[:, None], clients, axis=1), M, r, seed)
 
 
@@ -225,7 +225,6 @@ def test_a_run_resumed_from_its_flat_state_goes_on_to_the_same_bits():
     ("settings", "message"),
     [
         ({"memory": "none"}, "memory must be one of separate, common, literal"),
-        ({"weighting": "x"}, "weighting must be one of examples, clients"),
         ({"discount": 1.5}, "discount must be in"),
         ({"alpha": 0.0}, "alpha must be in"),
         ({"groups": -1}, "groups must be at least 0"),

@@ -130,8 +130,7 @@ def test_what_was_played_says_what_it_is_and_whether_rows_lie_so(owners):
     played = hopfed.simulate(owners[1])
     assert str(played).startswith(f"{len(played.patterns)} archetypes after 1 round of ")
     status, advice = played.verdict
-    assert status == "not judged"
-    assert "explain what the columns of most clients have in common" in advice
+    assert (status, "that the spectrum shows were found" in advice) == ("ok", True)
     assert "verdict" in str(played)
 
 
