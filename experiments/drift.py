@@ -60,11 +60,11 @@ class Config(Settings):
             value = getattr(self, name)
             require(value >= self.K, name, f"at least K = {self.K}", value)
 
-    def mixture(self, schedule: str, seed: int) -> np.ndarray:
+    def mixture(self, schedule: str) -> np.ndarray:
         """(rounds, K) exposures of a schedule."""
         sequential = Sequential(overlap=self.overlap)
-        chosen = sequential if schedule == "sequential" else Cyclic(self.period, 0.0, self.overlap)
-        return chosen.mixture(self.K, self.rounds, seed)
+        chosen = sequential if schedule == "sequential" else Cyclic(self.period, self.overlap)
+        return chosen.mixture(self.K, self.rounds)
 
 
 def measure(seed: int, config: Config, engine: Engine) -> Arrays:
@@ -73,7 +73,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     variants, truth = {}, {}
     for schedule, r in product(SCHEDULES, config.qualities):
         at = f"{schedule}/r={r:g}"
-        mixtures = np.repeat(config.mixture(schedule, seed)[:, None], config.clients, axis=1)
+        mixtures = np.repeat(config.mixture(schedule)[:, None], config.clients, axis=1)
         own = derive(seed, "drift", schedule)
         source = ArchetypeStream(xi, mixtures, config.examples, r, own)
         exposures = np.array([source.pooled_exposures(t) for t in range(config.rounds)])

@@ -70,7 +70,7 @@ class Config(Settings):
     def mixture(self, scenario: str) -> np.ndarray:
         """(rounds, K) exposures: old archetypes in equal shares, new ones on their ramp."""
         K = self.old + self.new
-        equal = NoveltyRamp(self.old, self.at, self.ramp).mixture(K, self.rounds, 0)
+        equal = NoveltyRamp(self.old, self.at, self.ramp).mixture(K, self.rounds)
         if scenario == "equal":
             return equal
         progress = equal[:, self.old :] * K  # of each new archetype, 0 to 1

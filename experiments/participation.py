@@ -79,7 +79,7 @@ def measure(seed: int, config: Config, engine: Engine) -> Arrays:
     """Play every variant."""
     K = len(config.exposures)
     xi = rademacher(K, config.N, stream(seed, "participation"))
-    mixture = Fixed(config.exposures).mixture(K, config.rounds, seed)
+    mixture = Fixed(config.exposures).mixture(K, config.rounds)
     held = supports(K, config.clients, config.share, derive(seed, "participation"))
     mixtures = client_mixtures(mixture, held, seed=seed)
     source = ArchetypeStream(xi, mixtures, config.examples, config.quality, seed)

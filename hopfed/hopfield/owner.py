@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from math import inf
 from typing import Any, cast
 
 import numpy as np
@@ -71,7 +70,7 @@ ALLOWED = Allowed(
         Headers: {},
         Elsewhere: {"rounds": whole(1)},
         Encoding: {"n_sites": whole(2, 2**24), "form": one_of(*FORMS), "width": whole(1, 2**24)},
-        Smoothing: {"ema": SHARE, "limit": real(0, inf), "momentum": SHARE, "modulated": TRUTH},
+        Smoothing: {"ema": SHARE},
         Fixed: {"weight": SHARE},
         Entropy: {"floor": one_of(*REFERENCES)},
         Agreement: {"reference": one_of(*REFERENCES)},

@@ -213,9 +213,9 @@ class PatternClient:
         reading = self.rule(rows, known, seed=context.derive("plasticity"))
         smooth = self.smoothing.step(state.get("plasticity"), reading)
         columns = kernels.column_sums(rows).astype(np.int32)
-        message = self.encoding.encode(rows) | {"columns": columns, "weight": smooth[0]}
+        message = self.encoding.encode(rows) | {"columns": columns, "weight": smooth}
         metrics = {
-            "weight": float(smooth[0]),
+            "weight": float(smooth),
             "reading": reading.weight,
             "agreement": reading.agreement,
             "novelty": reading.novelty,

@@ -30,7 +30,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from math import inf, isnan, nan
+from math import nan
 from typing import Any, Protocol
 
 import numpy as np
@@ -89,11 +89,9 @@ def sign_agreement(
 def expected_agreement(
     r: float,
     M: int,
-    patterns: np.ndarray | None = None,
+    patterns: np.ndarray,
     *,
-    K: int = 1,
     exposures: np.ndarray | None = None,
-    pairs: int = PAIRS,
     seed: int = 0,
 ) -> float:
     """Agreement p0 to expect of M examples of the remembered archetypes (48, for a batch).
@@ -108,13 +106,10 @@ def expected_agreement(
     """
     require(0 <= r <= 1, "r", "a quality in [0, 1]", r)
     require(M >= 1, "M", "at least one example", M)
-    if patterns is None:
-        products = _sign_products(K, pairs, seed)
-    else:
-        patterns = np.asarray(patterns)
-        _check_patterns(patterns, patterns.shape[-1])
-        i, j = site_pairs(patterns.shape[1], pairs, seed)
-        products = patterns[:, i] * patterns[:, j]
+    patterns = np.asarray(patterns)
+    _check_patterns(patterns, patterns.shape[-1])
+    i, j = site_pairs(patterns.shape[1], PAIRS, seed)
+    products = patterns[:, i] * patterns[:, j]
     agreed = np.sign(products.sum(axis=0, dtype=np.int64))
     if exposures is None:
         rho = r**2 * products.mean(axis=0) * agreed
@@ -211,17 +206,6 @@ def _pair_sums(rows: Rows, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         unequal = np.bitwise_count(words[i[part]] ^ words[j[part]])
         sums[part] = columns.n - 2 * unequal.sum(axis=1, dtype=np.int64)
     return sums
-
-
-def _sign_products(K: int, pairs: int, seed: int) -> np.ndarray:
-    """Products of K independent archetypes at a pair of sites, int8 (K, S): K fair signs."""
-    require(K >= 1, "K", "at least one archetype", K)
-    if pairs >= 2**K:
-        codes = np.arange(2**K)
-        bits = codes >> np.arange(K)[:, None] & 1
-    else:
-        bits = stream(seed, "agreement", "products", K).integers(2, size=(K, pairs))
-    return (2 * bits - 1).astype(np.int8)
 
 
 def _check_patterns(patterns: np.ndarray, n: int) -> None:
@@ -558,49 +542,31 @@ class Structure(_Rule):
 
 @dataclass(frozen=True)
 class Smoothing:
-    """How the weight follows its rule over the rounds.
+    """How the weight follows its rule over the rounds: ``w + a (w_new - w)``.
 
     Source: arXiv:2603.19902, eq. (52); theory/NOTES.md, "Smoothing of the weight".
-
-    ``dw = a (w_new - w) + momentum dw_before``, then ``|dw| <= limit`` and w within [0, 1].
 
     Parameters
     ----------
     ema : a of the exponential average, in (0, 1]; 1 follows the rule at once.
-    limit : largest change in a round, above 0.
-    momentum : share of the last change that is made again, in [0, 1).
-    modulated : multiply a by the entropy ``h2(p)`` of the agreement, so that a batch that agrees
-        with memory leaves the weight alone; a rule without agreement counts as entropy 1.
 
     Examples
     --------
     >>> slow = Smoothing(ema=0.5)
-    >>> state = slow.step(None, Reading(1.0))
-    >>> slow.step(state, Reading(0.0))[0]
-    np.float64(0.5)
+    >>> slow.step(slow.step(None, Reading(1.0)), Reading(0.0))
+    array(0.5)
     """
 
     ema: float = 1.0
-    limit: float = inf
-    momentum: float = 0.0
-    modulated: bool = False
 
     def __post_init__(self) -> None:
         check_types(self)
         require(0 < self.ema <= 1, "ema", "in (0, 1]", self.ema)
-        require(self.limit > 0, "limit", "above 0", self.limit)
-        require(0 <= self.momentum < 1, "momentum", "in [0, 1)", self.momentum)
 
     def step(self, previous: np.ndarray | None, reading: Reading) -> np.ndarray:
-        """Return (w, its last change) after `reading`; `previous` is that of before, or None."""
-        if previous is None:
-            return np.array([reading.weight, 0.0])
-        w, velocity = previous
-        opened = self.modulated and not isnan(reading.agreement)
-        a = self.ema * (binary_entropy(reading.agreement) if opened else 1.0)
-        change = a * (reading.weight - w) + self.momentum * velocity
-        new = np.clip(w + np.clip(change, -self.limit, self.limit), 0.0, 1.0)
-        return np.array([new, new - w])
+        """Return w after `reading`; `previous` is that of before, or None."""
+        w = reading.weight if previous is None else float(previous)
+        return np.array(w + self.ema * (reading.weight - w))
 
 
 RULES: dict[str, Callable[..., Rule]] = {

@@ -86,9 +86,9 @@ class Simulation:
         """A status and the sentence that explains it, made when it is first asked for.
 
         Graded classes are judged by all rows together, as `hopfed.recover` judges its own: "ok",
-        "one class", or what is wrong; that takes seconds. Of a symmetric channel the sums say at
-        most that the fit is poor. "not judged" is what nobody looked at: rows of a source, or too
-        many of them.
+        "one class", or what is wrong; that takes seconds. Of a symmetric channel the sums say so,
+        and with noise at most that the fit is poor. "not judged" is what nobody looked at: rows of
+        a source, or too many of them.
 
         Examples
         --------

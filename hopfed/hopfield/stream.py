@@ -5,7 +5,7 @@ Source: arXiv:2603.19902, eqs. (22) to (26); theory/NOTES.md, "Mixture channel a
 A round mixture (`hopfed.hopfield.schedules`) is dealt to clients by `supports` and
 `client_mixtures`, a number of examples by `budget`. An `ArchetypeStream` then draws the examples of
 any client and round from the seed alone, so that neither the order of calls nor the process changes
-them. Labels, `exposures` and `coverage` are for scores only.
+them. Labels and `exposures` are for scores only.
 """
 
 from __future__ import annotations
@@ -224,19 +224,6 @@ def exposures(labels: Sequence[np.ndarray], K: int) -> np.ndarray:
     wide = max((len(f) for f in fractions), default=K)
     require(wide == K, "labels", f"below K = {K}", wide - 1)
     return np.mean(fractions, axis=0) if fractions else np.zeros(K)
-
-
-def coverage(exposures: np.ndarray) -> np.ndarray:
-    """Archetypes seen at least once up to each round (26), bool (T, K), from exposures (T, K).
-
-    Examples
-    --------
-    >>> coverage(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
-    array([[ True, False],
-           [ True,  True],
-           [ True,  True]])
-    """
-    return np.logical_or.accumulate(np.asarray(exposures) > 0, axis=0)
 
 
 def budget(total: int, rounds: int, clients: int) -> np.ndarray:

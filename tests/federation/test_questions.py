@@ -48,7 +48,6 @@ def test_a_damaged_recipe_is_one_line_and_the_client_goes_on(tmp_path, text):
     [
         ('"weight": 1.0', '"weight": NaN', "weight"),
         ('"weight": 1.0', '"weight": -0.1', "weight"),
-        ('"momentum": 0.0', '"momentum": "x"', "momentum"),
         ('"votes": true', '"votes": 1', "votes"),
         ('"votes": true', '"votes": true, "secret": 1', "secret"),
         ('"noise": null', '"noise": ["list", []]', "noise"),

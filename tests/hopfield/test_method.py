@@ -26,7 +26,7 @@ N, L = 150, 3
 
 def stream(K=3, rounds=6, schedule=None, M=120, r=0.8, seed=0, clients=L):
     xi = rademacher(K, N, np.random.default_rng(seed))
-    mixture = np.full((rounds, K), 1 / K) if schedule is None else schedule.mixture(K, rounds, seed)
+    mixture = np.full((rounds, K), 1 / K) if schedule is None else schedule.mixture(K, rounds)
     return ArchetypeStream(xi, np.repeat(mixture[:, None], clients, axis=1), M, r, seed)
 
 

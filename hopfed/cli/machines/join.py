@@ -13,8 +13,8 @@ from hopfed._lib.outputs import RUN
 from hopfed._lib.settings import require
 from hopfed.cli.machines.dry_run import TRUST, show
 from hopfed.cli.machines.join_checks import check_fit
-from hopfed.cli.machines.join_columns import OUT, Joined, write_found
 from hopfed.cli.machines.serve import address, say
+from hopfed.cli.machines.watching import OUT, Joined, Watching, write_found
 from hopfed.cli.numbers import FINITE, NUMBER
 from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.tables.reading import NAMES, choices_of, read, table_options
@@ -129,7 +129,6 @@ def _join(
     coding: Any,
 ) -> None:
     from hopfed._lib.home_folder import home
-    from hopfed.cli.machines.watching import Watching
     from hopfed.federation.machines.client import ClientProcess, client_folder
     from hopfed.federation.machines.keys import client_key, read
     from hopfed.federation.machines.node import KeptStates, Node, Sparing

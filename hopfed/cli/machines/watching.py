@@ -1,17 +1,97 @@
-"""What a client of `hopfed join` says of every question, and how its federation ended."""
+"""What a client of `hopfed join` sees of its federation: columns, questions, and what is found."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hopfed.cli.machines.join_columns import Joined
+import numpy as np
+
+from hopfed._lib.outputs import RUN
 from hopfed.cli.printing import human_bytes
-from hopfed.errors import HopfedError
-from hopfed.hopfield.told import STOPPED
+from hopfed.errors import HopfedError, OtherColumnsError
+
+if TYPE_CHECKING:
+    from hopfed.federation.messages import Message
+    from hopfed.hopfield.owner import Owner
+    from hopfed.hopfield.told import Told
+    from hopfed.tables.coding import Coding
+
+OUT = (*RUN, ".npy", ".csv", ".json", ".parquet")  # endings of what a client writes
+
+
+@dataclass
+class Joined:
+    """The owner of a table in a federation, and whether its columns are those of that.
+
+    Attributes
+    ----------
+    named : the owner.
+    say : is told in words what it would not hear of otherwise.
+    refused : why the columns are others.
+    """
+
+    named: Owner
+    say: Callable[[str], object]
+    refused: OtherColumnsError | None = None
+    _said: bool = False
+
+    def adapt(self, method: Any, request: Any) -> Any:
+        """As `Owner.adapt`; remembers a refusal."""
+        try:
+            adapted = self.named.adapt(method, request.columns, request.run)
+        except OtherColumnsError as error:
+            self.refused = error
+            raise
+        self._say_place(method, request.columns)
+        return adapted
+
+    def order(self, request: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
+        """Columns of the federation (N,) in the order of the file, and as they are called."""
+        return self.named.order(request.columns, request.run)
+
+    def _say_place(self, method: Any, told: Message) -> None:
+        """Say once that columns go by place where names might tell otherwise."""
+        from hopfed.hopfield.columns import Headers, kind_of
+
+        if self._said or isinstance(method, Headers):
+            return
+        self._said = True
+        kind, names = kind_of(told), bool(self.named.names)
+        if names and not kind:
+            self.say("columns go by place: the server says nothing of their names")
+        elif not names and kind:
+            self.say("this table has no names of columns, and others have: its columns go by place")
+
+
+def write_found(
+    path: Path,
+    told: Told,
+    order: np.ndarray | slice = slice(None),
+    names: Sequence[str] | None = None,
+    coding: Coding | None = None,
+) -> None:
+    """Write archetypes: a run file, an array, or a table with the names of its columns."""
+    from hopfed._lib.outputs import replacing
+    from hopfed.tables.table import made_up
+    from hopfed.tables.writers import write
+
+    if path.suffix.lower() in RUN:
+        due = tuple(names or made_up(told.patterns.shape[1]))
+        own = coding is not None and coding.columns == due
+        told.archetypes(order, names, coding if own else None).save(path)
+        return
+    found = (told.patterns if told.means is None else told.means)[:, order]
+    if path.suffix.lower() != ".npy":
+        called = made_up(found.shape[1]) if names is None else names
+        write(path, list(zip(called, found.T, strict=True)), endings=OUT)
+        return
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.save(file, found)
 
 
 @dataclass
@@ -35,6 +115,8 @@ class Watching:
 
     def __call__(self, request: Any, reply: Any) -> None:
         """Say what is sent, or why nothing is."""
+        from hopfed.hopfield.told import STOPPED
+
         if request.last:
             self.last = None if STOPPED in request.down else request
         if request.last or self.joined.refused is not None:  # which is said in the end

@@ -76,8 +76,8 @@ def test_the_standard_error_is_the_spread_over_draws(K, N, M, r):
 def test_one_archetype_is_the_binomial_majority(M, r):
     x = (1 + r**2) / 2
     want = binom.sf(M / 2, M, x) + (binom.pmf(M // 2, M, x) / 2 if M % 2 == 0 else 0)
-    assert expected_agreement(r, M) == pytest.approx(want, abs=1e-9)
     xi = np.ones((1, 7), np.int8)
+    assert expected_agreement(r, M, xi) == pytest.approx(want, abs=1e-9)
     assert expected_agreement(r, M, xi, exposures=[1.0]) == pytest.approx(want, abs=1e-9)
 
 
@@ -133,11 +133,9 @@ def test_bad_arguments():
     with pytest.raises(ArgumentError, match="pairs must be"):
         sign_agreement(rows, xi, pairs=0)
     with pytest.raises(ArgumentError, match="r must be"):
-        expected_agreement(1.1, 5)
+        expected_agreement(1.1, 5, xi)
     with pytest.raises(ArgumentError, match="M must be"):
-        expected_agreement(0.5, 0)
-    with pytest.raises(ArgumentError, match="K must be"):
-        expected_agreement(0.5, 5, K=0)
+        expected_agreement(0.5, 0, xi)
     for bad in ([0.9, 0.2], [1.0], [-0.1, 0.5]):
         with pytest.raises(ArgumentError, match="exposures must be"):
             expected_agreement(0.5, 5, xi, exposures=bad)

@@ -153,9 +153,9 @@ def test_structure_scales_with_the_quality():
 
 
 def test_structure_does_not_see_novelty_in_noise():
-    # 100 batches, two tests at 1e-3 each: one false alarm in five runs of this test.
-    assert sum(read(Structure(), 80, 120, 0.0, s).weight > 0 for s in range(100)) <= 2
-    familiar = [read(Structure(), 80, 120, 0.9, s).novelty for s in range(100)]
+    # 50 batches, two tests at 1e-3 each: one false alarm in ten runs of this test.
+    assert sum(read(Structure(), 80, 120, 0.0, s).weight > 0 for s in range(50)) <= 2
+    familiar = [read(Structure(), 80, 120, 0.9, s).novelty for s in range(50)]
     assert sum(n > 0 for n in familiar) <= 3
 
 
@@ -176,37 +176,9 @@ def test_every_route_to_the_spectrum_reads_the_same(monkeypatch, old, dense, ful
     assert (exact.novelty > 0) == (old < 1)
 
 
-readings = st.builds(Reading, weight=st.floats(0, 1), agreement=st.floats(0, 1) | st.just(np.nan))
-smoothings = st.builds(
-    Smoothing,
-    ema=st.floats(0.01, 1),
-    limit=st.floats(0.01, 2) | st.just(np.inf),
-    momentum=st.floats(0, 0.95),
-    modulated=st.booleans(),
-)
-
-
-@given(smoothings, st.lists(readings, min_size=1, max_size=12))
-def test_smoothed_weights_stay_in_range_and_within_the_limit(smoothing, sequence):
-    state = smoothing.step(None, sequence[0])
-    assert state.tolist() == [sequence[0].weight, 0.0]
-    for reading in sequence[1:]:
-        before, state = state, smoothing.step(state, reading)
-        assert 0 <= state[0] <= 1
-        assert state[1] == pytest.approx(state[0] - before[0], abs=1e-12)
-        assert abs(state[1]) <= smoothing.limit + 1e-12
-
-
 def test_smoothing_by_hand():
-    start = np.array([0.2, 0.0])
-    assert Smoothing(ema=0.5).step(start, Reading(1.0)) == pytest.approx([0.6, 0.4])
-    assert Smoothing(limit=0.1).step(start, Reading(1.0)) == pytest.approx([0.3, 0.1])
-    rolling = Smoothing(momentum=0.5).step(np.array([0.2, 0.1]), Reading(0.2))
-    assert rolling == pytest.approx([0.25, 0.05])
-    modulated = Smoothing(ema=0.5, modulated=True)
-    assert modulated.step(start, Reading(1.0, agreement=1.0)) == pytest.approx([0.2, 0.0])
-    assert modulated.step(start, Reading(1.0, agreement=0.5)) == pytest.approx([0.6, 0.4])
-    assert modulated.step(start, Reading(1.0)) == pytest.approx([0.6, 0.4])
+    assert Smoothing(ema=0.5).step(None, Reading(0.2)) == 0.2
+    assert Smoothing(ema=0.5).step(np.array(0.2), Reading(1.0)) == pytest.approx(0.6)
 
 
 def test_rules_by_name():
@@ -226,9 +198,6 @@ def test_bad_arguments():
         (lambda: Structure(rest=-0.1), "rest must be in"),
         (lambda: Structure(alpha=0.0), "alpha must be a false-alarm rate"),
         (lambda: Smoothing(ema=0.0), "ema must be in"),
-        (lambda: Smoothing(limit=0.0), "limit must be above 0"),
-        (lambda: Smoothing(momentum=1.0), "momentum must be in"),
-        (lambda: Smoothing(modulated=1), "modulated must be true or false"),
         (lambda: Broadcast(np.ones((1, 3)), 0.5), "patterns must be int8"),
         (lambda: Broadcast(np.zeros((1, 3), np.int8), 0.5), "patterns must be -1 or"),
         (lambda: Broadcast(np.ones((1, 3), np.int8), 0.0), "quality must be in"),
