@@ -45,7 +45,7 @@ from hopfed.archetypes.rivals import (
 from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.status import judge_classes
 from hopfed.errors import DataError
-from hopfed.federation.messages import Field, Message, Spec, below, digest
+from hopfed.federation.messages import Field, Message, Spec, digest
 from hopfed.federation.rounds import Session as Round
 from hopfed.kernels import Rows
 
@@ -155,8 +155,7 @@ TABLES = 32  # that a server may ask about at once
 def spec_of(down: Message, n_sites: int, most: int) -> Spec:
     """Form of an answer about several tables."""
     found: dict[str, Field] = {"examples": Field((), "iu", least=1, most=most)}
-    for number in tables_of(down):
-        asked = below(down, number)
+    for number, asked in tables_of(down).items():
         K, N, point = len(asked.get("means", ())), n_sites, f"points {number}"
         sums = {"counts": (K,), "signed": (K, N), "seen": (K, N), "log_likelihood": ()}
         mixed = {"value": (), "slopes": (point,), "bends": (point, point)}
@@ -172,17 +171,22 @@ def spec_of(down: Message, n_sites: int, most: int) -> Spec:
     return found
 
 
-def tables_of(down: Message) -> list[str]:
-    """Numbers of the tables that a question is about."""
-    return sorted({name.partition("/")[0] for name in down if "/" in name}, key=int)
+def tables_of(message: Message) -> dict[str, Message]:
+    """What a message says of each table, by their numbers."""
+    found: dict[str, Message] = {}
+    for name, array in message.items():
+        number, stroke, rest = name.partition("/")
+        if stroke:
+            found.setdefault(number, {})[rest] = array
+    return dict(sorted(found.items(), key=lambda each: int(each[0])))
 
 
 def check(down: Message, n_sites: int, classes: int) -> None:
     """Fail unless a message from the server asks about tables of a client."""
     wide = ("means", "of", "axes")
-    good = len(tables_of(down)) <= TABLES
-    for number in tables_of(down):
-        asked = below(down, number)
+    tables = tables_of(down)
+    good = len(tables) <= TABLES
+    for asked in tables.values():
         good = good and 0 <= int(asked.get("question", -1)) < len(TESTS)
         for name in wide:
             array = asked.get(name, np.zeros((1, n_sites)))
@@ -194,8 +198,7 @@ def check(down: Message, n_sites: int, classes: int) -> None:
 def tested(owner: Owner, down: Message, made: Callable[[Message, Any], Owner]) -> Message:
     """Answers of an owner about several tables; `made` keeps what is made of its rows."""
     found: Message = {"examples": np.asarray(owner.size)}
-    for number in tables_of(down):
-        asked = below(down, number)
+    for number, asked in tables_of(down).items():
         how: Message = {
             name: asked[name]
             for name in ("of", "of_shares", "number", "seed", "step")
@@ -309,7 +312,8 @@ class Exchange:
         said = self.round_.ask(down)
         if any(c not in said for c in self.clients):
             raise LostError
-        return {n: [below(said[c], str(n)) for c in self.clients] for n in asked}
+        answers = [tables_of(said[c]) for c in self.clients]
+        return {n: [each[str(n)] for each in answers] for n in asked}
 
 
 @dataclass

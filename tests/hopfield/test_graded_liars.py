@@ -99,8 +99,8 @@ def along(_, message, down):
 
 
 LIES = [
-    flipped, of_its_own, inflated, inflated_own, inflated_flipped, one_class, shifted, unlikely,
-    on_the_sides, along,
+    inflated_own, inflated_flipped, one_class, shifted, along,
+    flipped, of_its_own, inflated, unlikely, on_the_sides,
 ]  # fmt: skip
 
 
@@ -115,14 +115,14 @@ def federation(lie, clients=10, rows=200, seed=3, engine=None, **settings):
     return T, played.state.server["memory/means"], played.faults.words()
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("lie", rest_slow(LIES, 5))
 def test_one_client_of_ten_moves_no_class_by_more_than_a_little(lie):
     T, means, _ = federation(lie)
     assert len(means) == 3
     assert error(means, T) < 0.055  # 0.034 without lies, 0.13 to 0.5 without `liars`, or one class
 
 
-@pytest.mark.parametrize("lie", rest_slow([unlikely, of_its_own, one_class, inflated_flipped], 2))
+@pytest.mark.parametrize("lie", rest_slow([of_its_own, inflated_flipped, unlikely, one_class], 2))
 def test_nor_do_three_of_thirty_together(lie):
     T, means, _ = federation(lie, 30, 100)
     assert len(means) == 3
