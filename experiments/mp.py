@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from hopfed._lib.random import derive, stream
+from hopfed._lib.random import stream
 from hopfed._lib.settings import require
 from hopfed.experiments import Arrays
 from hopfed.experiments.settings import Floats, Settings, above, at_least
@@ -21,7 +21,7 @@ from hopfed.hopfield.channel import rademacher
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import MarchenkoPastur, RankRule, Shuffle, TracyWidom
+from hopfed.spectral.rank import MarchenkoPastur, RankRule, TracyWidom
 from hopfed.theory import marchenko_pastur, tracy_widom
 
 KINDS = ("signs", "gaussian")
@@ -93,16 +93,23 @@ def _tests(config: Config, M: int, seed: int) -> Arrays:
     for i in range(config.nulls):
         null = operator("signs", M, config.N_test, rng)
         spectrum = eigenpairs(null, 0)
-        sample = Sample(spectrum.values, config.N_test, M, spectrum.complete, operators=(null,))
+        sample = Sample(spectrum.values, config.N_test, M, spectrum.complete)
         rules: dict[str, RankRule] = {"mp": MarchenkoPastur()}
         for level in LEVELS:
             rules[f"tw_{level:g}"] = TracyWidom(level)
-            if config.shuffle:
-                own = derive(seed, "mp", "shuffle", M, i)
-                rules[f"shuffle_{level:g}"] = Shuffle(level, repeats=round(1 / level) - 1, seed=own)
         alarms = {name: rule(sample).n_detected > 0 for name, rule in rules.items()}
+        for level in LEVELS if config.shuffle else ():
+            own = stream(seed, "mp", "shuffle", M, i, f"{level:g}")
+            alarms[f"shuffle_{level:g}"] = spectrum.values[0] > _shuffled(config, M, level, own)
         rows.append({"tops": spectrum.values[0], **alarms})
     return stacked(rows)
+
+
+def _shuffled(config: Config, M: int, level: float, rng: np.random.Generator) -> float:
+    """Threshold of the shuffle rule: signs with random signs are other signs, of no structure."""
+    copies = (operator("signs", M, config.N_test, rng) for _ in range(round(1 / level) - 1))
+    tops = [eigenpairs(copy, 0).values[0] for copy in copies]
+    return float(np.quantile(tops, 1 - level, method="higher"))
 
 
 def rates(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:

@@ -33,7 +33,6 @@ from hopfed.runs import plain, provenance
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator
 from hopfed.spectral.sharpening import iterate, sharpened_product
-from hopfed.spectral.shuffle_null import null_eigenvalues
 
 QUALITY = 0.8
 MISSING = 0.2  # share of the entries of rows with gaps
@@ -56,7 +55,6 @@ _PAIRS = """
 gaps-recover: M=1000 N=4000 K=10: M=5000 N=100000 K=50: .33
 *eig: M=400 N=4000 K=20: M=500 N=25000 K=20, M=1000 N=100000 K=20:
 *dream: M=200 N=500, M=200 N=1000: M=200 N=4000, M=1000 N=4000:
-*shuffle: M=250 N=4000: M=1000 N=10000, M=2000 N=10000:
 *e2e: M=500 N=500 K=4, M=500 N=4000 K=4: M=1000 N=500 K=4, M=1000 N=64000 K=4:
 round: L=20 M=500 N=1000 K=30: L=20 M=500 N=2500 K=30, L=20 M=500 N=10000 K=30:
 train: clients=10 model=1 batch=16, clients=10 model=2 batch=16: clients=50 model=1 batch=16, \
@@ -338,27 +336,6 @@ def _dream(draw: Draw, M: int, N: int) -> Work:
         Way("the paper's 200 steps", steps, dense, 1e-2, {"N": 500}),  # their error is of order eps
     )
     return Work(relative, ways)
-
-
-def _shuffle(draw: Draw, M: int, N: int) -> Work:
-    """Top eigenvalue of 4 scrambled copies of M examples over N sites."""
-    x, xp, repeats = draw.signs(M, N), draw.xp, 4
-
-    def thin(operator: Any) -> Any:
-        return null_eigenvalues([operator], repeats=repeats, null="signs", seed=0)
-
-    def scrambled(y: Any) -> np.ndarray:
-        rng, tops = xp.random.default_rng(0), []
-        for _ in range(repeats):
-            z = y * _float32(2 * rng.integers(0, 2, y.shape, dtype=np.int8) - 1)
-            G = z @ z.T if M <= N else z.T @ z
-            tops.append(float(xp.linalg.eigvalsh(G)[-1]) / M)
-        return np.array(tops)
-
-    # Means of four eigenvalues, each with about one percent of noise, are compared.
-    obvious = Way("NumPy, float32", scrambled, lambda: _float32(x), 0.05)
-    ours = Way("factor form", thin, lambda: FactorOperator.from_examples(x))
-    return Work(lambda a, b: float(abs(a.mean() - b.mean()) / a.mean()), (ours, obvious))
 
 
 # Recoveries and a round of a federation

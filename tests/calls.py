@@ -67,7 +67,7 @@ WORDS = {
     "name": (*NAMES, "gram", "serve", "bpb"),
     "method": ("fedavg", "fedprox", "fedssa", "feda"),
     "quality": ("auto", "0.5", "1"),
-    "rank_rule": ("tw", "mp", "shuffle", "0.5"),
+    "rank_rule": ("tw", "mp", "0.5"),
     "shape": ("3x3", "9x1", "²x²", "3", "0x9", "99999999999x1"),
     "data": ("digits", "mnist", "hub:mnist", "hub:", "digit", "a.npz"),
     "partition": (

@@ -14,7 +14,7 @@ PUBLIC = """
 hopfed hopfed.recovery.recover hopfed.recovery.compare hopfed.sklearn hopfed.archetypes.archetypes
 hopfed.hopfield.simulation
 hopfed.archetypes.factorize hopfed.spectral.operators
-hopfed.spectral.sketch hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
+hopfed.spectral.eigenpairs hopfed.spectral.noise hopfed.spectral.rank
 hopfed.spectral.sharpening hopfed.memory.layered hopfed.archetypes.annealed_search
 hopfed.privacy.mechanism hopfed.privacy.discrete_gaussian hopfed.privacy.recover
 hopfed.hopfield.plasticity hopfed.federation.aggregate

@@ -30,7 +30,6 @@ RESULTS = {
     "spectral.eigenpairs": ["Spectrum"],
     "spectral.operators": ["DenseOperator", "FactorOperator", "PooledOperator", "ScaledOperator"],
     "spectral.rank": ["RankEstimate"],
-    "spectral.sketch": ["SketchOperator"],
     "theory.assignment": ["Assignment"],
     "theory.graded": ["Classes", "Prediction"],
     "theory.graded_planning": ["GradedPlan"],

@@ -31,7 +31,7 @@ from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.factorize import METHODS, Groups, factorize
-from hopfed.archetypes.moments import mean_of, operators_of, profile_of, projections, spectrum_of
+from hopfed.archetypes.moments import mean_of, profile_of, projections, spectrum_of
 from hopfed.archetypes.session import Recovery, Session
 from hopfed.archetypes.status import (
     ALIKE,
@@ -300,7 +300,7 @@ def counted(
     """
 
     def sample(values: np.ndarray, whole: bool, profile: NoiseProfile | None = None) -> Sample:
-        of = session.n_columns, session.n_rows, whole, quality, tuple(operators_of(session))
+        of = session.n_columns, session.n_rows, whole, quality
         return Sample(values, *of, profile)
 
     count = Counting(rule, sample)

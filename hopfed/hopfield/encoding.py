@@ -31,7 +31,6 @@ from hopfed.kernels import Rows
 from hopfed.spectral.eigenpairs import FULL_LIMIT, SMALL, eigenpairs
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator
 from hopfed.spectral.rows import inner_products, transposed_times
-from hopfed.spectral.sketch import ROUNDING
 
 __all__ = ["Encoding"]
 
@@ -40,6 +39,7 @@ LOSSLESS = ("smallest", "counts")
 MOST_EXAMPLES = (
     2**40
 )  # examples of a batch: whatever adds them up stays exact, and below any overflow
+ROUNDING = 1e-5  # of single precision, in sums
 WIRE = 1e-2  # how far single precision may discount factors beyond what rows can give
 # Rules that are compared on the same examples encode them one after the other.
 _ENCODED = Recent(1 << 26, nbytes)

@@ -35,7 +35,7 @@ from hopfed.kernels.dispatch import on_device
 from hopfed.kernels.place import place
 from hopfed.runs import Run, plain
 from hopfed.spectral.determined import Determined, determined
-from hopfed.spectral.rank import Fixed, MarchenkoPastur, RankRule, Shuffle, TracyWidom
+from hopfed.spectral.rank import Fixed, MarchenkoPastur, RankRule, TracyWidom
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import array_beside, column_moments
 from hopfed.tables.examples import as_examples
@@ -84,8 +84,8 @@ def recover(
     method : "auto", "joint", "layered" or "paper"; see
         `hopfed.archetypes.factorize.factorize`. Where one spectrum is too crowded "auto" goes on in
         layers, `hopfed.archetypes.patterns`.
-    rank_rule : "tw" (Tracy-Widom), "mp", "shuffle", or a number for the paper's fixed tau.
-    alpha : false-alarm rate of "tw" (default 0.001) and "shuffle" (default 0.05).
+    rank_rule : "tw" (Tracy-Widom), "mp", or a number for the paper's fixed tau.
+    alpha : false-alarm rate of "tw", 0.001 when left out.
     groups : random groups formed inside the data, over all owners together.
     refit : one more exchange, which brings the patterns to the bound given by true labels.
     search : settings of the search, `hopfed.archetypes.annealed_search.Search`; its defaults when
@@ -174,7 +174,7 @@ def run_recovery(
     >>> recovery.n_examples, recovery.traffic.up.tolist()
     ([300, 300], [41268, 41268])
     """
-    patterns = patterns_of(seed, **options)
+    patterns = patterns_of(**options)
     if n_archetypes is not None:
         whole = isinstance(n_archetypes, Integral) and n_archetypes >= 1
         require(whole, "n_archetypes", "a whole number, at least 1", n_archetypes)
@@ -198,8 +198,6 @@ def run_recovery(
         if n_archetypes is not None and n_archetypes > (M := sum(map(len, clients))):
             raise DataError(f"{n_archetypes:,} archetypes of {M:,} rows: ask for fewer")
         if any(isinstance(rows, Reread) for rows in clients):
-            held = not isinstance(patterns.rule, Shuffle)
-            require(held, "rank_rule", "tw, mp or a number where rows are not held", "shuffle")
             here = there is None or there.ordinal is None
             require(here, "device", "cpu where rows are not held", str(there))
         elif there is not None:
@@ -357,7 +355,6 @@ CHANNELS = ("auto", "symmetric", "graded")
 
 
 def patterns_of(
-    seed: int = 0,
     channel: str = "auto",
     rank_rule: str | float = "tw",
     alpha: float | None = None,
@@ -365,24 +362,22 @@ def patterns_of(
 ) -> Patterns:
     """The estimator of patterns that options of `recover` ask for; an error where they clash."""
     require(channel in CHANNELS, "channel", f"one of {', '.join(CHANNELS)}", channel)
-    found = Patterns(named_rule(rank_rule, alpha, seed), believed=channel == "symmetric", **how)
+    found = Patterns(named_rule(rank_rule, alpha), believed=channel == "symmetric", **how)
     clash = channel == "graded" and found.asked
     require(not clash, "channel", f"auto or symmetric with {found.asked}", channel)
     return found
 
 
-def named_rule(name: str | float, alpha: float | None, seed: int) -> RankRule:
-    """Rank rule by name: "tw", "mp", "shuffle", or a number, the fixed tau of the paper."""
+def named_rule(name: str | float, alpha: float | None) -> RankRule:
+    """Rank rule by name: "tw", "mp", or a number, the fixed tau of the paper."""
     require(alpha is None or isinstance(alpha, Real), "alpha", "a number", alpha)
     if name == "tw":
         return TracyWidom() if alpha is None else TracyWidom(alpha)
-    if name == "shuffle":
-        return Shuffle(seed=seed) if alpha is None else Shuffle(alpha, seed=seed)
     if alpha is not None:
-        raise ArgumentError("alpha", "left out unless the rank rule is tw or shuffle", alpha)
+        raise ArgumentError("alpha", "left out unless the rank rule is tw", alpha)
     if name == "mp":
         return MarchenkoPastur()
-    rule = "tw, mp, shuffle or a finite number"
+    rule = "tw, mp or a finite number"
     tau = real("rank_rule", str(name), rule)
     require(math.isfinite(tau), "rank_rule", rule, name)
     return Fixed(tau)

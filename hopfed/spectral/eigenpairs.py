@@ -45,7 +45,6 @@ from hopfed.kernels.dispatch import on_device
 from hopfed.spectral.operators import DenseOperator, FactorOperator, HebbianOperator, explicit
 from hopfed.spectral.reread_rows import Reread
 from hopfed.spectral.rows import inner_products, transposed_times
-from hopfed.spectral.sketch import SketchOperator
 
 TIE = 1e-6  # part by which entries of eigenvectors differ at least, or rounding orders them
 
@@ -336,7 +335,7 @@ def eigenpairs(
 
     Parameters
     ----------
-    operator : factor, dense or sketch form, or anything with `matmat` by the krylov route.
+    operator : factor or dense form, or anything with `matmat` by the krylov route.
     wanted : how many vectors, or a function from the descending eigenvalues, and whether they are
         all the nonzero ones, to that number (a rank rule), so that the spectrum itself decides.
     route : "auto", "gram", "dense" or "krylov".
@@ -356,8 +355,6 @@ def eigenpairs(
         raise ArgumentError("route", f"one of {', '.join(ROUTES)}", route)
     if not callable(wanted) and not (isinstance(wanted, Integral) and wanted >= 0):
         raise ArgumentError("wanted", "a whole number of vectors, or a rule", wanted)
-    if isinstance(operator, SketchOperator):
-        operator = operator.factors()
     chosen = _choose(operator) if route == "auto" else route
     try:
         if chosen == "krylov":

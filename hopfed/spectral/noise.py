@@ -12,7 +12,6 @@ import numpy as np
 from scipy.special import stdtrit
 
 from hopfed.errors import ArgumentError
-from hopfed.spectral.operators import FactorOperator
 from hopfed.theory import spikes
 
 __all__ = ["NoiseProfile", "Sample", "noise_variance"]
@@ -124,7 +123,6 @@ class Sample:
     n_sites, n_examples : N and the effective M.
     complete : whether `values` is the whole nonzero spectrum.
     quality : r in (0, 1] when known.
-    operators : those of the owners, in factor form, for `Shuffle`.
     profile : noise that differs between owners, where it does.
     white : whether the eigenvalues are those of whitened coordinates, where the noise of every
         column has variance 1 (`hopfed.spectral.whitening`).
@@ -148,7 +146,6 @@ class Sample:
     n_examples: float
     complete: bool = True
     quality: float | None = None
-    operators: tuple[FactorOperator, ...] = ()
     profile: NoiseProfile | None = None
     white: bool = False
     kurtosis: float | None = None

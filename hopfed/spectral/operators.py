@@ -1,4 +1,4 @@
-"""The Hebbian operator of a set of binary examples, in three forms behind one interface.
+"""The Hebbian operator of a set of binary examples, in two forms behind one interface.
 
 An operator is a weighted sum of outer products of examples, ``S = sum_m w_m eta_m eta_m^T``,
 kept with its mass ``sum w`` and ``sum w^2``. Sums of operators pool their examples exactly, and
@@ -8,7 +8,6 @@ otherwise ``n_examples = mass^2 / sum w^2`` is the number that carries the same 
 
 - `FactorOperator`: rows and weights; exact while the rows are the examples, low rank otherwise.
 - `DenseOperator`: the N x N matrix of sums, for few sites and many examples.
-- `hopfed.spectral.sketch`: ``Y = S Omega`` with a common random Omega; sketches of clients add.
 
 `PooledOperator` is the sum of operators that do not travel: only products with it are exchanged.
 

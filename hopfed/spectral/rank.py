@@ -185,64 +185,6 @@ class MarchenkoPastur:
 
 
 @dataclass(frozen=True)
-class Shuffle:
-    """Everything above the (1 - alpha) quantile of the top eigenvalue over scrambled examples.
-
-    In factor form: every entry gets a random sign ("signs"), or every column is permuted on its
-    own ("permute"). Permuting keeps the column means, which unequal exposures leave behind and
-    which are a spike of their own in the uncentred C: that null is conservative.
-
-    Attributes
-    ----------
-    alpha : in (0, 1).
-    repeats : scrambled copies that are made.
-    null : "signs" or "permute".
-    seed : of the scrambling.
-
-    Raises
-    ------
-    ArgumentError : another null, alpha outside (0, 1), no repeats, or a sample without factor
-        operators.
-
-    Examples
-    --------
-    >>> x = np.where(np.random.default_rng(0).random((60, 30)) < 0.8, 1, -1)  # one archetype
-    >>> from hopfed.spectral.operators import FactorOperator
-    >>> op = FactorOperator.from_examples(x)
-    >>> values = np.linalg.eigvalsh(op.matmat(np.eye(30)))[::-1]
-    >>> Shuffle(seed=0)(Sample(values, 30, 60, operators=(op,))).n_detected
-    1
-    """
-
-    alpha: float = 0.05
-    repeats: int = 40
-    null: str = "signs"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.alpha < 1:
-            raise ArgumentError("alpha", "a false-alarm rate in (0, 1)", self.alpha)
-        if self.repeats < 1:
-            raise ArgumentError("repeats", "at least 1", self.repeats)
-        if self.null not in ("permute", "signs"):
-            raise ArgumentError("null", "'permute' or 'signs'", self.null)
-
-    def __call__(self, sample: Sample) -> RankEstimate:
-        """Estimate the rank of `sample`, whose operator must hold its rows."""
-        from hopfed.spectral.shuffle_null import null_eigenvalues
-
-        if not sample.operators:
-            raise ArgumentError("operators", "given in factor form for the shuffle rule", "none")
-        tops = null_eigenvalues(
-            sample.operators, repeats=self.repeats, null=self.null, seed=self.seed
-        )
-        tau = float(np.quantile(tops, 1 - self.alpha, method="higher"))
-        k = int((sample.values > tau).sum())
-        rule = f"shuffle null ({self.null}, {self.repeats} repeats) at {self.alpha:g}"
-        return _estimate(sample, k, tau, sample.variance(k), rule)
-
-
-@dataclass(frozen=True)
 class Fixed:
     """``#{dream(scale lambda / N, t) > tau}``: the paper's quick check on the sharpened spectrum.
 

@@ -24,7 +24,6 @@ TINY = {
     "dream": {"M": 20, "N": 60},
     "layered": {"S": 2, "L": 3, "N": 200, "R": 5},
     "heatbath": {"S": 3, "N": 100, "R": 5},
-    "shuffle": {"M": 60, "N": 200},
     "e2e": {"M": 120, "N": 100, "K": 2},
     "round": {"L": 3, "M": 80, "N": 100, "K": 2},
     "train": {"model": 1, "clients": 3, "batch": 4},

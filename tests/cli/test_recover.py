@@ -64,7 +64,6 @@ def test_single_file_split_over_clients(hopfed, three_files, tmp_path, suffix):
     "options",
     [
         ("--rank-rule", "mp"),
-        ("--rank-rule", "shuffle"),
         ("--rank-rule", "0.2"),
         ("--quality", "0.7"),
         ("--method", "layered"),

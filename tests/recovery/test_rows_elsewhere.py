@@ -323,8 +323,6 @@ def test_partitions_that_cannot_be_a_table_are_one_line(tmp_path):
     last.write_text(last.read_text().replace("q3", "q33", 1))
     with pytest.raises(DataError, match=r"part000600\.csv: lacks 'q3' of .* and has 'q33' beside"):
         hopfed.recover(tmp_path / "data")
-    with pytest.raises(ArgumentError, match="rank_rule must be tw, mp or a number"):
-        hopfed.recover(spread(rows("symmetric")), rank_rule="shuffle")
 
 
 def test_the_command_reads_a_pattern_with_workers_of_its_own(hopfed, tmp_path):

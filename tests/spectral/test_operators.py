@@ -11,7 +11,6 @@ from hopfed.spectral.operators import (
     PooledOperator,
     pool,
 )
-from hopfed.spectral.sketch import SketchOperator
 from hopfed.testing import check_gram
 
 shapes = st.tuples(st.integers(2, 40), st.integers(1, 70), st.integers(0, 2**32))
@@ -34,15 +33,6 @@ def test_factor_and_dense_equal_the_definition(form):
     check_gram(gram, gaps=False, tolerance=1e-9)
 
 
-@given(shapes)
-def test_a_sketch_as_wide_as_the_rank_is_exact(shape):
-    eta, X = draw(shape)
-    n = eta.shape[1]
-    op = SketchOperator.from_examples(eta, width=n, seed=3)
-    C = eta.T.astype(float) @ eta / len(eta)
-    np.testing.assert_allclose(op.matmat(X), C @ X, rtol=1e-5, atol=1e-5)
-
-
 @given(shapes, st.integers(1, 20))
 def test_batches_do_not_matter(shape, size):
     eta, X = draw(shape)
@@ -51,10 +41,6 @@ def test_batches_do_not_matter(shape, size):
     np.testing.assert_array_equal(built.matrix, whole.matrix)
     factor = FactorOperator.from_examples(iter(parts))
     np.testing.assert_allclose(factor.matmat(X), whole.matmat(X), rtol=1e-10, atol=1e-10)
-    once = SketchOperator.from_examples(eta, width=1, seed=0).sketch
-    np.testing.assert_allclose(
-        SketchOperator.from_examples(iter(parts), width=1, seed=0).sketch, once, atol=1e-9
-    )
 
 
 @given(shapes, shapes)
@@ -66,7 +52,6 @@ def test_addition_pools_examples_and_commutes(a, b):
     for make in (
         FactorOperator.from_examples,
         DenseOperator.from_examples,
-        lambda e: SketchOperator.from_examples(e, width=e.shape[1], seed=1),
         lambda e: PooledOperator.over([FactorOperator.from_examples(e)]),
     ):
         left, right = make(x) + make(y), make(y) + make(x)
@@ -108,7 +93,6 @@ def test_all_kinds_of_binary_values_are_one():
 def test_bytes():
     eta = sample(2, 1000, 500, 0.8, 6)[1]
     assert DenseOperator.from_examples(eta).nbytes == 1000 * 1001 // 2 * 2
-    assert SketchOperator.from_examples(eta, width=10, seed=0).nbytes == 4 * 1000 * 10 + 8
     assert FactorOperator.from_examples(eta).nbytes == 500 * 16 * 8 + 500 * 4
     assert FactorOperator.from_examples(eta).dense_nbytes == 4_000_000
 
@@ -121,12 +105,7 @@ def test_what_does_not_add_says_so():
         a + b
     with pytest.raises(ArgumentError, match="same sites"):
         a + c
-    one, two = (SketchOperator.of(a, width=4, seed=s) for s in (0, 1))
-    with pytest.raises(ArgumentError, match="one seed and width"):
-        one + two
     with pytest.raises(ArgumentError, match="weight must be a positive number"):
         a * 0.0
-    with pytest.raises(ArgumentError, match="width must be between"):
-        SketchOperator.of(a, width=21, seed=0)
     with pytest.raises(ArgumentError, match="at least one"):
         pool([])

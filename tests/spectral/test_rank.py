@@ -7,12 +7,12 @@ from hopfed.errors import ArgumentError
 from hopfed.spectral.eigenpairs import eigenpairs
 from hopfed.spectral.noise import Sample, noise_variance
 from hopfed.spectral.operators import FactorOperator
-from hopfed.spectral.rank import Fixed, MarchenkoPastur, Shuffle, TracyWidom
+from hopfed.spectral.rank import Fixed, MarchenkoPastur, TracyWidom
 
 
 def spectrum_of(K, N, M, quality, seed, **rest):
     op = FactorOperator.from_examples(sample(K, N, M, quality, seed, **rest)[1])
-    return Sample(eigenpairs(op, 0).values, N, M, operators=(op,))
+    return Sample(eigenpairs(op, 0).values, N, M)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_given_quality_is_used():
 
 def test_all_rules_agree_far_above_the_threshold():
     sample_ = spectrum_of(3, 150, 600, 0.9, 1)
-    for rule in (TracyWidom(), MarchenkoPastur(), Shuffle(repeats=10)):
+    for rule in (TracyWidom(), MarchenkoPastur()):
         assert rule(sample_).n_detected == 3
 
 
@@ -96,14 +96,9 @@ def test_the_fixed_tau_depends_on_the_scale():
     assert Fixed(scale=10)(sample_).n_detected == 10
 
 
-def test_permuted_columns_keep_their_means_and_with_them_a_spike():
-    # Unequal exposures leave column means; permuting keeps them, so that null is conservative.
-    assert Shuffle(null="permute", repeats=10)(spectrum_of(3, 150, 600, 0.9, 1)).n_detected < 3
-
-
 def test_nothing_but_noise():
     sample_ = spectrum_of(1, 150, 300, 0.0, 2)
-    for rule in (TracyWidom(), Shuffle(alpha=0.01), Fixed()):
+    for rule in (TracyWidom(), Fixed()):
         found = rule(sample_)
         assert found.n_detected == 0
         assert found.variance == pytest.approx(1.0)
@@ -127,12 +122,6 @@ def test_bad_arguments():
         TracyWidom(alpha=0)
     with pytest.raises(ArgumentError, match="quality must be in"):
         Sample(np.ones(3), 3, 3, quality=1.5)
-    with pytest.raises(ArgumentError, match="null must be"):
-        Shuffle(null="bootstrap")
-    with pytest.raises(ArgumentError, match="repeats must be at least 1"):
-        Shuffle(repeats=0)
-    with pytest.raises(ArgumentError, match="factor form"):
-        Shuffle()(Sample(np.ones(3), 3, 3))
 
 
 def test_the_threshold_of_an_endless_dream_is_zero():

@@ -78,9 +78,9 @@ FREE = 4  # part of the free memory that the examples may take
     "rank_rule",
     default="tw",
     show_default=True,
-    help="tw (Tracy-Widom), mp (Marchenko-Pastur edge), shuffle, or a number (fixed tau).",
+    help="tw (Tracy-Widom), mp (Marchenko-Pastur edge), or a number (fixed tau).",
 )
-@click.option("--alpha", type=FINITE, help="False-alarm rate of tw [0.001] and shuffle [0.05].")
+@click.option("--alpha", type=FINITE, help="False-alarm rate of tw [0.001].")
 @click.option(
     "--channel",
     type=click.Choice(["auto", "symmetric", "graded"]),
@@ -338,7 +338,7 @@ def _settings(options: dict[str, Any]) -> None:
     from hopfed.recovery.recover import patterns_of
 
     chosen = {name: options[name] for name in CHOSEN}
-    patterns_of(options["seed"], quality=_quality(options["quality"]), **chosen)
+    patterns_of(quality=_quality(options["quality"]), **chosen)
 
 
 def _quality(text: str) -> float | None:
