@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.channel import choose, lost, nearness, open_error
+from hopfed.archetypes.class_questions import sums_in_columns
 from hopfed.archetypes.judging import measured
 from hopfed.archetypes.mixture import (
     Fit,
@@ -41,13 +43,11 @@ from hopfed.archetypes.mixture import (
     improve,
     iterate,
     told,
-    weighted_sums,
 )
 from hopfed.archetypes.moments import mean_of, pooled
 from hopfed.archetypes.rivals import in_order, trait_gain
 from hopfed.archetypes.search import Search, find_classes, likeliest, so_many
 from hopfed.archetypes.session import (
-    Owner,
     Recovery,
     Session,
     Variables,
@@ -55,7 +55,6 @@ from hopfed.archetypes.session import (
 )
 from hopfed.archetypes.status import FOUND, judge_classes
 from hopfed.errors import ArgumentError, DataError
-from hopfed.federation.messages import Message
 from hopfed.spectral.equal_rows import thinned
 from hopfed.spectral.rank import RankRule, TracyWidom
 from hopfed.spectral.reread_rows import Reread
@@ -249,16 +248,8 @@ def on_the_whole(table: Session, part: Part, fit: Fit) -> Fit:
         return improve(table, expect(table, fit.classes, prior), LAST)
     shared, own = told(fit.classes)
     shared["columns"] = part.columns.astype(np.int32)
-    variables = part.owners.variables
-
-    @by_blocks
-    def by_columns(owner: Owner, asked: Message) -> Message:
-        some = columns_of(owner.rows, asked["columns"])
-        seen = Owner(some, owner.index, variables)
-        seen.learn(asked["means"], asked["shares"])
-        return weighted_sums(owner, seen.weights)
-
-    return iterate(table, prior.collect(table.ask(by_columns, shared, own)), prior, LAST)
+    question = by_blocks(partial(sums_in_columns, part.owners.variables))
+    return iterate(table, prior.collect(table.ask(question, shared, own)), prior, LAST)
 
 
 def _columns(seed: int, n: int, most: int, groups: Sequence[Sequence[int]]) -> np.ndarray | None:

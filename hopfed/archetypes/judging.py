@@ -23,21 +23,18 @@ Source: theory/NOTES.md, "Tests of local independence".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import brentq, nnls
 from scipy.special import chdtrc, chdtri, comb
 
-from hopfed import kernels
-from hopfed._lib.arrays import Array, blas_threads, like, namespace, to_host
 from hopfed._lib.random import stream
+from hopfed.archetypes.class_questions import repeated, residual_product, residual_squares
 from hopfed.archetypes.mixture import ClassSums, Fit, loss, remind
 from hopfed.archetypes.replicas import replica
 from hopfed.archetypes.rivals import leaning, weaker
 from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import (
-    Owner,
     Session,
     Variables,
     total,
@@ -51,10 +48,7 @@ from hopfed.archetypes.status import (
     too_little,
 )
 from hopfed.federation.messages import Message
-from hopfed.kernels.cpu.threads import for_each, spans
-from hopfed.spectral.equal_rows import equals, only
 from hopfed.spectral.rank import white_edge
-from hopfed.spectral.rows import array_beside
 
 REPLICAS = 20  # tables drawn from the fitted classes
 LEVEL = 1e-3  # false-alarm rate of the edge that ratios are measured in
@@ -158,15 +152,6 @@ def statistics(
     rows = {"repeats": float(equal[0]), "single": float(equal[1])}
     rows |= {"leaning": leaning(owners, sums), "weaker": weaker(owners, sums)}
     return *residual_edge(owners, DIRECTIONS), rows
-
-
-def repeated(owner: Owner, _: Message) -> Message:
-    """Of how many rows an equal one came before, and how many have no equal: (2,).
-
-    Columns that gaps of others tell are left out, as replicas of the gaps cannot have both.
-    """
-    shown = owner.held if owner.free.all() else only(owner.held, owner.free)
-    return {"equal": equals(shown)}
 
 
 def _edge(owners: Session) -> float:
@@ -345,112 +330,10 @@ def needed(classes: int) -> int:
     return 2 * int(np.ceil(np.log2(classes))) + 1
 
 
-BLOCK = 1 << 18  # entries of a block: what a core's cache holds
-ON_DEVICE = 1 << 24  # the same where every call costs more
-KEPT = 1 << 25  # entries of a table of which the residuals are kept
-
-
-@dataclass
-class Unexplained:
-    """Residuals of one owner's rows at the classes that it was last asked about.
-
-    Attributes
-    ----------
-    owner : of the rows.
-    kept : blocks of residuals in single precision, by their first row; made when first asked for.
-    """
-
-    owner: Owner
-    kept: dict[int, Array] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self.posterior = self.owner.posterior
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that are kept."""
-        M, N = self.owner.rows.shape
-        return 4 * M * N if M * N <= KEPT else 0
-
-    def squares(self, pairs: tuple[np.ndarray, np.ndarray] | None = None) -> list[np.ndarray]:
-        """Squares (N,) added up by column; and the products (P,) of these pairs of columns."""
-
-        def of(block: Array, often: Array) -> list[np.ndarray]:
-            found = [often @ block**2]
-            if pairs is not None:
-                found.append(often @ (block[:, pairs[0]] * block[:, pairs[1]]))
-            return [to_host(x).astype(np.float64) for x in found]
-
-        return [sum(x[1:], start=x[0]) for x in zip(*self._each(of), strict=True)]
-
-    def product(self, w: np.ndarray) -> np.ndarray:
-        """Product (N,) of the residual moment with a vector, ``E^T (E w)``."""
-
-        def of(block: Array, often: Array) -> np.ndarray:
-            return to_host(((block @ like(w, block)) * often) @ block).astype(np.float64)
-
-        found = self._each(of)
-        return np.asarray(sum(found[1:], start=found[0]))
-
-    def _each(self, of: Callable[[Array, Array], Array]) -> list[Array]:
-        """What is asked of every block and how often its rows occur, in the order of the rows."""
-        M, N = self.owner.rows.shape
-        here = isinstance(array_beside(self.owner.rows), np.ndarray)
-        blocks = spans(M, max(1, (BLOCK if here else ON_DEVICE) // N))
-        answers: list[Array] = [None] * len(blocks)
-
-        def task(i: int) -> None:
-            block = self._block(*blocks[i])
-            often = self.owner.often[slice(*blocks[i])]
-            answers[i] = of(block, namespace(block).astype(often, block.dtype))
-
-        if not here:
-            for i in range(len(blocks)):
-                task(i)
-            return answers
-        with blas_threads(1):
-            for_each(task, range(len(blocks)))
-        return answers
-
-    def _block(self, first: int, last: int) -> Array:
-        if first in self.kept:
-            return self.kept[first]
-        owner = self.owner
-        x = kernels.unpack(owner.rows[first:last], np.float32)
-        xp = namespace(x)
-        R = xp.astype(owner.posterior[first:last], xp.float32)
-        found = x - R @ like(owner.means.astype(np.float32), R)
-        if owner.rows.gaps:
-            found *= x != 0
-        if self.nbytes:
-            self.kept[first] = found
-        return found
-
-
 STEPS = 20  # products for the largest eigenvalue; the rows and their replicas get equally many
 RARE = 10.0  # entries of its rarer kind below which a column is not scaled up to unit variance
 UNSEEN = 2.0  # times the threshold of the spectrum up to which a fit may miss a class
 SEVERAL = 10  # columns that depend on each other from which these may be classes
-
-
-def residual_squares(owner: Owner, _: Message) -> Message:
-    """Squares (N,) of an owner's residuals, added up by column.
-
-    And products of the residuals of the levels of a variable, in the order of `Variables.pairs`.
-    """
-    pairs = None if owner.variables is None else owner.variables.pairs
-    owner.unexplained = Unexplained(owner)
-    found = owner.unexplained.squares(pairs)
-    return dict(zip(("squares", "inside"), (x.astype(np.float32) for x in found), strict=False))
-
-
-def residual_product(owner: Owner, asked: Message) -> Message:
-    """Product (N,) of an owner's residual moment with a vector, ``E^T (E w)``."""
-    left = owner.unexplained
-    if left is None or left.posterior is not owner.posterior:
-        left = owner.unexplained = Unexplained(owner)
-    found = left.product(asked["vector"])
-    return {"product": found.astype(np.float32)}
 
 
 def residual_edge(owners: Session, wanted: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

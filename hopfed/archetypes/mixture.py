@@ -34,9 +34,6 @@ each other, their rows are less sure, and the next sums look as if classes diffe
 By the same information the variance of a mean is that of sure rows times ``(c + f_j n_k)`` times
 element k of the diagonal of ``(c + f_j S)^-1``.
 
-Where most rows are of one class and no other, sums over classes are counts of bits: a row that is
-sure of its class needs no product with all of them.
-
 They are fitted by expectation maximisation: classes down, sums of the rows over classes up, until
 neither moves.
 
@@ -51,19 +48,14 @@ from functools import cache, cached_property
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from hopfed import kernels
-from hopfed._lib.arrays import Array, namespace
+from hopfed.archetypes.class_questions import column_sums, sums_and_pairs
 from hopfed.archetypes.session import (
-    Owner,
     Session,
     Variables,
-    by_blocks,
     total,
 )
 from hopfed.federation.messages import Message
-from hopfed.kernels import Rows
 from hopfed.kernels.mixtures import beta_gains, log_ratios, spent
-from hopfed.spectral.rows import array_beside, seen_transposed_times, transposed_times
 
 ALIKE = 1.0  # nats for a class that do not count: one that is like another would cost nothing
 
@@ -117,42 +109,6 @@ def loss(counts: np.ndarray, pairs: np.ndarray, observed: np.ndarray, c: float) 
     told = np.maximum(told, 0.0)
     found = directions**2 @ (1 / (c + np.outer(told, observed)))
     return np.asarray(np.maximum(found * (c + np.outer(counts, observed)), 1.0))
-
-
-NONE = 1e-7  # weight of a row in a class that is lost in single precision
-WORTH = 1 << 16  # entries for each class from which it pays to count
-
-
-def sums_over(rows: Rows | Array, weights: Array) -> tuple[Array, Array]:
-    """Signed sums and numbers (K, N) of the entries of rows with weights (M, K) in classes."""
-    M, K = weights.shape
-    here = isinstance(rows, Rows) and isinstance(array_beside(rows), np.ndarray)
-    if here and K > 1 and M * rows.shape[1] >= WORTH * K:
-        one = weights.argmax(axis=1)
-        most = weights[np.arange(M), one]
-        alone = (weights > NONE).sum(axis=1) == (most > NONE)
-        sure = alone & ((most == 1) | (most <= NONE))
-        if 2 * sure.sum() >= M:
-            return _counted(rows, weights, np.where(sure & (most == 1), one, -1), ~sure)
-    return transposed_times(rows, weights).T, seen_transposed_times(rows, weights).T
-
-
-def _counted(
-    rows: Rows, weights: np.ndarray, label: np.ndarray, unsure: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Count the rows of each label, and multiply those that are unsure."""
-    N, K = rows.shape[1], weights.shape[1]
-    signed, seen = np.zeros((K, N), np.float32), np.zeros((K, N), np.float32)
-    for k in range(K):
-        mine = rows[np.flatnonzero(label == k)]
-        if len(mine):
-            signed[k] = kernels.column_sums(mine)
-            seen[k] = kernels.seen_counts(mine)
-    if unsure.any():
-        others, left = rows[np.flatnonzero(unsure)], weights[unsure]
-        signed += transposed_times(others, left).T
-        seen += seen_transposed_times(others, left).T
-    return signed, seen
 
 
 CONCENTRATIONS = np.geomspace(0.05, 5_000.0, 24)  # of the prior, from +-1 to hardly any spread
@@ -221,48 +177,6 @@ class ClassSums:
         pairs = None if self.pairs is None else fold.T @ self.pairs @ fold
         sums = ClassSums(self.counts @ fold, fold.T @ self.signed, fold.T @ self.seen)
         return replace(sums, pairs=pairs)
-
-
-def column_sums(owner: Owner, _: Message) -> Message:
-    """Sums and numbers of the observed entries of each column."""
-    sums, seen = owner.moments
-    xp = namespace(seen)
-    return {"sums": xp.astype(sums, xp.int32), "seen": xp.astype(seen, xp.int32)}
-
-
-@by_blocks
-def class_sums(owner: Owner, told: Message) -> Message:
-    """Sums of an owner's rows over classes: one step of EM asks for nothing else."""
-    owner.learn(told["means"], told["shares"])
-    likelihood = owner.added(owner.log_densities)
-    return {**weighted_sums(owner, owner.weights), "log_likelihood": likelihood}
-
-
-@by_blocks
-def sums_and_pairs(owner: Owner, told: Message) -> Message:
-    """The same, and how often rows may be of one class as well as of another."""
-    sums, weights = class_sums(owner, told), owner.weights
-    once = weights if owner.rows.counts is None else owner.posterior
-    return {**sums, "pairs": once.T @ weights}
-
-
-@by_blocks
-def entropies(owner: Owner, told: Message) -> Message:
-    """Entropy of the responsibilities of an owner's rows, added up, in nats."""
-    owner.learn(told["means"], told["shares"])
-    xp = namespace(owner.posterior)
-    R = xp.astype(owner.posterior, xp.float64)
-    each = -xp.sum(R * xp.log(R + TINY), axis=1)
-    return {"entropy": owner.added(each)}
-
-
-def weighted_sums(owner: Owner, weights: np.ndarray) -> Message:
-    """Counts (K,), signed sums and numbers (K, N) of rows with weights (M, K)."""
-    xp = namespace(weights)
-    counts = xp.sum(weights, axis=0, dtype=xp.float64)  # single precision loses digits row by row
-    numbers = owner.numbers
-    signed, seen = sums_over(owner.rows, weights) if numbers is None else numbers.sums(weights)
-    return {"counts": xp.astype(counts, weights.dtype), "signed": signed, "seen": seen}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What owners are asked about the second moment of their rows, and what the server makes of it.
+"""Questions about the second moment of rows, and what the server makes of the answers.
 
 1. Operator up. Few sites: each owner sends its sums of products, N (N + 1) / 2 counts. Many sites:
    the server finds the leading eigenpairs of the pooled operator by block Krylov, and every product
@@ -7,6 +7,18 @@
    differ in it, which tell good owners from noisy ones; and the K x K projections of random groups
    (joint diagonalisation).
 3. Column sums up, once, which orient the patterns; second moments know them up to a sign.
+
+| question | numbers up | what it reveals of the rows |
+| --- | --- | --- |
+| `column_sums` | N | the mean of each column |
+| `second_moment` | N (N + 1) / 2 | how often two columns agree |
+| `products` | N k | the same along the directions of a block of k columns |
+| `captured` | K + 2 | how much of the rows lies along each eigenvector |
+| `projected` | groups (K (K + 1) / 2 + 1) | second moments of random groups in a basis |
+
+Each costs one pass over the rows: products with the columns of a block or a basis, or of all pairs
+of columns. Questions about patterns are in `hopfed.archetypes.votes`, those about classes in
+`hopfed.archetypes.class_questions`.
 """
 
 from __future__ import annotations
@@ -60,6 +72,14 @@ def captured(owner: Owner, told: Message) -> Message:
     V = like(told["basis"], array_beside(owner.rows))
     along, energies = over_blocks(owner.rows, partial(_energies, columns=V))
     return {"along": _single(along), "energies": energies}
+
+
+def projected(groups: int, seed: int, owner: Owner, told: Message) -> Message:
+    """Second moments of random groups of rows in a basis, as lower triangles, and their sizes."""
+    basis = like(told["basis"], array_beside(owner.rows))
+    sums, sizes = group_projections(owner.rows, basis, groups, seed, owner.index)
+    lower = np.tril_indices(basis.shape[1])
+    return {"groups": _single(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
 
 
 def _energies(part: Any, columns: Array) -> Sums:
@@ -146,13 +166,7 @@ def projections(session: Session, V: Array, groups: int) -> tuple[np.ndarray, np
     """K x K sums of at least `groups` random groups over all owners, and counts."""
     K, each = V.shape[1], -(-groups // len(session.members))
     lower = np.tril_indices(K)
-
-    def projected(owner: Owner, told: Message) -> Message:
-        basis = like(told["basis"], array_beside(owner.rows))
-        sums, sizes = group_projections(owner.rows, basis, each, session.seed, owner.index)
-        return {"groups": _single(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
-
-    answers = session.ask(projected, {"basis": _single(V)})
+    answers = session.ask(partial(projected, each, session.seed), {"basis": _single(V)})
     sums = np.zeros((each * len(answers), K, K))
     sums[:, *lower] = np.concatenate([a["groups"] for a in answers])
     sums += np.tril(sums, -1).transpose(0, 2, 1)

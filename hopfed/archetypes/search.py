@@ -33,43 +33,41 @@ the rows that fit badly, wherever they are, are where one more class starts.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
 import numpy as np
 from scipy.special import gammaln
 
-from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import check_types, require
-from hopfed.archetypes.joint_diagonalization import group_projections, joint_eigenbasis
+from hopfed.archetypes.class_questions import (
+    clusters,
+    entropies,
+    grouped,
+    nearest_sums,
+    residual_products,
+    resting_sums,
+    sketch,
+    upper_sums,
+    well_explained_sums,
+)
+from hopfed.archetypes.joint_diagonalization import joint_eigenbasis
 from hopfed.archetypes.mixture import (
     ClassSums,
     Fit,
     Mixture,
     Prior,
-    entropies,
     expect,
     improve,
     iterate,
     label_gain,
     remind,
     told,
-    weighted_sums,
 )
-from hopfed.archetypes.session import Owner, Session, standardised, total
+from hopfed.archetypes.session import Session, total
 from hopfed.federation.messages import Message
-from hopfed.spectral.rows import (
-    array_beside,
-    seen_times,
-    seen_transposed_times,
-    times,
-    transposed_times,
-)
 
 QUALITY = 0.5  # at which patterns of +-1 enter
 MISSES = 2  # starts with more classes that gain nothing, in a row, before they end
@@ -455,9 +453,6 @@ def _hopeful(owners: Session, fit: Fit, goal: Fit, search: Search) -> Fit:
 
 
 GROUPS = 10  # random groups over all owners
-CROWD = 5  # rows that a centre of an owner's sketch stands for, at least
-SKETCHED = 20_000  # rows of which an owner makes its sketch
-SMALL = 10_000_000  # products of a step of k-means, up to which threads cost more than they save
 LEAST = 1e-3  # share that a start gives a class
 NEWTON = 60  # steps of the joint diagonalisation
 LOST = 0.1  # part of a direction that an owner's columns must hold, or it is taken to hold
@@ -476,14 +471,7 @@ def joint_start(
     each = max(2, -(-GROUPS // len(owners.members)))
 
     bases, noise = own_bases(owners, V, unwhiten, prior)
-
-    def projected(owner: Owner, told: Message) -> Message:
-        basis = like(told["basis"], array_beside(owner.rows))
-        sums, counts = _group_sums(owner, basis, each, owners.seed)
-        mean = to_host(owner.added(times(owner.rows, basis)))
-        return {"sums": sums.astype(np.float32), "counts": counts.astype(np.int32), "mean": mean}
-
-    answers = owners.ask(projected, *bases)
+    answers = owners.ask(partial(grouped, each, owners.seed), *bases)
     sums = np.concatenate([a["sums"].astype(np.float64) for a in answers])
     counts = np.concatenate([a["counts"] for a in answers]).astype(np.float64)
     wide = np.repeat(noise, [len(a["counts"]) for a in answers], axis=0)[counts > 0]
@@ -504,18 +492,6 @@ def joint_start(
     shares = np.maximum(roots**2, LEAST)
     every = np.tile(shares / shares.sum(), (len(owners.members), 1))
     return Mixture(np.clip(means, -0.98, 0.98), every)
-
-
-def _group_sums(
-    owner: Owner, basis: Array, groups: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Second moments (G, K, K) of random groups of an owner's rows in a basis, and their sizes."""
-    if owner.rows.counts is None:
-        return group_projections(owner.rows, basis, groups, seed, client=owner.index)
-    rng = stream(seed, "groups", owner.index)
-    parts = rng.multinomial(owner.rows.counts.astype(np.int64), np.full(groups, 1 / groups))
-    Z = _projections(owner, basis).astype(np.float64)
-    return np.stack([(Z * part[:, None]).T @ Z for part in parts.T]), parts.sum(axis=0)
 
 
 def own_bases(
@@ -544,76 +520,14 @@ def kmeans_start(
     """Sums over `size` clusters of the whitened projections."""
     (shared, own), _ = own_bases(owners, V, unwhiten, prior)
 
-    def sketched(owner: Owner, told: Message) -> Message:
-        return sketch(owner, told, stream(owners.seed, "sketch", owner.index, draw))
-
     wanted = {"centres": np.array(4 * size + 8, np.int32)}
-    crowds = owners.ask(sketched, {**shared, **wanted}, own)
+    crowds = owners.ask(partial(sketch, owners.seed, draw), {**shared, **wanted}, own)
     points = np.concatenate([a["centres"] for a in crowds]).astype(np.float64)
     weights = np.concatenate([a["counts"] for a in crowds]).astype(np.float64)
     seed = int(stream(owners.seed, "graded k-means", draw).integers(2**31))
-    centres = _clusters(points, weights, size, seed, starts=4)[0]
+    centres = clusters(points, weights, size, seed, starts=4)[0]
     told = {**shared, "centres": centres.astype(np.float32)}
     return prior.collect(owners.ask(nearest_sums, told, own))
-
-
-def sketch(owner: Owner, told: Message, rng: np.random.Generator) -> Message:
-    """Sum up an owner's projections as centres of at least CROWD rows each, (k, K), and counts."""
-    Z, often = _projections(owner, told["basis"]), to_host(owner.often)
-    if len(Z) > SKETCHED:
-        chosen = rng.choice(len(Z), SKETCHED, replace=False)
-        Z, often = Z[chosen], often[chosen]
-    rows = often.sum()
-    most = max(1, min(int(told["centres"]), int(rows) // (2 * CROWD)))
-    centres, labels = _clusters(Z, often, most, int(rng.integers(2**31)), starts=1)
-    counts = np.bincount(labels, often, minlength=len(centres))
-    kept = counts >= CROWD
-    if not kept.any():
-        centres, counts, kept = (often @ Z / rows)[None], np.array([rows]), np.array([True])
-    return {"centres": centres[kept].astype(np.float32), "counts": counts[kept].astype(np.int32)}
-
-
-def nearest_sums(owner: Owner, told: Message) -> Message:
-    """Sums of an owner's rows over the centres that are nearest to their projections."""
-    Z, centres = _projections(owner, told["basis"]), told["centres"]
-    labels = (Z @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
-    weights = np.eye(len(centres), dtype=owner.precision)[labels]
-    if owner.rows.counts is not None:
-        weights *= owner.rows.counts[:, None]
-    return weighted_sums(owner, like(weights, array_beside(owner.rows)))
-
-
-def _projections(owner: Owner, basis: np.ndarray) -> np.ndarray:
-    found: np.ndarray = to_host(times(owner.rows, like(basis, array_beside(owner.rows))))
-    return found
-
-
-@cache
-def _openmp() -> Any:
-    """The threads of OpenMP, with which scikit-learn's k-means goes over points.
-
-    Where another program keeps a core busy they wait for each other, twenty times as long as they
-    work in small problems.
-    """
-    import sklearn.cluster  # noqa: F401  (it loads an OpenMP of its own)
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="openmp")
-
-
-def _clusters(
-    points: np.ndarray, weights: np.ndarray, size: int, seed: int, starts: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Centres (k, K) and labels of weighted points by k-means; k is at most the points' number."""
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    size = min(size, len(points))
-    small = points.size * size < SMALL
-    with warnings.catch_warnings(), _openmp().limit(limits=1) if small else nullcontext():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters
-        found = KMeans(size, n_init=starts, random_state=seed).fit(points, sample_weight=weights)
-    return found.cluster_centers_, found.labels_
 
 
 TINY = 1e-300
@@ -625,20 +539,11 @@ def resting(owners: Session, fit: Fit) -> np.ndarray:
     remind(owners, fit)
     answers = [
         {name: np.asarray(a, np.float64) * w for name, a in answer.items()}
-        for answer, w in zip(owners.ask(agreement, {}), fit.prior.influence, strict=True)
+        for answer, w in zip(owners.ask(resting_sums, {}), fit.prior.influence, strict=True)
     ]
     once, twice = total(answers, "once"), total(answers, "twice")
     rows = once**2 / np.maximum(twice, TINY) / EVEN
     return np.asarray(np.minimum(rows, fit.sums.counts.sum(axis=0)))
-
-
-def agreement(owner: Owner, _: Message) -> Message:
-    """Sums (K,) of the cubes of how much rows agree with their class, and of their squares."""
-    R = owner.weights
-    A = times(owner.rows, like(np.arctanh(owner.means).T.astype(np.float32), R))
-    A = A.clip(0.0, None) ** 3  # a row against its class makes it no other
-    xp = namespace(R)
-    return {"once": xp.sum(R * A, axis=0), "twice": xp.sum(R * A * A, axis=0)}
 
 
 def leading(
@@ -753,13 +658,6 @@ def _well_explained(owners: Session, fit: Fit, above: float) -> Halves:
     return halved(fit, fit.prior.collect(owners.ask(well_explained_sums, told)))
 
 
-def well_explained_sums(owner: Owner, told: Message) -> Message:
-    """Sums over the rows of each class that are as likely as rows of it should be."""
-    R = owner.weights
-    well = standardised(owner.rows, owner.means) > float(told["above"])
-    return weighted_sums(owner, R * namespace(R).astype(well, R.dtype))
-
-
 def scales(fit: Fit) -> np.ndarray:
     """(K, N) by which the residuals of each class are multiplied, so that they have variance 1."""
     variance = np.maximum(1 - fit.classes.means**2, QUIET) * np.maximum(fit.prior.observed, 1e-3)
@@ -798,33 +696,4 @@ def _gains(fit: Fit, upper: ClassSums, lower: ClassSums) -> np.ndarray:
     now = label_gain(n)
     named = [label_gain(np.concatenate([np.delete(n, k), [a[k], b[k]]])) - now for k in range(K)]
     found: np.ndarray = entries + np.array(named) + np.log(K + 1)
-    return found
-
-
-def _along(owner: Owner, directions: np.ndarray) -> Array:
-    """(M, K) ``(x - T_k) . w_k`` over the observed entries of each row."""
-    home = array_beside(owner.rows)
-    W = like(directions.T, home)
-    TW = like((owner.means * directions).T.astype(np.float32), home)
-    found: Array = times(owner.rows, W) - seen_times(owner.rows, TW)
-    return found
-
-
-def residual_products(owner: Owner, told: Message) -> Message:
-    """Products of each class's residual moment with a direction: (K, N)."""
-    G = owner.weights * _along(owner, told["directions"])
-    means = like(owner.means.T.astype(np.float32), G)
-    products = transposed_times(owner.rows, G) - means * seen_transposed_times(owner.rows, G)
-    return {"products": products.T}
-
-
-def upper_sums(owner: Owner, told: Message) -> Message:
-    """Sums over the rows of each class on the upper side of a direction."""
-    return weighted_sums(owner, owner.weights * upper_side(owner, told["directions"]))
-
-
-def upper_side(owner: Owner, directions: np.ndarray) -> Array:
-    """Which rows lie on the upper side of the direction of each class: (M, K) of 0 and 1."""
-    side = _along(owner, directions) > 0
-    found: Array = namespace(owner.weights).astype(side, owner.weights.dtype)
     return found

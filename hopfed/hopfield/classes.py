@@ -27,6 +27,13 @@ from scipy.special import logsumexp, xlogy
 from hopfed._lib.arrays import to_host
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import check_types, require
+from hopfed.archetypes.class_questions import (
+    residual_products,
+    resting_sums,
+    sums_and_pairs,
+    upper_sums,
+    well_explained_sums,
+)
 from hopfed.archetypes.mixture import (
     ClassSums,
     Fit,
@@ -34,17 +41,12 @@ from hopfed.archetypes.mixture import (
     Prior,
     improve,
     maximise,
-    sums_and_pairs,
 )
 from hopfed.archetypes.search import (
     Search,
-    agreement,
     merged,
-    residual_products,
     split,
     supported,
-    upper_sums,
-    well_explained_sums,
 )
 from hopfed.archetypes.session import Owner, means_inside
 from hopfed.errors import DataError
@@ -64,7 +66,7 @@ from hopfed.tables.examples import as_examples
 __all__ = ["Classes"]
 
 QUESTIONS: tuple[Callable[[Owner, Message], Message], ...] = (
-    sums_and_pairs, residual_products, upper_sums, well_explained_sums, agreement,
+    sums_and_pairs, residual_products, upper_sums, well_explained_sums, resting_sums,
 )  # fmt: skip
 SUMS, PRODUCTS, UPPER, WELL, RESTING = range(len(QUESTIONS))
 TESTED = len(QUESTIONS)  # the question about tables, see `hopfed.hopfield.verdict`

@@ -21,27 +21,23 @@ import numpy as np
 from hopfed import kernels
 from hopfed._lib.arrays import to_host
 from hopfed.archetypes.channel import choose, lost, nearness
-from hopfed.archetypes.classes import searched
-from hopfed.archetypes.judging import measured, repeated, residual_product, residual_squares
-from hopfed.archetypes.mixture import (
-    Fit,
-    Mixture,
-    Prior,
+from hopfed.archetypes.class_questions import (
     class_sums,
     column_sums,
-    expect,
-    improve,
-    sums_and_pairs,
-)
-from hopfed.archetypes.replicas import redrawn
-from hopfed.archetypes.rivals import (
     mixture_sums,
     opened,
     points_between,
-    some_of,
-    trait_gain,
+    repeated,
+    residual_product,
+    residual_squares,
+    sums_and_pairs,
     weaker_points,
 )
+from hopfed.archetypes.classes import searched
+from hopfed.archetypes.judging import measured
+from hopfed.archetypes.mixture import Fit, Mixture, Prior, expect, improve
+from hopfed.archetypes.replicas import redrawn
+from hopfed.archetypes.rivals import some_of, trait_gain
 from hopfed.archetypes.session import Owner, Session
 from hopfed.archetypes.status import judge_classes
 from hopfed.errors import DataError

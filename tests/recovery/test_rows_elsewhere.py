@@ -13,7 +13,7 @@ import pytest
 
 import hopfed
 from hopfed.archetypes import classes as graded
-from hopfed.archetypes.mixture import class_sums
+from hopfed.archetypes.class_questions import class_sums
 from hopfed.archetypes.session import Session
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import pack, pack_masked, unpack

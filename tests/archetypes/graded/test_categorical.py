@@ -5,7 +5,7 @@ import pytest
 from helpers import DATA, rest_slow
 
 import hopfed
-from hopfed.archetypes.judging import residual_product, residual_squares
+from hopfed.archetypes.class_questions import residual_product, residual_squares
 from hopfed.archetypes.mixture import ClassSums, Prior
 from hopfed.archetypes.replicas import drawn
 from hopfed.archetypes.session import Owner, Session, Variables

@@ -5,8 +5,8 @@ import pytest
 from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
-from hopfed._lib.random import stream
 from hopfed.archetypes.channel import QUALITIES, choose, pattern_gains
+from hopfed.archetypes.class_questions import sketch
 from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, expect
 from hopfed.archetypes.search import (
     Search,
@@ -16,7 +16,6 @@ from hopfed.archetypes.search import (
     joint_start,
     merge_gains,
     single,
-    sketch,
 )
 from hopfed.archetypes.session import Session
 from hopfed.errors import ArgumentError
@@ -120,7 +119,7 @@ def test_a_sketch_holds_no_centre_of_few_rows():
     owner = Session.of([x], 0).members[0]
     basis = np.random.default_rng(0).standard_normal((40, 3)).astype(np.float32)
     told = {"basis": basis, "centres": np.int32(200)}
-    answer, other = (sketch(owner, told, stream(seed, "sketch")) for seed in (0, 1))
+    answer, other = (sketch(seed, 0, owner, told) for seed in (0, 1))
     assert not np.array_equal(answer["centres"], other["centres"])
     assert (answer["counts"] >= 5).all()
     assert answer["centres"].shape == (len(answer["counts"]), 3)

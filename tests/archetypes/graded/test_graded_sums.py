@@ -5,18 +5,15 @@ import pytest
 from graded_tables import classes
 from scipy.special import gammaln
 
-from hopfed.archetypes.judging import repeated, residual_product, residual_squares
-from hopfed.archetypes.mixture import (
-    ClassSums,
-    Mixture,
-    Prior,
-    bounded,
+from hopfed.archetypes.class_questions import (
     class_sums,
-    expect,
-    improve,
-    iterate,
+    repeated,
+    residual_product,
+    residual_products,
+    residual_squares,
 )
-from hopfed.archetypes.search import leading, residual_products
+from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, bounded, expect, improve, iterate
+from hopfed.archetypes.search import leading
 from hopfed.archetypes.session import Owner, Session
 from hopfed.errors import ArgumentError
 from hopfed.kernels import pack, pack_masked

@@ -9,18 +9,17 @@ from graded_tables import judged as judged_fit
 from scipy.optimize import minimize
 
 from hopfed import kernels
-from hopfed.archetypes.mixture import ClassSums, weighted_sums
-from hopfed.archetypes.rivals import (
-    EXCHANGES,
+from hopfed.archetypes.class_questions import (
     NEARER,
     QUALITIES,
     WIDTH,
     axes,
-    leaning,
-    most_gained,
     points_between,
     weaker_points,
+    weighted_sums,
 )
+from hopfed.archetypes.mixture import ClassSums
+from hopfed.archetypes.rivals import EXCHANGES, leaning, most_gained
 from hopfed.archetypes.session import Owner, Session, Variables
 from hopfed.federation.messages import Traffic
 

@@ -5,8 +5,7 @@ import pytest
 
 from hopfed import kernels
 from hopfed.archetypes import session as asking
-from hopfed.archetypes.mixture import sums_and_pairs
-from hopfed.archetypes.rivals import mixed_ratios
+from hopfed.archetypes.class_questions import mixed_ratios, sums_and_pairs
 from hopfed.archetypes.session import Owner, Variables
 
 K, M, N = 4, 90, 33

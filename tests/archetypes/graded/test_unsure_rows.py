@@ -5,15 +5,8 @@ import pytest
 from graded_tables import classes, error, known, whiten
 from helpers import rest_slow
 
-from hopfed.archetypes.mixture import (
-    ClassSums,
-    Mixture,
-    Prior,
-    Unsure,
-    expect,
-    iterate,
-    sums_and_pairs,
-)
+from hopfed.archetypes.class_questions import sums_and_pairs
+from hopfed.archetypes.mixture import ClassSums, Mixture, Prior, Unsure, expect, iterate
 from hopfed.archetypes.search import DEEP, Search, find_classes, one_more, split, without_tails
 from hopfed.archetypes.session import Session, Variables, standardised
 
