@@ -26,12 +26,12 @@ def test_known_patterns_are_kept_and_not_found_again():
 
 
 def test_layered_memories_search_as_well():
-    xi, eta = sample(5, 200, 1000, 0.8, 2)
+    xi, eta = sample(3, 120, 600, 0.8, 2)
     for order in ("serial", "synchronous"):
         memory = LayeredMemory(layers=3, repulsion=0.1, order=order)
-        config = Search(starts=16, sweeps=30, settings=((0.25, 6.0),), memory=memory)
+        config = Search(starts=8, sweeps=30, settings=((0.25, 6.0),), memory=memory)
         score = retrieval(search_candidates(subspace(eta), config, 3), xi)
-        assert (score.found(), score.false_discoveries) == (5, 0)
+        assert (score.found(), score.false_discoveries) == (3, 0)
 
 
 def test_the_same_seed_repeats_the_search():
