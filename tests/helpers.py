@@ -50,12 +50,17 @@ def rest_slow(values, fast):
 
 def filled(found, source):
     """A table whose gaps archetypes fill: `Filled`, of all rows together."""
-    from hopfed.archetypes.completion import Completion, Filled, Filling, joined
+    import pyarrow as pa
+
+    from hopfed.archetypes.completion import Completion, Filled, Filling, of_kind
 
     filling = Filling(found, source)
     parts = list(filling.blocks())
     cells = zip(*([array for _, array in part.columns] for part in parts), strict=True)
-    columns = [(name, joined(list(each))) for name, each in zip(filling.types, cells, strict=True)]
+    columns = [
+        (name, pa.chunked_array([of_kind(a, kind) for a in each], kind).combine_chunks())
+        for (name, kind), each in zip(filling.types.items(), cells, strict=True)
+    ]
     whole = [np.concatenate([getattr(p.completion, n) for p in parts]) for n in Completion._fields]
     gaps = np.concatenate([part.gaps for part in parts])
     sums = (sum(getattr(p, n) for p in parts) for n in Filled._fields[3:])

@@ -236,15 +236,6 @@ def _right(values: np.ndarray, probability: np.ndarray) -> float:
     return float(probability[np.arange(len(values)), chosen].sum(dtype=np.float64))
 
 
-def joined(parts: list[Any]) -> Any:
-    """Join pieces of a column to one array of Arrow, of texts where they differ in type."""
-    import pyarrow as pa
-
-    if len({part.type for part in parts}) > 1:
-        parts = [as_text(part) for part in parts]
-    return pa.chunked_array(parts).combine_chunks() if parts else pa.array([], pa.string())
-
-
 def _patched(cells: Any, gap: np.ndarray, fill: np.ndarray) -> Any:
     """Cells (M,) with words (M,) in the gaps."""
     import pyarrow as pa

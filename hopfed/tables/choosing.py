@@ -20,7 +20,7 @@ import numpy as np
 from hopfed.errors import ColumnsError, DataError, shown
 from hopfed.tables.coding import EMPTY, Code, Coding
 from hopfed.tables.examples import RULE
-from hopfed.tables.held import Column, Held
+from hopfed.tables.held import Column, Looked
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import remarks
 from hopfed.tables.source import doubtful
@@ -80,31 +80,20 @@ class Fault(NamedTuple):
 
 
 class Decider:
-    """Chooses how each column is coded, from the `parts` that columns `names` hold in each table.
+    """Chooses how each column is coded, from what `tables` hold, whose columns are alike."""
 
-    `commas` say of each table whether it has decimal commas, None where points are decimal ones.
-    """
-
-    def __init__(
-        self,
-        whats: Sequence[str],
-        names: Sequence[str],
-        parts: Sequence[Sequence[Held]],
-        choices: Choices,
-        commas: Sequence[bool | None],
-    ):
-        self.whats, self.names, self.parts, self.what = whats, names, parts, whats[0]
-        self.choices, self.commas = choices.among(names), commas
-        self.places = list(zip(whats, parts, strict=True))  # where words are looked for
-        told = self.choices.named()
-        columns = enumerate(zip(names, zip(*parts, strict=True), strict=True))
+    def __init__(self, tables: Sequence[Looked], choices: Choices):
+        self.tables, self.names, self.what = tables, tables[0].names, tables[0].what
+        self.choices = choices.among(self.names)
+        told, parts = self.choices.named(), zip(*(table.held for table in tables), strict=True)
         self.columns = [
-            Column(j, name, held, self.choices, name not in told) for j, (name, held) in columns
+            Column(j, name, held, self.choices, name not in told)
+            for j, (name, held) in enumerate(zip(self.names, parts, strict=True))
         ]
         self.notes: list[str] = []
         self.faults: list[Fault] = []
         self.id: Column | None = None
-        self._made_up = is_made_up(names)
+        self._made_up = is_made_up(self.names)
 
     def decide(self) -> tuple[Coding, list[str]]:
         """Return the coding of all columns that are used and what was noticed, or refuse them."""
@@ -148,7 +137,7 @@ class Decider:
         with a -1, these are variables of another kind, and columns of all three are numbers.
         """
         signs, twos = [], False
-        for k in range(len(self.parts)):
+        for k in range(len(self.tables)):
             held = [c.numbers_of(c.each[k]) for c in used]
             held = [values for values in held if values <= BINARY | TWO]
             twos = twos or TWO in held
@@ -160,11 +149,11 @@ class Decider:
         lower = sum(-1.0 in values and values <= BINARY for values in whole)
         self.mixed = self.minus and RARE * plain > lower
         self.minus = self.minus and not self.mixed
-        for what, values in zip(self.whats, signs, strict=True):
+        for table, values in zip(self.tables, signs, strict=True):
             if self.minus and 0.0 in values and -1.0 not in values:
                 raise DataError(
-                    f"{what}: 0 occurs and -1 does not, while another table has both: say what 0 "
-                    f"stands for ({self.choices.give(words={'0': -1})})"
+                    f"{table.what}: 0 occurs and -1 does not, while another table has both: say "
+                    f"what 0 stands for ({self.choices.give(words={'0': -1})})"
                 )
 
     # Names of rows
@@ -281,8 +270,8 @@ class Decider:
     def _doubts(self) -> list[list[str]]:
         """Of each source and column why its points may stand between thousands."""
         return [
-            [] if commas is None else doubtful([h.words.keys() for h in held], commas)
-            for held, commas in zip(self.parts, self.commas, strict=True)
+            [] if t.commas is None else doubtful([h.words.keys() for h in t.held], t.commas)
+            for t in self.tables
         ]
 
     def _category(self, c: Column, sure: bool = False) -> Code | None:
@@ -424,11 +413,11 @@ class Decider:
 
     def _where(self, c: Column, odd: Collection[str]) -> tuple[str, int, str]:
         """Table and row, from 1, that first hold one of some words, and that word as it stands."""
-        for what, held in self.places:
-            found = [(row, w) for w, row in held[c.place].first.items() if canonical(w) in odd]
-            if found:
+        for part in (part for table in self.tables for part in table.parts or [table]):
+            first = part.held[c.place].first
+            if found := [(row, word) for word, row in first.items() if canonical(word) in odd]:
                 row, word = min(found)
-                return what, row, word.strip()
+                return part.what, row, word.strip()
         return self.what, 0, next(iter(odd), "")
 
     def _error(self, used: int) -> ColumnsError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,8 @@ import numpy as np
 
 from hopfed.errors import shown
 from hopfed.tables.options import Choices
+from hopfed.tables.source import Source
+from hopfed.tables.table import places_of
 from hopfed.tables.words import (
     GONE,
     MISSING,
@@ -49,10 +51,11 @@ class Held:
     def of(cls, choices: Choices, name: str) -> Held:
         """Return what is known of the column `name` before its first row, given `choices`."""
         gone = {word for word, sign in choices.signs(name).items() if sign == GONE}
-        missing = cls.missing | gone if gone else cls.missing  # one set for all columns, as a rule
-        most = COMBINED if choices.of(name) == "answers" else MOST
-        kept: list[np.ndarray] | None = None if choices.cut(name) is None else []
-        return cls(kept=kept, missing=missing, most=most)
+        return cls(
+            kept=None if choices.cut(name) is None else [],
+            missing=cls.missing | gone if gone else cls.missing,  # one set for all, as a rule
+            most=COMBINED if choices.of(name) == "answers" else MOST,
+        )
 
     def add(self, cells: Cells) -> None:
         """Look at some more rows."""
@@ -60,29 +63,28 @@ class Held:
         self.why = self.why or unfit(cells.array.type)
         if self.why:
             self.different = self.different and not before
-        elif not self.many:
-            self._add_words(cells, before)
-        elif self.numeric:
-            values = as_numbers(cells.array, self.missing)
+        elif self.many:
+            values = as_numbers(cells.array, self.missing) if self.numeric else None
             self.numeric = values is not None
             if values is not None and self.kept is not None:
                 self.kept.append(values[~np.isnan(values)])
+        else:
+            self._add_words(cells, before)
 
     def _add_words(self, cells: Cells, before: int) -> None:
-        counts = cells.counts.tolist()
-        held = {word: n for word, n in zip(cells.words, counts, strict=True) if n}
-        fresh = [k for k, word in enumerate(cells.words) if counts[k] and word not in self.words]
+        pairs = zip(cells.words, cells.counts.tolist(), strict=True)
+        held = [(w, n, k) for k, (w, n) in enumerate(pairs) if n]
+        fresh = {word: k for word, _, k in held if word not in self.words}
         self.different = self.different and len(fresh) == len(cells)
         if fresh:
-            rows = np.empty(len(counts) + 1, int)
+            rows = np.empty(len(cells.words) + 1, int)
             rows[cells.places[::-1]] = np.arange(self.rows, before, -1)  # the first comes last
-            self.first |= {cells.words[k]: int(rows[k]) for k in fresh}
-            told = [cells.words[k] for k in fresh]
-            known = (number(w) is not None or canonical(w) in self.missing for w in told)
+            self.first |= {word: int(rows[k]) for word, k in fresh.items()}
+            known = (number(w) is not None or canonical(w) in self.missing for w in fresh)
             self.numeric = self.numeric and all(known)
-        self.words.update(held)
-        if len(cells) > sum(counts):
-            self.words[""] += len(cells) - sum(counts)
+        for word, count, _ in [*held, ("", len(cells) - sum(n for _, n, _ in held), 0)]:
+            if count:
+                self.words[word] += count
         self.many = len(self.words) > self.most
         if self.many and self.numeric and self.kept is not None:
             self.kept.append(np.repeat(*self.values()))
@@ -153,6 +155,45 @@ class Held:
         missed = abs(counts[values <= cut].sum() - q * counts.sum())
         near = kind == "quantile" or missed <= misses.min() + EVEN * counts.sum()
         return cut if cut < values[-1] and near else float(values[misses.argmin()])
+
+
+@dataclass
+class Looked:
+    """What the columns of a table hold; of one in partitions also what those of each hold."""
+
+    what: str
+    names: tuple[str, ...]
+    held: list[Held]
+    commas: bool | None  # whether it has decimal commas; None where points are decimal ones
+    notes: list[str]
+    parts: list[Looked] = field(default_factory=list)
+
+    @classmethod
+    def begun(cls, source: Source, choices: Choices) -> Looked:
+        """Return what is known of a source before its first row."""
+        held = [Held.of(choices, name) for name in source.names]
+        return cls(source.what, source.names, held, source.pointed, source.notes)
+
+    def add(self, cells: Sequence[Cells], left: Collection[str] = ()) -> None:
+        """Look at a block of rows, but for the columns that are `left` out."""
+        for name, column, some in zip(self.names, self.held, cells, strict=True):
+            if name not in left:
+                column.add(some)
+
+    def ordered(self, first: Looked) -> Looked:
+        """Return it with its columns in the order of those of the first."""
+        places = places_of(self.names, first.names, self.what, first.what)
+        return replace(self, names=first.names, held=[self.held[j] for j in places])
+
+    @classmethod
+    def together(cls, parts: Sequence[Looked]) -> Looked:
+        """Return what one table holds that is in partitions."""
+        full = [part for part in parts if any(h.rows for h in part.held)] or parts[:1]
+        full = [part.ordered(full[0]) for part in full]
+        held = [Held.together(each) for each in zip(*(p.held for p in full), strict=True)]
+        for column in held:
+            column.different &= column.many or len(column.words) == column.rows
+        return replace(full[0], held=held, parts=full)
 
 
 class Column:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +26,11 @@ from hopfed.tables.coding import Coding
 from hopfed.tables.examples import packed
 from hopfed.tables.files import files_of, reading
 from hopfed.tables.formats import source_of
-from hopfed.tables.held import Held
+from hopfed.tables.held import Looked
 from hopfed.tables.options import Choices
 from hopfed.tables.reading import Packing
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
-from hopfed.tables.table import Table, made_up, places_of
+from hopfed.tables.table import Table, made_up
 from hopfed.tables.words import Cells
 
 PART = 1 << 24  # entries of a partition of a zarr store
@@ -65,7 +64,9 @@ def read_partitions(
         notes += [ZERO_IS_MISSING] if minus and zeros else []
     else:
         if coding is None:
-            coding, notes = _decided(dask.compute(*run(_looked, choices)), choices)
+            looked = Looked.together(dask.compute(*run(_looked, choices)))
+            coding, said = Decider([looked], choices).decide()
+            notes = [*looked.notes, *said]
         rows = Partitioned.of(run(_packed_by, choices, coding))
     if len(rows) < 2:
         raise DataError(f"examples: at least two examples are needed, got {len(rows)}")
@@ -136,39 +137,13 @@ def _settled(bits: Rows, own: bool, minus: bool) -> Rows:
     return ones if whole else replace(ones, seen=bits.signs)
 
 
-class _Looked(NamedTuple):
-    """What is in one partition: its columns' names, what they hold, and what is odd."""
-
-    what: str
-    names: tuple[str, ...]
-    held: list[Held]
-    commas: bool | None
-    notes: list[str]
-
-
-def _looked(given: Any, part: _Part, choices: Choices) -> _Looked:
+def _looked(given: Any, part: _Part, choices: Choices) -> Looked:
     source = source_of(given, part.what, choices.entries())
     choices = choices.among(source.names)
-    held = [Held.of(choices, name) for name in source.names]
+    looked = Looked.begun(source, choices)
     for block in source.blocks():
-        for column, array in zip(held, block, strict=True):
-            column.add(Cells(array))
-    return _Looked(source.what, source.names, held, source.pointed, source.notes)
-
-
-def _decided(found: Sequence[_Looked], choices: Choices) -> tuple[Coding, list[str]]:
-    """A coding from what all partitions hold; they are one table."""
-    full = [one for one in found if any(h.rows for h in one.held)] or list(found[:1])
-    first = full[0]
-    places = [places_of(one.names, first.names, one.what, first.what) for one in full]
-    held = [[one.held[j] for j in place] for one, place in zip(full, places, strict=True)]
-    together = [Held.together(column) for column in zip(*held, strict=True)]
-    for column in together:
-        column.different &= column.many or len(column.words) == column.rows
-    decider = Decider([first.what], first.names, [together], choices, [first.commas])
-    decider.places = [(one.what, columns) for one, columns in zip(full, held, strict=True)]
-    coding, notes = decider.decide()
-    return coding, [*first.notes, *notes]
+        looked.add([Cells(array) for array in block], choices.ignore)
+    return looked
 
 
 def _packed_by(given: Any, part: _Part, choices: Choices, coding: Coding) -> Rows:

@@ -23,7 +23,7 @@ from hopfed.tables.choosing import Decider
 from hopfed.tables.coding import UNKNOWN, Code, Coding
 from hopfed.tables.examples import as_examples, packed
 from hopfed.tables.formats import source_of
-from hopfed.tables.held import MOST, Held
+from hopfed.tables.held import MOST, Looked
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import ZERO_IS_MISSING, oddities
 from hopfed.tables.source import Numbers, Source, doubtful
@@ -38,7 +38,6 @@ from hopfed.tables.table import (
     listed,
     matched,
     misspelt,
-    places_of,
 )
 from hopfed.tables.words import GONE, Cells, as_numbers, canonical, meanings, number, outsiders
 
@@ -179,23 +178,19 @@ def _decided(
     """
     if len(sources) == 1 and sources[0].numbers is not None and choices == Choices():
         return [_binary(sources[0], sources[0].numbers, most)]
-    names = sources[0].names
-    choices = choices.among(names)
-    places = [places_of(s.names, names, s.what, sources[0].what) for s in sources]
-    parts = [[Held.of(choices, name) for name in names] for _ in sources]
-    whats, commas = [source.what for source in sources], [source.pointed for source in sources]
+    choices = choices.among(sources[0].names)
+    looked = [Looked.begun(source, choices) for source in sources]
 
     def decide() -> tuple[Coding, list[str]]:
-        return Decider(whats, names, parts, choices, commas).decide()
+        return Decider([table.ordered(looked[0]) for table in looked], choices).decide()
 
+    for table in looked[1:]:  # before any is read
+        table.ordered(looked[0])
     packing = None
-    left = {names.index(name) for name in choices.ignore if name in names}
-    for source, place, held in zip(sources, places, parts, strict=True):
+    for source, table in zip(sources, looked, strict=True):
         for first, block in zip(chain([True], repeat(False)), source.blocks(), strict=False):
             cells = [Cells(array) for array in block]
-            for k, (column, j) in enumerate(zip(held, place, strict=True)):
-                if k not in left:
-                    column.add(cells[j])
+            table.add(cells, choices.ignore)
             try:  # the first rows may allow no coding, and later ones hold words that it lacks
                 if first and len(sources) == 1:
                     packing = Packing(source, decide()[0], most)
@@ -203,14 +198,10 @@ def _decided(
                     packing.add(cells)
             except DataError:
                 packing = None
-    (coding, said), found = decide(), []
-    for source in sources:
-        notes = [*source.notes, *said]
-        if packing is not None and packing.coding == coding:
-            found.append(_table(packing, notes, least))
-        else:
-            found.append(_coded(source, coding, notes, most, least))
-    return found
+    coding, said = decide()
+    if packing is not None and packing.coding == coding:
+        return [_table(packing, [*sources[0].notes, *said], least)]
+    return [_coded(source, coding, [*source.notes, *said], most, least) for source in sources]
 
 
 def _coded(

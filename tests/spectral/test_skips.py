@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hopfed import read_table, recover
-from hopfed.archetypes.completion import Filling, joined
+from hopfed.archetypes.completion import Filling
 from hopfed.kernels import pack_masked, unpack
 from hopfed.spectral.equal_rows import only
 from hopfed.spectral.skips import skips
@@ -149,4 +149,4 @@ def joined_columns(filling):
     """All blocks of a filling, a column below its name."""
     parts = list(filling.blocks())
     for j, name in enumerate(filling.types):
-        yield name, joined([part.columns[j][1] for part in parts])
+        yield name, pa.chunked_array([part.columns[j][1] for part in parts])

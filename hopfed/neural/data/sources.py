@@ -286,7 +286,7 @@ def _below(place: Path | None, name: str) -> Path | None:
 
 
 def _root(root: str | Path | None) -> Path | None:
-    place = root if root is not None else os.environ.get(ENVIRONMENT)
+    place = root if root is not None else os.environ.get(ENVIRONMENT) or None
     if place is not None and not os.path.isdir(place):
         raise DataError(f"{place}: no such folder")
     return None if place is None else Path(place)
@@ -294,7 +294,7 @@ def _root(root: str | Path | None) -> Path | None:
 
 def _found(spec: str, root: str | Path | None) -> Path:
     """The path, or that below the root if only there is such a file."""
-    place = root if root is not None else os.environ.get(ENVIRONMENT)
+    place = root if root is not None else os.environ.get(ENVIRONMENT) or None
     if not os.path.exists(spec) and place is not None and os.path.isfile(Path(place) / spec):
         return Path(place) / spec
     return Path(spec)
