@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from hopfed.errors import shown
 from hopfed.tables.coding import Coding
 from hopfed.theory.exposures import interval
 from hopfed.theory.resolution import expected_overlap
+
+if TYPE_CHECKING:
+    from hopfed.archetypes.relate import Relation
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +222,46 @@ class Archetypes:
         The same `seed` draws the same rows. Without archetypes that is a `DataError`.
         """
         return assignment.sample(self, n, seed)
+
+    def relate(
+        self, X: Any, outcome: Any = None, *, covariates: Any = None, weights: Any = None
+    ) -> Relation:
+        """Say what the archetypes have to do with something else, with standard errors.
+
+        That rows are not sure of their archetype is corrected for, and errors count that the
+        archetypes were estimated from the same rows: `hopfed.archetypes.relate` says how.
+
+        Parameters
+        ----------
+        X : the M rows that the archetypes come from; see `assign`.
+        outcome : (M,) numbers, of which the mean in each archetype is told, or words (at most 50),
+            of which rates are; None, NaN and "" are missing, and such rows are left out.
+        covariates : numbers or words by which rows are of one archetype or another, in place of an
+            outcome: a dict of (M,) lists, or an array (M, Q). Log odds against the first archetype
+            are told, of words against the first word.
+        weights : (M,) of the rows: how often each occurs where all are whole numbers, else weights
+            of a survey.
+
+        Raises
+        ------
+        DataError : fewer than two archetypes, or such as no row tells apart; a column of a single
+            value, or of too many words; a covariate that tells archetypes apart for sure.
+        ArgumentError : a column is not as long as the rows are many, or weights are no numbers
+            from 0.
+
+        Examples
+        --------
+        >>> from hopfed import recover
+        >>> from hopfed.hopfield.channel import small_sample
+        >>> x = small_sample()[1]
+        >>> found = recover(x)
+        >>> print(found.relate(x, found.assign(x).archetype > 0))  # doctest: +ELLIPSIS
+        archetype, of, rate, error, low, high, odds, odds_error
+        1, true, ...
+        """
+        from hopfed.archetypes.relate import relate
+
+        return relate(self, X, outcome, covariates=covariates, weights=weights)
 
     def to_frame(self) -> Any:
         """Means as a pandas frame: a row for each archetype, indexed by number and share.
