@@ -138,6 +138,14 @@ class Config(Shared):
 QUIET = (Fault.NONE, Fault.ABSENT, Fault.LATE)
 
 
+def check_longer(config: Config, before: int) -> None:
+    """Refuse more rounds for a run of `before` rounds that would have been others with them."""
+    rule = f"{before}, as in the file: its learning rate goes down to 0 over them"
+    require(config.schedule != "cosine", "rounds", rule, config.rounds)
+    rule = f"{before}, as in the file: this last round was scored out of turn, every={config.every}"
+    require(before % config.every == 0, "rounds", rule, config.rounds)
+
+
 def code_of(config: Any) -> tuple[str, ...]:
     """Names of code outside of hopfed in the settings of any experiment, as ``module:Class``."""
     method = str(getattr(config, "method", ""))
@@ -494,7 +502,7 @@ def with_options(config: Config, settings: list[str]) -> Config:
     mine = {f.name for f in fields(Config)} - {"options"}
     own = {f.name for f in fields(method(config.method))} - {"task", "training"}
     ours: list[str] = []
-    theirs = [part for part in config.options.split(",") if part]
+    theirs = {part.partition("=")[0]: part for part in config.options.split(",") if part}
     for setting in settings:
         name = setting.partition("=")[0].strip()
         if name not in mine | own:
@@ -502,5 +510,8 @@ def with_options(config: Config, settings: list[str]) -> Config:
             hint = f" (did you mean {near[0]}?)" if near else ""
             rule = f"a setting of hopfed fl run, or of {config.method}{hint}"
             raise ArgumentError("--set", rule, repr(name))
-        (ours if name in mine else theirs).append(setting)
-    return replace(with_settings(config, ours), options=",".join(theirs))
+        if name in mine:
+            ours.append(setting)
+        else:
+            theirs[name] = setting
+    return replace(with_settings(config, ours), options=",".join(theirs.values()))

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -30,6 +30,8 @@ from hopfed.runs import FOUND, Run, blaming, first_seed, plain, provenance, requ
 SHARE = 0.05  # share of the time that commits between the rounds of a seed may take
 
 _OPEN = "unfinished"  # arrays below this name belong to seeds whose last round is still to come
+_ENDED = "ended"  # and below this one are states after the last round, for more rounds
+MOST = 1 << 26  # bytes of such a state
 _WHOLE = ""  # name of the only part of a state without parts
 
 State = dict[str, np.ndarray] | FederationState
@@ -55,6 +57,8 @@ class Ledger:
     rounds : number of rounds of a seed, None if it is not known.
     joined : function from the arrays of each of a seed's rounds to those of the seed; stacks them
         unless given.
+    longer : function of the number of rounds in the file that refuses to add to them; given for an
+        experiment whose finished runs may get more rounds, for which its last states are kept.
     callbacks : called with seed, round from 0, and arrays of every commit.
     path : the run file, or None to keep the results in memory only.
     memory : bytes of client states to keep in memory; the others are in files.
@@ -69,6 +73,7 @@ class Ledger:
         by_round: bool = False,
         rounds: int | None = None,
         joined: Callable[[list[Arrays]], Arrays] | None = None,
+        longer: Callable[[int], None] | None = None,
         callbacks: Sequence[Callable[[int, int, Arrays], object]] = (),
         path: str | Path | None = None,
         memory: int = BUDGET,
@@ -76,11 +81,13 @@ class Ledger:
         self.kind, self.config, self.summarise = kind, config, summarise
         self.by_round, self.rounds, self.path = by_round, rounds, path
         self._joined, self._callbacks = joined or _stacked, tuple(callbacks)
+        self._longer = longer
         self._taken: set[int] | None = None  # unfinished seeds read from the file when resuming
         self.planned, first = int(config["seeds"]), first_seed(config)
         self.seeds = range(first, first + self.planned)
         self.done: dict[int, Arrays] = {}
         self.open: dict[int, OpenSeed] = {}
+        self.ended: dict[int, np.ndarray] = {}  # states after the last round
         folder = None if path is None else _folder(Path(f"{path}.states"))
         self.store = StateStore(folder, memory)
         self.pace = "seed"  # the file is written after every "round", "seed", or at the "end"
@@ -112,12 +119,15 @@ class Ledger:
         rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
         with self.blamed():
             _require_alike(arrays, rounds[0])
-        if state is None:
+        if state is None or (self._longer and len(rounds) == self.rounds):
             with self.blamed():
                 done = self._joined(rounds) if self.by_round else arrays
                 _require_alike(done, next(iter(self.done.values()), done))
             self.done[seed] = done
             self.open.pop(seed, None)
+            parts = state.parts() if isinstance(state, FederationState) else {}
+            if parts and self.path and sum(held.nbytes for held in parts.values()) <= MOST:
+                self.ended[seed] = self.store.freeze(parts, whole=True)
         else:
             if isinstance(state, FederationState):
                 self.store.keep(state.clients, state.down)
@@ -127,7 +137,7 @@ class Ledger:
         self._behind = True
         for callback in self._callbacks:
             callback(seed, len(rounds) - 1, arrays)
-        due = self.pace == "round" or (self.pace == "seed" and state is None)
+        due = self.pace == "round" or (self.pace == "seed" and seed in self.done)
         due |= len(self.done) == self.planned
         if due or time.monotonic() - self._wrote >= self._cost / SHARE:
             self.flush()
@@ -178,6 +188,7 @@ class Ledger:
             rounds = _stacked(self.open[seed].rounds)
             arrays |= {f"{_OPEN}/{seed}/rounds/{name}": array for name, array in rounds.items()}
             arrays[f"{_OPEN}/{seed}/state"] = self.store.freeze(parts)
+        arrays |= {f"{_ENDED}/{seed}": state for seed, state in self.ended.items()}
         counts = {"committed": len(seeds), "planned": self.planned}
         return Run(self.kind, self.config, arrays, summary, **counts)  # type: ignore[arg-type]
 
@@ -206,9 +217,13 @@ class Ledger:
         for name, array in run.arrays.items():
             if name.startswith(f"{_OPEN}/"):
                 self._reopen(name, array)
+            elif name.startswith(f"{_ENDED}/"):
+                self.ended[int(name.rpartition("/")[2])] = array
             elif name != "seeds" and not name.startswith(f"{FOUND}/"):
                 for seed, value in zip(seeds, array, strict=True):
                     self.done.setdefault(seed, {})[name] = value
+        if self._longer is not None:
+            self._lengthen(sorted(self.done))
         for seed, entry in self.open.items():
             known = self.by_round and seed in self.seeds and seed not in self.done
             begun = 1 <= len(entry.rounds) < (self.rounds or len(entry.rounds) + 1)
@@ -225,15 +240,32 @@ class Ledger:
             return
         if rest:
             raise RunFileError(f"{self.path}: begun by an older hopfed; finish it there, or anew")
+        entry.state = self._thawed(name, array)
+
+    def _thawed(self, name: str, array: np.ndarray) -> State:
         try:
             parts = self.store.thaw(array)
         except (DataError, IndexError, KeyError, TypeError, ValueError) as error:
             raise RunFileError(f"{self.path}: {name}: {shown(error)}") from None
         if _WHOLE in parts:
-            entry.state = parts[_WHOLE].read()
-        else:
-            entry.state = FederationState.of_parts(parts)
-            self.store.keep(entry.state.clients, entry.state.down)
+            return parts[_WHOLE].read()
+        state = FederationState.of_parts(parts)
+        self.store.keep(state.clients, state.down)
+        return state
+
+    def _lengthen(self, seeds: Sequence[int]) -> None:
+        """Open the seeds again that have fewer rounds than the run is to have."""
+        for seed in seeds:
+            held = min(map(len, self.done[seed].values()))
+            if held >= (self.rounds or held):
+                continue
+            if seed not in self.ended:
+                what = f"holds no networks to go on with after round {held}: they are kept up to"
+                raise RunFileError(f"{self.path}: {what} {MOST >> 20} MB a seed; start anew")
+            state = self._thawed(f"{_ENDED}/{seed}", self.ended.pop(seed))
+            arrays = self.done.pop(seed)
+            rounds = [{n: value[t] for n, value in arrays.items()} for t in range(held)]
+            self.open[seed] = OpenSeed(rounds, state)
 
     def _check(self, run: Run) -> None:
         if run.kind != self.kind:
@@ -244,6 +276,10 @@ class Ledger:
         here, there = (config.get("device", "cpu") for config in (self.config, run.config))
         if here != there:
             raise RunFileError(f"{self.path}: made on {there}, not on {here}: say --device {there}")
+        held, mine = run.config.get("rounds"), self.config.get("rounds")
+        if self._longer is not None and isinstance(held, int) and 0 < held < mine:
+            self._longer(held)
+            run = replace(run, config=run.config | {"rounds": mine})
         require_settings(run, self.config, self.path)
         for name, here in provenance().items():
             made = run.provenance.get(name, "none")

@@ -13,6 +13,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -69,7 +70,8 @@ def execute(
     config : its settings.
     out : run file, written after every seed and, which may take up to a twentieth of the time,
         between the rounds of a federation. None writes no file.
-    resume : continue the run in `out` if there is one; otherwise `out` must not exist.
+    resume : continue the run in `out` if there is one; otherwise `out` must not exist. It may get
+        more seeds, and a run of `hopfed fl` more rounds, also when it is finished.
     engine : "local" runs every seed in one process, `workers` of them at a time; "pool", for a
         federation, runs the clients of a round in `workers` processes, one seed after the other;
         "dask" gives seeds, or the clients of a round where there are fewer seeds than `workers`, as
@@ -181,6 +183,7 @@ def begun(
     if told and (by_round or "device" not in signature(experiment.measure).parameters):
         rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
         raise ArgumentError("device", rule, device)
+    longer = getattr(experiment, "check_longer", None)
     alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
     ledger = Ledger(
         name,
@@ -189,6 +192,7 @@ def begun(
         by_round=by_round,
         rounds=_rounds(config) if by_round else 1,
         joined=getattr(config, "joined", None),
+        longer=longer and partial(longer, config),
         callbacks=[*alarm, *callbacks],
         path=out,
         memory=memory,
@@ -213,7 +217,8 @@ def unit(job: tuple[str, Any, dict[str, str]], seed: int, t: int, state: Any, en
         if hasattr(experiment, "measure_round"):
             at = seed, config, t, state, engine or LocalEngine()
             arrays, after = experiment.measure_round(*at)
-            return arrays, None if t + 1 == _rounds(config) else after
+            ends = t + 1 == _rounds(config) and not hasattr(experiment, "check_longer")
+            return arrays, None if ends else after
         takes = "engine" in signature(experiment.measure).parameters
         clients = {"engine": engine or LocalEngine()} if takes else {}
         return experiment.measure(seed, config, **device, **clients), None

@@ -306,7 +306,7 @@ def require_seeds(run: Run, path: str | Path, rounds: int | None = None) -> None
     _require(held, path, "it does not tell its seeds")
     lead = (run.committed,) if rounds is None else (run.committed, rounds)
     for name, array in run.arrays.items():
-        if name == "seeds" or name.startswith(("unfinished/", f"{FOUND}/")):
+        if name == "seeds" or name.startswith(("unfinished/", "ended/", f"{FOUND}/")):
             continue
         words = f"{name} is {array.shape} for {run.committed} seeds"
         words += "" if rounds is None else f" of {rounds} rounds"

@@ -15,8 +15,8 @@ from hopfed.cli.device import device_option, for_networks
 from hopfed.cli.numbers import COUNT, FINITE, SEEDS
 from hopfed.cli.outputs import check_outputs, overwrite_option
 from hopfed.cli.printing import err, out, shown, table
-from hopfed.cli.runs import carry_out, check_keep, engine_options, refuse_code
-from hopfed.errors import BackendError, DataError, HopfedError
+from hopfed.cli.runs import carry_out, check_keep, engine_options, held_settings, refuse_code
+from hopfed.errors import ArgumentError, BackendError, DataError, HopfedError
 
 FEATURES = "models=mlp:64"  # for rows of features where no network is named
 
@@ -79,7 +79,11 @@ def _task_options(command: Any) -> Any:
 @click.option("--out", "out_file", type=click.Path(path_type=Path), help="Run file (.h5) to write.")
 @overwrite_option
 @click.option("--keep", metavar="FOLDER", help="Keep each client's network of the best round.")
-@click.option("--resume", is_flag=True, help="Continue the run in --out if the file exists.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Continue the run in --out if the file exists; --rounds may be more.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def run_command(method: str, out_file: Path | None, as_json: bool, **options: Any) -> None:
     """Run METHOD; `hopfed fl list` shows all methods, `hopfed fl list METHOD` its settings.
@@ -88,7 +92,8 @@ def run_command(method: str, out_file: Path | None, as_json: bool, **options: An
     """
     check_outputs(("--out", out_file, RUN), inputs=_inputs(options), resume=options["resume"])
     fl = _experiment()
-    first, config, _ = _settings(fl, method, options)
+    held = out_file if options["resume"] and out_file is not None and out_file.exists() else None
+    first, config = _settings(fl, method, options, held)
     check_keep(config, out_file, options["resume"])
     config.make(0)  # a wrong name is reported before a file is written
     run = carry_out(fl, config, out_file, as_json, first=first, **options)
@@ -102,11 +107,16 @@ def _inputs(options: dict[str, Any]) -> list[Path]:
     return [Path(each) for each in given if each is not None]
 
 
-def _settings(fl: Any, method: str, options: dict[str, Any]) -> tuple[int, Any, list[str]]:
-    """First seed, and all settings, also as they were given; they are taken out of `options`."""
+def _settings(
+    fl: Any, method: str, options: dict[str, Any], run_file: Path | None
+) -> tuple[int, Any]:
+    """First seed and settings, taken out of `options`; those of a run that is continued stay."""
     file = options.pop("config_file")
     held = [] if file is None else _read(file)
-    first, number = options.pop("seeds") or (0, None)
+    base, first = (fl.Config(), 0) if run_file is None else held_settings(fl, run_file)
+    if run_file is not None and base.method != method:
+        raise ArgumentError("METHOD", f"{base.method}, as in {run_file}", method)
+    first, number = options.pop("seeds") or (first, None)
     named = {n: options.pop(n) for n in ("data", "partition", "clients", "rounds", "models")}
     named |= {"seeds": number, "keep": options.pop("keep", None)}
     given = [f"{n}={value}" for n, value in named.items() if value is not None]
@@ -118,15 +128,15 @@ def _settings(fl: Any, method: str, options: dict[str, Any]) -> tuple[int, Any, 
         given.append(f"device={device}")
     said = {s.partition("=")[0].strip() for s in given}
     settings = [*(s for s in held if s.partition("=")[0].strip() not in said), *given]
-    config = fl.with_options(replace(fl.Config(), method=method), settings)
-    taken = _for_features(config, settings)
+    config = fl.with_options(replace(base, method=method), settings)
+    taken = _for_features(config, settings) if run_file is None else []
     if taken:
         err.print(f"rows of features: takes {' and '.join(taken)} where none is named")
-        settings += taken
         config = fl.with_options(config, taken)
-    if file is not None:
-        refuse_code(fl, config, str(file), [f"method={method}", *given])
-    return first, config, settings
+    for source in (file, run_file):
+        if source is not None:
+            refuse_code(fl, config, str(source), [f"method={method}", *given])
+    return first, config
 
 
 def _for_features(config: Any, settings: list[str]) -> list[str]:

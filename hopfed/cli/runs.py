@@ -189,11 +189,19 @@ def check_keep(config: Any, out_file: Path | None, resume: bool) -> None:
 
 def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> tuple[Any, int]:
     """Settings, from the resumed file or the preset, changed by options; and the first seed."""
-    from hopfed.runs import Run, first_seed, settings_of
-
     preset(experiment, options["preset"] or "default")  # which may be unknown
     if not (options["resume"] and out_file is not None and out_file.exists()) or options["preset"]:
         return _changed(experiment, options)
+    config, first = held_settings(experiment, out_file)
+    if not options["trust"]:
+        refuse_code(experiment, config, str(out_file), options["settings"], "--trust or ")
+    return _changed(experiment, options, config, first)
+
+
+def held_settings(experiment: Any, out_file: Path) -> tuple[Any, int]:
+    """Settings of the run in a file, and its first seed."""
+    from hopfed.runs import Run, first_seed, settings_of
+
     held = Run.load(str(out_file))
     if held.kind != _name(experiment):
         raise ArgumentError("--out", f"a run of this experiment, not of {held.kind}", out_file)
@@ -201,9 +209,7 @@ def _config(experiment: Any, out_file: Path | None, options: dict[str, Any]) -> 
         config = from_plain(experiment.Config, settings_of(held.config))
     except (ArgumentError, TypeError) as error:
         raise RunFileError(f"{out_file}: its settings do not fit: {error}") from None
-    if not options["trust"]:
-        refuse_code(experiment, config, str(out_file), options["settings"], "--trust or ")
-    return _changed(experiment, options, config, first_seed(held.config))
+    return config, first_seed(held.config)
 
 
 def _changed(

@@ -157,14 +157,14 @@ class StateStore:
         elif id(held) in self._resident:
             self._resident.move_to_end(id(held))
 
-    def freeze(self, parts: Mapping[str, Held]) -> np.ndarray:
-        """Return what stands for `parts` in a run file: small ones whole, large ones by file."""
+    def freeze(self, parts: Mapping[str, Held], whole: bool = False) -> np.ndarray:
+        """Return what stands for `parts` in a run file: small ones (or all) whole, others by file."""
         index: list[list[Any]] = []
         small: dict[str, Any] = {}
         for i, (name, held) in enumerate(parts.items()):
-            if held.path is None and held.nbytes >= OWN_FILE:
+            if not whole and held.path is None and held.nbytes >= OWN_FILE:
                 self._write(held)
-            if held.path is not None:
+            if not whole and held.path is not None:
                 index.append([name, None, held.path.name, held.size, held.nbytes])
                 continue
             arrays = held.read()

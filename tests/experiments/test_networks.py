@@ -248,6 +248,29 @@ def test_a_resumed_run_keeps_the_same(tmp_path):
     assert all(torch.equal(t, other[n]) for n, t in held.items())
 
 
+def test_a_finished_run_gets_more_rounds_to_the_same_bytes(hopfed, tmp_path):
+    once, parts = tmp_path / "once.h5", tmp_path / "parts.h5"
+    options = ("--clients", 3, "--models", "mlp:16", "--set", "examples=200", "--set", "alpha=0.4")
+    assert hopfed("fl", "run", "apfl", *options, "--rounds", 4, "--out", once)[0] == 0
+    assert hopfed("fl", "run", "apfl", *options, "--rounds", 2, "--out", parts)[0] == 0
+    more = ("fl", "run", "apfl", "--resume", "--out", parts, "--rounds")  # settings are in the file
+    assert hopfed(*more, 4, "--set", "alpha=0.4")[0] == 0
+    assert parts.read_bytes() == once.read_bytes()
+    status, _, err = hopfed(*more, 3)
+    assert (status, "made with rounds = 4, not 3" in err) == (2, True)
+    status, _, err = hopfed(*more, 6, "--set", "lr=0.1")
+    assert (status, "made with lr = 0.01, not 0.1" in err) == (2, True)
+    assert parts.read_bytes() == once.read_bytes()
+
+
+@pytest.mark.parametrize("change", [{"schedule": "cosine"}, {"every": 3}])
+def test_rounds_that_would_have_been_others_in_a_longer_run_are_not_continued(tmp_path, change):
+    config = fl.Config(**SMALL | change)
+    execute(fl, config, out=tmp_path / "run.h5")
+    with pytest.raises(ArgumentError, match="rounds must be 4, as in the file"):
+        execute(fl, replace(config, rounds=6), out=tmp_path / "run.h5", resume=True)
+
+
 @pytest.mark.parametrize("text", ["{", "{}", '{"models": ["lenet"]}'])
 def test_a_broken_folder_is_one_line(tmp_path, text):
     (tmp_path / "model.json").write_text(text)

@@ -46,6 +46,7 @@ RGB, EXAMPLES = 3, 3  # channels; and examples in the batch with which a network
 CLOSE = 1e-4  # between the network's output and its head's
 SAFE = ".safetensors"
 SHOWN = 3  # names in an error
+LIBRARIES = ("torchvision", "timm", "transformers")  # of networks, called as their packages are
 INSIDE = ("state_dict", "model_state_dict", "model")  # where programs put weights in a larger file
 
 GIVEN = "given"  # before the names of networks that are given themselves
@@ -277,6 +278,10 @@ def _refused(name: str, rule: str) -> Iterator[None]:
     except HopfedError:
         raise
     except Exception as error:
+        library = str(getattr(error, "name", "")).partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and library in LIBRARIES:
+            fault = f"models={name}: {library} is not installed: pip install {library}"
+            raise BackendError(fault) from None
         words = " ".join(str(error).split())[:160]
         raise ArgumentError("models", f"{rule} ({type(error).__name__}: {words})", name) from None
 
