@@ -74,7 +74,7 @@ class Relation:
     ----------
     kind : "mean" of a number in each class, "rate" of each word in each class, or "log odds" of a
         class against the first one, for each covariate.
-    names : C words of the outcome, its name, or the covariates, "(constant)" first.
+    names : C words of the outcome, its name, or the covariates, "constant" first.
     estimates, errors : (K, C) and their standard errors, in units of the outcome, as rates, or in
         log odds for one unit more of a covariate.
     covariance : (K C, K C) of the estimates, those of one class together.
@@ -185,18 +185,30 @@ def relate(
 ) -> Relation:
     """See `Archetypes.relate`."""
     require((outcome is None) != (covariates is None), "outcome", "given, or covariates", "both")
-    if len(found) < 2:
-        raise DataError(f"{len(found)} archetype(s): at least two are needed to tell them apart")
-    rows = _once(found, rows_of(found, X))
-    often = _weights(weights, len(rows))
-    step = FirstStep(found, rows, probabilities(found, rows), often)
+    rows = rows_of(found, X)
     if outcome is not None:
-        return _of_outcome(step, as_columns({"outcome": outcome}, len(rows)))
+        return related(found, rows, as_columns({"outcome": outcome}, len(rows))[0], (), weights)
     if not isinstance(covariates, dict):
         array = np.asarray(covariates)
         array = array[:, None] if array.ndim == 1 else array
         covariates = {f"covariate {j + 1}": column for j, column in enumerate(array.T)}
-    return _of_covariates(step, as_columns(covariates, len(rows)))
+    return related(found, rows, None, as_columns(covariates, len(rows)), weights)
+
+
+def related(
+    found: Archetypes,
+    rows: Rows,
+    outcome: Column | None,
+    covariates: Sequence[Column],
+    weights: Any = None,
+) -> Relation:
+    """Relate archetypes to an outcome, or to covariates."""
+    if len(found) < 2:
+        raise DataError(f"{len(found)} archetype(s): at least two are needed to tell them apart")
+    rows = _once(found, rows)
+    often = _weights(weights, len(rows))
+    step = FirstStep(found, rows, probabilities(found, rows), often)
+    return _of_covariates(step, covariates) if outcome is None else _of_outcome(step, outcome)
 
 
 def _weights(given: Any, rows: int) -> np.ndarray:
@@ -378,12 +390,11 @@ def _apart(S: np.ndarray) -> None:
         raise DataError("rows with an entry do not tell these archetypes apart: ask for fewer")
 
 
-def _of_outcome(step: FirstStep, columns: Sequence[Column]) -> Relation:
+def _of_outcome(step: FirstStep, given: Column) -> Relation:
     """Means or rates of an outcome in each class."""
-    used = _used(step, columns)
-    column = columns[0].at(used)
+    used = _used(step, [given])
+    column, z = given.at(used), given.values
     names, words = (column.name,), column.words
-    z = columns[0].values
     if words:
         some = np.arange(len(words)) if len(words) > 2 else np.array([1])
         z, names = z[:, some], tuple(words[k] for k in some)
@@ -429,7 +440,7 @@ def wald(values: np.ndarray, covariance: np.ndarray) -> tuple[float, int, float]
 def _of_covariates(step: FirstStep, columns: Sequence[Column]) -> Relation:
     """Log odds of each class by covariates."""
     used = _used(step, columns)
-    names, parts, tested = ["(constant)"], [np.ones((len(used), 1))], {}
+    names, parts, tested = ["constant"], [np.ones((len(used), 1))], {}
     for column in columns:
         column.at(used)
         more = column.values[:, 1:] if column.words else column.values

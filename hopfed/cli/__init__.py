@@ -24,6 +24,7 @@ _COMMANDS = {
     "assign": ("tables.answers", "Say to which archetype of RUN each row of the FILEs belongs."),
     "complete": ("tables.answers", "Fill the gaps of FILEs with what archetypes make likelier."),
     "export": ("tables.answers", "Write the archetypes of RUN as a table for other programs."),
+    "relate": ("tables.relate", "Say what archetypes of RUN have to do with a column of FILEs."),
     "store": ("memories", "Store the patterns of FILE in an associative memory."),
     "recall": ("memories", "Recall patterns from the rows of CUES, with a stored MEMORY."),
     "spectrum": ("spectrum", "Count the components of a table beyond its noise."),

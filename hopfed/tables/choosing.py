@@ -99,7 +99,7 @@ class Decider:
         """Return the coding of all columns that are used and what was noticed, or refuse them."""
         unknown = sorted(self.choices.named() - set(self.names))
         if unknown:
-            raise _no_columns(self.what, unknown, self.names)
+            raise no_columns(self.what, unknown, self.names)
         others = self._name_rows()
         used = [
             c for c in self.columns if c is not self.id and c not in others and self._is_used(c)
@@ -455,7 +455,7 @@ class Decider:
         return {"words": words, "binarize": cuts or None, "ignore": ignored}
 
 
-def _no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
+def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with those that they are like."""
     some = {n[:60].strip().lower(): n for n in reversed(names[:10_000])}
     near = [get_close_matches(u[:60].strip().lower(), some, n=1, cutoff=0.6) for u in unknown]

@@ -1,0 +1,113 @@
+"""`hopfed relate`: what archetypes have to do with other columns of a table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, out_option
+from hopfed.cli.printing import err, out, shown, table
+from hopfed.cli.tables.answers import found_for
+from hopfed.cli.tables.reading import table_options
+from hopfed.errors import ArgumentError
+from hopfed.runs import plain
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command("relate")
+@click.argument("run_file", metavar="RUN", type=_PATH)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
+@table_options
+@click.option("--column", help="Outcome: means of its numbers, or rates of its words.")
+@click.option(
+    "--covariate",
+    "covariates",
+    multiple=True,
+    metavar="COLUMN",
+    help="In place of an outcome: what rows are of one archetype or another by; may be repeated.",
+)
+@click.option("--weights", metavar="COLUMN", help="Numbers: how often a row counts.")
+@out_option("The table, as .csv.")
+@figure_option
+@json_option
+def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> None:
+    """Say what the archetypes of RUN have to do with a column of the FILEs.
+
+    RUN and the FILEs are as for `hopfed assign`; the FILEs are those that RUN comes from. Means,
+    rates or log odds of each archetype are told with standard errors, which count that rows are not
+    sure of their archetype, and Wald's test that archetypes are alike.
+
+    Example: hopfed relate run.h5 survey.csv --column age
+    """
+    out_file, figure = options["out_file"], options["figure"]
+    if (options["column"] is None) == (not options["covariates"]):
+        got = "neither" if options["column"] is None else "both"
+        raise ArgumentError("--column", "given, or --covariate", got)
+    if out_file and out_file.suffix.lower() != ".csv":
+        raise ArgumentError("--out", "a .csv file", out_file)
+    outputs = ("--out", out_file, (".csv",)), ("--figure", figure, FIGURE)
+    check_outputs(*outputs, inputs=(run_file, *files))
+    from hopfed.archetypes.assignment import table_of
+    from hopfed.archetypes.relate import related
+    from hopfed.kernels import concatenate
+
+    found = found_for(run_file, files, options)
+    wanted = [*options["covariates"], options["column"], options["weights"]]
+    own = set() if found.coding is None else set(found.coding.names)
+    if known := sorted(own.intersection(name for name in wanted if name)):
+        rule = "no column that the archetypes come from: `hopfed export` writes their means there"
+        raise ArgumentError("--column", rule, known[0])
+    with err.status("relating"):
+        beside = _columns(files, [name for name in wanted if name], found)
+        weights = None
+        if options["weights"]:
+            weights = beside[options["weights"]].values[:, 0]
+            if beside[options["weights"]].words:
+                raise ArgumentError("--weights", "a column of numbers", options["weights"])
+        rows = concatenate([table_of(found, path).held for path in files])
+        outcome = beside.get(options["column"])
+        others = [beside[name] for name in dict.fromkeys(options["covariates"])]
+        answer = related(found, rows, outcome, others, weights)
+    if figure:
+        answer.plot(figure)
+    if out_file:
+        answer.to_csv(out_file)
+    if options["as_json"]:
+        tests = {name: list(test) for name, test in answer.tests.items()}
+        made = {"table": answer.table(), "tests": tests, "rows": answer.rows}
+        print(json.dumps(plain(made | {"left_out": answer.left_out})))
+        return
+    columns = answer.table()
+    grid = table(*columns)
+    for row in zip(*columns.values(), strict=True):
+        grid.add_row(*(f"{x:.4g}" if isinstance(x, float) else shown(x) for x in row))
+    out.print(grid)
+    for line in answer.said():
+        out.print(line)
+    for path in (out_file, figure):
+        if path:
+            out.print(f"wrote {shown(path)}")
+
+
+def _columns(files: tuple[Path, ...], names: list[str], found: Any) -> dict[str, Any]:
+    """Columns of these names of all files, one below the other."""
+    from hopfed.archetypes.relate import of_cells
+    from hopfed.tables.choosing import no_columns
+    from hopfed.tables.formats import source_of
+    from hopfed.tables.words import Cells
+
+    words = found.coding.entries() if found.coding is not None else frozenset()
+    blocks: dict[str, list[Cells]] = {name: [] for name in names}
+    for path in files:
+        source = source_of(path, words=words)
+        unknown = [name for name in blocks if name not in source.names]
+        if unknown:
+            raise no_columns(source.what, unknown, source.names)
+        for block in source.blocks():
+            for name, held in blocks.items():
+                held.append(Cells(block[source.names.index(name)]))
+    return {name: of_cells(name, held) for name, held in blocks.items()}

@@ -1,0 +1,200 @@
+"""What archetypes have to do with something else: outcomes, covariates, and their errors."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hopfed import kernels
+from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.mixture import Mixture, Prior, expect, improve
+from hopfed.archetypes.session import Session
+from hopfed.errors import ArgumentError, DataError
+from hopfed.tables.reading import read_table
+
+SHARES = np.array([0.4, 0.35, 0.25])
+
+
+def rates_of(right, N=8):
+    """Rates (3, N) of classes whose columns are right so often."""
+    first = np.arange(N) < N // 2
+    return np.where(np.array([np.ones(N), first, np.zeros(N)]) > 0, right, 1 - right)
+
+
+def drawn(rng, M, right):
+    """Rows (M, 8) of +-1, and the class of each."""
+    labels = rng.choice(3, M, p=SHARES)
+    return np.where(rng.random((M, 8)) < rates_of(right)[labels], 1, -1), labels
+
+
+def made(means, shares):
+    unknown = np.full(len(means), np.nan)
+    return Archetypes(
+        patterns=np.where(means < 0, -1, 1).astype(np.int8),
+        scores=unknown,
+        predicted_scores=unknown,
+        exposures=shares,
+        quality=0.5,
+        n_detected=len(means),
+        explained=np.nan,
+        status="ok",
+        advice="",
+        matches=np.zeros(0, int),
+        channel="graded",
+        graded_means=means,
+    )
+
+
+def fitted(x, right):
+    """Classes fitted from the true ones on, so that they keep their order."""
+    session = Session.over([kernels.pack(x)], 0)
+    start = Mixture(2 * rates_of(right) - 1, SHARES[None])
+    fit = improve(session, expect(session, start, Prior.of(session)), 200)
+    return made(fit.classes.means, fit.classes.shares[0])
+
+
+def likeliest(x, right, steps=300):
+    """The same without any prior, as other programs fit them."""
+    y, p, shares = (x + 1) / 2, rates_of(right), SHARES
+    for _ in range(steps):
+        logs = np.log(shares) + y @ np.log(p).T + (1 - y) @ np.log1p(-p).T
+        R = np.exp(logs - logs.max(axis=1, keepdims=True))
+        R /= R.sum(axis=1, keepdims=True)
+        shares, p = R.mean(axis=0), R.T @ y / R.sum(axis=0)[:, None]
+    return made(2 * p - 1, shares)
+
+
+def test_three_steps_are_those_of_stepmix():
+    # StepMix 3.0.0, binary, n_steps=3, tolerances 1e-9: BCH with soft, ML with modal assignment.
+    rng = np.random.default_rng(5)
+    x, labels = drawn(rng, 1000, 0.8)
+    z = labels + rng.normal(size=1000) + 2
+    c = rng.normal(size=1000) + 0.5 * labels
+    found = likeliest(x, 0.8)
+    means = found.relate(x, z)
+    slopes = found.relate(x, covariates={"c": c})
+    np.testing.assert_allclose(means.estimates[:, 0], [2.08630306, 3.16067394, 4.05010004], 1e-3)
+    np.testing.assert_allclose(
+        slopes.estimates[1:], [[-0.379164, 0.413057], [-1.216384, 0.87592]], 2e-3
+    )
+    assert means.tests["outcome"][1] == slopes.tests["c"][1] == 2
+    assert means.tests["outcome"][2] < 1e-20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", [0.9, 0.8, 0.7])
+def test_intervals_hold_what_they_should(right):
+    held, covered = [], []
+    for seed in range(100):
+        rng = np.random.default_rng([seed, 31])
+        x, labels = drawn(rng, 1000, right)
+        found = fitted(x, right)
+        span = found.relate(x, labels - 1 + rng.normal(size=1000)).intervals()[:, 0]
+        held.append((span[:, 0] <= [-1, 0, 1]) & (span[:, 1] >= [-1, 0, 1]))
+        c = rng.normal(size=1000) + 0.5 * labels  # so that log odds rise by half of the label
+        span = found.relate(x, covariates=c).intervals()[1:, 1]
+        covered.append((span[:, 0] <= [0.5, 1]) & (span[:, 1] >= [0.5, 1]))
+    # Of 300 and 200 intervals, which are not independent, 95% with an error of 1.5%.
+    assert 0.91 < np.mean(held) < 0.985
+    assert 0.91 < np.mean(covered) < 0.99
+
+
+def test_rates_of_words_gaps_and_rows_without_an_outcome():
+    rng = np.random.default_rng(2)
+    x, labels = drawn(rng, 900, 0.95)
+    found = fitted(x, 0.95)
+    gaps = np.where(rng.random(x.shape) < 0.1, np.nan, x)
+    words = np.array(["ash", "elm", "oak"], object)[(labels + (rng.random(900) < 0.25)) % 3]
+    words[:100] = None
+    words[100] = "NA"
+    related = found.relate(gaps, words)
+    assert (related.kind, related.names, related.rows, related.left_out) == (
+        "rate",
+        ("ash", "elm", "oak"),
+        799,
+        101,
+    )
+    wanted = np.array([[0.75, 0.25, 0], [0, 0.75, 0.25], [0.25, 0, 0.75]])
+    np.testing.assert_allclose(related.estimates, wanted, atol=4.5 * related.errors.max())
+    np.testing.assert_allclose(related.estimates.sum(axis=1), 1)
+    assert related.tests["outcome"][1] == 4
+    two = found.relate(x, np.where((labels > 0) ^ (rng.random(900) < 0.2), "yes", "no"))
+    assert two.names == ("yes",)
+    np.testing.assert_allclose(two.odds, two.estimates / (1 - two.estimates))
+    assert len(two.table()["odds_error"]) == 3
+    assert "rows without an entry are left out" in str(related)
+
+
+def test_whole_weights_are_rows_that_occur_so_often():
+    rng = np.random.default_rng(3)
+    x, labels = drawn(rng, 400, 0.85)
+    z, often = labels + rng.normal(size=400), rng.integers(0, 4, 400)
+    found = fitted(x, 0.85)
+    for what in ({"outcome": z}, {"covariates": {"z": z}}):
+        repeated = {
+            k: {"z": np.repeat(z, often)} if k == "covariates" else np.repeat(z, often)
+            for k in what
+        }
+        once = found.relate(x, **what, weights=often)
+        each = found.relate(np.repeat(x, often, axis=0), **repeated)
+        np.testing.assert_allclose(once.estimates, each.estimates, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(once.errors, each.errors, rtol=1e-5, atol=1e-9)
+    survey = found.relate(x, z, weights=often + 0.5)  # of a survey: errors do not shrink with them
+    again = found.relate(x, z, weights=(often + 0.5) * 10 + 0.01)
+    np.testing.assert_allclose(survey.errors, again.errors, rtol=0.02)
+
+
+def test_bad_input():
+    x, labels = drawn(np.random.default_rng(4), 300, 0.9)
+    found = fitted(x, 0.9)
+    for what, message in (
+        ({}, "outcome must be given, or covariates"),
+        ({"outcome": np.ones(300)}, "holds a single value"),
+        ({"outcome": [None] * 300}, "holds a single value"),
+        ({"outcome": np.ones(5)}, "300 values, one for each row"),
+        ({"outcome": [f"w{i}" for i in range(300)]}, "at most 50"),
+        ({"outcome": labels, "weights": np.full(300, -1)}, "none below 0"),
+        ({"outcome": labels, "weights": np.full(300, np.nan)}, "none below 0"),
+        ({"outcome": labels, "weights": np.zeros(300)}, "above zero somewhere"),
+        ({"outcome": labels, "weights": np.ones(3)}, "300 numbers, one for each row"),
+        ({"covariates": np.array([labels, 2 * labels]).T}, "some are sums of others"),
+        ({"covariates": found.assign(x, alpha=0).archetype}, "have no end"),
+    ):
+        with pytest.raises((ArgumentError, DataError), match=message):
+            found.relate(x, **what)
+    with pytest.raises(DataError, match="at least two"):
+        made(np.zeros((1, 8)), np.ones(1)).relate(x, labels)
+
+
+def test_the_command(hopfed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(6)
+    x, labels = drawn(rng, 300, 0.9)
+    age = np.where(rng.random(300) < 0.1, "", np.char.mod("%.1f", 30 + 9 * labels))
+    lines = [",".join([*(f"q{j}" for j in range(8)), "age", "town"])]
+    for row, old, label in zip(x, age, labels, strict=True):
+        lines.append(",".join([*("yes" if v > 0 else "no" for v in row), old, "ab"[label // 2]]))
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    found = fitted(x, 0.9)
+    table = read_table(tmp_path / "t.csv", ignore=["age", "town"])
+    replace(found, columns=table.columns, coding=table.coding).save("run.h5")
+    status, said, _ = hopfed("relate", "run.h5", "t.csv", "--column", "age", "--json")
+    told = json.loads(said)
+    assert status == 0
+    assert told["left_out"] == (age == "").sum()
+    np.testing.assert_allclose(told["table"]["mean"], [30, 39, 48], atol=1.5)
+    words = ("--covariate", "town", "--out", "o.csv", "--figure", "o.png")
+    status, said, _ = hopfed("relate", "run.h5", "t.csv", *words)
+    assert (status, "town=b" in said, "wrote o.csv" in said) == (0, True, True)
+    assert (tmp_path / "o.csv").read_text().startswith("archetype,of,log_odds,error,low,high,odds")
+    assert (tmp_path / "o.png").stat().st_size > 5_000
+    for words, message in (
+        (("--column", "agee"), "did you mean 'age'?"),
+        (("--column", "q1"), "no column that the archetypes come from"),
+        (("--column", "age", "--weights", "town"), "a column of numbers"),
+        ((), "given, or --covariate"),
+    ):
+        status, _, error = hopfed("relate", "run.h5", "t.csv", *words)
+        assert status == 2
+        assert message in error.replace("\n", " ")
