@@ -288,6 +288,23 @@ class Ledger:
                 raise RunFileError(f"{self.path}: made with {name} {made}, here is {here}; {way}")
 
 
+def so_far(run: Run) -> Run:
+    """What an interrupted run can show: its finished seeds, else the rounds of those begun."""
+    parts: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in run.arrays.items():
+        if name.startswith(f"{_OPEN}/") and "/rounds/" in name:
+            _, seed, _, name = name.split("/", 3)
+            parts.setdefault(name, {})[seed] = array
+    if run.committed or not parts:
+        return run
+    rounds = min(len(array) for held in parts.values() for array in held.values())
+    arrays = {n: np.stack([a[:rounds] for a in held.values()]) for n, held in parts.items()}
+    arrays["seeds"] = np.array([int(seed) for seed in next(iter(parts.values()))])
+    config, count = run.config | {"rounds": rounds}, len(arrays["seeds"])
+    planned = max(run.planned, count + 1)  # it stays incomplete
+    return replace(run, config=config, arrays=arrays, committed=count, planned=planned)
+
+
 def require_settings(run: Run, config: dict[str, Any], path: Any) -> None:
     """Refuse to continue a run with other settings than it was begun with, or with fewer seeds."""
     for name, mine in json.loads(json.dumps(config)).items():

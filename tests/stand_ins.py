@@ -16,7 +16,9 @@ seeds = st.integers(0, 2**32)
 def real(name):
     if not any(DATA.glob(f"{name}*.npz")):
         pytest.skip(f"{name} not at hand; set HOPFED_DATA to its folder")
-    return load(name.replace("_", "-"), root=DATA)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOPFED_DATA", str(DATA))
+        return load(name.replace("_", "-"))
 
 
 def npz(folder, **arrays):

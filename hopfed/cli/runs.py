@@ -478,7 +478,10 @@ def figure_command(
 
     out_file = run_files[0].with_suffix(".png") if out_file is None else out_file
     check_outputs(("--out", out_file, FIGURE), inputs=run_files)
-    runs = [load_complete(path) for path in run_files]
+    runs = [load_complete(path, begun=True) for path in run_files]
+    for path, run in zip(run_files, runs, strict=True):
+        if not run.complete:
+            err.print(f"{shown(path)}: interrupted; drawn is what is in it")
     kinds, several = sorted({run.kind for run in runs}), len(runs) > 1
     if len(kinds) > 1:
         raise ArgumentError("RUN", "runs of one kind, to be drawn together", ", ".join(kinds))

@@ -158,7 +158,7 @@ class StateStore:
             self._resident.move_to_end(id(held))
 
     def freeze(self, parts: Mapping[str, Held], whole: bool = False) -> np.ndarray:
-        """Return what stands for `parts` in a run file: small ones (or all) whole, others by file."""
+        """What stands for `parts` in a run file: small ones, or all, whole; others by file."""
         index: list[list[Any]] = []
         small: dict[str, Any] = {}
         for i, (name, held) in enumerate(parts.items()):

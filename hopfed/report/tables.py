@@ -14,9 +14,19 @@ from hopfed.runs import Run, require_seeds, settings_of
 KNOWN = (*NAMES, *OTHERS)
 
 
-def load_complete(path: str | Path) -> Run:
-    """Load a complete run, and check its settings and arrays against its experiment."""
-    run = Run.load(path, complete=True)
+def load_complete(path: str | Path, begun: bool = False) -> Run:
+    """Load a complete run, and check its settings and arrays against its experiment.
+
+    Of a federation of networks also, with `begun`, what an interrupted one has in its file.
+    """
+    run = Run.load(path)
+    begun = begun and run.kind == "fl"
+    if begun and not run.complete:
+        from hopfed.experiments.ledger import so_far
+
+        run = so_far(run)
+    if not (run.complete or (begun and run.committed)):
+        run = Run.load(path, complete=True)  # which says how it is finished
     if run.kind in KNOWN:
         experiment = find(run.kind)
         try:

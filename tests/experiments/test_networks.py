@@ -228,7 +228,7 @@ def test_kept_networks_score_as_the_run_says(tmp_path, method):
     assert files == ({"everyone"} if method == "fedavg" else {f"client-{c}" for c in range(3)})
 
 
-def test_a_resumed_run_keeps_the_same(tmp_path):
+def test_an_interrupted_run_is_drawn_and_ends_as_if_it_had_not_been(hopfed, tmp_path):
     class Stop(BaseException):
         pass
 
@@ -240,6 +240,9 @@ def test_a_resumed_run_keeps_the_same(tmp_path):
     execute(fl, whole)
     with pytest.raises(Stop):
         execute(fl, parts, out=tmp_path / "run.h5", report=stop)
+    assert hopfed("figure", tmp_path / "run.h5")[0] == 0  # what an interrupted run has in its file
+    assert hopfed("export", tmp_path / "run.h5", "--out", tmp_path / "begun.csv")[0] == 0
+    assert len((tmp_path / "begun.csv").read_text().splitlines()) == 1 + 2 * 3
     execute(fl, parts, out=tmp_path / "run.h5", resume=True)
     a, b = (tmp_path / n / "seed-0" for n in ("whole", "parts"))
     assert (a / "model.json").read_text() == (b / "model.json").read_text()

@@ -1,5 +1,6 @@
 """Networks and tables that hopfed does not know: a stranger's module, a library's, a CSV."""
 
+import sys
 from dataclasses import fields
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install hopfed[neural]")
 
 
-from hopfed.errors import ArgumentError, DataError  # noqa: E402
+from hopfed.errors import ArgumentError, BackendError, DataError  # noqa: E402
 from hopfed.experiments import fl  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.federation.engines.local import LocalEngine  # noqa: E402
@@ -264,6 +265,12 @@ def test_what_cannot_be_brought_is_one_line(nets, monkeypatch, name, words):
     with pytest.raises(ArgumentError, match=words) as caught:
         build(name, channels=3 if "Conv" in name else 1, size=8, classes=10, seed=0)
     assert "\n" not in str(caught.value)
+
+
+def test_a_missing_library_of_networks_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)  # as if it were not installed
+    with pytest.raises(BackendError, match="timm is not installed: pip install timm"):
+        build("timm.models:resnet18", channels=1, size=8, classes=10, seed=0)
 
 
 def test_a_tied_parameter_is_refused_and_a_head_may_be_named(nets):

@@ -212,15 +212,6 @@ def test_headers_of_equal_shape_start_equal_and_extractors_do_not():
     ("name", "change", "message"),
     [
         ("resnet18", {}, r"model must be one of .* \(did you mean resnet-18\?\), got 'resnet18'"),
-        (
-            "mlp",
-            {"hiden": (9,)},
-            r"settings of mlp must be one of hidden \(did you mean hidden\?\)",
-        ),
-        ("mlp", {"hidden": ()}, "hidden must be one or more widths, each at least 1, got ()"),
-        ("mlp", {"hidden": 50}, "hidden must be one or more widths, each at least 1, got 50"),
-        ("lenet", {"hidden": (9,)}, "settings of lenet must be left out, as it has none"),
-        ("lstm", {"width": 0}, "width must be at least 1, got 0"),
         ("lstm:64x32", {}, "model must be of the form lstm:64, got 'lstm:64x32'"),
         ("mlp:", {}, "model must be of the form mlp:200x100, got 'mlp:'"),
         (
@@ -241,17 +232,14 @@ def test_bad_arguments_are_named(name, change, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "base", "settings"),
+    ("name", "shapes"),
     [
-        ("mlp:32", "mlp", {"hidden": (32,)}),
-        ("mlp:20x30x10", "mlp", {"hidden": (20, 30, 10)}),
-        ("lstm:16", "lstm", {"width": 16}),
+        ("mlp:32", [(32, 192)]),
+        ("mlp:20x30x10", [(20, 192), (30, 20), (10, 30)]),
+        ("lstm:16", [(3, 8), (64, 8), (64, 16), (64, 16), (64, 16)]),  # an embedding, four gates
     ],
 )
-def test_a_name_may_carry_widths(name, base, settings):
-    shape = {"channels": 3, "size": 8, "classes": 5, "seed": 4}
-    named, told = build(name, **shape), build(base, **shape, **settings)
-    assert named.feature_dim == told.feature_dim
-    for a, b in zip(named.parameters(), told.parameters(), strict=True):
-        assert torch.equal(a, b)
-    assert assign([name, base], 3) == (name, base, name)
+def test_a_name_may_carry_widths(name, shapes):
+    model = build(name, channels=3, size=8, classes=5, seed=4)
+    assert [tuple(p.shape) for p in model.features.parameters() if p.ndim == 2] == shapes
+    assert assign([name, "mlp"], 3) == (name, "mlp", name)

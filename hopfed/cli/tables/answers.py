@@ -177,6 +177,10 @@ def export_command(run_file: Path, out_file: Path, like: Path | None) -> None:
     from hopfed.tables import writers
 
     run, said = Run.load(run_file), ""
+    if run.kind == "fl" and not run.complete:
+        from hopfed.experiments.ledger import so_far
+
+        run = so_far(run)
     if np.ndim(run.arrays.get("test", 0)) == 3:
         from hopfed.experiments.shared.long_table import columns
 

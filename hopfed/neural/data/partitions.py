@@ -1,9 +1,9 @@
 """`Partition`: a dataset divided among clients, each with training, validation and test parts.
 
 Sources of the schemes: theory/NOTES.md, "Data splits of the neural experiments" and "Domains and
-public data". A scheme is a function of the data, the number of clients, the seed, the smallest
-number of examples of a client, and the words behind its name; it returns the data (turned, by
-`rotation`) and the rows of each client. Schemes draw from streams of their own under the seed.
+public data". A scheme is a function of the data, the number of clients, the seed, and the
+words behind its name; it returns the data (turned, by `rotation`) and the rows of each client.
+Schemes draw from streams of their own under the seed.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ Rows = tuple[np.ndarray, ...]
 Divided = tuple[Dataset, list[np.ndarray]]
 PARTS = ("train", "validation", "test")
 LOW, HIGH = 0.4, 0.6  # range of the weights that divide a class among its clients
+LEAST = 3  # examples of a client, one for each part
 PER_CLASS = 100  # images per class in each domain of Rotated MNIST
 
 
@@ -112,7 +113,6 @@ def partition(
     seed: int = 0,
     *,
     shares: Sequence[float] = (8, 1, 1),
-    minimum: int = 3,
     published: bool = False,
 ) -> Partition:
     """Divide `dataset` among clients by a scheme, and split each client's examples.
@@ -128,7 +128,7 @@ def partition(
         "classes:K" : K classes per client, with unequal sizes as in FedSSA.
         "dirichlet:ALPHA[:redistribute]" : each class is divided by weights drawn from a symmetric
             Dirichlet distribution, as in kNN-Per, so sizes differ too; `redistribute` gives
-            clients below the minimum some of the largest client's examples.
+            clients with fewer than 3 some of the largest client's examples.
         "pachinko[:COARSE[:FINE]]" : by superclasses; 0.3 and 10 as in kNN-Per.
         "writer" or "role" : one client per writer; fewer clients are writers drawn at random.
         "domain" : one client per domain; a multiple of that number divides each domain.
@@ -141,7 +141,6 @@ def partition(
     seed : of all draws.
     shares : shares of training, validation and test examples, 8:1:1 as in FedSSA, stratified by
         class. If the dataset has groups (speeches), the split keeps groups whole instead.
-    minimum : smallest number of examples per client, 3 or more.
     published : keep the dataset's own split: a client's test examples are those of its examples
         that are in the published test set, and `shares` divide the rest. A client without a
         published test example is an error.
@@ -160,7 +159,6 @@ def partition(
     (10, 1797)
     """
     fractions = splits.check_shares(shares)
-    require(minimum >= 3, "minimum", "3 or more", minimum)
     check_seed(seed)
     kept = None
     if not isinstance(scheme, str):
@@ -169,8 +167,8 @@ def partition(
     elif scheme.startswith("given:"):
         own, kept = _read(scheme.removeprefix("given:"), len(dataset), clients)
     else:
-        dataset, own = _divided(scheme, dataset, clients, seed, minimum)
-    check_sizes([len(rows) for rows in own], minimum, "take fewer clients")
+        dataset, own = _divided(scheme, dataset, clients, seed)
+    check_sizes([len(rows) for rows in own], "take fewer clients")
     parts = _parts(dataset, own, fractions, published, seed) if kept is None else kept
     train, validation, test = (tuple(rows[parts[rows] == k] for rows in own) for k in range(3))
     result = Partition(scheme, seed, dataset, train, validation, test)
@@ -192,19 +190,19 @@ def check_clients(clients: int | None, most: int, minimum: int = 1) -> int:
     return clients
 
 
-def check_sizes(sizes: list[int], minimum: int, advice: str) -> None:
-    """Raise DataError if clients have fewer than `minimum` examples; name all of them."""
-    short = {k: f"{k} ({size})" for k, size in enumerate(sizes) if size < minimum}
+def check_sizes(sizes: list[int], advice: str) -> None:
+    """Raise DataError if clients have too few examples; name all of them."""
+    short = {k: f"{k} ({size})" for k, size in enumerate(sizes) if size < LEAST}
     if short:
         who = _named(list(short.values()), len(sizes))
-        raise DataError(f"partition: too few examples for {who}, at least {minimum} each; {advice}")
+        raise DataError(f"partition: too few examples for {who}, at least {LEAST} each; {advice}")
 
 
 def _named(clients: list[str], of: int) -> str:
     return f"client{'s' * (len(clients) > 1)} {', '.join(clients)} of {of}"
 
 
-def _divided(scheme: str, data: Dataset, clients: int | None, seed: int, least: int) -> Divided:
+def _divided(scheme: str, data: Dataset, clients: int | None, seed: int) -> Divided:
     """The data and each client's rows by a scheme's name."""
     name = scheme.partition(":")[0]
     if name not in _SCHEMES:
@@ -216,16 +214,16 @@ def _divided(scheme: str, data: Dataset, clients: int | None, seed: int, least: 
     match = re.fullmatch(name + form, scheme, re.ASCII)
     if match is None:
         raise ArgumentError("partition", f"of the form {usage}", repr(scheme))
-    return method(data, clients, seed, least, *match.groups())
+    return method(data, clients, seed, *match.groups())
 
 
-def _iid(data: Dataset, clients: int | None, seed: int, _: int) -> Divided:
+def _iid(data: Dataset, clients: int | None, seed: int) -> Divided:
     clients = check_clients(clients, len(data))
     order = stream(seed, "partition", "iid").permutation(len(data))
     return data, [np.sort(own) for own in np.array_split(order, clients)]
 
 
-def _classes(data: Dataset, clients: int | None, seed: int, _: int, each: str) -> Divided:
+def _classes(data: Dataset, clients: int | None, seed: int, each: str) -> Divided:
     """Exactly so many classes for each client; the numbers of holders differ by at most one.
 
     The authors' program can draw a class twice for a client, and leave examples over.
@@ -253,9 +251,9 @@ def _classes(data: Dataset, clients: int | None, seed: int, _: int, each: str) -
 
 
 def _dirichlet(
-    data: Dataset, clients: int | None, seed: int, minimum: int, alpha: str, fill: str | None
+    data: Dataset, clients: int | None, seed: int, alpha: str, fill: str | None
 ) -> Divided:
-    clients, law = check_clients(clients, len(data), minimum), _above_zero("alpha", alpha)
+    clients, law = check_clients(clients, len(data), LEAST), _above_zero("alpha", alpha)
     rng = stream(seed, "partition", "dirichlet")
     own: list[list[np.ndarray]] = [[] for _ in range(clients)]
     for label in np.unique(data.labels):
@@ -267,16 +265,16 @@ def _dirichlet(
     if fill is not None:  # single examples of the largest client, drawn at random
         lists = [rng.permutation(part).tolist() for part in drawn]
         for short in lists:
-            while len(short) < minimum:
+            while len(short) < LEAST:
                 short.append(max(lists, key=len).pop())
         drawn = [np.array(rows, dtype=np.int64) for rows in lists]
     advice = f"take a larger alpha, fewer clients, or dirichlet:{law:g}:redistribute"
-    check_sizes([len(rows) for rows in drawn], minimum, advice)
+    check_sizes([len(rows) for rows in drawn], advice)
     return data, [np.sort(rows) for rows in drawn]
 
 
 def _pachinko(
-    data: Dataset, clients: int | None, seed: int, _: int, alpha: str | None, beta: str | None
+    data: Dataset, clients: int | None, seed: int, alpha: str | None, beta: str | None
 ) -> Divided:
     """For each example a client draws a coarse label, then a fine label (Reddi et al., 2021).
 
@@ -312,22 +310,22 @@ def _drawn(weights: np.ndarray, left: np.ndarray, rng: np.random.Generator) -> i
     return int(np.searchsorted(law[:-1], rng.random() * law[-1], side="right"))
 
 
-def _writer(data: Dataset, clients: int | None, seed: int, minimum: int) -> Divided:
+def _writer(data: Dataset, clients: int | None, seed: int) -> Divided:
     """Writers with enough examples, or speeches, all or a draw."""
     if data.writer is None:
         raise DataError(f"{data.name}: there are no writers or roles")
     units = np.arange(len(data)) if data.group is None else data.group
     pairs = np.unique(np.stack([data.writer, units]), axis=1)[0]
     writers, counts = np.unique(pairs, return_counts=True)
-    large = writers[counts >= minimum]
+    large = writers[counts >= LEAST]
     if len(large) == 0:
-        raise DataError(f"no writer has {minimum} examples or speeches")
+        raise DataError(f"no writer has {LEAST} examples or speeches")
     clients = check_clients(len(large) if clients is None else clients, len(large))
     chosen = np.sort(stream(seed, "partition", "group").permutation(large)[:clients])
     return data, [np.flatnonzero(data.writer == k) for k in chosen]
 
 
-def _domain(data: Dataset, clients: int | None, seed: int, _: int) -> Divided:
+def _domain(data: Dataset, clients: int | None, seed: int) -> Divided:
     """A domain for each client, or for several of consecutive numbers."""
     if data.domain is None:
         raise DataError(f"{data.name}: there are no domains")
@@ -347,7 +345,6 @@ def _rotation(
     data: Dataset,
     clients: int | None,
     seed: int,
-    minimum: int,
     angles: str,
     each: str | None,
     same: str | None,
@@ -384,7 +381,7 @@ def _rotation(
         domain=np.repeat(np.arange(len(turns)), [len(block) for block in blocks]),
         domain_names=tuple(f"{angle:g}°" for angle in turns),
     )
-    return _domain(turned, clients, seed, minimum)
+    return _domain(turned, clients, seed)
 
 
 _N = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"  # a number

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import re
 import zipfile
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -19,7 +18,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from hopfed._lib.memory_limits import require_memory
-from hopfed._lib.settings import require
 from hopfed.errors import ArgumentError, BackendError, DataError
 from hopfed.neural.data import text
 from hopfed.neural.data.dataset import PARTS, PREFIX, Dataset, encode, from_arrays, given
@@ -45,9 +43,7 @@ PICTURES = (".jpg", ".jpeg", ".png")
 FORMATS = ("JPEG", "PNG")  # whatever a file is called: others, such as EPS, have programs run
 
 
-def load(
-    spec: str, *, root: str | Path | None = None, size: int | None = None, labelled: bool = True
-) -> Dataset:
+def load(spec: str, *, labelled: bool = True) -> Dataset:
     """Load a dataset.
 
     Parameters
@@ -64,13 +60,11 @@ def load(
             class, target or y if it is not named; also .tsv, .parquet and .feather.
         "FOLDER" : pictures in folders by class, CLASS/x.png, below folders of a split (train, val,
             test) or of domains if there are any.
-        "NAME" : NAME.npz, NAME_*.npz or the folder NAME, below the root.
+        "NAME" : NAME.npz, NAME_*.npz or the folder NAME, below the folder that the environment
+            variable HOPFED_DATA names; so is a FILE.npz that is not in the current folder.
         "hub:OWNER/NAME" : pictures of the hub of Hugging Face (library `datasets`); hub:mnist and
             so on are the datasets of the experiments.
         "arrays:NAME:DIGEST" : arrays that :func:`as_named` keeps.
-    root : folder to search, also for a file that is not in the current folder; by default the
-        environment variable HOPFED_DATA names it.
-    size : side in pixels to which pictures of folders and of the hub are resized.
     labelled : whether a table must have a column of labels.
 
     Raises
@@ -84,20 +78,19 @@ def load(
     >>> load("digits")
     Dataset(name='digits')
     """
-    require(size is None or size > 0, "size", "a number of pixels above 0", size)
     if spec.startswith(PREFIX):
         return given(spec)
     if spec == "digits":
         return digits()
     if spec.startswith("hub:"):
-        return read_hub(spec.removeprefix("hub:"), size)
+        return read_hub(spec.removeprefix("hub:"))
     table = TABLE.fullmatch(spec)
     if table is not None:
-        return read_table(_found(table[1], root), table[2], labelled)
+        return read_table(_found(table[1]), table[2], labelled)
     if spec.endswith(".npz"):
-        return read_npz(_found(spec, root))
-    path = _found(spec, root)
-    return read_folder(path, size) if spec and path.is_dir() else _named(spec, root, size)
+        return read_npz(_found(spec))
+    path = _found(spec)
+    return read_folder(path) if spec and path.is_dir() else _named(spec)
 
 
 def digits() -> Dataset:
@@ -116,9 +109,9 @@ def holds_features(spec: str) -> bool:
     if spec.startswith(PREFIX):
         return given(spec).shape[1:] == (1, 1)
     if not spec.endswith(".npz"):
-        path = _below(_root(None), spec) if spec != "digits" else None
+        path = _below(_root(), spec) if spec != "digits" else None
         return TABLE.fullmatch(spec) is not None if path is None else holds_features(str(path))
-    path = _found(spec, None)
+    path = _found(spec)
     with opened(path) as file, reading(path), zipfile.ZipFile(file) as archive:
         for member in archive.namelist():
             name = member.removesuffix(".npy")
@@ -169,7 +162,7 @@ def read_npz(path: str | Path) -> Dataset:
 
 def read_table(path: Path, label: str | None = None, labelled: bool = True) -> Dataset:
     """Read a table whose rows are examples: numbers, a column of labels, and perhaps a writer."""
-    columns = _table(path)
+    columns = _columns(path)
     usual = [n for n in columns if n.lower() in COLUMNS]
     if label is None and labelled and len(usual) != 1:
         what = "none" if not usual else "more than one"
@@ -197,7 +190,7 @@ def _of(path: Path, *arrays: Any, **more: Any) -> Dataset:
     return replace(from_arrays(*arrays, name=str(path), **more), name=path.stem)
 
 
-def read_folder(folder: Path, size: int | None = None) -> Dataset:
+def read_folder(folder: Path) -> Dataset:
     """Read pictures in folders by class, see `load`."""
     files = [p for p in sorted(folder.rglob("*")) if p.suffix.lower() in PICTURES]
     places = [p.relative_to(folder).parts[:-1] for p in files]
@@ -208,12 +201,12 @@ def read_folder(folder: Path, size: int | None = None) -> Dataset:
         raise DataError(f"{folder}: {files[0]} and others are not equally deep in folders")
     above = [place[0] for place in places] if depths == {2} else None
     is_split = above is not None and {w.lower() for w in above} <= set(sum(PARTS.values(), ()))
-    images = _stacked((_file(p, size) for p in files), len(files), [str(p) for p in files])
+    images = _stacked((_file(p) for p in files), len(files), [str(p) for p in files])
     column = {} if above is None else {"split": above} if is_split else {"domain": above}
     return from_arrays(images, [place[-1] for place in places], name=folder.name, **column)
 
 
-def read_hub(name: str, size: int | None = None) -> Dataset:
+def read_hub(name: str) -> Dataset:
     """Load pictures of the hub of Hugging Face, or from its cache, by the library `datasets`.
 
     Columns are found by their types and names: a picture, a label, perhaps a coarse label, a
@@ -243,7 +236,7 @@ def read_hub(name: str, size: int | None = None) -> Dataset:
     columns = {"labels": label} | {k: c for k, c in known.items() if c in features}
     found = {k: [v for t in tables.values() for v in t[c]] for k, c in columns.items()}
     count = len(found["labels"])
-    side = size or (64 if "domain" in columns else None)
+    side = 64 if "domain" in columns else None
     with reading(f"hub:{name}"):
         pictures = (_pixels(p, name, side) for t in tables.values() for p in t[image])
         images = _stacked(pictures, count, [f"row {k}" for k in range(count)])
@@ -252,14 +245,14 @@ def read_hub(name: str, size: int | None = None) -> Dataset:
     return from_arrays(images, split=split, class_names=names, name=name, **found)
 
 
-def _named(spec: str, root: str | Path | None, size: int | None) -> Dataset:
+def _named(spec: str) -> Dataset:
     """A dataset by its name: an .npz file or a folder below the root."""
     name = spec.lower().replace("_", "-")
     near = get_close_matches(name, [*NAMES, "digits"], n=1, cutoff=0.5)
-    place = _root(root)
+    place = _root()
     path = _below(place, name)
     if path is not None:
-        return read_folder(path, size) if path.is_dir() else read_npz(path)
+        return read_folder(path) if path.is_dir() else read_npz(path)
     if name in NAMES:
         hub = f", or take hub:{name}" if name in HUB else ""
         where = f"no {name}.npz and no folder {name} in {place}; " if place is not None else ""
@@ -285,16 +278,16 @@ def _below(place: Path | None, name: str) -> Path | None:
     return next(iter([*exact, *found]), None)
 
 
-def _root(root: str | Path | None) -> Path | None:
-    place = root if root is not None else os.environ.get(ENVIRONMENT) or None
+def _root() -> Path | None:
+    place = os.environ.get(ENVIRONMENT) or None
     if place is not None and not os.path.isdir(place):
         raise DataError(f"{place}: no such folder")
     return None if place is None else Path(place)
 
 
-def _found(spec: str, root: str | Path | None) -> Path:
+def _found(spec: str) -> Path:
     """The path, or that below the root if only there is such a file."""
-    place = root if root is not None else os.environ.get(ENVIRONMENT) or None
+    place = os.environ.get(ENVIRONMENT) or None
     if not os.path.exists(spec) and place is not None and os.path.isfile(Path(place) / spec):
         return Path(place) / spec
     return Path(spec)
@@ -361,7 +354,7 @@ def _sheets(arrays: Mapping[str, np.ndarray], rows: int, path: Path) -> np.ndarr
     require_memory(6 * count * (grid * side) ** 2, f"{path}: pictures")
     tiles = []
     for a, b in pairwise(offsets[: count + 1].tolist()):
-        sheet = _pixels(io.BytesIO(data[a:b].tobytes()), f"{path}: a sheet", None)
+        sheet = _pixels(io.BytesIO(data[a:b].tobytes()), f"{path}: a sheet")
         if sheet.shape[1:] != (grid * side, grid * side):
             raise ValueError(f"a sheet of {sheet.shape[1:]} pixels for {grid} x {grid} of {side}")
         cut = sheet.reshape(-1, grid, side, grid, side).transpose(1, 3, 0, 2, 4)
@@ -388,7 +381,7 @@ def _speeches(
                    writer_names=names, group=group)  # fmt: skip
 
 
-def _pixels(source: Any, name: object, size: int | None) -> np.ndarray:
+def _pixels(source: Any, name: object, size: int | None = None) -> np.ndarray:
     """Decode a picture, a file or one that is open, to uint8 (channels, height, width)."""
     try:
         from PIL import Image
@@ -407,9 +400,9 @@ def _pixels(source: Any, name: object, size: int | None) -> np.ndarray:
         return np.ascontiguousarray(np.atleast_3d(np.asarray(held)).transpose(2, 0, 1))
 
 
-def _file(path: Path, size: int | None) -> np.ndarray:
+def _file(path: Path) -> np.ndarray:
     with opened(path) as file:
-        return _pixels(file, path, size)
+        return _pixels(file, path)
 
 
 def _stacked(pictures: Iterable[np.ndarray], count: int, names: list[str]) -> np.ndarray:
@@ -427,27 +420,36 @@ def _stacked(pictures: Iterable[np.ndarray], count: int, names: list[str]) -> np
     return np.stack(found)
 
 
-def _table(path: Path) -> dict[str, Any]:
+def _columns(path: Path) -> dict[str, Any]:
     """Columns of a table by name, as Arrow's."""
-    from pyarrow import csv, feather, parquet
+    import pyarrow as pa
 
-    with opened(path) as file, reading(path):
-        ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-        if ending == "parquet":
-            table = parquet.read_table(path)
-        elif ending in ("feather", "arrow"):
-            table = feather.read_table(path)
-        else:
-            with gzip.open(file) if path.suffix == ".gz" else nullcontext(file) as text_of:
-                head = text_of.readline(1 << 20)
-            mark = max(",;\t|", key=lambda m: head.count(m.encode()))
-            options = csv.ConvertOptions(strings_can_be_null=True)
-            parse = csv.ParseOptions(delimiter=mark)
-            table = csv.read_csv(path, parse_options=parse, convert_options=options)
-        names = [str(n).strip() for n in table.column_names]
-        if len(set(names)) < len(names):
-            raise ValueError(f"two columns of one name among {_few(names)}")
-        return dict(zip(names, table.columns, strict=True))
+    from hopfed.tables.formats import of_path
+
+    source = of_path(path)
+    blocks = list(source.blocks())
+    parts = [[block[j] for block in blocks] or [pa.nulls(0)] for j in range(len(source.names))]
+    return {n: _typed(pa.chunked_array(p)) for n, p in zip(source.names, parts, strict=True)}
+
+
+def _typed(cells: Any) -> Any:
+    """A column as numbers or truth values where all its cells are; of a text file they are words.
+
+    An empty cell is missing.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(cells.type, pa.DictionaryType):
+        cells = cells.cast(cells.type.value_type)
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return cells
+    words = pc.utf8_trim_whitespace(cells)
+    words = pc.if_else(pc.equal(words, ""), None, words)
+    for kind in (pa.int64(), pa.float64(), pa.bool_()):
+        with suppress(pa.ArrowInvalid):
+            return words.cast(kind)
+    return words
 
 
 def _numbers(column: Any, path: Path, name: str) -> np.ndarray:

@@ -22,6 +22,7 @@ from hopfed._lib.settings import check_types, require
 NORMS = ("group", "batch")
 GROUPS = 8  # divides every normalised width here, with at least two channels per group
 KERNEL = 5
+EMBEDDING = 8  # numbers of a character; the paper does not say, this is LEAF's
 LARGE = 32  # pixels; the stem of a network with shortcuts halves larger images
 
 # MobileNet-v2: expansion, width, blocks, stride of the first block (Sandler et al., 2018, Table 2,
@@ -158,9 +159,6 @@ def normalised(
 
 def mlp(shape: Shape, *, hidden: tuple[int, ...] = (200, 200)) -> Model:
     """Fully connected layers of widths `hidden`, by default the 2NN of McMahan et al. (2017)."""
-    holds = isinstance(hidden, (tuple, list)) and len(hidden) > 0
-    holds = holds and all(isinstance(width, int) and width > 0 for width in hidden)
-    require(holds, "hidden", "one or more widths, each at least 1", repr(hidden))
     features = nn.Sequential(nn.Flatten(), *_dense(shape.channels * shape.size**2, *hidden))
     return Model(features, nn.Linear(hidden[-1], shape.classes), hidden[-1])
 
@@ -345,18 +343,15 @@ class TopHidden(nn.Linear):
         return super().forward(z[..., : self.in_features])
 
 
-def lstm(shape: Shape, *, embedding: int = 8, width: int = 256) -> Model:
+def lstm(shape: Shape, *, width: int = 256) -> Model:
     """LSTM of two layers of `width` units; its 4 width features are all hidden and cell states.
 
     As in the base model of kNN-Per (arXiv:2111.09360), the head reads only the hidden state of the
-    top layer, but a datastore keeps all features. The paper does not give the embedding length; 8
-    is the value of LEAF.
+    top layer, but a datastore keeps all features.
     """
-    for name, value in (("embedding", embedding), ("width", width)):
-        require(isinstance(value, int) and value > 0, name, "at least 1", repr(value))
-    numbers = shape.channels * embedding + 4 * width * (embedding + 3 * width)
+    numbers = shape.channels * EMBEDDING + 4 * width * (EMBEDDING + 3 * width)
     require_memory(8 * numbers, "model lstm")  # weights in float32, and their gradients
-    features = StackedLSTM(shape.channels, embedding, width, layers=2)
+    features = StackedLSTM(shape.channels, EMBEDDING, width, layers=2)
     return Model(features, TopHidden(width, shape.classes), 4 * width)
 
 

@@ -67,7 +67,6 @@ def build(
     init: str = "auto",
     tokens: bool = False,
     head_layer: str = "",
-    **settings: Any,
 ) -> Model:
     """Return the network `name` with initial weights drawn from `seed`, on the CPU.
 
@@ -85,17 +84,15 @@ def build(
     init : "he", as above; "own", as the layers or a foreign network initialise themselves, which
         for those of `MODELS` is PyTorch's default; "auto", He for `MODELS` and own for others.
     tokens, head_layer : of a foreign network, see `adapted`.
-    settings : further settings of the architecture: `hidden` of an mlp; `embedding` and `width` of
-        an lstm.
 
     Raises
     ------
-    ArgumentError : an unknown architecture or setting (the nearest is suggested), or images that
-        are too small for the architecture.
+    ArgumentError : an unknown architecture (the nearest is suggested), or images that are too small
+        for it.
 
     Examples
     --------
-    >>> model = build("mlp", channels=1, size=8, classes=10, seed=0, hidden=(32,))
+    >>> model = build("mlp:32", channels=1, size=8, classes=10, seed=0)
     >>> model(torch.zeros(5, 1, 8, 8)).shape
     torch.Size([5, 10])
     """
@@ -112,10 +109,12 @@ def build(
         rule = "left out: only foreign networks have one"
         require(not head_layer, "head_layer", rule, repr(head_layer))
         name, widths = _parse(name)
-        settings = {**widths, **settings}
-        _check_settings(name, shape, settings)
+        if name != "lstm":  # which says so itself: to make one without its numbers takes seconds
+            with torch.device("meta"):
+                empty = MODELS[name](shape, **widths)
+            require_memory(8 * sum(p.numel() for p in empty.parameters()), f"model {name}")
         with drawing(seed, "features", name):
-            model = MODELS[name](shape, **settings)
+            model = MODELS[name](shape, **widths)
             if init != "own":
                 rectified(model.features)
     if not kept:
@@ -157,7 +156,10 @@ def reads(name: str, *, images: bool) -> bool:
 def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
     """Split a name into its architecture and its widths, returned as settings."""
     base, colon, text = str(name).partition(":")
-    _check_known(argument, base, list(MODELS))
+    if base not in MODELS:
+        near = get_close_matches(base, MODELS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ArgumentError(argument, f"one of {', '.join(MODELS)}{hint}", repr(base))
     if not colon:
         return base, {}
     forms = " or ".join(form for _, _, form in WIDTHS.values())
@@ -169,26 +171,6 @@ def _parse(name: str, argument: str = "model") -> tuple[str, dict[str, Any]]:
     for wide, next_wide in pairwise((1, *widths)):  # weights in float32, and their gradients
         require_memory(8 * wide * next_wide, f"{argument} {name}")
     return base, {setting: widths if base == "mlp" else widths[0]}
-
-
-def _check_settings(name: str, shape: Shape, settings: dict[str, Any]) -> None:
-    """Refuse unknown settings, and a network whose weights and gradients do not fit in memory."""
-    parameters = signature(MODELS[name]).parameters.values()
-    known = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY]
-    for setting in settings:
-        require(bool(known), f"settings of {name}", "left out, as it has none", repr(setting))
-        _check_known(f"settings of {name}", setting, known)
-    if name != "lstm":  # which says so itself: to make one without its numbers takes seconds
-        with torch.device("meta"):
-            empty = MODELS[name](shape, **settings)
-        require_memory(8 * sum(p.numel() for p in empty.parameters()), f"model {name}")
-
-
-def _check_known(argument: str, name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        near = get_close_matches(str(name), known, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ArgumentError(argument, f"one of {', '.join(known)}{hint}", repr(name))
 
 
 @contextmanager

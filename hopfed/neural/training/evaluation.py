@@ -89,34 +89,25 @@ def correct(classifier: Classifier, data: Tensors, rows: np.ndarray) -> np.ndarr
         return np.asarray(torch.cat(found).cpu(), dtype=np.float64)
 
 
-def shares(
+def accuracies(
     classifiers: Sequence[Classifier], data: Tensors, parts: Sequence[Sequence[np.ndarray]]
 ) -> np.ndarray:
-    """Share of each client's parts classified correctly, (clients, parts); NaN for empty ones.
+    """Accuracy of every client in every part, (parts, clients); NaN in an empty part.
 
-    A network that is not finite has no share: NaN. Clients that share one classifier object are
-    scored together, in full batches.
+    A network that is not finite has none: NaN. Clients that share one classifier object are scored
+    together, in full batches.
     """
     groups: dict[int, list[int]] = {}
     for c, classifier in enumerate(classifiers):
         groups.setdefault(id(classifier), []).append(c)
-    found = np.full((len(classifiers), len(parts[0])), np.nan)
+    found = np.full((len(parts), len(classifiers)), np.nan)
     for clients in groups.values():
-        rows = [part for c in clients for part in parts[c]]
+        rows = [part[c] for part in parts for c in clients]
         right = correct(classifiers[clients[0]], data, np.concatenate(rows))
         pieces = np.split(right, np.cumsum([len(part) for part in rows])[:-1])
         means = [piece.mean() if len(piece) else np.nan for piece in pieces]
-        found[clients] = np.reshape(means, (len(clients), -1))
+        found[:, clients] = np.reshape(means, (len(parts), -1))
     return found
-
-
-def accuracies(
-    classifiers: Sequence[Classifier],
-    data: Tensors,
-    parts: Sequence[Sequence[np.ndarray]],
-) -> np.ndarray:
-    """Accuracy of every client in every part, (parts, clients)."""
-    return shares(classifiers, data, list(zip(*parts, strict=True))).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +162,8 @@ def domains(
     """Score every client on the examples of every domain."""
     rows, own = getattr(split, part), domain_of(split, part)
     parts = [np.concatenate([rows[c] for c in np.flatnonzero(own == d)]) for d in np.unique(own)]
-    accuracy = shares(classifiers, data, [parts] * len(split))
-    return Domains(accuracy, np.array([len(r) for r in parts]), own)
+    accuracy = accuracies(classifiers, data, [[rows] * len(split) for rows in parts])
+    return Domains(accuracy.T, np.array([len(r) for r in parts]), own)
 
 
 def bottom_decile(accuracy: np.ndarray) -> np.ndarray:

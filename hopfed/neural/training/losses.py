@@ -69,7 +69,10 @@ class Batch:
 
     def cross_entropy(self, logits: Tensor) -> Tensor:
         """Mean cross-entropy of logits (B, classes) and labels."""
-        return cross_entropy(logits, self.y, self.mask)
+        if self.mask is None:
+            return functional.cross_entropy(logits, self.y)
+        # Written out, because under `vmap` PyTorch decomposes its own function slowly in Python.
+        return self.mean(-logits.log_softmax(dim=1).gather(1, self.y[:, None])[:, 0])
 
     def divergence(self, logits: Tensor, teacher: Tensor) -> Tensor:
         """Mean KL(teacher || student) of the softmaxes of logits; no gradient for the teacher."""
@@ -82,22 +85,6 @@ class Batch:
 
 
 Objective = Callable[[Net, Batch], Tensor]  # the loss of a batch
-
-
-def cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean cross-entropy of logits (B, classes) and labels y (B,) over the rows where `mask` is 1.
-
-    Examples
-    --------
-    >>> import torch
-    >>> logits, y = torch.tensor([[0.0, 0.0], [9.0, -9.0]]), torch.tensor([1, 1])
-    >>> cross_entropy(logits, y, torch.tensor([1.0, 0.0]))
-    tensor(0.6931)
-    """
-    if mask is None:
-        return functional.cross_entropy(logits, y)
-    # Written out, because under `vmap` PyTorch decomposes its own function slowly in Python.
-    return masked_mean(-logits.log_softmax(dim=1).gather(1, y[:, None])[:, 0], mask)
 
 
 def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:

@@ -30,7 +30,7 @@ def check(model, batch, products, first):
 
 def test_dense_layers_and_convolutions():
     widths = [64, 17, 30, 5]
-    model = build("mlp", channels=1, size=8, classes=5, seed=0, hidden=(17, 30))
+    model = build("mlp:17x30", channels=1, size=8, classes=5, seed=0)
     for count in (2, 5):
         products = sum(a * b for a, b in pairwise(widths))
         check(model, images(1, 8, count), products, 64 * 17)
