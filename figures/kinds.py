@@ -16,6 +16,7 @@ import numpy as np
 
 MOST = 6  # panels of a first picture
 WIDTH, HEIGHT = 180, 52  # mm, of a page and of a row of panels
+COLUMN = 88  # mm, of a paper
 LINES = ("-", "--", ":", "-.")
 MARKS = "os^vDPX"
 GREYS = {"theory", "foreseen", "law", "test", "edge", "full"}  # whatever else is there
@@ -35,7 +36,7 @@ class Panel:
     draw : draws into axes, with the style of each label.
     title : above the panel, and its name for ``--sections``.
     words : arguments of `Axes.set`, such as labels and limits.
-    legend : place of the legend; empty for none.
+    legend : place of the legend, or "below" the page; empty for none.
     tall : rows of text of a panel that names rows.
     labels : of its lines, which look alike in all panels of a page.
     """
@@ -48,8 +49,8 @@ class Panel:
     labels: tuple[str, ...] = ()
 
 
-def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3) -> Any:
-    """Draw panels from left to right, the first six unless `whole`."""
+def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3, width: int = 0) -> Any:
+    """Draw panels from left to right, the first six unless `whole`, on so many mm if given."""
     from hopfed.figures.style import new_figure, styled
 
     with styled():
@@ -58,7 +59,7 @@ def page(panels: Sequence[Panel], *, whole: bool = True, columns: int = 3) -> An
         down = math.ceil(len(shown) / across)
         rows = [shown[i * across : (i + 1) * across] for i in range(down)]
         heights = [max(HEIGHT, *(16 + 4.2 * p.tall for p in row)) for row in rows]
-        figure = new_figure(WIDTH if across > 1 else 100, sum(heights))
+        figure = new_figure(width or (WIDTH if across > 1 else 100), sum(heights))
         grid = figure.subplots(down, across, squeeze=False, height_ratios=heights)
         for axes in grid.flat[len(shown) :]:
             axes.set_axis_off()
@@ -83,7 +84,10 @@ def _add_legends(figure: Any, drawn: Sequence[tuple[Any, Panel]]) -> None:
         lines = keys[most][0][0].get_legend_handles_labels()[0]
         figure.legend(lines, most, loc="outside lower center", ncols=min(len(most), 5))
     for labels, same in keys.items():
-        if not set(labels) <= set(shared):
+        if same[0][1].legend == "below":
+            lines = same[0][0].get_legend_handles_labels()[0]
+            figure.legend(lines, labels, loc="outside lower left", ncols=min(len(labels), 4))
+        elif not set(labels) <= set(shared):
             same[0][0].legend(loc=same[0][1].legend, handlelength=1.4)
 
 
@@ -159,7 +163,7 @@ def over(
             axes.plot(own_x, y, lw=0.9, label=None if label in lines else label, **look)
         for label, height in (levels or {}).items():
             axes.axhline(height, lw=0.9, label=label, **style[label])
-        _scales(axes, log)
+        scales(axes, log)
         if not numbers:
             axes.set_xticks(at, x)
         elif "x" in log and len(at) < 9:
@@ -169,7 +173,7 @@ def over(
     return Panel(draw, title, words, legend, labels=(*lines, *(foreseen or {}), *(levels or {})))
 
 
-def _scales(axes: Any, log: str) -> None:
+def scales(axes: Any, log: str) -> None:
     """Logarithmic axes, whose labels are whole powers of ten or, where few, 1, 2 and 5 of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -213,7 +217,7 @@ def against(
         for label, (x, y) in (lines or {}).items():
             name = None if label in points else label
             axes.plot(x, y, color=style[label]["color"], lw=1, label=name)
-        _scales(axes, log)
+        scales(axes, log)
         if diagonal:
             held = np.concatenate([np.ravel(v) for pair in points.values() for v in pair])
             ends = np.nanmin(held), np.nanmax(held)
@@ -264,7 +268,7 @@ def paired(
         axes.set_yticks(np.arange(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.grid(axis="y", color="0.93", lw=0.5)
-        _scales(axes, log)
+        scales(axes, log)
 
     return Panel(draw, title, words, legend, len(rows))
 

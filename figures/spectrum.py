@@ -56,4 +56,4 @@ def _law(axes: Axes, found: Any, share: float) -> None:
     label += f", atom {atom:.2g} at 0" if atom > 0 else ""
     density = marchenko_pastur.pdf(x, q, variance)
     axes.plot(x, density * share / (1 - atom), color="C0", label=label)
-    axes.axvline(found.edge, color="0.3", ls="--", label=f"edge {found.edge:.3g}")
+    axes.axvline(found.edge, ymax=0.55, color="0.3", ls="--", label=f"edge {found.edge:.3g}")

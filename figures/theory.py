@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hopfed.figures.kinds import Panel, against, page
+from hopfed.figures.kinds import COLUMN, Panel, against, page, scales
 from hopfed.figures.style import styled
 from hopfed.theory import concentration, marchenko_pastur, planning, spikes, tracy_widom
 from hopfed.theory import storage as laws
@@ -89,14 +89,14 @@ def spike(q: float, variance: float, kappa: np.ndarray | None) -> Figure:
     made = []
     for name, law in (
         ("eigenvalue", lambda k: spikes.outlier(k, q, variance)),
-        ("overlap", lambda k: spikes.overlap(k, q)),
+        ("squared overlap", lambda k: spikes.overlap(k, q)),
     ):
         curve = np.asarray(law(strength))
         ends = [curve.min(), curve.max()]
         lines = {"law": (strength, curve), r"$\kappa = \sqrt{q}$": ([start] * 2, ends)}
         given = {} if kappa is None else {"given": (kappa, law(kappa))}
         words = {"diagonal": False, "lines": lines, "xlabel": r"strength $\kappa$"}
-        made.append(against(name, given, **words))
+        made.append(against(f"q = {q:.3g}", given, ylabel=name, **words))
     return page(made)
 
 
@@ -105,20 +105,52 @@ def phase(N: int, M: int, power: float, false_alarm: float) -> Figure:
     """Predicted overlap over quality and exposure, with the boundary and the test's reach."""
     quality, exposure = np.linspace(0.02, 0.98, 120), np.geomspace(1e-4, 1, 120)
     diagram = planning.phase_diagram(quality, exposure, N, M)
-    coarse = quality[::6]
-    reach = planning.exposure_needed(coarse, N, M, power, false_alarm)
+    reach = planning.exposure_needed(quality, N, M, power, false_alarm)
+    inside = (diagram.boundary >= exposure[0] / 2) & (diagram.boundary <= 2)
 
     def draw(axes: Axes, _: Any) -> None:
-        look = {"cmap": "cividis", "vmin": 0, "vmax": 1, "rasterized": True}
-        mesh = axes.pcolormesh(exposure, quality, diagram.overlap, **look)
-        axes.figure.colorbar(mesh, ax=axes, label="overlap")
-        axes.plot(diagram.boundary, quality, color="w", label="boundary")
-        axes.plot(reach, coarse, color="w", ls=":", label=f"power {power:g}")
+        levels = np.linspace(0, 1, 11)
+        shades = axes.contourf(exposure, quality, diagram.overlap, levels, cmap="cividis")
+        shades.set_edgecolor("face")  # no light seams between the shades
+        axes.figure.colorbar(shades, ax=axes, label="squared overlap", ticks=levels[::2])
+        axes.plot(diagram.boundary[inside], quality[inside], color="w", label="threshold")
+        axes.plot(reach, quality, color="w", ls="--", label=f"power {power:g} at {false_alarm:g}")
         axes.set(xscale="log", xlim=(exposure[0], 1), ylim=(quality[0], quality[-1]))
         axes.legend(loc="lower left", labelcolor="w")
 
-    words = {"xlabel": "exposure", "ylabel": "quality r"}
-    return page([Panel(draw, f"N = {N:,}, M = {M:,}", words, "")])
+    words = {"xlabel": r"exposure $\pi$", "ylabel": "quality $r$"}
+    title = f"N = {N:,}, M = {M:,}, q = {N / M:.3g}"
+    return page([Panel(draw, title, words, "")], width=COLUMN)
+
+
+@styled()
+def basins(found: Any) -> Figure:
+    """Recall map: share of cues recalled over load and damage, with the basin's edge and theory."""
+    loads, flips = found.loads, found.flips
+
+    def draw(axes: Axes, _: Any) -> None:
+        x = loads if len(loads) > 1 else loads * [0.9, 1.1]
+        shown = np.broadcast_to(found.recalled, (len(x), len(flips))).T
+        look = {"cmap": "cividis", "vmin": 0, "vmax": 1, "shading": "gouraud"}
+        flat = len(flips) > 1
+        mesh = axes.pcolormesh(
+            x, flips if flat else [0, 0.5], shown if flat else [*shown] * 2, **look
+        )
+        mesh.set_rasterized(True)
+        axes.figure.colorbar(mesh, ax=axes, label="share of cues recalled")
+        axes.plot(loads, found.edge, "o-", color="C1", ms=2.5, label="edge of the basin")
+        if not np.isnan(found.law_edge).all():
+            axes.plot(loads, found.law_edge, color="C6", ls="--", label="edge, theory")
+        lost = loads[found.law == 0]
+        if len(lost):
+            axes.axvline(lost[0], color="0.6", ls=":", label="lost, theory")
+        axes.set_xlim(x[0], x[-1])
+        scales(axes, "x" if loads.max() > 5 * loads.min() else "")
+        axes.legend(bbox_to_anchor=(0.5, -0.3), loc="upper center", ncols=2)
+
+    words = {"xlabel": r"load $K / N$", "ylabel": "share of sites turned"}
+    title = f"{found.rule.name}, N = {found.n_sites:,}"
+    return page([Panel(draw, title, words, "")], width=COLUMN)
 
 
 @styled()
@@ -155,7 +187,7 @@ def capacity(t: np.ndarray) -> Figure:
         last = float(laws.capacity(time))
         load = np.linspace(0, last, 200)
         lines[f"t = {time:g}"] = [*load, last], [*laws.magnetisation(load, time), 0]
-    words = {"xlabel": r"load $\alpha$", "ylim": (0, 1.03)}
+    words = {"xlabel": r"load $\alpha$", "ylim": (0, 1.03), "legend": "below"}
     above = _curves("magnetisation", lines, **words)
     temperature, load = np.linspace(0.01, 0.99, 30), np.linspace(0, 0.16, 100)
     curves = {

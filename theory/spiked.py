@@ -54,6 +54,8 @@ class Prediction:
     eigenvalue_sd: np.ndarray
     overlap: np.ndarray
     overlap_sd: np.ndarray
+    span: np.ndarray
+    span_sd: np.ndarray
     power: np.ndarray
     size: int
 
@@ -109,10 +111,9 @@ def predict(
         centre, scale = tracy_widom.wishart_scaling(M - k, N - k)
         power = (values * M > centre + scale * level).mean(axis=0)
     s2 = _check.scalar("variance", variance, _check.positive)
-    return Prediction(
-        s2 * values.mean(axis=0), s2 * values.std(axis=0), overlaps.mean(axis=0),
-        overlaps.std(axis=0), power, len(values),
-    )  # fmt: skip
+    parts, span = (s2 * values, overlaps), overlaps.sum(axis=2)
+    held = [f(axis=0) for part in (*parts, span) for f in (part.mean, part.std)]
+    return Prediction(*held, power, len(values))
 
 
 def draws(

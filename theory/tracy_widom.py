@@ -79,8 +79,8 @@ def pdf(s: ArrayLike, beta: int = 1) -> np.ndarray:
     >>> round(float(pdf(0.0)), 12)
     0.181419571221
     """
-    _, log_tail, slope = _evaluate(s, beta)
-    found: np.ndarray = (np.exp(log_tail) * np.abs(slope))[()]
+    s, log_tail, slope = _evaluate(s, beta)
+    found: np.ndarray = np.where(np.isinf(s), 0.0, np.exp(log_tail) * np.abs(slope))[()]
     return found
 
 

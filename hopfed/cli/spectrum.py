@@ -14,7 +14,10 @@ from hopfed.cli.printing import out, shown, table
 from hopfed.errors import ArgumentError, DataError
 from hopfed.runs import plain
 
-NULLS = "gaussian, entries, permutation, flips or shifts.  [default: entries]"
+NULLS = (
+    "gaussian, entries, permutation, flips or shifts.  [default: entries, or the scrambling one "
+    "that suits what is wrong with them]"
+)
 ROWS = 40  # components that are listed; --json has all
 
 
@@ -23,13 +26,16 @@ ROWS = 40  # components that are listed; --json has all
 @click.option("--null", default="", help=NULLS)
 @click.option("--level", type=FINITE, default=0.01, show_default=True, help="False-alarm rate.")
 @click.option("--columns", default="centred", show_default=True, help="Or standardised, or raw.")
+@click.option("--ignore", multiple=True, metavar="COLUMN,...", help="Columns to leave out.")
 @click.option("--n-rows", type=WHOLE, help="FILE is a covariance of so many rows.")
 @click.option("--draws", type=WHOLE, help="Most scrambled matrices for an eigenvalue.")
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Of what is drawn.")
 @json_option
 @figure_option
 @overwrite_option
-def spectrum_command(file: Path, figure: Path | None, as_json: bool, **options: Any) -> None:
+def spectrum_command(
+    file: Path, figure: Path | None, as_json: bool, ignore: tuple[str, ...], **options: Any
+) -> None:
     """Count the components of a table beyond its noise.
 
     FILE holds a number in each cell, or a gap. Each component has a p-value; what the null takes
@@ -43,8 +49,9 @@ def spectrum_command(file: Path, figure: Path | None, as_json: bool, **options: 
 
     check_outputs(("--figure", figure, FIGURE), inputs=[file])
     check_seed(options["seed"])
+    left = [name for part in ignore for name in part.split(",")]
     try:
-        found = spectrum(read_numbers(file, gaps=True), **options)
+        found = spectrum(read_numbers(file, gaps=True, ignore=left), **options)
     except ArgumentError as error:
         if error.argument == "X":
             raise DataError(f"{file}: the table must be {error.rule}, got {error.got}") from None

@@ -28,6 +28,10 @@ ARGUMENTS = {
     "exposures": "--exposure",
     "qualities": "--r",
 }
+DRAWN = (
+    "The last table is what tables of these sizes show, with deviations, in exact draws of "
+    "Gaussian noise and orthogonal archetypes; the rest holds for large tables, or nearly."
+)
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
 
 # Kinds of options: an annotation holds how a text is read, and the words of the help.
@@ -43,6 +47,7 @@ Levels: TypeAlias = Annotated[Many, "Levels at which to give quantiles."]
 Power: TypeAlias = Annotated[Real, "Of the test."]
 Alpha: TypeAlias = Annotated[Real, "False-alarm rate."]
 
+PLANNED = 300  # draws of a spectrum for each planned size
 DRAWS = 1_000  # of a spectrum: the errors of its means are a thirtieth of the deviations
 
 
@@ -68,7 +73,8 @@ def prediction(command: Callable[..., Any]) -> Any:
             return command(**given)
         except ArgumentError as error:
             held = {f for p in click.get_current_context().command.params for f in p.opts}
-            names = (f"--{error.argument}", ARGUMENTS.get(error.argument, ""))
+            own = error.argument.replace("_", "-")
+            names = (f"--{own}", ARGUMENTS.get(error.argument, ""))
             flag = next((name for name in names if name in held), None)
             if flag is None:
                 raise
@@ -82,7 +88,8 @@ def prediction(command: Callable[..., Any]) -> Any:
             default, needed = argument.default, argument.default is Parameter.empty
             more = {} if needed or default is None else {"default": default, "show_default": True}
             more |= {"required": True} if needed else {}
-            made = click.option(f"--{name}", name, type=kind, help=words, **more)(made)
+            flag = f"--{name.rstrip('_').replace('_', '-')}"
+            made = click.option(flag, name, type=kind, help=words, **more)(made)
     return theory_command.command(command.__name__)(made)
 
 
@@ -317,7 +324,7 @@ def phase(
     alpha: Alpha = FALSE_ALARM,
     **options: Any,
 ) -> None:
-    """Which exposures can be seen at which quality, from N N and M examples.
+    """Which exposures can be seen at which quality, from N sites and M examples.
 
     Example: hopfed theory phase --N 400 --M 1600 --r 0.2,0.5 --figure phase.png
     """
@@ -362,6 +369,45 @@ def capacity(
         load = storage_thermal.thermal_capacity(temperature)
         tables["temperature"] = {"temperature": temperature, "capacity": load}
     show(tables, options, "capacity", t=t)
+
+
+@prediction
+def basins(
+    rule: Annotated[Any, None, "Rule of the memory, as of `hopfed store`."] = "hebb",
+    set_: Annotated[Any, None, "Settings of the rule, such as n=4; several with commas."] = "",
+    N: Sites = 300,
+    loads: Annotated[Many, "Patterns over sites."] = "0.02,0.05,0.1,0.15,0.2,0.3,0.5,0.8",
+    flips: Annotated[Many, "Shares of the sites of a cue that are turned."] = (
+        "0,0.05,0.1,0.15,0.2,0.25,0.3,0.35,0.4,0.45"
+    ),
+    cues: Annotated[Whole, "For each load and share."] = 40,
+    seed: Seed = 0,
+    **options: Any,
+) -> None:
+    """How damaged a cue may be at each load: random patterns are stored and recalled.
+
+    The edge of the basin is the share of turned sites at which half of the cues come back to an
+    overlap of .9. Beside it stands the overlap from undamaged cues, as measured and as theory says;
+    of layers, the share of mixtures that they take apart.
+
+    Example: hopfed theory basins --rule dense --set n=4 --N 60 --loads 0.5,2 --figure basins.pdf
+    """
+    from hopfed._lib.settings import with_settings
+    from hopfed.memory.basins import basins as swept
+    from hopfed.memory.rules import rule_named
+
+    chosen = with_settings(rule_named(rule), [part for part in set_.split(",") if part])
+    with err.status("recalling"):
+        found = swept(chosen, int(N), loads, flips, cues=int(cues), seed=seed)
+    first = {"load": found.loads, "patterns": found.patterns, "edge": found.edge}
+    optional = {"edge_by_theory": found.law_edge, "apart": found.apart}
+    first |= {name: held for name, held in optional.items() if not np.isnan(held).all()}
+    first |= {"overlap": found.overlap[:, 0], "overlap_by_theory": found.law}
+    each = {"load": found.loads[:, None], "flips": found.flips, "recalled": found.recalled}
+    tables = {"basins": first, "recalled": each | {"overlap": found.overlap}}
+    if not options["as_json"]:
+        del tables["recalled"]
+    show(tables, options, "basins", found=found)
 
 
 _PRIVATE = {"epsilon": None, "delta": 1e-5, "clients": 1, "rounds": 1}  # with their defaults
@@ -487,6 +533,8 @@ def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str,
         _explain({name: said for name, said in _MEANINGS.items() if name in names})
         if together:
             _explain(_PROMISED)
+        if "drawn" in tables:
+            out.print(f"\n{DRAWN}")
         if beside:
             words = "The second table is of operators with noise, of all clients' rows together."
             out.print(f"\n{words}")
@@ -513,7 +561,32 @@ def _together(
         "margin": planning.margin(r, shares, N, enough),
     }
     sizes, powers = ([*held.values()] for held in (found.samples, found.powers))
-    return {"plan": each, "promises": {"promise": [*study.PROMISES], "M": sizes, "power": powers}}
+    promised = {"promise": [*study.PROMISES], "M": sizes, "power": powers}
+    return {"plan": each, "promises": promised} | _at_size(r, exposure, each, arguments)
+
+
+def _at_size(
+    r: float, exposure: np.ndarray, plan: Columns, arguments: Mapping[str, Any]
+) -> dict[str, Columns]:
+    """Table of what tables of each planned size show, by exact draws: also below the threshold."""
+    from hopfed.theory import spiked, spikes
+
+    N, shares, rows = arguments["N"], np.sort(exposure)[::-1], []
+    variance = 1 - r**2 * float(min(shares.sum(), 1))
+    kappa = spikes.spike_strength(r, shares, N) * (1 - r**2) / variance
+    for share, M in zip(plan["exposure"], plan["M"], strict=True):
+        if not np.isfinite(M) or min(N, M) <= len(shares):
+            continue
+        size = N, int(M), variance, arguments["false_alarm"], shares
+        drawn = spiked.predict(kappa, *size, size=PLANNED)
+        same = shares == share  # equal shares change places
+        row = [share, M, drawn.power[same].mean()]
+        held = drawn.eigenvalue, drawn.eigenvalue_sd, drawn.span, drawn.span_sd
+        row += [values[same].mean() for values in held]
+        rows.append(row)
+    names = ("exposure", "M", "power", "eigenvalue", "eigenvalue_sd", "overlap", "overlap_sd")
+    found = dict(zip(names, np.array(rows).T, strict=True)) if rows else {}
+    return {"drawn": found} if found else {}
 
 
 def _columns(exposure: np.ndarray, boundary: np.ndarray, plan: Any) -> Columns:

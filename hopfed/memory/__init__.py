@@ -6,7 +6,12 @@ Patterns or an operator come in; the states in which the memory comes to rest go
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"AssociativeMemory": "associative", "Recall": "associative", "LayeredMemory": "layered"}
+_HOMES = {
+    "AssociativeMemory": "associative",
+    "Basins": "basins",
+    "LayeredMemory": "layered",
+    "Recall": "associative",
+}
 _RULES = ("Dense", "Dreamed", "Exponential", "Hebb", "Layered", "Projector")
 _NAMES = (*_HOMES, *_RULES)
 

@@ -31,7 +31,7 @@ from hopfed.spectral.noise import Sample
 from hopfed.spectral.operators import HebbianOperator
 from hopfed.spectral.rank import climb, robust_start
 from hopfed.spectral.row_order import DEPENDENT, neighbour_deviation
-from hopfed.theory import marchenko_pastur, spiked, spikes, tracy_widom
+from hopfed.theory import covariance, marchenko_pastur, spiked, spikes, tracy_widom
 from hopfed.theory.planning import START_LEVEL
 
 EXPLICIT = 1_500  # side of a matrix up to which its eigenvalue is computed directly
@@ -48,6 +48,8 @@ _NEEDS = {  # what each null takes for granted
     "flips": ("order",),
     "shifts": ("rows",),
 }
+# Where an assumption of "entries" fails, the null that is taken if none was asked for.
+_FITTING = {"rows": "flips", "columns": "permutation", "tails": "permutation"}
 _ADVICE = {
     "order": DEPENDENT + ' Or take the null "shifts".',
     "columns": "Columns differ in variance ({:.1g} by chance): take standardised columns, or the "
@@ -168,7 +170,8 @@ def spectrum(
         "gaussian", of one unknown variance; "entries", independent with any kurtosis;
         "permutation", columns of any law, each permuted; "flips", entries of any variances, each
         with a random sign; "shifts", columns slow in time, each shifted in a circle. Left out, it
-        is "entries", and "gaussian" for a covariance.
+        is "entries", or where those have heavy tails or columns differ in variance "permutation",
+        or where rows do "flips"; and "gaussian" for a covariance.
     level : rate at which noise is taken for a component, in (0, 1).
     columns : "centred", less their means; "standardised", also over their deviations; or "raw".
     n_rows : degrees of freedom of a covariance: rows, less one where their mean was taken off.
@@ -196,20 +199,14 @@ def spectrum(
     table = _table(X, columns, n_rows)
     chosen = null or ("gaussian" if table.rows is None and not table.signs else "entries")
     require(chosen in NULLS, "null", f"one of {', '.join(NULLS)}", repr(null))
-    scrambles = chosen in NULLS[2:]
-    if table.rows is None and (scrambles or (chosen == "entries" and not table.signs)):
+    if table.rows is None and chosen != "gaussian" and not (chosen == "entries" and table.signs):
         raise ArgumentError("null", "gaussian where there are no rows", repr(null))
-    if scrambles:
-        most = 2 * int(np.ceil(1 / level)) - 1 if draws is None else draws
-        require(most >= 1 / level - 1 - 1e-9, "draws", f"at least {1 / level - 1:.0f}", most)
-        p_values = _by_scrambling(table, chosen, level, most, seed)
-    else:
-        p_values = _by_law(table, chosen, level)
-    K = int((np.append(p_values, 1.0) > level).argmax())
-    kurtosis = table.kurtosis(K)
-    checks = tuple(
-        table.check(name, K, kurtosis) for name in _NEEDS[chosen] if table.rows is not None
-    )
+    p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
+    broken = [check.name for check in checks if not check.holds]
+    fitting = [_FITTING[name] for name in broken if name in _FITTING]
+    if not null and fitting:  # the law does not hold here: scrambles do without what it takes
+        chosen = fitting[0]
+        p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     advice = tuple(_ADVICE[c.name].format(c.value) for c in checks if not c.holds)
     s2 = table.sample.variance(K)
     shift = float(spikes.small_table_shift(table.excess(chosen, K, s2), table.m, table.N))
@@ -220,6 +217,22 @@ def spectrum(
         kurtosis, (table.m, table.N), chosen, level, columns, checks,
         "doubtful" if advice else "ok", advice,
     )  # fmt: skip
+
+
+def _tested(
+    table: _Table, null: str, level: float, draws: int | None, seed: int
+) -> tuple[np.ndarray, int, float, tuple[Check, ...]]:
+    """P-values, number of components, kurtosis of what they leave, and the null's assumptions."""
+    if null in _SCRAMBLES:
+        most = 2 * int(np.ceil(1 / level)) - 1 if draws is None else draws
+        require(most >= 1 / level - 1 - 1e-9, "draws", f"at least {1 / level - 1:.0f}", most)
+        p_values = _by_scrambling(table, null, level, most, seed)
+    else:
+        p_values = _by_law(table, null, level)
+    K = int((np.append(p_values, 1.0) > level).argmax())
+    kurtosis = table.kurtosis(K)
+    names = _NEEDS[null] if table.rows is not None else ()
+    return p_values, K, kurtosis, tuple(table.check(name, K, kurtosis) for name in names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,20 +429,52 @@ def _by_scrambling(table: _Table, null: str, level: float, draws: int, seed: int
     for k in range(min(len(table.values), table.N - 1, table.m - 1)):
         left, rng = table.left(k), stream(seed, "spectrum", null, k)
         M, N = left.shape
+        centred = table.columns != "raw"
+        if null == "flips" and centred:
+            left = _spread_back(left)
         # Noise in m - k rows and N - k columns fills a scramble of all: it is scaled to its size.
-        rows = M if null == "flips" else table.m
-        centre, full = (
-            tracy_widom.wishart_scaling(a, b)[0] for a, b in ((table.m - k, N - k), (rows, N))
-        )
-        scale = centre / full * rows * N / ((table.m - k) * (N - k)) * M / table.m
+        m, freedom = table.m, (table.m - k) * (N - k)
+        centre, full = (tracy_widom.wishart_scaling(a, b)[0] for a, b in ((m - k, N - k), (m, N)))
+        scale = centre / full * m * N / freedom * M / m
+        if null == "shifts":
+            scale *= _lost_in_circles(left)
         above = done = 0
         while done < draws and above < EXCEED:
-            top = _largest(scramble(left, rng).astype(np.float32), rng) * scale
+            Z = scramble(left, rng)
+            Z = Z - Z.mean(axis=0) if null == "flips" and centred else Z
+            top = _largest(Z.astype(np.float32), rng) * scale
             above, done = above + (top >= table.values[k] * (1 - 1e-6)), done + 1
         found.append(above / done if above >= EXCEED else (above + 1) / (done + 1))
         if found[-1] > level:
             break
     return np.array(found)
+
+
+def _spread_back(rows: np.ndarray) -> np.ndarray:
+    """Centred rows with the variances that they had before: the mean held a part of each."""
+    M, size = len(rows), (rows**2).mean(axis=1)
+    own = (size - size.mean() / (M - 1)) / (1 - 2 / M)
+    return np.asarray(rows * np.sqrt(np.maximum(own, 0) / np.maximum(size, 1e-300))[:, None])
+
+
+def _lost_in_circles(rows: np.ndarray) -> float:
+    """Edge of noise with the autocovariance of the rows, over that of its shifts in a circle.
+
+    A shift joins the ends: at lag h it has ``((M - h) c_h + h c_{M - h}) / M`` in place of c_h.
+    """
+    M, N = rows.shape
+    power = (np.abs(np.fft.rfft(rows, 2 * M, axis=0)) ** 2).sum(axis=1)
+    lags = np.arange(M)
+    own = np.fft.irfft(power, 2 * M)[:M] / (N * (M - lags))
+    noise = np.abs(own) < 3 * own[0] / np.sqrt(N * (M - lags))
+    own[int(noise.argmax()) if noise.any() else M :] = 0
+    joined = ((M - lags) * own + lags * np.append(0, own[:0:-1])) / M
+    edges = []
+    for lagged in (own, joined):
+        values = np.linalg.eigvalsh(scipy.linalg.toeplitz(lagged))
+        population = covariance.Population(np.maximum(values, 1e-3 * own[0]))
+        edges.append(covariance.upper_edge(population, M / N).location)
+    return edges[0] / edges[1]
 
 
 def _shifted(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:

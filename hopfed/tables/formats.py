@@ -500,19 +500,30 @@ def _of_rows(given: Any, what: str) -> Source:
     return _of_columns([""] * len(columns), columns, what)
 
 
-def read_numbers(path: str | Path, gaps: bool = False) -> np.ndarray:
+def read_numbers(path: str | Path, gaps: bool = False, ignore: Sequence[str] = ()) -> np.ndarray:
     """Read the numbers in a file as they stand, (M, ...), float64 if it is a text.
 
-    Cells of a text may be missing where there may be `gaps`; they are NaN then.
+    Cells of a text may be missing where there may be `gaps`; they are NaN then. Columns to `ignore`
+    are left out.
     """
     path, rows = Path(path), 0
     if path.suffix.lower() in arrays.ENDINGS:
+        if ignore:
+            raise DataError(f"{path}: columns of arrays have no names to ignore")
         return arrays.stored(path).whole(str(path))
     parts: list[np.ndarray] = []
     missing = MISSING if gaps else {"nan"}
-    for block in of_path(path).blocks():
+    source = of_path(path)
+    for name in ignore:
+        if name not in source.names:
+            raise DataError(
+                f"{path}: no column '{name}' to ignore; it has {', '.join(source.names)}"
+            )
+    for block in source.blocks():
         columns = []
         for j, cells in enumerate(map(Cells, block), start=1):
+            if source.names[j - 1] in ignore:
+                continue
             found = [np.nan if token(w) in missing else number(w) for w in cells.words]
             odd = np.array([value is None for value in found] + [not gaps])[cells.places]
             if odd.any():

@@ -99,10 +99,19 @@ def test_phase_and_capacity(tables):
     assert got["temperature"]["capacity"][0] == pytest.approx(0.05, abs=1e-6)
 
 
+def test_basins(tables):
+    got = tables("basins --rule dense --set n=4 --N 40 --loads 0.5 --flips 0,0.1 --cues 5")
+    assert got["basins"]["patterns"].tolist() == [20]
+    assert got["recalled"]["recalled"].tolist() == [1, 1]
+
+
 def test_a_plan_is_of_one_study_or_of_each_share_alone(theory, tables):
     got, want = tables("plan --r 0.4 --N 100 --K 3"), study.promises(0.4, np.full(3, 1 / 3), 100)
     assert got["plan"]["exposure"].tolist() == [1 / 3]
     np.testing.assert_array_equal(got["promises"]["M"], list(want.samples.values()))
+    drawn = got["drawn"]  # exact draws of that size agree with the search for it
+    assert abs(drawn["power"] - got["plan"]["power"]) < 0.15
+    assert abs(drawn["overlap"] - got["plan"]["overlap"]) < 0.15
     assert f"resolved  {want.samples['resolved']:.0f}" in theory("plan --r 0.4 --N 100 --K 3")[1]
     for line, stronger in (("--exposure 0.3,0.9", 0), ("--exposure 0.3,0.1 --stronger 2", 2)):
         got = tables(f"plan --r 0.4 --N 100 {line}")

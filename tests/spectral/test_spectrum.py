@@ -90,10 +90,32 @@ def test_an_assumption_that_fails_is_named(kind, null, named):
 def test_one_large_entry_is_named():
     x = np.random.default_rng(6).standard_normal((M, N))
     x[3, 4] = 30.0
-    found = hopfed.spectrum(x)
+    found = hopfed.spectrum(x, "entries")
     assert found.n_components == 1
     assert re.search(r"heavy tails \(up to (29|3\d) deviations\)", found.advice[-1])
-    assert hopfed.spectrum(x, "permutation").n_components == 0
+    found = hopfed.spectrum(x)  # without a null, another is taken where the law does not hold
+    assert (found.n_components, found.null, found.status) == (0, "permutation", "ok")
+
+
+def test_rows_of_unequal_variance_are_flipped_as_they_were_before_their_mean_was_taken():
+    """The mean holds a part of each row: flips of centred rows alarmed in .2 of such tables."""
+    alarms = 0
+    for seed in range(60):
+        rng = np.random.default_rng([3, seed])
+        rows = rng.standard_normal((20, 60)) * np.exp(0.5 * rng.standard_normal((20, 1)))
+        alarms += hopfed.spectrum(rows, "flips", 0.1).n_components > 0
+    assert alarms <= 13  # 6 are due; more than 13 in one seed of 400
+
+
+def test_shifts_in_a_circle_allow_for_the_ends_that_they_join():
+    alarms = 0
+    for seed in range(60):
+        rng = np.random.default_rng([4, seed])
+        rows = rng.standard_normal((60, 20))
+        for t in range(1, 60):
+            rows[t] += 0.6 * rows[t - 1]
+        alarms += hopfed.spectrum(rows[10:], "shifts", 0.1).n_components > 0
+    assert alarms <= 13
 
 
 def test_a_covariance_and_an_operator_are_counted_by_their_rows():

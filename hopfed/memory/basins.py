@@ -1,0 +1,169 @@
+"""How damaged a cue may be, at which load: recall of random patterns beside theory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hopfed._lib.random import check_seed, stream
+from hopfed._lib.settings import require
+from hopfed.memory.associative import AssociativeMemory
+from hopfed.memory.rules import Dense, Exponential, Layered, Rule, rule_named
+
+FLIPS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45)
+LOADS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8)
+LEAST = 0.9  # overlap from which a pattern is recalled
+COOLED = 0.1  # temperature from which mixtures are cooled
+
+
+@dataclass(frozen=True, eq=False)
+class Basins:
+    """What :func:`basins` found.
+
+    Attributes
+    ----------
+    rule : that stored the patterns.
+    n_sites : N.
+    patterns : (L,) numbers of patterns K.
+    flips : (F,) shares of sites of a cue that are turned.
+    recalled : (L, F) share of the cues that end at an overlap of .9 or more with their pattern.
+    overlap : (L, F) mean overlap with the pattern.
+    edge : (L,) share of turned sites at which half of the cues are recalled, between the shares
+        that were tried; 0 where fewer than half are recalled from the pattern itself.
+    law : (L,) overlap that theory foresees from the pattern itself, 0 above capacity; NaN for
+        layers.
+    law_edge : (L,) edge that theory foresees, of the exponential rule; NaN elsewhere.
+    apart : (L,) share of the mixtures of as many patterns as layers that come apart, all of them;
+        NaN for other rules, and fewer patterns than layers.
+
+    Examples
+    --------
+    >>> found = basins("projector", n_sites=100, loads=[0.1, 0.5], flips=[0.0, 0.2], cues=10)
+    >>> found.recalled.tolist(), found.law.tolist()
+    ([[1.0, 1.0], [1.0, 0.0]], [1.0, 1.0])
+    """
+
+    rule: Rule
+    n_sites: int
+    patterns: np.ndarray
+    flips: np.ndarray
+    recalled: np.ndarray = field(repr=False)
+    overlap: np.ndarray = field(repr=False)
+    edge: np.ndarray
+    law: np.ndarray
+    law_edge: np.ndarray
+    apart: np.ndarray
+
+    @property
+    def loads(self) -> np.ndarray:
+        """(L,) K / N."""
+        return self.patterns / self.n_sites
+
+    def plot(self) -> object:
+        """Draw the recall map with the basin's edge; a Matplotlib figure."""
+        from hopfed.figures.theory import basins as draw
+
+        return draw(self)
+
+
+def basins(
+    rule: str | Rule = "hebb",
+    n_sites: int = 300,
+    loads: Sequence[float] = LOADS,
+    flips: Sequence[float] = FLIPS,
+    *,
+    cues: int = 40,
+    seed: int = 0,
+) -> Basins:
+    """Recall random patterns from damaged cues, at each load.
+
+    Parameters
+    ----------
+    rule : name or settings, see `hopfed.memory.rules`.
+    n_sites : N, at least 10.
+    loads : (L,) K / N above 0; K is rounded, and at least 1.
+    flips : (F,) shares in [0, .5] of the sites of a cue that are turned, rising.
+    cues : for each load and share, at least 1; as many mixtures of a layered memory.
+    seed : of patterns and cues.
+
+    Raises
+    ------
+    ArgumentError : a setting out of range.
+
+    Examples
+    --------
+    >>> found = basins("hebb", 200, loads=[0.05, 0.3], flips=[0.0, 0.1, 0.3], cues=20)
+    >>> found.edge.tolist()
+    [0.3, 0.0]
+    """
+    chosen = rule_named(rule)
+    turned, shares = np.atleast_1d(flips).astype(float), np.atleast_1d(loads).astype(float)
+    require(n_sites >= 10, "n_sites", "at least 10", n_sites)
+    require(cues >= 1, "cues", "at least 1", cues)
+    require(bool((shares > 0).all()), "loads", "above 0", shares.min())
+    rising = bool((turned >= 0).all() and (turned <= 0.5).all() and (np.diff(turned) > 0).all())
+    require(rising, "flips", "rising shares in [0, 0.5]", turned)
+    counts = np.maximum(np.round(shares * n_sites), 1).astype(int)
+    overlap, recalled = np.zeros((2, len(counts), len(turned)))
+    apart = np.full(len(counts), np.nan)
+    for i, K in enumerate(counts):
+        rng = stream(check_seed(seed), "basins", int(K))
+        xi = rng.choice(np.array([-1, 1], np.int8), (K, n_sites))
+        memory = AssociativeMemory.store(xi, chosen)
+        for j, share in enumerate(turned):
+            which = rng.integers(K, size=cues)
+            places = rng.random((cues, n_sites)).argsort(axis=1) < round(share * n_sites)
+            found = memory.recall(np.where(places, -xi[which], xi[which]), seed=seed).overlaps
+            own = np.take_along_axis(found, which.reshape(-1, *[1] * (found.ndim - 1)), axis=-1)
+            best = own.reshape(cues, -1).max(axis=1)  # of the layers, where there are several
+            overlap[i, j], recalled[i, j] = best.mean(), (best >= LEAST).mean()
+        if isinstance(chosen, Layered) and chosen.layers <= K:
+            apart[i] = _apart(memory, chosen.layers, cues, rng)
+    law, law_edge = _laws(chosen, counts, n_sites)
+    edge = np.array([_edge(turned, row) for row in recalled])
+    return Basins(chosen, n_sites, counts, turned, recalled, overlap, edge, law, law_edge, apart)
+
+
+def _edge(turned: np.ndarray, recalled: np.ndarray) -> float:
+    """First share of turned sites at which half of the cues are recalled."""
+    below = np.flatnonzero(recalled < 0.5)
+    if not len(below):
+        return float(turned[-1])
+    j = int(below[0])
+    if j == 0:
+        return 0.0
+    step = (recalled[j - 1] - 0.5) / (recalled[j - 1] - recalled[j])
+    return float(turned[j - 1] + step * (turned[j] - turned[j - 1]))
+
+
+def _apart(memory: AssociativeMemory, layers: int, size: int, rng: np.random.Generator) -> float:
+    """Share of the mixtures whose layers end at all of their patterns, cooled from `COOLED`."""
+    xi = memory.patterns
+    parts = np.array([rng.choice(len(xi), layers, replace=False) for _ in range(size)])
+    mixed = np.sign(xi[parts].sum(axis=1) + 0.5 * xi[parts[:, 0]]).astype(np.int8)
+    cooled = COOLED * np.maximum(1 - np.arange(100) / 90, 0)
+    found = np.abs(memory.recall(mixed, temperature=cooled, seed=int(rng.integers(2**31))).overlaps)
+    own = np.take_along_axis(found, parts[:, None, :], axis=2)  # (S, layer, part)
+    return float((own.max(axis=1) >= LEAST).all(axis=1).mean())
+
+
+def _laws(rule: Rule, counts: np.ndarray, N: int) -> tuple[np.ndarray, np.ndarray]:
+    """Overlaps, and edges, that theory foresees."""
+    from hopfed.theory import dense_storage, storage
+
+    unknown = np.full(len(counts), np.nan)
+    if isinstance(rule, Layered):
+        return unknown, unknown
+    if isinstance(rule, Exponential):
+        rate = np.log(counts) / N
+        reach = dense_storage.exponential_reach(rate, rule.beta)
+        return (reach <= 1).astype(float), np.maximum(1 - reach, 0) / 2
+    if isinstance(rule, Dense) and rule.n > 2:
+        load = float(dense_storage.pairings(rule.n)) * counts / float(N) ** (rule.n - 1)
+        return dense_storage.dense_magnetisation(load, rule.n), unknown
+    alpha = counts / N
+    if np.isinf(rule.time):
+        return (alpha < 1).astype(float), unknown
+    return storage.magnetisation(alpha, min(rule.time, 20.0)), unknown
