@@ -11,7 +11,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from hopfed.tables.held import Column, Looked
 from hopfed.tables.options import Choices
 from hopfed.tables.remarks import remarks
 from hopfed.tables.source import doubtful
-from hopfed.tables.table import SHOWN, columns_error, is_made_up, listed
+from hopfed.tables.table import SHOWN, columns_error, is_made_up, listed, nearest
 from hopfed.tables.words import (
     FAMILIES,
     FULL,
@@ -457,9 +456,7 @@ class Decider:
 
 def no_columns(what: str, unknown: Sequence[str], names: Sequence[str]) -> DataError:
     """Return the error about columns that are not there, with those that they are like."""
-    some = {n[:60].strip().lower(): n for n in reversed(names[:10_000])}
-    near = [get_close_matches(u[:60].strip().lower(), some, n=1, cutoff=0.6) for u in unknown]
-    meant = dict.fromkeys(some[found[0]] for found in near if found)
+    meant = dict.fromkeys(nearest(unknown, names).values())
     way = f"; did you mean {listed(list(meant))}?" if meant else ""
     if not meant and names:
         way = f"; there are {listed(names)}"

@@ -186,14 +186,14 @@ class Looked:
         return replace(self, names=first.names, held=[self.held[j] for j in places])
 
     @classmethod
-    def together(cls, parts: Sequence[Looked]) -> Looked:
-        """Return what one table holds that is in partitions."""
+    def together(cls, parts: Sequence[Looked], what: str) -> Looked:
+        """Return what one table holds that is in partitions; errors call it `what`."""
         full = [part for part in parts if any(h.rows for h in part.held)] or parts[:1]
         full = [part.ordered(full[0]) for part in full]
         held = [Held.together(each) for each in zip(*(p.held for p in full), strict=True)]
         for column in held:
             column.different &= column.many or len(column.words) == column.rows
-        return replace(full[0], held=held, parts=full)
+        return replace(full[0], what=what, held=held, parts=full)
 
 
 class Column:

@@ -64,7 +64,8 @@ def read_partitions(
         notes += [ZERO_IS_MISSING] if minus and zeros else []
     else:
         if coding is None:
-            looked = Looked.together(dask.compute(*run(_looked, choices)))
+            what = "examples" if is_partitioned(given) else parts[0].what
+            looked = Looked.together(dask.compute(*run(_looked, choices)), what)
             coding, said = Decider([looked], choices).decide()
             notes = [*looked.notes, *said]
         rows = Partitioned.of(run(_packed_by, choices, coding))

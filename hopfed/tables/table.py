@@ -139,11 +139,16 @@ def check_columns(
 
 def misspelt(more: Sequence[str], lacks: Sequence[str]) -> str:
     """Return, for the end of a line, which name of a table is nearly one that it lacks."""
-    if max(len(more), len(lacks)) > NEAR:
-        return ""
-    near = {name: get_close_matches(name, lacks, n=1, cutoff=LIKE) for name in more}
-    same = [f"'{shown(a, 60)}' is '{shown(b[0], 60)}'" for a, b in near.items() if b]
+    near = nearest(more, lacks, LIKE) if max(len(more), len(lacks)) <= NEAR else {}
+    same = [f"'{shown(a, 60)}' is '{shown(b, 60)}'" for a, b in near.items()]
     return f" (if {same[0]}, rename it)" if same else ""
+
+
+def nearest(names: Sequence[str], held: Sequence[str], cutoff: float = 0.6) -> dict[str, str]:
+    """Return which of some names each is like, in whatever case; without those like none."""
+    some = {name[:60].strip().lower(): name for name in reversed(held[:10_000])}
+    found = {n: get_close_matches(n[:60].strip().lower(), some, n=1, cutoff=cutoff) for n in names}
+    return {name: some[like[0]] for name, like in found.items() if like}
 
 
 def places_of(columns: Sequence[str], first: Sequence[str], name: str, other: str) -> list[int]:

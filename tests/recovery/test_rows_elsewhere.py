@@ -284,6 +284,11 @@ def test_a_frame_of_dask_is_a_table_by_its_names():
     options = {"binarize": {"size": "median"}, "ignore": ["q3"]}
     check_same_table(hopfed.read_table(lazy, **options), hopfed.read_table(frame, **options))
     none = lazy[lazy["size"] > 99]
+    odd = dd.from_pandas(frame.assign(odd=["yes", "no"] * 299 + ["no", "perhaps"]), npartitions=2)
+    with pytest.raises(
+        DataError, match=r"^examples: partition 1, row 300, column 'odd': 'perhaps'"
+    ):
+        read_partitions(odd.drop(columns="size"))
     joined = read_partitions(dd.concat([none, lazy]).drop(columns=["size", "tree"]))
     assert joined.shape == (600, 20)
 
