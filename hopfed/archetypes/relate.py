@@ -89,7 +89,7 @@ class Relation:
     >>> from hopfed.hopfield.channel import small_sample
     >>> x = small_sample()[1]
     >>> found = recover(x)
-    >>> related = found.relate(x, 20 + 5 * found.assign(x).archetype)
+    >>> related = found.relate(x, 20 + 5 * found.assign(x, alpha=0).archetype)
     >>> related.estimates[:, 0].round(1).tolist(), related.tests["outcome"][1]
     ([20.0, 25.0, 30.0], 2)
     """
@@ -108,7 +108,7 @@ class Relation:
         """(K, C) odds of a rate, or odds ratio of a unit of a covariate; NaN of means."""
         x = self.estimates
         if self.kind == "log odds":
-            return np.exp(x)
+            return np.asarray(np.exp(x))
         inside = (x > 0) & (x < 1) & (self.kind == "rate")
         return np.where(inside, x / np.where(inside, 1 - x, 1.0), np.nan)
 
@@ -220,7 +220,7 @@ def _weights(given: Any, rows: int) -> np.ndarray:
     require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)
     good = bool(np.isfinite(often).all() and (often >= 0).all())
     require(good, "weights", "numbers, none below 0", "others")
-    require(often.any(), "weights", "above zero somewhere", "zeros")
+    require(bool(often.any()), "weights", "above zero somewhere", "zeros")
     return often.astype(np.float64)
 
 
@@ -244,8 +244,11 @@ def as_columns(given: Any, rows: int) -> list[Column]:
     """Columns of numbers or words, of a dict of lists."""
     found = []
     for name, values in given.items():
-        if np.ma.isMaskedArray(values):
-            values = values.astype(object).filled(None)
+        if isinstance(values, np.ma.MaskedArray):
+            values = [
+                None if gone else v
+                for v, gone in zip(values.data, np.ma.getmaskarray(values), strict=True)
+            ]
         if np.ndim(values) != 1 or len(values) != rows:
             got = " x ".join(map(str, np.shape(values)))
             raise ArgumentError(name, f"{rows:,} values, one for each row", got)
@@ -320,7 +323,7 @@ class FirstStep:
         home = array_beside(self.rows)
         inner = times(self.rows, like(v[:, :-1].T / 2, home))
         inner = inner - seen_times(self.rows, like((v[:, :-1] * T).T / 2, home))
-        return to_host(inner) + v[:, -1] - share @ v[:, -1]
+        return np.asarray(to_host(inner) + v[:, -1] - share @ v[:, -1])
 
     def _back(self, a: np.ndarray) -> np.ndarray:
         """(K, N + 1) sums of slopes of rows with parts a (M, K): what `_along` is transposed."""
@@ -349,7 +352,9 @@ class FirstStep:
 
         def times_information(v: np.ndarray) -> np.ndarray:
             d = self._along(v)
-            return complete(v) - self._back(R * (d - (R * d).sum(axis=1, keepdims=True)))
+            return np.asarray(
+                complete(v) - self._back(R * (d - (R * d).sum(axis=1, keepdims=True)))
+            )
 
         scale = 1 / np.hstack([seen * rates * (1 - rates), (total * share)[:, None]])
         return np.array([_conjugate(times_information, b, scale) for b in wanted])
@@ -495,7 +500,7 @@ class _Logit:
     @cached_property
     def weights(self) -> np.ndarray:
         """(M,) of the rows."""
-        return self.step.often * self.used
+        return np.asarray(self.step.often * self.used)
 
     @cached_property
     def mistaken(self) -> np.ndarray:
@@ -562,4 +567,6 @@ class _Logit:
             for j in range(b.shape[1]):
                 G = (by * (v * self.q[:, j])[:, None]).T @ W / np.maximum(D, TINY) / n[:, None]
                 slopes[t - 1, j] = (W @ G.T - (G * D).sum(axis=1)) * self.used[:, None]
-        return own.reshape(len(W), -1) + self.step.carried(slopes.reshape(b.size, len(W), K))
+        return np.asarray(
+            own.reshape(len(W), -1) + self.step.carried(slopes.reshape(b.size, len(W), K))
+        )
