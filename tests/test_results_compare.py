@@ -38,7 +38,6 @@ RESULTS = {
     "theory.private": ["PrivateFiniteSize"],
     "theory.profile": ["ProfileSpikes"],
     "theory.spikes": ["FiniteSize"],
-    "theory.storage": ["StorageRun"],
     "theory.study": ["Promises"],
     "theory.tyler": ["Shape"],
 }

@@ -8,7 +8,9 @@ For signs a gap is a loss of quality: `p r^2` takes the place of `r^2` in the st
 `kappa = N pi p r^2 / (1 - p r^2)`, and without gaps every number is that of
 :func:`hopfed.theory.planning.plan`. For Beta rates both classes share a mean, whose eigenvalue
 comes first; the class is told from the rest by the second. Expectations over the law are sums
-over a typical table of weighted columns; power is an average over tables.
+over a typical table of weighted columns. The spike of N columns varies by a part of order
+``N^-1/2`` from one table to the next, whatever the number of rows, and power falls faster below
+its typical value than it rises above, so power is an average over tables.
 
 Source: derived in theory/NOTES.md, "Planning for graded classes".
 """
@@ -26,8 +28,10 @@ from hopfed.errors import ArgumentError
 from . import _check, assignment, class_noise, planning, spikes, tracy_widom
 from ._solve import fewest
 from .graded import Classes, Prediction, predict_white
-from .table_variation import relative_spikes
 
+DRAWS = 200  # tables
+MANY = 3_000  # columns of which tables hardly differ
+_SEED = 7  # of the tables, the same in each call, so that power rises with the rows
 _LEVELS = 24  # of the rates of each class in a typical table
 _MOST_SAMPLES = 2**40
 
@@ -255,7 +259,7 @@ class _Case:
         def table(rng: np.random.Generator) -> Classes:
             return shown(Classes(self.law.draw(rng, 2, self.N), shares, observed), rows)
 
-        return relative_spikes(table, self.shown(rows), self.place)
+        return _relative_spikes(table, self.shown(rows), self.place)
 
     def boundary(self) -> float:
         """Number of rows at which the strength that they show is that of the phase boundary."""
@@ -395,3 +399,15 @@ def _row(case: _Case, target: float, samples: int | None) -> dict[str, float]:
 
 def _rms(errors: np.ndarray, classes: Classes) -> float:
     return float(np.sqrt(errors**2 @ classes.weights / classes.N))
+
+
+def _relative_spikes(
+    draw: Callable[[np.random.Generator], Classes], typical: Classes, place: int
+) -> np.ndarray:
+    """Spikes (T,) of drawn tables over that of a typical one, at a place in falling order."""
+    if typical.N > MANY:
+        return np.ones(1)
+    rngs = np.random.default_rng(_SEED).spawn(DRAWS)
+    drawn = np.array([draw(rng).strengths[place] for rng in rngs])
+    found: np.ndarray = drawn / max(float(typical.strengths[place]), 1e-300)
+    return found

@@ -1,6 +1,6 @@
 """How many patterns an associative memory holds, and how well it returns them.
 
-Zero temperature, replica-symmetric, with a simulation to compare. The kernel is
+Zero temperature, replica-symmetric (`hopfed.memory.basins` simulates it). The kernel is
 `J = (1/N) xi^T (1 + t)(1 + t C)^{-1} xi`, C the pattern Gram matrix: t = 0 is Hebb's rule (Amit,
 Gutfreund, Sompolinsky), t > 0 "dreaming" (Fachechi, Agliari, Barra), t = inf the projector
 (pseudo-inverse). Load alpha = K / N, m the magnetisation of a retrieved pattern. For Hebb's rule
@@ -20,8 +20,6 @@ I. Guyon, G. Dreyfus, J. Physique Lett. 46 (1985) L359; I. Kanter, H. Sompolinsk
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -101,128 +99,6 @@ def magnetisation(alpha: ArrayLike, t: ArrayLike = 0.0) -> np.ndarray:
     y = increasing_root(lambda v: aim - _load(v, time), low, np.full(load.shape, _Y_RANGE[1]))
     value = np.where(load <= most, erf(y), 0.0).reshape(alpha.shape)
     return np.where(np.isinf(t), alpha < PSEUDO_INVERSE_CAPACITY, value)[()]
-
-
-@dataclass(frozen=True, eq=False)
-class StorageRun:
-    """Result of :func:`simulate_storage`.
-
-    Attributes
-    ----------
-    load : K / N as simulated, K a whole number.
-    magnetisations : (starts,) overlap of each final state with the pattern it started from.
-    settled : (starts,) whether the state is a fixed point; others were cut at `max_sweeps`.
-    sweeps : sweeps over all sites that were run.
-
-    Examples
-    --------
-    >>> run = simulate_storage(np.random.default_rng(0), N=200, alpha=0.1, starts=5)
-    >>> run.load, int(run.settled.sum()), round(run.mean, 2), round(run.standard_error, 2)
-    (0.1, 5, 1.0, 0.0)
-    """
-
-    load: float
-    magnetisations: np.ndarray
-    settled: np.ndarray
-    sweeps: int
-
-    @property
-    def mean(self) -> float:
-        """Mean magnetisation over the starts."""
-        return float(self.magnetisations.mean())
-
-    @property
-    def standard_error(self) -> float:
-        """Standard error of the mean over the starts (of one pattern matrix)."""
-        return float(self.magnetisations.std(ddof=1) / np.sqrt(self.magnetisations.size))
-
-
-def simulate_storage(
-    rng: np.random.Generator,
-    N: int,
-    alpha: float,
-    t: float = 0.0,
-    starts: int = 20,
-    max_sweeps: int = 100,
-) -> StorageRun:
-    """Zero-temperature serial dynamics from stored patterns, zero diagonal, in low-rank form.
-
-    Every start follows the same random order of sites, and a site is set by its field at that
-    moment; a field of zero leaves the spin. The coupling matrix is never formed: with
-    `W = xi^T A / N`, A the (K, K) kernel, a field is a row of W times the K pattern overlaps.
-
-    Parameters
-    ----------
-    rng : generator for patterns and orders.
-    N : number of sites.
-    alpha : load; `round(alpha N)` patterns, at least 1.
-    t : dreaming time, at least 0; `numpy.inf` for the projector, which needs alpha < 1.
-    starts : number of patterns to start from, at most all of them.
-    max_sweeps : largest number of sweeps.
-
-    Examples
-    --------
-    >>> run = simulate_storage(np.random.default_rng(0), N=500, alpha=0.05)
-    >>> bool(run.settled.all()), bool(run.mean > 0.99)
-    (True, True)
-    """
-    sites = int(_check.scalar("N", N, _check.count))
-    K = max(1, round(_check.scalar("alpha", alpha, _check.positive) * sites))
-    count = min(K, int(_check.scalar("starts", starts, _check.count)))
-    limit = int(_check.scalar("max_sweeps", max_sweeps, _check.count))
-    patterns = _check.generator(rng).choice(np.array([-1.0, 1.0]), size=(K, sites))
-    field_rows = np.linalg.solve(_kernel_inverse(patterns, t), patterns).T / sites
-    diagonal = np.einsum("ik,ki->i", field_rows, patterns)
-
-    spins = patterns[:count].T.copy()  # (N, starts)
-    overlaps = patterns @ spins
-    moving = np.arange(count)
-    sweeps = 0
-    while moving.size and sweeps < limit:
-        sweeps += 1
-        flipped = _sweep(rng, patterns, field_rows, diagonal, spins, overlaps, moving)
-        moving = moving[flipped]
-    settled = np.ones(count, dtype=bool)
-    settled[moving] = False
-    return StorageRun(K / sites, np.diag(overlaps[:count]) / sites, settled, sweeps)
-
-
-def _kernel_inverse(patterns: np.ndarray, t: float) -> np.ndarray:
-    """Inverse `(1 + t C) / (1 + t)` of the kernel between patterns; C itself for t = inf."""
-    K, N = patterns.shape
-    gram = patterns @ patterns.T / N
-    if t == np.inf:
-        if K >= N:
-            raise ArgumentError("alpha", "below 1 for the projector", K / N)
-        found: np.ndarray = gram
-        return found
-    time = _check.scalar("t", t, _check.nonnegative)
-    found = (np.eye(K) + time * gram) / (1 + time)
-    return found
-
-
-def _sweep(
-    rng: np.random.Generator,
-    patterns: np.ndarray,
-    field_rows: np.ndarray,
-    diagonal: np.ndarray,
-    spins: np.ndarray,
-    overlaps: np.ndarray,
-    moving: np.ndarray,
-) -> np.ndarray:
-    """Update every site of the moving states once, in place; tell which states changed."""
-    changed = np.zeros(moving.size, dtype=bool)
-    current = overlaps[:, moving]
-    for site in rng.permutation(spins.shape[0]):
-        spin = spins[site, moving]
-        field = field_rows[site] @ current - diagonal[site] * spin
-        turned = field * spin < 0
-        if turned.any():
-            current[:, turned] -= 2 * np.outer(patterns[:, site], spin[turned])
-            spins[site, moving[turned]] *= -1
-            changed |= turned
-    overlaps[:, moving] = current
-    return changed
 
 
 def _times(t: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

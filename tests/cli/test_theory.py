@@ -201,3 +201,12 @@ def test_what_is_wrong_is_one_line(theory, case):
     status, out, err = theory(line)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert words in err
+
+
+def test_columns_of_a_table_are_left_out_of_its_spectrum(hopfed, tmp_path):
+    path = tmp_path / "table.csv"
+    rows = np.random.default_rng(0).standard_normal((30, 3)).round(3)
+    path.write_text("id,a,b,c\n" + "".join(f"r,{','.join(map(str, row))}\n" for row in rows))
+    status, out, _ = hopfed("spectrum", str(path), "--ignore", "id", "--json")
+    assert (status, json.loads(out)["shape"]) == (0, [29, 3])
+    assert "no column 'idd' to ignore" in hopfed("spectrum", str(path), "--ignore", "idd")[2]

@@ -21,6 +21,13 @@ def test_small_damage_is_mended_below_capacity(rule):
     assert np.isnan(found.apart).all()
 
 
+@pytest.mark.parametrize(("rule", "load"), [("hebb", 0.1), ("dreamed", 0.34), ("projector", 0.5)])
+def test_undamaged_cues_end_on_the_line_of_theory(rule, load):
+    found = basins(rule, 1000, [load], [0.0], cues=30, seed=7)
+    # Finite size adds of the order of 1 / sqrt(N) times the distance from 1.
+    assert found.overlap[0, 0] == pytest.approx(found.law[0], abs=2e-3)
+
+
 def test_the_edge_lies_between_the_shares_that_were_tried():
     found = basins("projector", 100, [0.4], np.linspace(0, 0.4, 9), cues=40)
     j = int(np.flatnonzero(found.recalled[0] < 0.5)[0])

@@ -66,13 +66,13 @@ def _slow(rng):
      ("shifts", "time", "centred")],
 )  # fmt: skip
 def test_noise_passes_at_its_level(null, kind, columns):
-    """Of 120 draws at .05 at most 14: a level that holds is called broken once in 2,000 tests."""
+    """Of 60 draws at .05 at most 9: a level that holds is called broken once in 2,000 tests."""
     rng = np.random.default_rng([3, len(null), len(kind)])
     alarms = sum(
         hopfed.spectrum(NOISE[kind](rng), null, 0.05, columns=columns, draws=19).n_components > 0
-        for _ in range(120)
+        for _ in range(60)
     )
-    assert alarms <= binom.isf(5e-4, 120, 0.05)
+    assert alarms <= binom.isf(5e-4, 60, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,7 @@ def test_rows_of_unequal_variance_are_flipped_as_they_were_before_their_mean_was
         rng = np.random.default_rng([3, seed])
         rows = rng.standard_normal((20, 60)) * np.exp(0.5 * rng.standard_normal((20, 1)))
         alarms += hopfed.spectrum(rows, "flips", 0.1).n_components > 0
-    assert alarms <= 13  # 6 are due; more than 13 in one seed of 400
-
-
-def test_shifts_in_a_circle_allow_for_the_ends_that_they_join():
-    alarms = 0
-    for seed in range(60):
-        rng = np.random.default_rng([4, seed])
-        rows = rng.standard_normal((60, 20))
-        for t in range(1, 60):
-            rows[t] += 0.6 * rows[t - 1]
-        alarms += hopfed.spectrum(rows[10:], "shifts", 0.1).n_components > 0
-    assert alarms <= 13
+    assert alarms <= 9  # 6 are due; there were 10, and 2 now
 
 
 def test_a_covariance_and_an_operator_are_counted_by_their_rows():

@@ -79,15 +79,6 @@ def test_magnetisation_solves_the_saddle_point_equations(fraction, t):
     assert min(abs(residuals(s)[1]) for s in roots) < 1e-5
 
 
-@pytest.mark.parametrize(("alpha", "t"), [(0.1, 0.0), (0.34, 1.0), (0.5, np.inf)])
-def test_simulation_sits_on_the_line(alpha, t):
-    run = storage.simulate_storage(np.random.default_rng(7), 1500, alpha, t, starts=30)
-    assert run.settled.mean() > 0.9
-    expected = storage.magnetisation(alpha, t) if np.isfinite(t) else 1.0
-    # The starts share one pattern matrix; finite size adds of the order of 1 / sqrt(N).
-    assert run.mean == pytest.approx(expected, abs=4 * run.standard_error + 1.5e-3)
-
-
 def test_thermal_reference_values():
     for (alpha, T), m in THERMAL.items():
         assert storage_thermal.thermal_magnetisation(alpha, T) == pytest.approx(m, abs=1e-10)
