@@ -40,6 +40,7 @@ class Prediction:
     eigenvalue, eigenvalue_sd : (K,) mean and deviation of the K leading eigenvalues.
     overlap, overlap_sd : (K, K) mean and deviation of the squared cosine of sample eigenvector k
         and spike j.
+    span, span_sd : (K,) the same of the part of sample eigenvector k among all spikes.
     power : (K,) share of the draws whose k-th eigenvalue passes the test; NaN without a level.
     size : number of draws: the error of a mean is the deviation over its root.
 
@@ -113,7 +114,7 @@ def predict(
     s2 = _check.scalar("variance", variance, _check.positive)
     parts, span = (s2 * values, overlaps), overlaps.sum(axis=2)
     held = [f(axis=0) for part in (*parts, span) for f in (part.mean, part.std)]
-    return Prediction(*held, power, len(values))
+    return Prediction(*held, power=power, size=len(values))
 
 
 def draws(
