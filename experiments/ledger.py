@@ -119,14 +119,15 @@ class Ledger:
         rounds = [*self.open.get(seed, OpenSeed()).rounds, arrays]
         with self.blamed():
             _require_alike(arrays, rounds[0])
-        if state is None or (self._longer and len(rounds) == self.rounds):
+        if state is None or len(rounds) == self.rounds:
             with self.blamed():
                 done = self._joined(rounds) if self.by_round else arrays
                 _require_alike(done, next(iter(self.done.values()), done))
             self.done[seed] = done
             self.open.pop(seed, None)
-            parts = state.parts() if isinstance(state, FederationState) else {}
-            if parts and self.path and sum(held.nbytes for held in parts.values()) <= MOST:
+            keeps = self._longer is not None and self.path is not None
+            parts = state.parts() if keeps and isinstance(state, FederationState) else {}
+            if parts and sum(held.nbytes for held in parts.values()) <= MOST:
                 self.ended[seed] = self.store.freeze(parts, whole=True)
         else:
             if isinstance(state, FederationState):

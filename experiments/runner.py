@@ -176,14 +176,18 @@ def begun(
     first: int = 0,
     device: str = "cpu",
     callbacks: Sequence[Callback] = (),
+    longer: bool = True,
 ) -> Job:
-    """Begin a run, with the results in `out` if it is continued; see `execute`."""
+    """Begin a run, with the results in `out` if it is continued; see `execute`.
+
+    With `longer` it is one that may get more rounds when it is finished.
+    """
     name, by_round = experiment.__name__.rpartition(".")[2], hasattr(experiment, "measure_round")
     told = {"device": device} if device != "cpu" else {}
     if told and (by_round or "device" not in signature(experiment.measure).parameters):
         rule = f"cpu: {name} computes there only; {', '.join(ON_DEVICE)} can elsewhere"
         raise ArgumentError("device", rule, device)
-    longer = getattr(experiment, "check_longer", None)
+    check = getattr(experiment, "check_longer", None) if longer else None
     alarm = [experiment.Alarm(config)] if hasattr(experiment, "Alarm") else []
     ledger = Ledger(
         name,
@@ -192,7 +196,7 @@ def begun(
         by_round=by_round,
         rounds=_rounds(config) if by_round else 1,
         joined=getattr(config, "joined", None),
-        longer=longer and partial(longer, config),
+        longer=check and partial(check, config),
         callbacks=[*alarm, *callbacks],
         path=out,
         memory=memory,

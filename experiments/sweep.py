@@ -132,7 +132,7 @@ def sweep(
                 raise HopfedError(f"{cell.path}: a link, which a sweep does not follow")
             its = change(config, settings)
             check_fits(its)
-            jobs[cell.path] = begun(experiment, its, cell.path, True, first=first)
+            jobs[cell.path] = begun(experiment, its, cell.path, True, first=first, longer=False)
             jobs[cell.path].ledger.pace = "end"  # many short cells are not to wait for their files
         except HopfedError as error:
             failed(cell.path, error)

@@ -253,7 +253,8 @@ def test_an_interrupted_run_is_drawn_and_ends_as_if_it_had_not_been(hopfed, tmp_
 
 def test_a_finished_run_gets_more_rounds_to_the_same_bytes(hopfed, tmp_path):
     once, parts = tmp_path / "once.h5", tmp_path / "parts.h5"
-    options = ("--clients", 3, "--models", "mlp:16", "--set", "examples=200", "--set", "alpha=0.4")
+    options = ("--clients", 3, "--models", "mlp:16", "--set", "examples=200")
+    options += ("--set", "alpha=0.4", "--set", "rate=0.5", "--set", "way=stacked")
     assert hopfed("fl", "run", "apfl", *options, "--rounds", 4, "--out", once)[0] == 0
     assert hopfed("fl", "run", "apfl", *options, "--rounds", 2, "--out", parts)[0] == 0
     more = ("fl", "run", "apfl", "--resume", "--out", parts, "--rounds")  # settings are in the file

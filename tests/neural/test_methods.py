@@ -306,25 +306,6 @@ def test_pfedes_keeps_the_statistics_of_plain_images():
     np.testing.assert_array_equal(ours[name].numpy(), alone[f"model/{name}"])
 
 
-def test_two_runs_are_the_same_to_the_bit_and_a_resumed_one_too(tmp_path):
-    conf = config(rate=0.5, rounds=4, way="stacked")
-    a = execute(fl, conf, out=tmp_path / "a.h5")
-
-    class Stop(BaseException):
-        pass
-
-    def stop(done, planned):
-        if done == 2:
-            raise Stop
-
-    with pytest.raises(Stop):
-        execute(fl, conf, out=tmp_path / "b.h5", report=stop)
-    assert not Run.load(tmp_path / "b.h5").complete
-    execute(fl, conf, out=tmp_path / "b.h5", resume=True)
-    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
-    assert (a.arrays["faults/code"] == Fault.ABSENT).sum() == 4 * 2
-
-
 @pytest.mark.slow  # two processes load everything
 def test_local_and_pool_agree():
     a = execute(fl, config())

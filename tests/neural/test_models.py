@@ -105,7 +105,7 @@ def test_fedssa_models_have_the_sizes_of_its_table(number, megabytes):
     assert 4 * count(model) / 2**20 == pytest.approx(megabytes, abs=0.0075)
 
 
-@pytest.mark.parametrize("name", NORMALISED)
+@pytest.mark.parametrize("name", [name for name in NORMALISED if name != "resnet-34"])
 def test_group_norm_has_the_parameters_of_batch_norm_and_no_buffers(name):
     group, batch = digits_model(name), digits_model(name, norm="batch")
     assert count(group) == count(batch)
