@@ -112,9 +112,10 @@ def predict(
         centre, scale = tracy_widom.wishart_scaling(M - k, N - k)
         power = (values * M > centre + scale * level).mean(axis=0)
     s2 = _check.scalar("variance", variance, _check.positive)
-    parts, span = (s2 * values, overlaps), overlaps.sum(axis=2)
-    held = [f(axis=0) for part in (*parts, span) for f in (part.mean, part.std)]
-    return Prediction(*held, power=power, size=len(values))
+    parts = {"eigenvalue": s2 * values, "overlap": overlaps, "span": overlaps.sum(axis=2)}
+    means = {name: part.mean(axis=0) for name, part in parts.items()}
+    spreads = {f"{name}_sd": part.std(axis=0) for name, part in parts.items()}
+    return Prediction(**means, **spreads, power=power, size=len(values))
 
 
 def draws(

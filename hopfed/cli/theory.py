@@ -562,7 +562,7 @@ def _together(
     }
     sizes, powers = ([*held.values()] for held in (found.samples, found.powers))
     promised = {"promise": [*study.PROMISES], "M": sizes, "power": powers}
-    return {"plan": each, "promises": promised} | _at_size(r, exposure, each, arguments)
+    return {"plan": each, "promises": promised, **_at_size(r, exposure, each, arguments)}
 
 
 def _at_size(
