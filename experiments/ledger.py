@@ -278,7 +278,8 @@ class Ledger:
         if here != there:
             raise RunFileError(f"{self.path}: made on {there}, not on {here}: say --device {there}")
         held, mine = run.config.get("rounds"), self.config.get("rounds")
-        if self._longer is not None and isinstance(held, int) and 0 < held < mine:
+        whole = isinstance(held, int) and isinstance(mine, int)
+        if self._longer is not None and whole and 0 < held < mine:
             self._longer(held)
             run = replace(run, config=run.config | {"rounds": mine})
         require_settings(run, self.config, self.path)

@@ -29,7 +29,7 @@ ARGUMENTS = {
     "qualities": "--r",
 }
 DRAWN = (
-    "The last table is what tables of these sizes show, with deviations, in exact draws of "
+    "The table with deviations is what tables of these sizes show, in exact draws of "
     "Gaussian noise and orthogonal archetypes; the rest holds for large tables, or nearly."
 )
 Columns = Mapping[str, Any]  # name -> array or number, broadcast against each other
@@ -536,7 +536,7 @@ def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str,
         if "drawn" in tables:
             out.print(f"\n{DRAWN}")
         if beside:
-            words = "The second table is of operators with noise, of all clients' rows together."
+            words = "The tables from epsilon on are of operators with noise, of all clients' rows together."
             out.print(f"\n{words}")
 
 

@@ -2,14 +2,12 @@
 
 A client releases its sums of products ``S = sum_m eta_m eta_m^T`` with Gaussian noise
 (theory/NOTES.md, "Sensitivity and Gaussian mechanism"). What is protected is one example, by which
-neighbouring data sets differ. Sensitivities:
+neighbouring data sets differ: it is replaced, and their number is public. Sensitivities:
 
-- *replace* by another, +-1 examples: ``|x x^T - y y^T|_F^2 = 2 N^2 - 2 <x, y>^2``, at most
+- *+-1 examples*: ``|x x^T - y y^T|_F^2 = 2 N^2 - 2 <x, y>^2``, at most
   ``2 N^2``, reached by orthogonal x and y. The diagonal cancels, so the vector of the entries above
   it moves by at most N, that norm over sqrt 2. They get noise of standard deviation ``z N``, z the
   noise multiplier, and are mirrored. The diagonal is M whatever the examples: no noise, not sent.
-- *add or remove* it: ``x x^T`` has norm N, sqrt 2 less of everything; but the number of examples is
-  no longer public, and a nominal one has to take its place.
 - *other examples* are clipped to norm ``clip sqrt N``, and N becomes ``clip^2 N``. The diagonal is
   sent, with noise of twice the variance: ``(D_ij, D_ii / sqrt 2)`` has the Frobenius norm over
   sqrt 2 again, so that costs nothing more.
@@ -36,8 +34,6 @@ from hopfed.privacy.discrete_gaussian import Coins
 from hopfed.spectral.operators import DenseOperator
 from hopfed.theory import private
 
-NEIGHBOURS = ("replace", "add_remove")
-
 
 @dataclass(frozen=True)
 class GaussianMechanism:
@@ -49,11 +45,10 @@ class GaussianMechanism:
     rounds : releases T computed from the same examples. Gaussians compose exactly: T releases are
         one of sqrt T times the sensitivity.
     clip : None for +-1 examples; otherwise rows have norm at most ``clip sqrt N``.
-    neighbours : "replace" or "add_remove".
 
     Raises
     ------
-    ArgumentError : a budget that is none, another relation of neighbours.
+    ArgumentError : a budget that is none.
 
     Examples
     --------
@@ -66,14 +61,11 @@ class GaussianMechanism:
     delta: float
     rounds: int = 1
     clip: float | None = None
-    neighbours: str = "replace"
 
     def __post_init__(self) -> None:
         private.noise_multiplier(self.epsilon, self.delta, self.rounds)  # checks the budget
         holds = self.clip is None or 0 < self.clip < np.inf
         require(holds, "clip", "a finite number above 0, or None for +-1 examples", self.clip)
-        relation = self.neighbours
-        require(relation in NEIGHBOURS, "neighbours", "replace or add_remove", repr(relation))
 
     @property
     def noise_multiplier(self) -> float:
@@ -82,10 +74,7 @@ class GaussianMechanism:
 
     def sensitivity(self, n_sites: int) -> float:
         """Norm of the largest change of a triangle of sums over `n_sites` between neighbours."""
-        frobenius = n_sites * (self.clip or 1.0) ** 2
-        if self.neighbours == "replace":
-            frobenius *= np.sqrt(2)
-        return float(frobenius / np.sqrt(2))
+        return float(n_sites * (self.clip or 1.0) ** 2)
 
     def scale(self, n_sites: int) -> float:
         """Standard deviation of the noise on sums over `n_sites` sites (off the diagonal)."""
@@ -129,7 +118,6 @@ def noisy(
     operator: DenseOperator,
     mechanism: GaussianMechanism,
     rng: np.random.Generator | Coins,
-    nominal: float | None = None,
 ) -> PrivateOperator:
     """Release a client's operator: symmetric Gaussian noise on its sums of products.
 
@@ -137,8 +125,6 @@ def noisy(
     ----------
     operator : sums over examples of weight one, of +-1 entries unless the mechanism clips.
     rng : secret source of the noise.
-    nominal : public number that the release carries in place of the number of examples, where
-        that is not public: under add_remove, or when examples were sampled.
 
     Raises
     ------
@@ -153,63 +139,33 @@ def noisy(
     (100.0, 7.975, 19800)
     """
     n, diagonal = operator.n_sites, to_host(operator.matrix.diagonal())
-    mass = _public_mass(operator, mechanism, nominal, float(diagonal.sum()))
+    noised = isinstance(operator, PrivateOperator)
+    require(not noised, "operator", "one without noise", "one that has it already")
+    weights = "over examples of weight one; scale and pool after the noise"
+    require(operator.mass == operator.sum_sq_weights, "operator", weights, "other weights")
+    trace, limit = float(diagonal.sum()), operator.mass * n * (mechanism.clip or 1.0) ** 2
+    clipped = trace <= limit * (1 + 1e-9)
+    require(clipped, "operator", "of rows no longer than the mechanism says", f"trace {trace:g}")
     signs = mechanism.clip is not None or bool((diagonal == operator.mass).all())
     require(signs, "operator", "of +-1 examples, or the mechanism one with a clip", "others")
     scale = mechanism.scale(n)
     draw = np.zeros((n, n))
     draw[np.triu_indices(n, 1)] = scale * rng.standard_normal(n * (n - 1) // 2)
     draw += draw.T
-    if mechanism.clip is None:  # the public number takes the place of the count
-        draw[np.diag_indices(n)] = mass - operator.mass
-    else:
+    if mechanism.clip is not None:
         draw[np.diag_indices(n)] = np.sqrt(2) * scale * rng.standard_normal(n)
     matrix = operator.matrix + namespace(operator.matrix).asarray(draw)
-    return PrivateOperator(n, mass, mass, matrix, noise=scale**2)
+    return PrivateOperator(n, operator.mass, operator.mass, matrix, noise=scale**2)
 
 
-def _public_mass(
-    operator: DenseOperator,
-    mechanism: GaussianMechanism,
-    nominal: float | None,
-    trace: float,
-) -> float:
-    """Number of examples that a release may carry, once the operator may be released at all."""
-    noised = isinstance(operator, PrivateOperator)
-    require(not noised, "operator", "one without noise", "one that has it already")
-    weights = "over examples of weight one; scale and pool after the noise"
-    require(operator.mass == operator.sum_sq_weights, "operator", weights, "other weights")
-    limit = operator.mass * operator.n_sites * (mechanism.clip or 1.0) ** 2
-    clipped = trace <= limit * (1 + 1e-9)
-    require(clipped, "operator", "of rows no longer than the mechanism says", f"trace {trace:g}")
-    if nominal is None:
-        rule = "given under add_remove, where the number of examples is not public"
-        require(mechanism.neighbours == "replace", "nominal", rule, "none")
-        return operator.mass
-    require(0 < nominal < np.inf, "nominal", "a finite number above 0", nominal)
-    return float(nominal)
-
-
-def accountant(
-    noise_multiplier: float,
-    rounds: int = 1,
-    *,
-    delta: float,
-    sampling: float = 1.0,
-    neighbours: str = "replace",
-) -> float:
+def accountant(noise_multiplier: float, rounds: int = 1, *, delta: float) -> float:
     """Epsilon of `rounds` noisy operators, by the privacy loss distribution of `dp-accounting`.
 
-    Without sampling there is a closed form too, `hopfed.theory.private.gaussian_epsilon`.
+    There is a closed form too, `hopfed.theory.private.gaussian_epsilon`.
 
     Parameters
     ----------
     noise_multiplier, rounds : z of one release, relative to its sensitivity; number of releases.
-    sampling : probability with which each example enters a round, independently and unseen; the
-        release carries a nominal number (`noisy`). Sampling whole clients hides no example of a
-        client that took part: count only its rounds then.
-    neighbours : "replace" or "add_remove". For "replace" with sampling the answer is an upper
-        bound: the library's worst two examples contribute opposite vectors, ours orthogonal ones.
     delta : of the guarantee, in (0, 1).
 
     Raises
@@ -221,23 +177,14 @@ def accountant(
     >>> round(accountant(3.73, delta=1e-5), 2)
     1.0
     """
-    whole = private.gaussian_epsilon(noise_multiplier, delta, rounds)  # checks its arguments
-    require(0 < sampling <= 1, "sampling", "a probability in (0, 1]", sampling)
-    require(neighbours in NEIGHBOURS, "neighbours", "replace or add_remove", repr(neighbours))
+    private.gaussian_epsilon(noise_multiplier, delta, rounds)  # checks its arguments
     try:
         import dp_accounting as dp
         from dp_accounting import pld
     except ImportError:
         advice = "the accountant needs dp-accounting: pip install 'hopfed[privacy]'"
         raise BackendError(advice) from None
-
-    # The library's multiplier is relative to the norm of what one example contributes. Without
-    # sampling only the distance of neighbours counts: one such norm in its add-or-remove relation.
-    relation, event = dp.NeighboringRelation.ADD_OR_REMOVE_ONE, dp.GaussianDpEvent(noise_multiplier)
-    if sampling < 1 and neighbours == "replace":  # two contributions of norm 1 / sqrt 2
-        relation = dp.NeighboringRelation.REPLACE_ONE
-        event = dp.GaussianDpEvent(noise_multiplier * np.sqrt(2))
-    if sampling < 1:
-        event = dp.PoissonSampledDpEvent(sampling, event)
-    found = pld.PLDAccountant(relation).compose(event, int(rounds)).get_epsilon(delta)
-    return float(found) if sampling == 1 else min(whole, float(found))
+    # Only the distance of neighbours counts: one sensitivity, in the library's relation too.
+    found = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    found.compose(dp.GaussianDpEvent(noise_multiplier), int(rounds))
+    return float(found.get_epsilon(delta))

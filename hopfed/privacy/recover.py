@@ -7,15 +7,12 @@ Source: theory/NOTES.md, "Counting beside privacy noise".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hopfed._lib.settings import require
 from hopfed.archetypes.annealed_search import Search
-from hopfed.archetypes.archetypes import Archetypes
-from hopfed.archetypes.factorize import Groups, factorize
 from hopfed.privacy.mechanism import PrivateOperator
 from hopfed.spectral.eigenpairs import Spectrum, eigenpairs
 from hopfed.spectral.noise import Sample
@@ -141,43 +138,3 @@ def private_spectrum(
     least = general_spikes.threshold(*law) / rank.variance - 1
     # Noise makes eigenvalues negative, which `eigenpairs` sets to 0: not the whole spectrum.
     return replace(spectrum, complete=False, n_examples=operator.n_sites / least**2), rank
-
-
-def recover_private(
-    operator: PrivateOperator,
-    *,
-    seed: int,
-    alpha: float = 1e-3,
-    quality: float | None = None,
-    parts: Sequence[PrivateOperator] = (),
-) -> Archetypes:
-    """Recover archetypes from a pooled private operator of +-1 examples, up to their signs.
-
-    By the search over one operator: group projections and means would be further releases.
-
-    Parameters
-    ----------
-    operator, alpha, quality : as in `private_spectrum`.
-    seed : of the search.
-    parts : releases of which the operator is the sum, or some of them. The sum alone does not
-        always say which patterns it is made of: that of three patterns and, as often, their
-        product is also that of four others, each of which agrees by half with each of these.
-
-    Examples
-    --------
-    >>> from hopfed.hopfield.channel import draw_examples, rademacher
-    >>> from hopfed.spectral.operators import DenseOperator
-    >>> from hopfed.privacy.mechanism import GaussianMechanism, noisy
-    >>> rng = np.random.default_rng(0)
-    >>> x = draw_examples(rademacher(2, 100, rng), 2000, 0.6, rng)[0]
-    >>> mechanism = GaussianMechanism(epsilon=2.0, delta=1e-5)
-    >>> found = recover_private(noisy(DenseOperator.from_examples(x), mechanism, rng), seed=0)
-    >>> found.status, found.n_detected
-    ('ok', 2)
-    """
-    spectrum, rank = private_spectrum(operator, alpha, quality)
-    groups, V = None, spectrum.vectors[:, : rank.n_detected]
-    if parts and rank.n_detected:
-        sums = [part.n_examples * (V.T @ part.matmat(V)) for part in parts]
-        groups = Groups(np.stack(sums), np.array([part.n_examples for part in parts]))
-    return factorize(spectrum, rank, groups=groups, search=PRIVATE_SEARCH, seed=seed)
