@@ -277,9 +277,8 @@ class Ledger:
         here, there = (config.get("device", "cpu") for config in (self.config, run.config))
         if here != there:
             raise RunFileError(f"{self.path}: made on {there}, not on {here}: say --device {there}")
-        held, mine = run.config.get("rounds"), self.config.get("rounds")
-        whole = isinstance(held, int) and isinstance(mine, int)
-        if self._longer is not None and whole and 0 < held < mine:
+        held, mine = run.config.get("rounds"), self.config.get("rounds", 0)
+        if self._longer is not None and isinstance(held, int) and 0 < held < mine:
             self._longer(held)
             run = replace(run, config=run.config | {"rounds": mine})
         require_settings(run, self.config, self.path)

@@ -11,8 +11,8 @@ from helpers import rest_slow
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from hopfed._lib.settings import to_plain, with_settings  # noqa: E402
-from hopfed.errors import ArgumentError, DataError  # noqa: E402
-from hopfed.experiments import find, fl, knnper, preset, presets  # noqa: E402
+from hopfed.errors import ArgumentError, DataError, RunFileError  # noqa: E402
+from hopfed.experiments import find, fl, knnper, ledger, preset, presets  # noqa: E402
 from hopfed.experiments.pictures import drawer  # noqa: E402
 from hopfed.experiments.runner import execute  # noqa: E402
 from hopfed.experiments.shared import cells as _cells  # noqa: E402
@@ -273,6 +273,16 @@ def test_rounds_that_would_have_been_others_in_a_longer_run_are_not_continued(tm
     execute(fl, config, out=tmp_path / "run.h5")
     with pytest.raises(ArgumentError, match="rounds must be 4, as in the file"):
         execute(fl, replace(config, rounds=6), out=tmp_path / "run.h5", resume=True)
+
+
+def test_networks_that_are_too_large_to_be_kept_are_not_gone_on_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger, "MOST", 1)
+    config, out = fl.Config(**SMALL | {"rounds": 1}), tmp_path / "run.h5"
+    execute(fl, config, out=out)
+    before = out.read_bytes()
+    with pytest.raises(RunFileError, match="no networks to go on with after round 1"):
+        execute(fl, replace(config, rounds=2), out=out, resume=True)
+    assert out.read_bytes() == before
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"models": ["lenet"]}'])

@@ -56,8 +56,11 @@ def config(name="fedavg", options="", **settings):
     return fl.Config(method=name, options=options.strip(","), **(SMALL | settings))
 
 
+SHORT = {"fedmd": "transfer=5", "fedrep": "head=2"}  # by default 100 steps and 10 epochs
+
+
 def make(name="fedavg", options="", **settings):
-    return config(name, options, **settings).make(0)
+    return config(name, options or SHORT.get(name, ""), **settings).make(0)
 
 
 def play(made, rounds=2, state=None, first=0, each=None, **settings):

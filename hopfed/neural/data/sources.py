@@ -427,6 +427,9 @@ def _columns(path: Path) -> dict[str, Any]:
     from hopfed.tables.formats import of_path
 
     source = of_path(path)
+    for note in source.notes:
+        if note.startswith("two columns"):  # a second column of labels is no feature
+            raise DataError(f"{path}: {note.partition(':')[0]}")
     blocks = list(source.blocks())
     parts = [[block[j] for block in blocks] or [pa.nulls(0)] for j in range(len(source.names))]
     return {n: _typed(pa.chunked_array(p)) for n, p in zip(source.names, parts, strict=True)}
@@ -435,17 +438,19 @@ def _columns(path: Path) -> dict[str, Any]:
 def _typed(cells: Any) -> Any:
     """A column as numbers or truth values where all its cells are; of a text file they are words.
 
-    An empty cell is missing.
+    An empty cell is missing, and so is NA, nan and the like.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow.csv import ConvertOptions
 
     if isinstance(cells.type, pa.DictionaryType):
         cells = cells.cast(cells.type.value_type)
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return cells
     words = pc.utf8_trim_whitespace(cells)
-    words = pc.if_else(pc.equal(words, ""), None, words)
+    gone = pc.is_in(words, pa.array(ConvertOptions().null_values, words.type))
+    words = pc.if_else(gone, None, words)
     for kind in (pa.int64(), pa.float64(), pa.bool_()):
         with suppress(pa.ArrowInvalid):
             return words.cast(kind)

@@ -304,6 +304,9 @@ def test_a_table_of_features(tmp_path):
         ("a,label\n1,ash\noak,yew\n", "", "column a holds string values"),
         ("a,b,label\n1,2,ash\n1,,yew\n", "", "row 2, column b is missing"),
         ("a,label\n1,ash\n2,\n", "", "label of row 1 is missing"),
+        ("a,b,label\n1,2,ash\n1,NA,yew\n", "", "row 2, column b is missing"),
+        ("a,label\n1,ash\n2,NA\n", "", "label of row 1 is missing"),
+        ("a,label,label\n1,2,2\n3,4,4\n", "", "two columns are called 'label'"),
         ("a,b\n1,2\n", ":c", "no column 'c' among a, b"),
         ("label\nash\nyew\n", ":label", "no features"),
     ):  # fmt: skip
