@@ -536,7 +536,7 @@ def _plain(exposure: np.ndarray, given: Mapping[str, Any], options: Mapping[str,
         if "drawn" in tables:
             out.print(f"\n{DRAWN}")
         if beside:
-            words = "Tables from epsilon on are of operators with noise, of all clients' rows together."
+            words = "From epsilon on it is operators with noise, of all clients' rows together."
             out.print(f"\n{words}")
 
 
