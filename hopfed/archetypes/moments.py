@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, to_host
+from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.archetypes.session import Owner, Session, total
 from hopfed.federation.messages import Message
@@ -72,6 +72,12 @@ def _single(x: Array) -> np.ndarray:
     return np.asarray(to_host(x), np.float32)
 
 
+def _float32(x: Array) -> Array:
+    """Where it is."""
+    xp = namespace(x)
+    return xp.astype(x, xp.float32)
+
+
 def mean_of(session: Session) -> np.ndarray:
     """(N,) mean of all examples; its sums travel with the operator."""
     before = session.exchanges
@@ -106,7 +112,7 @@ def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
 
     def leading(_: Owner, __: Message) -> Message:
         found.append(eigenpairs(form.from_examples(rows), wanted, seed=session.seed))
-        return {n: _single(getattr(found[0], n)) for n in ("values", "vectors")}
+        return {"values": _single(found[0].values), "vectors": _float32(found[0].vectors)}
 
     session.ask(leading, {})
     return found[0]
@@ -148,11 +154,14 @@ def projections(session: Session, V: Array, groups: int) -> tuple[np.ndarray, np
     lower = np.tril_indices(K)
 
     def projected(owner: Owner, told: Message) -> Message:
-        basis = like(told["basis"], array_beside(owner.rows))
+        basis = told["basis"]
+        if len(session.members) > 1:
+            basis = like(basis, array_beside(owner.rows))
         sums, sizes = group_projections(owner.rows, basis, each, session.seed, owner.index)
         return {"groups": _single(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
 
-    answers = session.ask(projected, {"basis": _single(V)})
+    basis = _float32(V) if len(session.members) == 1 else _single(V)
+    answers = session.ask(projected, {"basis": basis})
     sums = np.zeros((each * len(answers), K, K))
     sums[:, *lower] = np.concatenate([a["groups"] for a in answers])
     sums += np.tril(sums, -1).transpose(0, 2, 1)

@@ -435,7 +435,9 @@ class Session:
         answers: list[Message] = []
         for i, owner in enumerate(self.members):
             message = {**shared, **{name: array[i] for name, array in (own or {}).items()}}
-            answer = {name: np.asarray(to_host(a)) for name, a in question(owner, message).items()}
+            answer = question(owner, message)
+            if len(self.members) > 1:  # what a single owner has on a device stays there
+                answer = {name: np.asarray(to_host(a)) for name, a in answer.items()}
             self.traffic.received(owner.index, message)
             self.traffic.sent(owner.index, answer)
             answers.append(answer)
