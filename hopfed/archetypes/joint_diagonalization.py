@@ -28,7 +28,7 @@ import numpy as np
 
 from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed._lib.random import stream
-from hopfed.archetypes.subspace import SLACK, Subspace, joined, rested
+from hopfed.archetypes.subspace import Subspace, joined
 from hopfed.kernels import Rows
 from hopfed.spectral.reread_rows import Reread, Sums
 from hopfed.spectral.rows import times, total
@@ -100,31 +100,13 @@ def joint_candidates(
     for _ in range(STARTS):  # each works on what the last one left; one that finds none is the last
         left = (rest.T @ A @ rest).astype(np.float32)  # fine enough for groups, and twice as fast
         U = rest @ joint_eigenbasis(left, rng, STEPS)
-        fresh = _tried(space, lift @ U, found)
+        fresh = space.candidates(lift @ U, found)
         before = len(found)
         found = joined(space, found, fresh) if len(fresh) else found
         rest = _complement(space.coefficients(found).astype(np.float64) @ whiten)
         if len(found) == before or rest.shape[1] < 2:
             break
     return found
-
-
-def _tried(space: Subspace, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """Patterns (C, N) to which a basis leads beside those found, at rest, best first.
-
-    They are fitted to the operator together, which takes mixtures apart, and blurs an archetype of
-    few examples among heavy ones: each is taken as it is or fitted, if theory accepts it.
-    """
-    lifted = (space.vectors @ like(basis, space.vectors)).T
-    signs = namespace(lifted).where(lifted >= 0, np.float32(1), np.float32(-1))
-    states = np.vstack([found, space.polish(signs)])
-    fitted = space.refine(states)
-    (before, promised), (after, hoped) = space.judged(states), space.judged(fitted)
-    slack = SLACK / np.sqrt(space.n_sites)
-    good, better = before >= promised - slack, after >= hoped - slack
-    better &= ~good | (after > before)
-    good |= better
-    return rested(space, np.where(better[:, None], fitted, states)[good])
 
 
 def joint_eigenbasis(A: np.ndarray, rng: np.random.Generator, steps: int) -> np.ndarray:

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import Array, like, to_host
+from hopfed._lib.arrays import Array, like, namespace, to_host
 from hopfed.archetypes.joint_diagonalization import group_projections
 from hopfed.archetypes.session import Owner, Session, total
 from hopfed.federation.messages import Message
@@ -76,7 +76,9 @@ def captured(owner: Owner, told: Message) -> Message:
 
 def projected(groups: int, seed: int, owner: Owner, told: Message) -> Message:
     """Second moments of random groups of rows in a basis, as lower triangles, and their sizes."""
-    basis = like(told["basis"], array_beside(owner.rows))
+    basis = told["basis"]
+    if isinstance(basis, np.ndarray):  # that of a single owner is where the rows are
+        basis = like(basis, array_beside(owner.rows))
     sums, sizes = group_projections(owner.rows, basis, groups, seed, owner.index)
     lower = np.tril_indices(basis.shape[1])
     return {"groups": _single(sums)[:, *lower], "sizes": sizes.astype(np.int32)}
@@ -90,6 +92,12 @@ def _energies(part: Any, columns: Array) -> Sums:
 
 def _single(x: Array) -> np.ndarray:
     return np.asarray(to_host(x), np.float32)
+
+
+def _float32(x: Array) -> Array:
+    """Where it is."""
+    xp = namespace(x)
+    return xp.astype(x, xp.float32)
 
 
 def mean_of(session: Session) -> np.ndarray:
@@ -126,9 +134,9 @@ def spectrum_of(session: Session, wanted: Wanted) -> Spectrum:
 
     def leading(_: Owner, __: Message) -> Message:
         found.append(eigenpairs(form.from_examples(rows), wanted, seed=session.seed))
-        return {n: _single(getattr(found[0], n)) for n in ("values", "vectors")}
+        return {"values": _single(found[0].values), "vectors": _float32(found[0].vectors)}
 
-    session.ask(leading, {})
+    session.ask(leading, {}, there=True)
     return found[0]
 
 
@@ -166,7 +174,8 @@ def projections(session: Session, V: Array, groups: int) -> tuple[np.ndarray, np
     """K x K sums of at least `groups` random groups over all owners, and counts."""
     K, each = V.shape[1], -(-groups // len(session.members))
     lower = np.tril_indices(K)
-    answers = session.ask(partial(projected, each, session.seed), {"basis": _single(V)})
+    basis = _float32(V) if len(session.members) == 1 else _single(V)
+    answers = session.ask(partial(projected, each, session.seed), {"basis": basis})
     sums = np.zeros((each * len(answers), K, K))
     sums[:, *lower] = np.concatenate([a["groups"] for a in answers])
     sums += np.tril(sums, -1).transpose(0, 2, 1)

@@ -430,12 +430,20 @@ class Session:
         """(L,) rows of each owner."""
         return np.array([owner.size for owner in self.members])
 
-    def ask(self, question: Question, shared: Message, own: Message | None = None) -> list[Message]:
-        """Put one question to every owner: one exchange."""
+    def ask(
+        self,
+        question: Question,
+        shared: Message,
+        own: Message | None = None,
+        there: bool = False,
+    ) -> list[Message]:
+        """Put one question to every owner: one exchange; answers stay `there`, or come here."""
         answers: list[Message] = []
         for i, owner in enumerate(self.members):
             message = {**shared, **{name: array[i] for name, array in (own or {}).items()}}
-            answer = {name: np.asarray(to_host(a)) for name, a in question(owner, message).items()}
+            answer = question(owner, message)
+            if not there:
+                answer = {name: np.asarray(to_host(a)) for name, a in answer.items()}
             self.traffic.received(owner.index, message)
             self.traffic.sent(owner.index, answer)
             answers.append(answer)

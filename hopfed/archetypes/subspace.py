@@ -11,7 +11,9 @@ Sources: theory/NOTES.md, "Heat bath and self-field", "Score and acceptance", "D
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
@@ -86,22 +88,20 @@ class Subspace:
         """(K,) scale of each direction of the operator, no finer than what can be detected."""
         return self.signal + self.floor
 
-    def _both(self, patterns: Array) -> tuple[Array, Array]:
+    def _both(self, patterns: np.ndarray) -> tuple[Array, Array]:
         """V and patterns in float32, where V is."""
-        xp, states = namespace(self.vectors), patterns
-        if type(patterns) is not type(self.vectors):
-            states = like(np.asarray(patterns, np.int8), self.vectors)
+        xp, states = namespace(self.vectors), like(np.asarray(patterns, np.int8), self.vectors)
         return xp.astype(self.vectors, xp.float32), xp.astype(states, xp.float32)
 
-    def _fetched(self, V: Array, states: Array) -> np.ndarray:
-        """Patterns on the host; from a device their coefficients come in the same copy."""
+    def _fetched(self, V: Array, states: Array, *more: Array) -> tuple[np.ndarray, ...]:
+        """Patterns, and more, on the host; from a device coefficients come in the same copy."""
         xp = namespace(V)
         patterns = xp.astype(states, xp.int8)
         if type(V) is np.ndarray:
-            return np.asarray(patterns)
-        patterns, a = all_to_host(patterns, states @ V)
+            return patterns, *more
+        patterns, a, *here = all_to_host(patterns, states @ V, *more)
         self._told.update(zip(_keys(patterns), a, strict=True))
-        return np.asarray(patterns)
+        return patterns, *here
 
     def coefficients(self, patterns: np.ndarray) -> np.ndarray:
         """``V^T sigma`` of every pattern: (C, K)."""
@@ -134,21 +134,26 @@ class Subspace:
 
         Source: arXiv:2603.19902, eq. (18).
         """
-        a = self.coefficients(patterns)
-        a2 = a.astype(np.float64) ** 2
-        expected = a2.sum(axis=1).clip(1e-300) / (a2 / self.overlaps).sum(axis=1).clip(1e-300)
+        return self._judged(self.coefficients(patterns), self.overlaps)
+
+    def _judged(self, a: Array, overlaps: Array) -> tuple[Any, Any]:
+        """What `judged` says of coefficients, where they and the overlaps are."""
+        xp = namespace(a)
+        a2 = xp.astype(a, xp.float64) ** 2
+        expected = a2.sum(axis=1).clip(1e-300) / (a2 / overlaps).sum(axis=1).clip(1e-300)
         return (a**2).sum(axis=1) / self.n_sites, expected
 
     def scores(self, patterns: np.ndarray) -> np.ndarray:
         """Scores (C,) of patterns, in [0, 1]."""
         return self.judged(patterns)[0]
 
-    def polish(self, patterns: Array, sweeps: int = SWEEPS) -> np.ndarray:
-        """Follow the zero-noise dynamics of the projector, self-field removed, to rest.
-
-        Patterns may be where V is, too.
-        """
+    def polish(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
+        """Follow the zero-noise dynamics of the projector, self-field removed, to rest."""
         V, states = self._both(patterns)
+        return self._fetched(V, self._at_rest(V, states, sweeps))[0]
+
+    def _at_rest(self, V: Array, states: Array, sweeps: int = SWEEPS) -> Array:
+        """What `polish` makes of states that are where V is."""
         xp, own = namespace(V), (V * V).sum(axis=1)
         for _ in range(sweeps):
             fields = (states @ V) @ V.T - own * states
@@ -156,7 +161,7 @@ class Subspace:
             if bool(xp.all(new == states)):
                 break
             states = new
-        return self._fetched(V, states)
+        return states
 
     def refine(self, patterns: np.ndarray, sweeps: int = SWEEPS) -> np.ndarray:
         """Fit all patterns to the operator together: each is cleared of what the others explain.
@@ -170,8 +175,12 @@ class Subspace:
         if len(patterns) == 0:
             return patterns.astype(np.int8)
         V, states = self._both(patterns)
-        xp, N = namespace(V), self.n_sites
         signal = like(self.signal.astype(np.float32), V)
+        return self._fetched(V, self._fitted(V, states, signal, sweeps))[0]
+
+    def _fitted(self, V: Array, states: Array, signal: Array, sweeps: int = SWEEPS) -> Array:
+        """What `refine` makes of states that are where V is."""
+        xp, N = namespace(V), self.n_sites
         own, last = (V * V) @ signal, states
         for _ in range(sweeps):
             a, overlaps = states @ V, states @ states.T
@@ -182,7 +191,33 @@ class Subspace:
             if bool(xp.all(new == states) | xp.all(new == last)):
                 break
             states, last = new, states
-        return self._fetched(V, states)
+        return states
+
+    def candidates(self, basis: np.ndarray, found: np.ndarray) -> np.ndarray:
+        """Patterns (C, N) to which a basis (K, k) leads beside those found, at rest, best first.
+
+        They are fitted to the operator together, which takes mixtures apart, and blurs an archetype
+        of few examples among heavy ones: each is taken as it is or fitted, if theory accepts it.
+        """
+        there = like(np.column_stack([basis, self.signal, self.overlaps]), self.vectors)
+        lifted, gamma = (self.vectors @ there[:, :-2]).T, there[:, -1]
+        xp = namespace(self.vectors)
+        V = xp.astype(self.vectors, xp.float32)
+        fresh = xp.where(lifted >= 0, np.float32(1), np.float32(-1))
+        states = self._at_rest(V, fresh)
+        if len(found):
+            states = xp.concat([self._both(found)[1], states])
+        fitted = self._fitted(V, states, xp.astype(there[:, -2], xp.float32))
+        (before, promised), (after, hoped) = (self._judged(x @ V, gamma) for x in (states, fitted))
+        slack = SLACK / math.sqrt(self.n_sites)
+        good, better = before >= promised - slack, after >= hoped - slack
+        better &= ~good | (after > before)
+        good |= better
+        chosen, scores = xp.where(better[:, None], fitted, states), xp.where(better, after, before)
+        if type(V) is np.ndarray:  # on a device their number would have to be asked for
+            chosen, scores, good = chosen[good], scores[good], good[good]
+        falls, scores, good = self._fetched(V, self._at_rest(V, chosen), scores, good)
+        return falls[good][np.argsort(-scores[good], kind="stable")]
 
 
 def _keys(patterns: np.ndarray) -> list[bytes]:

@@ -242,13 +242,13 @@ class Traffic:
 
     def sent(self, client: int, message: Message) -> None:
         """Count a message from `client` to the server."""
-        arrays = [np.asarray(array) for array in message.values()]
+        arrays = [a if hasattr(a, "nbytes") else np.asarray(a) for a in message.values()]
         self.up[client] += sum(array.nbytes for array in arrays)
         self.parameters_up[client] += sum(array.size for array in arrays)
 
     def received(self, client: int, message: Message) -> None:
         """Count a message from the server to `client`."""
-        arrays = [np.asarray(array) for array in message.values()]
+        arrays = [a if hasattr(a, "nbytes") else np.asarray(a) for a in message.values()]
         self.down[client] += sum(array.nbytes for array in arrays)
         self.parameters_down[client] += sum(array.size for array in arrays)
 
