@@ -217,7 +217,7 @@ class Subspace:
         if type(V) is np.ndarray:  # on a device their number would have to be asked for
             chosen, scores, good = chosen[good], scores[good], good[good]
         falls, scores, good = self._fetched(V, self._at_rest(V, chosen), scores, good)
-        return falls[good][np.argsort(-scores[good], kind="stable")]
+        return np.asarray(falls[good][np.argsort(-scores[good], kind="stable")])
 
 
 def _keys(patterns: np.ndarray) -> list[bytes]:
