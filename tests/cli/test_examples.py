@@ -51,6 +51,8 @@ def folder(tmp_path_factory):
     names = ["id", *(f"q{j}" for j in range(60))]
     lines = [names, *([f"P{i}", *row] for i, row in enumerate(cells))]
     (folder / "survey.csv").write_text("\n".join(",".join(line) for line in lines))
+    aged = [[*line, str(20 + 7 * i % 50) if i else "age"] for i, line in enumerate(lines)]
+    (folder / "people.csv").write_text("\n".join(",".join(line) for line in aged))
     main(["recover", str(folder / "survey.csv"), "--out", str(folder / "run.h5")])
     main(["store", str(folder / "patterns.npy"), "--out", str(folder / "memory.h5")])
     for name, seeds in (("bbp", 2), ("before", 2), ("after", 3)):

@@ -108,7 +108,9 @@ def published(root, name, file, data):
         path = place / at
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data if at == file else held)
-    found = read(lambda place: load(name, root=place), place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOPFED_DATA", str(place))
+        found = read(lambda _: load(name), place)
     assert found is None or len(found) >= 1
 
 

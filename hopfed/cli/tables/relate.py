@@ -35,13 +35,13 @@ _PATH = click.Path(path_type=Path)
 @figure_option
 @json_option
 def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> None:
-    """Say what the archetypes of RUN have to do with a column of the FILEs.
+    """Say what archetypes of RUN have to do with a column of FILEs.
 
     RUN and the FILEs are as for `hopfed assign`; the FILEs are those that RUN comes from. Means,
     rates or log odds of each archetype are told with standard errors, which count that rows are not
     sure of their archetype, and Wald's test that archetypes are alike.
 
-    Example: hopfed relate run.h5 survey.csv --column age
+    Example: hopfed relate run.h5 people.csv --column age
     """
     out_file, figure = options["out_file"], options["figure"]
     if (options["column"] is None) == (not options["covariates"]):
