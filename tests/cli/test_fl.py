@@ -168,7 +168,7 @@ def said(folder, *arguments):
 @pytest.mark.parametrize(
     "more",
     [
-        ("--seeds", "2"),
+        pytest.param(("--seeds", "2"), marks=pytest.mark.slow),
         pytest.param(("--engine", "pool", "--workers", "2"), marks=pytest.mark.slow),
     ],
     ids=["here", "in workers"],

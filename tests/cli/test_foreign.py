@@ -134,7 +134,7 @@ def test_resume(folder, data):
     resume(data, folder)
 
 
-@pytest.mark.parametrize("memory", rest_slow([0, 1 << 30], 1))
+@pytest.mark.parametrize("memory", rest_slow([0, 1 << 30], 0))
 def test_states_of_clients_of_others(tmp_path, monkeypatch, memory):
     """A federation between two rounds, whose arrays and states are changed one after the other."""
     module = make(tmp_path, monkeypatch, "foreign_federation", FEDERATION)

@@ -120,6 +120,7 @@ def test_a_plan_is_of_one_study_or_of_each_share_alone(theory, tables):
         np.testing.assert_array_equal(got["plan"]["M"], alone.samples)
 
 
+@pytest.mark.slow
 def test_graded_classes_are_planned_and_simulated(theory, tables, monkeypatch):
     got = tables("plan --rates 1,4 --missing 0.3 --N 60 --exposure 0.3,0.1 --power 0.8")["plan"]
     want = plan(ClassLaw(rates=(1, 4), missing=0.3), [0.3, 0.1], 60, 0.8)

@@ -218,6 +218,7 @@ def test_every_rival_finds_planted_classes_through_gaps(name):
 # Federations
 
 
+@pytest.mark.slow
 def test_each_behaviour_of_a_memory_under_drift_and_attack():
     drift = execute(find("drift"), replace(preset(find("drift"), "quick"), seeds=1)).summary
     assert drift["kept/w = 0"][0] < 0.8

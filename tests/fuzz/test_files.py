@@ -20,7 +20,7 @@ from hopfed.tables.formats import read_numbers
 
 ARRAYS = (".npy", ".npz", ".csv", ".h5")
 TABLES = (".csv", ".tsv", ".gz", ".parquet", ".feather", ".xlsx", ".ods", ".sav", ".dta", ".json")
-FAST, SLOW = 250, 38_750  # cases; test_commands.py has the others
+FAST, SLOW = 150, 38_750  # cases; test_commands.py has the others
 
 pytestmark = pytest.mark.usefixtures("little_memory")
 

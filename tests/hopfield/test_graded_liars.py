@@ -115,7 +115,7 @@ def federation(lie, clients=10, rows=200, seed=3, engine=None, **settings):
     return T, played.state.server["memory/means"], played.faults.words()
 
 
-@pytest.mark.parametrize("lie", rest_slow(LIES, 5))
+@pytest.mark.parametrize("lie", rest_slow(LIES, 3))
 def test_one_client_of_ten_moves_no_class_by_more_than_a_little(lie):
     T, means, _ = federation(lie)
     assert len(means) == 3
