@@ -83,7 +83,7 @@ class Completion(NamedTuple):
 def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
     """See `Archetypes.assign`."""
     require(0 <= alpha < 1, "alpha", "in [0, 1)", alpha)
-    rows = _once(found, rows_of(found, X))
+    rows = without_copies(found, rows_of(found, X))
     archetype, probability = np.full(len(rows), -1), np.zeros(len(rows))
     if not len(found):
         return Assignment(archetype, probability)
@@ -102,7 +102,7 @@ def assign(found: Archetypes, X: Any, *, alpha: float = ALPHA) -> Assignment:
 
 def probabilities(found: Archetypes, X: Any) -> np.ndarray:
     """See `Archetypes.probabilities`."""
-    rows = _once(found, rows_of(found, X))
+    rows = without_copies(found, rows_of(found, X))
     weights = np.zeros((len(rows), len(found)))
     for span, logs in _logs(found, rows):
         weights[span] = _softmax(logs)
@@ -111,7 +111,7 @@ def probabilities(found: Archetypes, X: Any) -> np.ndarray:
 
 def score(found: Archetypes, X: Any) -> np.ndarray:
     """See `Archetypes.score`."""
-    rows = _once(found, rows_of(found, X))
+    rows = without_copies(found, rows_of(found, X))
     if not len(found):
         ones = like(np.full((rows.shape[1], 1), -np.log(2)), array_beside(rows))
         return to_host(seen_times(rows, ones))[:, 0]
@@ -124,10 +124,10 @@ def score(found: Archetypes, X: Any) -> np.ndarray:
 def complete(found: Archetypes, X: Any) -> Completion:
     """See `Archetypes.complete`."""
     given = rows_of(found, X)
-    rows = _once(found, given)
+    rows = without_copies(found, given)
     values = np.empty(rows.shape, np.int8)
     probability = np.empty(rows.shape, np.float32)
-    groups = [group.tolist() for group in _variables(found).groups]
+    groups = [group.tolist() for group in variables_of(found).groups]
     for span, mean in _posterior_means(found, rows):
         seen = to_host(kernels.unpack(given[span]))
         likelier = np.where(mean < 0, np.int8(-1), np.int8(1))
@@ -145,14 +145,14 @@ def complete(found: Archetypes, X: Any) -> Completion:
 
 def denoise(found: Archetypes, X: Any) -> np.ndarray:
     """See `Archetypes.denoise`."""
-    rows = _once(found, rows_of(found, X))
+    rows = without_copies(found, rows_of(found, X))
     values = np.empty(rows.shape, np.int8)
     for span, mean in _posterior_means(found, rows):
         values[span] = np.where(mean < 0, -1, 1)
     return values
 
 
-def _expected_means(found: Archetypes) -> np.ndarray:
+def expected_means(found: Archetypes) -> np.ndarray:
     """(K, N) mean to expect of each column over new rows of each archetype, inside of +-1.
 
     Patterns of the symmetric channel may have wrong signs, about which their scores know.
@@ -177,7 +177,7 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
     labels = rng.choice(len(found), n, p=found.shares / found.shares.sum())
     draws = rng.random((n, means.shape[1]))
     rows = np.where(draws < ((1 + means) / 2)[labels], 1, -1).astype(np.int8)
-    variables = _variables(found)
+    variables = variables_of(found)
     rates = variables.normalised(np.clip((1 + means) / 2, 1e-12, 1.0))
     for group in variables.groups:  # of the levels of a variable a row has one
         below = np.cumsum(rates[:, group], axis=1)[labels, :-1]
@@ -190,7 +190,7 @@ def sample(found: Archetypes, n: int, seed: int = 0) -> tuple[np.ndarray, np.nda
     return rows, labels
 
 
-def _variables(found: Archetypes) -> Variables:
+def variables_of(found: Archetypes) -> Variables:
     """Which columns are levels of one variable."""
     if found.levels is not None:
         return Variables(found.levels)
@@ -206,7 +206,7 @@ def _copies(found: Archetypes) -> list[tuple[int, int, int]]:
     return [(j, abs(i) - 1, 1 if i > 0 else -1) for j, i in pairs if i and abs(i) != j + 1]
 
 
-def _once(found: Archetypes, rows: Rows) -> Rows:
+def without_copies(found: Archetypes, rows: Rows) -> Rows:
     """Rows in which a copy counts only where its leader has no entry."""
     copies = _copies(found)
     if not copies:
@@ -217,7 +217,7 @@ def _once(found: Archetypes, rows: Rows) -> Rows:
     return kernels.with_gaps(kernels.pack_masked(x > 0, x == 0))
 
 
-def _expected_shares(found: Archetypes) -> np.ndarray:
+def expected_shares(found: Archetypes) -> np.ndarray:
     """(K,) shares that add up to one; equal ones where none is known."""
     shares = np.maximum(np.nan_to_num(np.asarray(found.shares, np.float64)), 0.0)
     shares = shares if shares.sum() > 0 else np.ones(len(found))
@@ -228,8 +228,8 @@ class _Tails:
     """How often rows of an archetype fit it no better than a given one."""
 
     def __init__(self, found: Archetypes):
-        means, variables = _expected_means(found), _variables(found)
-        self.prior = np.log(np.maximum(_expected_shares(found), 1e-300))
+        means, variables = expected_means(found), variables_of(found)
+        self.prior = np.log(np.maximum(expected_shares(found), 1e-300))
         odds, spread = np.arctanh(means), (1 - means) * (1 + means)
         even = np.log1p(-(means**2)) / 2 - np.log(2)
         # (K, N, 3): mean of the log-likelihood of an entry, variance, third cumulant of its lack.
@@ -268,7 +268,7 @@ def _tail(lack: np.ndarray, variance: np.ndarray, third: np.ndarray) -> np.ndarr
 
 def _logs(found: Archetypes, rows: Rows, width: int = 0) -> Iterator[tuple[slice, np.ndarray]]:
     """Blocks of rows, and the log of the probability of each row and each archetype together."""
-    means, shares, variables = _expected_means(found), _expected_shares(found), _variables(found)
+    means, shares, variables = expected_means(found), expected_shares(found), variables_of(found)
     size = max(64, BLOCK // max(width, len(found), 1))
     for span in (slice(a, min(a + size, len(rows))) for a in range(0, len(rows), size)):
         yield span, to_host(log_joint(rows[span], means, shares, np.float64, variables))
@@ -283,7 +283,7 @@ def _posterior_means(found: Archetypes, rows: Rows) -> Iterator[tuple[slice, np.
     """Blocks of rows, and what the archetypes expect of every entry of them, (m, N)."""
     if not len(found):
         raise DataError(f"no archetypes were found ({found.status}): nothing to fill rows by")
-    means = _expected_means(found)
+    means = expected_means(found)
     for span, logs in _logs(found, rows, rows.shape[1]):
         yield span, _softmax(logs) @ means
 

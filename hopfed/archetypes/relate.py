@@ -34,12 +34,12 @@ from scipy.special import chdtrc, log_softmax, ndtri
 from hopfed._lib.arrays import like, to_host
 from hopfed._lib.settings import require
 from hopfed.archetypes.assignment import (
-    _expected_means,
-    _expected_shares,
-    _once,
-    _variables,
+    expected_means,
+    expected_shares,
     probabilities,
     rows_of,
+    variables_of,
+    without_copies,
 )
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import Rows
@@ -205,7 +205,7 @@ def related(
     """Relate archetypes to an outcome, or to covariates."""
     if len(found) < 2:
         raise DataError(f"{len(found)} archetype(s): at least two are needed to tell them apart")
-    rows = _once(found, rows)
+    rows = without_copies(found, rows)
     often = _weights(weights, len(rows))
     step = FirstStep(found, rows, probabilities(found, rows), often)
     return _of_covariates(step, covariates) if outcome is None else _of_outcome(step, outcome)
@@ -319,7 +319,7 @@ class FirstStep:
 
     def _along(self, v: np.ndarray) -> np.ndarray:
         """(M, K) slopes of the log-likelihood of each row in each class along v (K, N + 1)."""
-        T, share = _expected_means(self.found), _expected_shares(self.found)
+        T, share = expected_means(self.found), expected_shares(self.found)
         home = array_beside(self.rows)
         inner = times(self.rows, like(v[:, :-1].T / 2, home))
         inner = inner - seen_times(self.rows, like((v[:, :-1] * T).T / 2, home))
@@ -327,7 +327,7 @@ class FirstStep:
 
     def _back(self, a: np.ndarray) -> np.ndarray:
         """(K, N + 1) sums of slopes of rows with parts a (M, K): what `_along` is transposed."""
-        T, share = _expected_means(self.found), _expected_shares(self.found)
+        T, share = expected_means(self.found), expected_shares(self.found)
         a = like(a * self.often[:, None], array_beside(self.rows))
         columns = to_host(transposed_times(self.rows, a)).T / 2
         columns -= T * to_host(seen_transposed_times(self.rows, a)).T / 2
@@ -336,8 +336,8 @@ class FirstStep:
 
     def _solved(self, wanted: np.ndarray) -> np.ndarray:
         """(P, K, N + 1) solutions of H v = wanted."""
-        R, T, share = self.shares, _expected_means(self.found), _expected_shares(self.found)
-        variables = _variables(self.found)
+        R, T, share = self.shares, expected_means(self.found), expected_shares(self.found)
+        variables = variables_of(self.found)
         rates = variables.normalised((1 + T) / 2)
         weighed = like(R * self.often[:, None], array_beside(self.rows))
         seen = to_host(seen_transposed_times(self.rows, weighed)).T + 1.0  # a row of the prior

@@ -166,4 +166,4 @@ def _laws(rule: Rule, counts: np.ndarray, N: int) -> tuple[np.ndarray, np.ndarra
     alpha = counts / N
     if np.isinf(rule.time):
         return (alpha < 1).astype(float), unknown
-    return storage.magnetisation(alpha, min(rule.time, 20.0)), unknown
+    return storage.magnetisation(alpha, rule.time), unknown

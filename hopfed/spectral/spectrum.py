@@ -48,8 +48,6 @@ _NEEDS = {  # what each null takes for granted
     "flips": ("order",),
     "shifts": ("rows",),
 }
-# Where an assumption of "entries" fails, the null that is taken if none was asked for.
-_FITTING = {"rows": "flips", "columns": "permutation", "tails": "permutation"}
 _ADVICE = {
     "order": DEPENDENT + ' Or take the null "shifts".',
     "columns": "Columns differ in variance ({:.1g} by chance): take standardised columns, or the "
@@ -202,10 +200,9 @@ def spectrum(
     if table.rows is None and chosen != "gaussian" and not (chosen == "entries" and table.signs):
         raise ArgumentError("null", "gaussian where there are no rows", repr(null))
     p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
-    broken = [check.name for check in checks if not check.holds]
-    fitting = [_FITTING[name] for name in broken if name in _FITTING]
-    if not null and fitting:  # the law does not hold here: scrambles do without what it takes
-        chosen = fitting[0]
+    broken = {check.name for check in checks if not check.holds}
+    if not null and broken & {"rows", "columns", "tails"}:  # scrambles do without these
+        chosen = "flips" if "rows" in broken else "permutation"
         p_values, K, kurtosis, checks = _tested(table, chosen, level, draws, seed)
     advice = tuple(_ADVICE[c.name].format(c.value) for c in checks if not c.holds)
     s2 = table.sample.variance(K)
