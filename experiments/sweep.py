@@ -105,9 +105,9 @@ def sweep(
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from hopfed.experiments import find, preset
-    >>> mp = find("mp")
+    >>> bbp = find("bbp")
     >>> with TemporaryDirectory() as out:
-    ...     cells = sweep(mp, preset(mp, "quick"), {"N": ("40", "60")}, out)
+    ...     cells = sweep(bbp, preset(bbp, "quick"), {"M": ("40", "60")}, out)
     >>> [(cell.values, cell.status) for cell in cells]
     [(('40',), 'ok'), (('60',), 'ok')]
     """

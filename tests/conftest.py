@@ -3,7 +3,7 @@
 import os
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # several workers that each take all cores are in each
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # other's way
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HOPFED_NUM_THREADS"):  # other's way
         os.environ.setdefault(name, "1")
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # a test may load grpc before hopfed does

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import bdtrc, bdtrik
 
 from hopfed.errors import ArgumentError
 
@@ -270,12 +271,12 @@ def rare_flip_edge(r: float, M: int, N: int, false_alarm: float) -> float:
     >>> round(rare_flip_edge(0.99, 400, 400, 1e-3), 4), rare_flip_edge(0.5, 400, 400, 1e-3)
     (0.1333, 0.0)
     """
-    from scipy.stats import binom
-
     p, variance = (1 - r) / 2, (1 - r) * (1 + r)
     edge = 0.0
     for length, other, scale in ((M, N, 1.0), (N, M, N / M)):
-        share = binom.isf(false_alarm / other, length, p) / length
+        flips = np.ceil(bdtrik(1 - false_alarm / other, length, p))
+        flips -= bdtrc(flips - 1, length, p) <= false_alarm / other  # the quantile was whole
+        share = max(flips, 0.0) / length
         ratio = (share * (1 + r) ** 2 + (1 - share) * (1 - r) ** 2) / variance
         q = other / length
         if ratio > 1 + np.sqrt(q):

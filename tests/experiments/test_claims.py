@@ -50,7 +50,7 @@ TINY = {
 CLOCK = {"seconds", "peak"}  # arrays of what no run measures twice
 LONG = {
     "disentangle", "scale", "ablation", "byzantine", "attacker", "capacity", "structured",
-    "novelty", "completion", "isotropic", "cooperation",
+    "novelty", "completion", "isotropic", "cooperation", "drift", "tables", "heavy_tails",
 }  # fmt: skip
 # Those of whose summaries some rows are for other presets.
 PARTLY = {"structured", "cooperation", "load", "tables", "correlated_noise"}
@@ -288,6 +288,7 @@ def test_a_liar_adds_the_same_examples_in_every_exchange():
     np.testing.assert_array_equal(lied[2]["votes"][2], -small.examples * x)
 
 
+@pytest.mark.slow
 def test_pictures_of_the_file_are_those_that_were_scored():
     config, run = tiny("structured")
     for name in config.sets:

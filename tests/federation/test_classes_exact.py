@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from asking import N, ask, site, slices
-from federations import of_classes
+from federations import of_classes, unjudged
 from graded_tables import classes, error
 
 from hopfed.experiments import serve
@@ -95,7 +95,7 @@ def silent(exchange, message):
 def federation(lie, clients=10):
     T, _, rows = classes(3, N, 200 * clients, 3)
     owners = tuple(as_examples(part, gaps=True) for part in np.array_split(rows, clients))
-    method = serve.Config(columns=N, clients=clients, graded=True).make(Batches(owners))
+    method = unjudged(serve.Config(columns=N, clients=clients, graded=True).make(Batches(owners)))
     played = play_round(method, None, 0, seed=0, clients=clients, engine=Liar(lie))
     return T, played.state.server["memory/means"], played.faults.words()
 

@@ -89,7 +89,7 @@ def test_a_class_that_turns_at_once_is_forgotten_and_not_averaged():
 
 
 def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
-    shares = np.full((12, 4), 0.25)
+    shares = np.full((9, 4), 0.25)
     shares[2:, 3] = 0
     source = planted(4, 100, shares / shares.sum(axis=1, keepdims=True), rows=60)
     found = played(source, discount=0.5)
@@ -100,13 +100,13 @@ def test_a_class_that_stays_away_is_remembered_for_a_while_and_then_dropped():
 
 
 def test_a_run_that_is_stopped_goes_on_to_the_same_bits_in_any_engine():
-    source = planted(4, 60, np.full((3, 4), 0.25), rows=100)
-    method = of_classes(source, 60)
+    source = planted(3, 40, np.full((2, 3), 1 / 3), rows=100)
+    method = of_classes(source, 40)
     states = []
     with PoolEngine(2) as pool:
         for engine in (LocalEngine(), pool):
             state = None
-            for t in range(3):
+            for t in range(2):
                 if state is not None:
                     state = FederationState.unflatten(state.flatten())
                 state = play_round(method, state, t, seed=3, clients=4, engine=engine).state

@@ -6,7 +6,7 @@ Every attack is tried first where all is believed, as it was once: there it succ
 import numpy as np
 import pytest
 from helpers import rest_slow
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from liars import against, claiming, close, lying, noise, own, owners
 
@@ -261,6 +261,7 @@ def _as(values):
         return values.astype(np.float64)
 
 
+@settings(max_examples=12)
 @given(mutations(), st.sampled_from(FORMS), st.booleans())
 def test_no_message_stops_the_server_or_costs_the_others_their_archetypes(change, form, careful):
     """At the defaults, and without the checks that are there for the sake of the result."""

@@ -174,7 +174,7 @@ def test_a_pattern_and_its_negative_cancel_in_an_odd_power_and_that_is_said():
 @pytest.mark.parametrize("order", ["serial", "synchronous"])
 def test_opposite_cues_have_opposite_ends_where_the_energy_is_even(rule, order):
     """K even: many fields are 0, and turned a spin to +1 from either side."""
-    for seed in range(6):
+    for seed in range(2):
         xi, cues = random_signs((10, 40 + seed), seed), random_signs((150, 40 + seed), 50 + seed)
         memory = AssociativeMemory.store(xi, rule)
         gaps = np.random.default_rng(seed).random(cues.shape) < 0.5 * (seed % 2)

@@ -22,9 +22,9 @@ def test_moments_of_runs_are_those_of_random_orders(sizes):
     rng = np.random.default_rng(1)
     labels = np.repeat(np.arange(len(sizes)), sizes)
     _, expected, variance = runs(labels)
-    drawn = [runs(rng.permutation(labels))[0] for _ in range(20_000)]
-    assert np.mean(drawn) == pytest.approx(expected, abs=5 * np.std(drawn) / 20_000**0.5 + 1e-12)
-    assert np.var(drawn) == pytest.approx(variance, rel=0.06)
+    drawn = [runs(rng.permutation(labels))[0] for _ in range(4_000)]
+    assert np.mean(drawn) == pytest.approx(expected, abs=5 * np.std(drawn) / 4_000**0.5 + 1e-12)
+    assert np.var(drawn) == pytest.approx(variance, rel=0.12)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -265,7 +265,9 @@ def test_bad_arguments():
         hopfed.recover([], seed=0)
 
 
-@pytest.mark.parametrize(("M", "N", "r", "copies"), [(400, 200, 0.45, 3), (1000, 600, 0.35, 4)])
+@pytest.mark.parametrize(
+    ("M", "N", "r", "copies"), rest_slow([(400, 200, 0.45, 3), (1000, 600, 0.35, 4)], 1)
+)
 def test_copies_of_one_row_are_not_shown(M, N, r, copies):
     """Second moments take them for more rows, and rows of no class may join them."""
     for seed in range(1, 4):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from graded_tables import classes, error, judged, known
+from helpers import rest_slow
 
 from hopfed import kernels
 from hopfed.archetypes import classes as graded
@@ -21,9 +22,8 @@ def small(monkeypatch):
     monkeypatch.setattr(graded, "FEWEST", 200)
 
 
-@pytest.mark.parametrize("shape", [(1500, 600), (400, 3000), (4000, 100)], ids=str)
-def test_all_rows_and_columns_say_what_classes_are(small, shape):
-    M, N = shape
+@pytest.mark.parametrize(("M", "N"), rest_slow([(1500, 600), (400, 3000), (4000, 100)], 2))
+def test_all_rows_and_columns_say_what_classes_are(small, M, N):
     T, y, x = classes(4, N, M, 3, missing=0.2)
     recovery = run_recovery(np.array_split(x, 3), seed=0)
     found = recovery.archetypes

@@ -58,7 +58,7 @@ def promised(seed, draws, drawn=draw, channel="symmetric"):
     return np.concatenate(overlaps), ok, found
 
 
-@pytest.mark.parametrize("draws", rest_slow([60, 2_000], 1))
+@pytest.mark.parametrize("draws", rest_slow([30, 2_000], 1))
 def test_patterns_under_ok_are_right(draws):
     overlaps, ok, found = promised(100, draws)
     assert (overlaps < 0.9).mean() <= 0.01

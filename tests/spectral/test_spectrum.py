@@ -66,13 +66,13 @@ def _slow(rng):
      ("shifts", "time", "centred")],
 )  # fmt: skip
 def test_noise_passes_at_its_level(null, kind, columns):
-    """Of 60 draws at .05 at most 9: a level that holds is called broken once in 2,000 tests."""
+    """Of 40 draws at .05 at most 8: a level that holds is called broken once in 2,000 tests."""
     rng = np.random.default_rng([3, len(null), len(kind)])
     alarms = sum(
         hopfed.spectrum(NOISE[kind](rng), null, 0.05, columns=columns, draws=19).n_components > 0
-        for _ in range(60)
+        for _ in range(40)
     )
-    assert alarms <= binom.isf(5e-4, 60, 0.05)
+    assert alarms <= binom.isf(5e-4, 40, 0.05)
 
 
 @pytest.mark.parametrize(

