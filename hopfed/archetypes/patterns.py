@@ -40,6 +40,7 @@ from hopfed.archetypes.status import (
     Verdict,
     judge_layers,
     judge_patterns,
+    judge_single,
 )
 from hopfed.archetypes.subspace import SAME
 from hopfed.archetypes.votes import agreement, agrees, elected, oriented, refitted, rest_of, vote
@@ -153,6 +154,7 @@ class Patterns:
                 final = holds or bool(self.asked)
         narrow, order = is_narrow(replace(found, status=now)), order if session.ordered else None
         verdict = judge_patterns(said, *told[1:], holds, self.asked, narrow, order)
+        verdict = judge_single(verdict, len(found))
         return Recovery(
             archetypes=replace(found, status=verdict.status, advice=verdict.advice),
             eigenvalues=spectrum.values,

