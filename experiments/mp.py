@@ -155,9 +155,9 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
     names = {"tw_signs": "Tracy-Widom, +-1", "tw_gaussian": "Tracy-Widom, Gaussian"}
     names |= {"shuffle_signs": "shuffle, +-1", "unshifted_signs": "unshifted, +-1"}
 
-    def bars(name: str) -> tuple[np.ndarray, np.ndarray]:
+    def bars(name: str) -> tuple[np.ndarray, ...]:
         rate = np.array(found[name])
-        return 100 * rate, 196 * np.sqrt(np.maximum(rate * (1 - rate), 1 / n) / n)
+        return 100 * rate, *(100 * end for end in wilson(rate * n, n))
 
     for i, q in enumerate(config.ratios[:3]):
         ends = arrays["bins"][0, i]
@@ -177,4 +177,5 @@ def panels(config: Config, arrays: Arrays, summary: dict[str, Any]) -> list[Pane
         made.append(over(f"at {level:.0%}", at, lines, levels=test, points=True, **words))
     lines = {"+-1": bars("mp_signs"), "Gaussian": bars("mp_gaussian")}
     expected = {"foreseen": 100 * np.array(found["mp_expected"])}
+    words |= {"legend": "upper center"}
     return [*made, over("above the MP edge", at, lines, expected, points=True, **words)]

@@ -105,10 +105,14 @@ def by(names: Sequence[Any], values: np.ndarray, axis: int) -> dict[str, np.ndar
 
 
 def summary_of(values: Any, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, and the ends of the band, over the first axis; a pair is (mean, half width)."""
+    """Mean, and the ends of the band, over the first axis; a pair is (mean, half width).
+
+    Three are the mean and both ends.
+    """
     if isinstance(values, tuple):
-        middle, half = (np.asarray(v, float) for v in values)
-        return middle, middle - half, middle + half
+        middle, *ends = (np.asarray(v, float) for v in values)
+        low, high = ends if len(ends) == 2 else (middle - ends[0], middle + ends[0])
+        return middle, low, high
     values = np.atleast_2d(np.asarray(values, float))
     middle = values.mean(axis=0)
     if band == "range":
@@ -136,7 +140,7 @@ def over(
     Parameters
     ----------
     x : values of the setting; words stand at equal distances.
-    lines : label -> (seeds, x), or a pair of means and half widths.
+    lines : label -> (seeds, x), or a pair of means and half widths, or means and both ends.
     foreseen : label -> (x,), or a pair (x, y) of its own; thin, in the colour of a line so called.
     band : "range", "sd" or "error"; the last two are bars where `points`.
     log : axes that are logarithmic: "x", "y" or "xy".

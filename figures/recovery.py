@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from hopfed.figures import archetypes
 from hopfed.figures.style import new_figure, shaped, styled, tiles
 from hopfed.runs import Run
+from hopfed.theory import marchenko_pastur
 
 SHOWN = 40  # largest number of patterns in the figure
 FEW = 50  # eigenvalues up to which ranks are drawn one like the other
@@ -56,8 +57,16 @@ def _spectrum(axes: Axes, run: Run) -> None:
     n_detected, threshold = run.summary["n_detected"], run.summary["threshold"]
     index = np.arange(1, len(values) + 1)
     signal = index <= n_detected
+    M, N = sum(run.summary["n_examples"]), run.summary["n_sites"]
+    axes.set_title(f"N = {N:,}, M = {M:,}, q = {N / M:.3g}")
     axes.plot(index[~signal], values[~signal], ".", color="0.7", label="noise")
     axes.plot(index[signal], values[signal], "o", label=f"signal ({n_detected})")
+    noise = values[~signal & (values > 1e-9 * values.max(initial=0.0))]
+    if len(values) == N and len(noise):  # all eigenvalues, whose median gives the variance
+        place = (np.arange(len(noise)) + 0.5) / len(noise) * min(1.0, M / N)
+        variance = np.median(noise) / marchenko_pastur.median_nonzero(N / M)
+        law = marchenko_pastur.quantile(1 - place, N / M, variance)
+        axes.plot(index[~signal][: len(noise)], law, color="0.3", lw=0.9, label="law of noise")
     axes.axhline(threshold, color="C1", ls="--", label="threshold")
     axes.set(yscale="log", xlabel="rank", ylabel="eigenvalue")
     if len(values) > FEW:
