@@ -139,7 +139,8 @@ def test_odd_batches_and_clients_that_never_came(name):
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_federation_goes_on_from_its_state_to_the_same_bits(name):
-    made = make(name, optimizer="amsgrad", lr=0.003, clients=3, examples=200)
+    optimizer = "sgd" if name == "scaffold" else "amsgrad"
+    made = make(name, optimizer=optimizer, lr=0.003, clients=3, examples=200)
     once = play(made, 3, rate=0.7).state.flatten()
     half = FederationState.unflatten(play(made, 2, rate=0.7).state.flatten())
     again = play(made, 1, half, 2, rate=0.7).state.flatten()
@@ -169,6 +170,9 @@ HEAD, BODY, D = 10 * 21, 64 * 20 + 20, 20  # numbers in the network of these tes
         ("ditto", "", 4 * (HEAD + BODY) + 8, 4 * (HEAD + BODY)),
         ("apfl", "", 4 * (HEAD + BODY) + 8, 4 * (HEAD + BODY)),
         ("fedrep", "", 4 * BODY + 8, 4 * BODY),
+        ("fedbabu", "", 4 * BODY + 8, 4 * BODY),
+        ("scaffold", "", 8 * (HEAD + BODY), 8 * (HEAD + BODY)),
+        ("feddyn", "", 4 * (HEAD + BODY), 4 * (HEAD + BODY)),
         ("pfedgp", "", 4 * (BODY + 2) + 8, 4 * (BODY + 2)),
         ("lg-fedavg", "", 4 * HEAD + 8, 4 * HEAD),
         ("lg-fedavg", "weights=equal", 4 * HEAD, 4 * HEAD),
@@ -229,6 +233,8 @@ def networks(name, options="", **settings):
     ("name", "options", "plain"),
     [
         ("fedprox", "mu=0", "fedavg"),
+        ("moon", "mu=0", "fedavg"),
+        ("fedbn", "", "fedavg"),
         ("clustered-fl", "tol_1=0", "fedavg"),
         ("apfl", "alpha=0,learn=false", "fedavg"),
         ("apfl", "alpha=1,learn=false", "standalone"),
@@ -286,7 +292,17 @@ def test_buffers_are_averaged_and_a_batch_of_one_has_statistics():
     name = next(n for n in played.state.down[EVERYONE] if n.endswith("running_mean"))
     moved = made.loaded.initial(0)[name.removeprefix("model/")].numpy()
     assert (played.state.down[EVERYONE][name] != moved).any()
-    for other in ("fedrep", "ditto", "apfl", "fedavg+", "fedproto", "standalone"):  # by one
+    for other in (
+        "fedrep",
+        "fedbn",
+        "moon",
+        "scaffold",
+        "ditto",
+        "apfl",
+        "fedavg+",
+        "fedproto",
+        "standalone",
+    ):  # by one
         assert not play(make(other, examples=30, batch=1, **settings), 1).faults.words()
 
 

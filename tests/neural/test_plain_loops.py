@@ -44,6 +44,11 @@ def deep():
     return nn.Sequential(nn.Flatten(), *layers)
 
 
+def normed():
+    layers = nn.Linear(64, 12), nn.BatchNorm1d(12), nn.Tanh(), nn.Linear(12, 10)
+    return nn.Sequential(nn.Flatten(), *layers)
+
+
 # Bare tensors: a network is a dict of its weights, and these are its forward passes.
 
 
@@ -64,8 +69,22 @@ def features(p, x):
     if "features.1.weight" in p:  # the small network of one hidden layer that clients share
         return linear(p, "features.1", z).relu()
     for name in ("features.net.1", "features.net.3"):
-        z = torch.tanh(linear(p, name, z)) if f"{name}.weight" in p else z
+        if f"{name}.weight" in p:
+            u = linear(p, name, z)
+            z = torch.tanh(
+                normal(p, u, p[f"{NORM}.running_mean"], p[f"{NORM}.running_var"])
+                if f"{NORM}.weight" in p
+                else u
+            )
     return z
+
+
+NORM = "features.net.2"  # in `normed`
+
+
+def normal(p, u, mean, variance):
+    """Batch normalisation with the statistics of a batch, or running ones."""
+    return (u - mean) / (variance + 1e-5).sqrt() * p[f"{NORM}.weight"] + p[f"{NORM}.bias"]
 
 
 def logits(p, x):
@@ -377,6 +396,119 @@ def fedmd(w):
             nodes[c].step(nodes[c].gradient(far, list(nodes[c].p)))
             learn(c, stream(SEED, "minibatches", t, 1, c), seeds.private[c])
     return [node.p for node in nodes]
+
+
+def scaffold(w):
+    """y -= lr (g - c_i + c); c_i+ = c_i - c + (x - y) / (K lr); equal means."""
+    x = w.starts()[0]
+    c, b = dict.fromkeys(x, 0), MOMENTUM
+    own = [c] * CLIENTS
+    for t, cohort in w.rounds():
+        ys, changes = [], []
+        for i in cohort:
+            sgd, gone = SGD(x), []
+            for rows in w.batches((t, 0, i), w.rows[i]):
+                X, Y = w.data(rows)
+                g = sgd.gradient(lambda p: ce(p, X, Y), list(x))
+                sgd.step({n: d - own[i][n] + c[n] for n, d in g.items()})
+                gone = [1 + b * s for s in [0, *gone]]
+            reach = LR * sum(gone)  # the first step's gradient went 1 + b + b^2 + ... times
+            changes.append({n: (x[n] - sgd.p[n]) / reach - c[n] for n in x})
+            own[i] = {n: own[i][n] + changes[-1][n] for n in x}
+            ys.append(sgd.p)
+        step, share = w.m.step, len(cohort) / CLIENTS
+        x, c = (
+            {n: x[n] + step * (a - x[n]) for n, a in mean(ys).items()},
+            {n: c[n] + share * a for n, a in mean(changes).items()},
+        )
+    return [x] * CLIENTS
+
+
+def feddyn(w):
+    """CE - <g_i, w> + a/2 |w - x|^2; g_i -= a (w_i - x); h -= a/m sum(w_i - x); mean - h/a."""
+    x, a = w.starts()[0], w.m.alpha
+    h = dict.fromkeys(x, 0)
+    g = [h] * CLIENTS
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+
+            def loss(p, X, Y, c=c):
+                along = sum((g[c][n] * p[n]).sum() for n in p)
+                return ce(p, X, Y) - along + a / 2 * square(p, x)
+
+            sent.append(w.local(loss, x, t, c))
+            g[c] = {n: g[c][n] - a * (sent[-1][n] - x[n]) for n in x}
+        h = {n: h[n] - a / CLIENTS * sum(p[n] - x[n] for p in sent) for n in x}
+        x = {n: p - h[n] / a for n, p in mean(sent).items()}
+    return [x] * CLIENTS
+
+
+def moon(w):
+    """CE - mu log e^(cos(z, z_g) / T) / (e^(cos(z, z_g) / T) + e^(cos(z, z_p) / T))."""
+    x, last = w.starts()[0], [None] * CLIENTS
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+
+            def loss(p, X, Y, before=last[c] or x):
+                z = features(p, X)
+                near, far = (F.cosine_similarity(z, features(q, X)) / 0.5 for q in (x, before))
+                share = torch.stack([near, far], 1).log_softmax(1)[:, 0]
+                return ce(p, X, Y) - 2 * share.mean()
+
+            last[c] = w.local(loss, x, t, c)
+            sent.append(last[c])
+        x = mean(sent, w.sizes(cohort))
+    return [x] * CLIENTS
+
+
+def fedbn(w):
+    """FedAvg; the layer's scale, shift and running statistics stay with the client."""
+    nets = w.starts()
+    kept = [n for n in nets[0] if n.startswith(NORM)]
+    names = [n for n in nets[0] if "running" not in n and "num" not in n]
+    shared = {n: a for n, a in nets[0].items() if n not in kept}
+    for t, cohort in w.rounds():
+        for c in cohort:
+            first = nets[c] | shared
+            mu, var, steps = (first[f"{NORM}.{n}"] for n in BUFFERS)
+
+            def loss(p, x, y):
+                nonlocal mu, var, steps
+                u = linear(p, "features.net.1", x.flatten(1))
+                mu = 0.9 * mu + 0.1 * u.mean(0).detach()
+                var, steps = 0.9 * var + 0.1 * u.var(0).detach(), steps + 1
+                z = torch.tanh(normal(p, u, u.mean(0), u.var(0, unbiased=False)))
+                return F.cross_entropy(linear(p, "head", z), y)
+
+            trained = w.local(loss, first, t, c, names=names)
+            now = mu, var, steps
+            nets[c] = trained | {f"{NORM}.{n}": a for n, a in zip(BUFFERS, now, strict=True)}
+        shared = mean([{n: nets[c][n] for n in shared} for c in cohort], w.sizes(cohort))
+    return [p | shared for p in nets]
+
+
+BUFFERS = "running_mean", "running_var", "num_batches_tracked"
+
+
+def fedper(w):
+    own, body = w.starts(), {}
+    for t, cohort in w.rounds():
+        for c in cohort:
+            own[c] = w.local(ce, own[c] | body, t, c)
+        bodies = [above(below(own[c], "features"), "features") for c in cohort]
+        body = mean(bodies, w.sizes(cohort))
+    return [p | body for p in own]
+
+
+def fedbabu(w):
+    """Bodies under the first head are averaged; five epochs of fine-tuning of all."""
+    p = w.starts()[0]
+    body = list(above(below(p, "features"), "features"))
+    for t, cohort in w.rounds():
+        p = mean([w.local(ce, p, t, c, names=body) for c in cohort], w.sizes(cohort))
+    return [w.train(ce, p, ("tune", c), c, epochs=5) for c in range(CLIENTS)]
 
 
 def ditto(w):
@@ -770,7 +902,7 @@ def hebbian(w):
 
 
 # Method, with a word for other settings -> its loop, its settings, and whether its clients may
-# have networks of their own.
+# have networks of their own, or the network that it is for.
 LOOPS = {
     "fedssa": (fedssa, {}, True),
     "fedssa normalised": (fedssa, {"fusion": "normalised", "mu_0": 0.5}, True),
@@ -790,6 +922,13 @@ LOOPS = {
     "fedavg-prior": (fedavg_prior, {}, False),
     "agg": (agg, {"images": 40}, True),
     "fedmd": (fedmd, {"transfer": 2}, True),
+    "scaffold": (scaffold, {}, False),
+    "scaffold step": (scaffold, {"step": 0.5}, False),
+    "feddyn": (feddyn, {"alpha": 0.1}, False),
+    "moon": (moon, {"mu": 2.0}, False),
+    "fedbn": (fedbn, {}, "normed"),
+    "fedper": (fedper, {}, False),
+    "fedbabu": (fedbabu, {}, False),
     "ditto": (ditto, {}, False),
     "apfl": (apfl, {}, False),
     "apfl batch": (apfl, {"moves": "batch"}, False),
@@ -812,7 +951,8 @@ LOOPS = {
 
 def made(name, way):
     _, settings, several = LOOPS[name]
-    nets = (f"{__name__}:shallow", f"{__name__}:deep")[: 1 + several]
+    names = {False: ("shallow",), True: ("shallow", "deep")}.get(several, (several,))
+    nets = tuple(f"{__name__}:{net}" for net in names)
     task = TaskSpec(clients=CLIENTS, models=nets, examples=240, seed=SEED)
     how = {"lr": LR, "momentum": MOMENTUM, "weight_decay": DECAY, "batch": BATCH, "epochs": EPOCHS}
     return method(name.partition(" ")[0])(task, Training(**how, way=way), **settings)
