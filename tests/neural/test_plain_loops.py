@@ -511,6 +511,90 @@ def fedbabu(w):
     return [w.train(ce, p, ("tune", c), c, epochs=5) for c in range(CLIENTS)]
 
 
+def per_fedavg(w):
+    """w -= lr (1 - a f''(w; D)) f'(w - a f'(w; D); D'); personal: a step on all examples."""
+    a = w.m.alpha
+
+    def slope(p, x, y):
+        free = {n: t.detach().requires_grad_() for n, t in p.items()}
+        found = torch.autograd.grad(ce(free, x, y), [*free.values()], create_graph=True)
+        return free, dict(zip(p, found, strict=True))
+
+    def direction(p, x, y):
+        free, d = slope(p, x[::2], y[::2])
+        d = d if w.m.hessian else {n: t.detach() for n, t in d.items()}
+        half = (x[1::2], y[1::2]) if len(y) > 1 else (x, y)
+        found = torch.autograd.grad(
+            ce({n: t - a * d[n] for n, t in free.items()}, *half), [*free.values()]
+        )
+        return dict(zip(p, found, strict=True))
+
+    x = w.starts()[0]
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+            sgd = SGD(x)
+            for rows in w.batches((t, 0, c), w.rows[c]):
+                sgd.step(direction(sgd.p, *w.data(rows)))
+            sent.append(sgd.p)
+        x = mean(sent, w.sizes(cohort))
+    return [
+        {n: t - a * slope(x, *w.all_of(c))[1][n].detach() for n, t in x.items()}
+        for c in range(CLIENTS)
+    ]
+
+
+def pfedme(w):
+    """theta by K steps on CE + lam/2 |theta - w|^2, w -= lr lam (w - theta), on every batch."""
+    x, own = w.starts()[0], [None] * CLIENTS
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+            p = q = x
+            for rows in w.batches((t, 0, c), w.rows[c]):
+                X, Y = w.data(rows)
+                for _ in range(w.m.steps):
+                    g = SGD(q).gradient(lambda q: ce(q, X, Y), list(q))
+                    g = {n: d + DECAY * q[n] + w.m.lam * (q[n] - p[n]) for n, d in g.items()}
+                    q = {n: a - w.m.theta_lr * g[n] for n, a in q.items()}
+                p = {n: a - LR * w.m.lam * (a - q[n]) for n, a in p.items()}
+            own[c] = q
+            sent.append(p)
+        x = {n: (1 - w.m.beta) * x[n] + w.m.beta * a for n, a in mean(sent).items()}
+    return own
+
+
+def fedala(w):
+    """The head begins as v + W (g - v); W -= eta grad (g - v), in [0, 1], on .8 of the rows."""
+    x, own, W = w.starts()[0], [None] * CLIENTS, [{}] * CLIENTS
+    head = ["head.weight", "head.bias"]
+    for t, cohort in w.rounds():
+        for c in cohort:
+            start = x
+            if own[c]:
+                v, known, losses = own[c], bool(W[c]), []
+                W[c] = W[c] or {n: torch.ones_like(x[n]) for n in head}
+                rows = stream(SEED, "weights", t, 0, c).permutation(w.rows[c])
+                rows = rows[: round(0.8 * len(rows))]
+                while len(losses) <= 10 or np.std(losses[-10:]) >= 0.1:
+                    found = []
+                    for i in range(0, len(rows), BATCH):
+                        X, Y = w.data(rows[i : i + BATCH])
+                        now = SGD(x | {n: v[n] + W[c][n] * (x[n] - v[n]) for n in head})
+                        found.append(float(ce(now.p, X, Y)))
+                        g = now.gradient(lambda p: ce(p, X, Y), head)
+                        W[c] = {
+                            n: (W[c][n] - w.m.eta * g[n] * (x[n] - v[n])).clamp(0, 1) for n in head
+                        }
+                    losses.append(found[-1])
+                    if known:
+                        break
+                start = x | {n: v[n] + W[c][n] * (x[n] - v[n]) for n in head}
+            own[c] = w.local(ce, start, t, c)
+        x = mean([own[c] for c in cohort], w.sizes(cohort))
+    return own
+
+
 def ditto(w):
     p, own = w.starts()[0], [None] * CLIENTS
     for t, cohort in w.rounds():
@@ -696,6 +780,107 @@ def fedproto(w):
             counts = [int((w.labels(c) == s).sum()) if by_size else 1 for c in holders]
             if holders:
                 C = C | {s: mean([{"z": sent[c][s]} for c in holders], counts)["z"]}
+    return own
+
+
+def fedgh(w):
+    """Heads are replaced; the server's descends at (mean feature, class), one after the other."""
+    own, head = w.starts(), {}
+    lr, H = w.m.head_lr, below(w.starts()[0], "head")
+    for t, cohort in w.rounds():
+        sent = {}
+        for c in cohort:
+            own[c] = w.local(ce, own[c] | head, t, c)
+            sent[c] = w.classwise(features(own[c], w.all_of(c)[0]), c)
+        for c in cohort:
+            for s, z in sorted(sent[c].items()):
+                free = {n: a.detach().requires_grad_() for n, a in H.items()}
+                told = F.cross_entropy((free["weight"] @ z + free["bias"])[None], torch.tensor([s]))
+                g = torch.autograd.grad(told, [*free.values()])
+                H = {n: a.detach() - lr * d for (n, a), d in zip(free.items(), g, strict=True)}
+        head = above(H, "head")
+    return own
+
+
+def network(p, x):
+    return linear(p, "2", linear(p, "0", x).relu())
+
+
+def fedtgp(w):
+    """FedProto; C = F(P) by descent of -log softmax(-|z - C_s| - margin [s = y])."""
+    own, C, P, seen = w.starts(), {}, w.m.first(), set()
+    for t, cohort in w.rounds():
+
+        def loss(p, x, y):
+            known = torch.tensor([int(s) in C for s in y])
+            near = torch.stack([C.get(int(s), torch.zeros(12)) for s in y])
+            far = ((features(p, x) - near) ** 2).mean(1)
+            return ce(p, x, y) + w.m.lam * (known * far).mean()
+
+        rows = []
+        for c in cohort:
+            own[c] = w.local(loss, own[c], t, c)
+            rows += sorted(w.classwise(features(own[c], w.all_of(c)[0]), c).items())
+        z, y = torch.stack([v for _, v in rows]), torch.tensor([s for s, _ in rows])
+        Q = [z[y == s].mean(0) for s in y.unique()]
+        margin = min(max(float((a - b).norm()) for a in Q for b in Q), w.m.margin)
+        rng = stream(SEED, "prototypes", t, 0, "server")
+        for _ in range(w.m.passes):
+            order = rng.permutation(len(z))
+            for at in (order[i : i + BATCH] for i in range(0, len(z), BATCH)):
+                free = {n: a.detach().requires_grad_() for n, a in P.items()}
+                made = network(below(free, "net"), free["points"])
+                phi = (z[at][:, None] - made).norm(dim=2)
+                far = phi + margin * F.one_hot(y[at], w.classes)
+                told = -(-far).log_softmax(1)[range(len(at)), y[at]].mean()
+                g = torch.autograd.grad(told, [*free.values()])
+                lr = w.m.prototype_lr
+                P = {n: a.detach() - lr * d for (n, a), d in zip(free.items(), g, strict=True)}
+        seen |= set(y.tolist())
+        made = network(below(P, "net"), P["points"])
+        C = {s: made[s] for s in seen}
+    return own
+
+
+def fedgen(w):
+    """CE(sum of heads at G(y, e)) + exp(-mean |z - z'| |e - e'|^2); clients add CE(head(z), y)."""
+    own, head, G, counts = w.starts(), {}, w.m.first(), np.zeros(w.classes)
+
+    def drawn(rng):
+        y = rng.choice(w.classes, w.m.draws, p=counts / counts.sum())
+        e = rng.standard_normal((w.m.draws, w.m.noise), dtype=np.float32)
+        return torch.as_tensor(y), torch.as_tensor(e)
+
+    def made(G, y, e):
+        return network(G, torch.cat([F.one_hot(y, w.classes), e], 1))
+
+    for t, cohort in w.rounds():
+        for c in cohort:
+            if t:
+                y_hat, e = drawn(stream(SEED, "draws", t, 0, c))
+                z = made(G, y_hat, e)
+
+            def loss(p, x, y):
+                more = F.cross_entropy(linear(p, "head", z), y_hat) if t else 0
+                return ce(p, x, y) + w.m.lam * more
+
+            own[c] = w.local(loss, own[c] | head, t, c)
+        heads = [above(below(own[c], "head"), "head") for c in cohort]
+        head = mean(heads, w.sizes(cohort))
+        counts = sum(np.bincount(w.labels(c), minlength=w.classes) for c in cohort)
+        rng, first, second = stream(SEED, "generator", t, 0, "server"), {}, {}
+        for k in range(1, w.m.passes + 1):
+            y_hat, e = drawn(rng)
+            free = {n: a.detach().requires_grad_() for n, a in G.items()}
+            z = made(free, y_hat, e)
+            told = F.cross_entropy(sum(linear(h, "head", z) for h in heads) / len(heads), y_hat)
+            apart = (z[:, None] - z).abs().mean(2) * ((e[:, None] - e) ** 2).mean(2)
+            g = torch.autograd.grad(told + w.m.diversity * (-apart.mean()).exp(), [*free.values()])
+            for n, d in zip(G, g, strict=True):  # Adam
+                first[n] = 0.9 * first.get(n, 0) + 0.1 * d
+                second[n] = 0.999 * second.get(n, 0) + 0.001 * d**2
+                root = (second[n] / (1 - 0.999**k)).sqrt() + 1e-8
+                G[n] = G[n] - w.m.generator_lr * first[n] / (1 - 0.9**k) / root
     return own
 
 
@@ -929,6 +1114,10 @@ LOOPS = {
     "fedbn": (fedbn, {}, "normed"),
     "fedper": (fedper, {}, False),
     "fedbabu": (fedbabu, {}, False),
+    "per-fedavg": (per_fedavg, {"alpha": 0.1}, False),
+    "per-fedavg first": (per_fedavg, {"alpha": 0.1, "hessian": False}, False),
+    "pfedme": (pfedme, {"steps": 3, "beta": 1.5}, False),
+    "fedala": (fedala, {}, False),
     "ditto": (ditto, {}, False),
     "apfl": (apfl, {}, False),
     "apfl batch": (apfl, {"moves": "batch"}, False),
@@ -938,6 +1127,9 @@ LOOPS = {
     "fd": (fd, {}, True),
     "fedproto": (fedproto, {}, True),
     "fedproto size": (fedproto, {"weights": "size"}, True),
+    "fedgh": (fedgh, {"head_lr": 0.05}, True),
+    "fedtgp": (fedtgp, {"passes": 5}, True),
+    "fedgen": (fedgen, {"passes": 5, "generator_lr": 0.01}, True),
     "lg-fedavg": (lg_fedavg, {}, True),
     "fedclassavg": (fedclassavg, {}, True),
     "fml": (fml, {"proxy": "mlp:8"}, True),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
@@ -19,7 +20,7 @@ from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Answer, Client, Played, Rule, above, below, pack, unpack
-from hopfed.neural.methods.fedavg import FedAvg
+from hopfed.neural.methods.fedavg import FedAvg, stepped
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
 from hopfed.neural.training.training import Training
@@ -83,12 +84,10 @@ class Scaffold(FedAvg):
         heard = session.ask()
         if not heard:
             return state, {EVERYONE: state}, {}
-        mean, after = mean_tree(list(heard.values())), {}
-        for n, new in mean.items():
-            if n.startswith("control/"):
-                after[n] = state.get(n, 0 * new) + len(heard) / session.clients * new
-            else:
-                after[n] = moved(state[n], new, self.step)
+        mean, share = mean_tree(list(heard.values())), len(heard) / session.clients
+        after = stepped(state, {n: a for n, a in mean.items() if n.startswith("model/")}, self.step)
+        for n in mean.keys() - after.keys():
+            after[n] = state.get(n, 0 * mean[n]) + np.float32(share) * mean[n]
         return after, {EVERYONE: after}, {}
 
 
@@ -153,7 +152,7 @@ class FedDyn(FedAvg):
             h[name] = state[name] - self.alpha * len(heard) / session.clients * (
                 mean[of] - model[of]
             )
-            mean[of] = mean[of] - h[name] / self.alpha
+            mean[of] = mean[of] - h[name] / np.float32(self.alpha)
         return mean | h, {EVERYONE: mean}, {}
 
 
@@ -221,8 +220,3 @@ def weight_of_steps(training: Training, steps: int) -> float:
     if b == 1:
         return steps * (steps + 1) / 2
     return (steps - b * (1 - b**steps) / (1 - b)) / (1 - b)
-
-
-def moved(old: Tensor, new: Tensor, step: float) -> Tensor:
-    """Return ``old + step (new - old)``, in the dtype of `old`."""
-    return new if step == 1 else (old + step * (new - old)).astype(old.dtype)

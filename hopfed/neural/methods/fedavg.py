@@ -386,3 +386,10 @@ class FedBN(FedAvg):
         own = {n: t for n, t in trained.items() if layers and n.startswith(layers)}
         client.state = pack(own) | client.size  # never empty: it took part
         return pack({n: t for n, t in trained.items() if n not in own}) | client.size
+
+
+def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
+    """Return ``old + step (new - old)`` of arrays of the same names, in their dtypes."""
+    if step == 1:
+        return new
+    return {n: (old[n] + step * (a - old[n])).astype(a.dtype) for n, a in new.items()}
