@@ -139,7 +139,8 @@ def test_odd_batches_and_clients_that_never_came(name):
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_federation_goes_on_from_its_state_to_the_same_bits(name):
-    made = make(name, optimizer="amsgrad", lr=0.003, clients=3, examples=200)
+    optimizer = "sgd" if name == "scaffold" else "amsgrad"
+    made = make(name, optimizer=optimizer, lr=0.003, clients=3, examples=200)
     once = play(made, 3, rate=0.7).state.flatten()
     half = FederationState.unflatten(play(made, 2, rate=0.7).state.flatten())
     again = play(made, 1, half, 2, rate=0.7).state.flatten()
@@ -169,6 +170,10 @@ HEAD, BODY, D = 10 * 21, 64 * 20 + 20, 20  # numbers in the network of these tes
         ("ditto", "", 4 * (HEAD + BODY) + 8, 4 * (HEAD + BODY)),
         ("apfl", "", 4 * (HEAD + BODY) + 8, 4 * (HEAD + BODY)),
         ("fedrep", "", 4 * BODY + 8, 4 * BODY),
+        ("fedbabu", "", 4 * BODY + 8, 4 * BODY),
+        ("scaffold", "", 8 * (HEAD + BODY), 8 * (HEAD + BODY)),
+        ("feddyn", "", 4 * (HEAD + BODY), 4 * (HEAD + BODY)),
+        ("pfedme", "", 4 * (HEAD + BODY), 4 * (HEAD + BODY)),
         ("pfedgp", "", 4 * (BODY + 2) + 8, 4 * (BODY + 2)),
         ("lg-fedavg", "", 4 * HEAD + 8, 4 * HEAD),
         ("lg-fedavg", "weights=equal", 4 * HEAD, 4 * HEAD),
@@ -193,7 +198,9 @@ def test_bytes_on_the_wire(name, options, up, down):
     assert traffic.down.tolist() == [down] * 4
 
 
-@pytest.mark.parametrize(("name", "numbers"), [("fedproto", D + 1), ("fd", 10 + 1)])
+@pytest.mark.parametrize(
+    ("name", "numbers"), [("fedproto", D + 1), ("fedgh", D + 1), ("fd", 10 + 1)]
+)
 def test_a_class_costs_its_row_and_its_label(name, numbers):
     made = make(name, partition="classes:3")
     held = [len(set(made.loaded.labels_of(c))) for c in range(4)]
@@ -229,6 +236,10 @@ def networks(name, options="", **settings):
     ("name", "options", "plain"),
     [
         ("fedprox", "mu=0", "fedavg"),
+        ("moon", "mu=0", "fedavg"),
+        ("fedbn", "", "fedavg"),
+        ("fedtgp", "lam=0", "standalone"),
+        ("fedgen", "lam=0", "lg-fedavg"),
         ("clustered-fl", "tol_1=0", "fedavg"),
         ("apfl", "alpha=0,learn=false", "fedavg"),
         ("apfl", "alpha=1,learn=false", "standalone"),
@@ -286,7 +297,17 @@ def test_buffers_are_averaged_and_a_batch_of_one_has_statistics():
     name = next(n for n in played.state.down[EVERYONE] if n.endswith("running_mean"))
     moved = made.loaded.initial(0)[name.removeprefix("model/")].numpy()
     assert (played.state.down[EVERYONE][name] != moved).any()
-    for other in ("fedrep", "ditto", "apfl", "fedavg+", "fedproto", "standalone"):  # by one
+    for other in (
+        "fedrep",
+        "fedbn",
+        "moon",
+        "scaffold",
+        "ditto",
+        "apfl",
+        "fedavg+",
+        "fedproto",
+        "standalone",
+    ):  # by one
         assert not play(make(other, examples=30, batch=1, **settings), 1).faults.words()
 
 
@@ -338,6 +359,8 @@ MIXED = {"models": ("mlp", "lenet")}
         ("fedprox", "mu=x", "mu must be a number"),
         ("fedavg+", "capacity=0", r"capacity must be in \(0, 1\]"),
         ("fedrep", "head=-1", "head must be at least 0"),
+        ("scaffold", "step=0", "step must be above 0"),
+        ("fedala", "share=0", r"share must be in \(0, 1\]"),
         ("apfl", "alpha=1.5", r"alpha must be in \[0, 1\]"),
         ("apfl", "learn=5", "learn must be true or false"),
         ("clustered-fl", "linkage=ward", "linkage must be one of complete, single"),
@@ -369,7 +392,7 @@ def test_some_need_one_architecture(name):
         make(name, **MIXED)
 
 
-@pytest.mark.parametrize("name", ["fedssa", "lg-fedavg", "fedclassavg", "fedproto", "fedral"])
+@pytest.mark.parametrize("name", ["fedssa", "lg-fedavg", "fedproto", "fedgh", "fedtgp", "fedral"])
 def test_others_need_one_length_of_features(name):
     rule = r"one feature (dimension|length).*lenet (of )?84, mlp (of )?200"
     with pytest.raises(ArgumentError, match=rule):

@@ -44,6 +44,11 @@ def deep():
     return nn.Sequential(nn.Flatten(), *layers)
 
 
+def normed():
+    layers = nn.Linear(64, 12), nn.BatchNorm1d(12), nn.Tanh(), nn.Linear(12, 10)
+    return nn.Sequential(nn.Flatten(), *layers)
+
+
 # Bare tensors: a network is a dict of its weights, and these are its forward passes.
 
 
@@ -64,8 +69,22 @@ def features(p, x):
     if "features.1.weight" in p:  # the small network of one hidden layer that clients share
         return linear(p, "features.1", z).relu()
     for name in ("features.net.1", "features.net.3"):
-        z = torch.tanh(linear(p, name, z)) if f"{name}.weight" in p else z
+        if f"{name}.weight" in p:
+            u = linear(p, name, z)
+            z = torch.tanh(
+                normal(p, u, p[f"{NORM}.running_mean"], p[f"{NORM}.running_var"])
+                if f"{NORM}.weight" in p
+                else u
+            )
     return z
+
+
+NORM = "features.net.2"  # in `normed`
+
+
+def normal(p, u, mean, variance):
+    """Batch normalisation with the statistics of a batch, or running ones."""
+    return (u - mean) / (variance + 1e-5).sqrt() * p[f"{NORM}.weight"] + p[f"{NORM}.bias"]
 
 
 def logits(p, x):
@@ -379,6 +398,203 @@ def fedmd(w):
     return [node.p for node in nodes]
 
 
+def scaffold(w):
+    """y -= lr (g - c_i + c); c_i+ = c_i - c + (x - y) / (K lr); equal means."""
+    x = w.starts()[0]
+    c, b = dict.fromkeys(x, 0), MOMENTUM
+    own = [c] * CLIENTS
+    for t, cohort in w.rounds():
+        ys, changes = [], []
+        for i in cohort:
+            sgd, gone = SGD(x), []
+            for rows in w.batches((t, 0, i), w.rows[i]):
+                X, Y = w.data(rows)
+                g = sgd.gradient(lambda p: ce(p, X, Y), list(x))
+                sgd.step({n: d - own[i][n] + c[n] for n, d in g.items()})
+                gone = [1 + b * s for s in [0, *gone]]
+            reach = LR * sum(gone)  # the first step's gradient went 1 + b + b^2 + ... times
+            changes.append({n: (x[n] - sgd.p[n]) / reach - c[n] for n in x})
+            own[i] = {n: own[i][n] + changes[-1][n] for n in x}
+            ys.append(sgd.p)
+        step, share = w.m.step, len(cohort) / CLIENTS
+        x, c = (
+            {n: x[n] + step * (a - x[n]) for n, a in mean(ys).items()},
+            {n: c[n] + share * a for n, a in mean(changes).items()},
+        )
+    return [x] * CLIENTS
+
+
+def feddyn(w):
+    """CE - <g_i, w> + a/2 |w - x|^2; g_i -= a (w_i - x); h -= a/m sum(w_i - x); mean - h/a."""
+    x, a = w.starts()[0], w.m.alpha
+    h = dict.fromkeys(x, 0)
+    g = [h] * CLIENTS
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+
+            def loss(p, X, Y, c=c):
+                along = sum((g[c][n] * p[n]).sum() for n in p)
+                return ce(p, X, Y) - along + a / 2 * square(p, x)
+
+            sent.append(w.local(loss, x, t, c))
+            g[c] = {n: g[c][n] - a * (sent[-1][n] - x[n]) for n in x}
+        h = {n: h[n] - a / CLIENTS * sum(p[n] - x[n] for p in sent) for n in x}
+        x = {n: p - h[n] / a for n, p in mean(sent).items()}
+    return [x] * CLIENTS
+
+
+def moon(w):
+    """CE - mu log e^(cos(z, z_g) / T) / (e^(cos(z, z_g) / T) + e^(cos(z, z_p) / T))."""
+    x, last = w.starts()[0], [None] * CLIENTS
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+
+            def loss(p, X, Y, before=last[c] or x):
+                z = features(p, X)
+                near, far = (F.cosine_similarity(z, features(q, X)) / 0.5 for q in (x, before))
+                share = torch.stack([near, far], 1).log_softmax(1)[:, 0]
+                return ce(p, X, Y) - 2 * share.mean()
+
+            last[c] = w.local(loss, x, t, c)
+            sent.append(last[c])
+        x = mean(sent, w.sizes(cohort))
+    return [x] * CLIENTS
+
+
+def fedbn(w):
+    """FedAvg; the layer's scale, shift and running statistics stay with the client."""
+    nets = w.starts()
+    kept = [n for n in nets[0] if n.startswith(NORM)]
+    names = [n for n in nets[0] if "running" not in n and "num" not in n]
+    shared = {n: a for n, a in nets[0].items() if n not in kept}
+    for t, cohort in w.rounds():
+        for c in cohort:
+            first = nets[c] | shared
+            mu, var, steps = (first[f"{NORM}.{n}"] for n in BUFFERS)
+
+            def loss(p, x, y):
+                nonlocal mu, var, steps
+                u = linear(p, "features.net.1", x.flatten(1))
+                mu = 0.9 * mu + 0.1 * u.mean(0).detach()
+                var, steps = 0.9 * var + 0.1 * u.var(0).detach(), steps + 1
+                z = torch.tanh(normal(p, u, u.mean(0), u.var(0, unbiased=False)))
+                return F.cross_entropy(linear(p, "head", z), y)
+
+            trained = w.local(loss, first, t, c, names=names)
+            now = mu, var, steps
+            nets[c] = trained | {f"{NORM}.{n}": a for n, a in zip(BUFFERS, now, strict=True)}
+        shared = mean([{n: nets[c][n] for n in shared} for c in cohort], w.sizes(cohort))
+    return [p | shared for p in nets]
+
+
+BUFFERS = "running_mean", "running_var", "num_batches_tracked"
+
+
+def fedper(w):
+    own, body = w.starts(), {}
+    for t, cohort in w.rounds():
+        for c in cohort:
+            own[c] = w.local(ce, own[c] | body, t, c)
+        bodies = [above(below(own[c], "features"), "features") for c in cohort]
+        body = mean(bodies, w.sizes(cohort))
+    return [p | body for p in own]
+
+
+def fedbabu(w):
+    """Bodies under the first head are averaged; five epochs of fine-tuning of all."""
+    p = w.starts()[0]
+    body = list(above(below(p, "features"), "features"))
+    for t, cohort in w.rounds():
+        p = mean([w.local(ce, p, t, c, names=body) for c in cohort], w.sizes(cohort))
+    return [w.train(ce, p, ("tune", c), c, epochs=5) for c in range(CLIENTS)]
+
+
+def per_fedavg(w):
+    """w -= lr (1 - a f''(w; D)) f'(w - a f'(w; D); D'); personal: a step on all examples."""
+    a = w.m.alpha
+
+    def slope(p, x, y):
+        free = {n: t.detach().requires_grad_() for n, t in p.items()}
+        found = torch.autograd.grad(ce(free, x, y), [*free.values()], create_graph=True)
+        return free, dict(zip(p, found, strict=True))
+
+    def direction(p, x, y):
+        free, d = slope(p, x[::2], y[::2])
+        d = d if w.m.hessian else {n: t.detach() for n, t in d.items()}
+        half = (x[1::2], y[1::2]) if len(y) > 1 else (x, y)
+        found = torch.autograd.grad(
+            ce({n: t - a * d[n] for n, t in free.items()}, *half), [*free.values()]
+        )
+        return dict(zip(p, found, strict=True))
+
+    x = w.starts()[0]
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+            sgd = SGD(x)
+            for rows in w.batches((t, 0, c), w.rows[c]):
+                sgd.step(direction(sgd.p, *w.data(rows)))
+            sent.append(sgd.p)
+        x = mean(sent, w.sizes(cohort))
+    return [
+        {n: t - a * slope(x, *w.all_of(c))[1][n].detach() for n, t in x.items()}
+        for c in range(CLIENTS)
+    ]
+
+
+def pfedme(w):
+    """theta by K steps on CE + lam/2 |theta - w|^2, w -= lr lam (w - theta), on every batch."""
+    x, own = w.starts()[0], [None] * CLIENTS
+    for t, cohort in w.rounds():
+        sent = []
+        for c in cohort:
+            p = q = x
+            for rows in w.batches((t, 0, c), w.rows[c]):
+                X, Y = w.data(rows)
+                for _ in range(w.m.steps):
+                    g = SGD(q).gradient(lambda q: ce(q, X, Y), list(q))
+                    g = {n: d + DECAY * q[n] + w.m.lam * (q[n] - p[n]) for n, d in g.items()}
+                    q = {n: a - w.m.theta_lr * g[n] for n, a in q.items()}
+                p = {n: a - LR * w.m.lam * (a - q[n]) for n, a in p.items()}
+            own[c] = q
+            sent.append(p)
+        x = {n: (1 - w.m.beta) * x[n] + w.m.beta * a for n, a in mean(sent).items()}
+    return own
+
+
+def fedala(w):
+    """The head begins as v + W (g - v); W -= eta grad (g - v), in [0, 1], on .8 of the rows."""
+    x, own, W = w.starts()[0], [None] * CLIENTS, [{}] * CLIENTS
+    head = ["head.weight", "head.bias"]
+    for t, cohort in w.rounds():
+        for c in cohort:
+            start = x
+            if own[c]:
+                v, known, losses = own[c], bool(W[c]), []
+                W[c] = W[c] or {n: torch.ones_like(x[n]) for n in head}
+                rows = stream(SEED, "weights", t, 0, c).permutation(w.rows[c])
+                rows = rows[: round(0.8 * len(rows))]
+                while len(losses) <= 10 or np.std(losses[-10:]) >= 0.1:
+                    found = []
+                    for i in range(0, len(rows), BATCH):
+                        X, Y = w.data(rows[i : i + BATCH])
+                        now = SGD(x | {n: v[n] + W[c][n] * (x[n] - v[n]) for n in head})
+                        found.append(float(ce(now.p, X, Y)))
+                        g = now.gradient(lambda p: ce(p, X, Y), head)
+                        W[c] = {
+                            n: (W[c][n] - w.m.eta * g[n] * (x[n] - v[n])).clamp(0, 1) for n in head
+                        }
+                    losses.append(found[-1])
+                    if known:
+                        break
+                start = x | {n: v[n] + W[c][n] * (x[n] - v[n]) for n in head}
+            own[c] = w.local(ce, start, t, c)
+        x = mean([own[c] for c in cohort], w.sizes(cohort))
+    return own
+
+
 def ditto(w):
     p, own = w.starts()[0], [None] * CLIENTS
     for t, cohort in w.rounds():
@@ -564,6 +780,107 @@ def fedproto(w):
             counts = [int((w.labels(c) == s).sum()) if by_size else 1 for c in holders]
             if holders:
                 C = C | {s: mean([{"z": sent[c][s]} for c in holders], counts)["z"]}
+    return own
+
+
+def fedgh(w):
+    """Heads are replaced; the server's descends at (mean feature, class), one after the other."""
+    own, head = w.starts(), {}
+    lr, H = w.m.head_lr, below(w.starts()[0], "head")
+    for t, cohort in w.rounds():
+        sent = {}
+        for c in cohort:
+            own[c] = w.local(ce, own[c] | head, t, c)
+            sent[c] = w.classwise(features(own[c], w.all_of(c)[0]), c)
+        for c in cohort:
+            for s, z in sorted(sent[c].items()):
+                free = {n: a.detach().requires_grad_() for n, a in H.items()}
+                told = F.cross_entropy((free["weight"] @ z + free["bias"])[None], torch.tensor([s]))
+                g = torch.autograd.grad(told, [*free.values()])
+                H = {n: a.detach() - lr * d for (n, a), d in zip(free.items(), g, strict=True)}
+        head = above(H, "head")
+    return own
+
+
+def network(p, x):
+    return linear(p, "2", linear(p, "0", x).relu())
+
+
+def fedtgp(w):
+    """FedProto; C = F(P) by descent of -log softmax(-|z - C_s| - margin [s = y])."""
+    own, C, P, seen = w.starts(), {}, w.m.first(), set()
+    for t, cohort in w.rounds():
+
+        def loss(p, x, y):
+            known = torch.tensor([int(s) in C for s in y])
+            near = torch.stack([C.get(int(s), torch.zeros(12)) for s in y])
+            far = ((features(p, x) - near) ** 2).mean(1)
+            return ce(p, x, y) + w.m.lam * (known * far).mean()
+
+        rows = []
+        for c in cohort:
+            own[c] = w.local(loss, own[c], t, c)
+            rows += sorted(w.classwise(features(own[c], w.all_of(c)[0]), c).items())
+        z, y = torch.stack([v for _, v in rows]), torch.tensor([s for s, _ in rows])
+        Q = [z[y == s].mean(0) for s in y.unique()]
+        margin = min(max(float((a - b).norm()) for a in Q for b in Q), w.m.margin)
+        rng = stream(SEED, "prototypes", t, 0, "server")
+        for _ in range(w.m.passes):
+            order = rng.permutation(len(z))
+            for at in (order[i : i + BATCH] for i in range(0, len(z), BATCH)):
+                free = {n: a.detach().requires_grad_() for n, a in P.items()}
+                made = network(below(free, "net"), free["points"])
+                phi = (z[at][:, None] - made).norm(dim=2)
+                far = phi + margin * F.one_hot(y[at], w.classes)
+                told = -(-far).log_softmax(1)[range(len(at)), y[at]].mean()
+                g = torch.autograd.grad(told, [*free.values()])
+                lr = w.m.prototype_lr
+                P = {n: a.detach() - lr * d for (n, a), d in zip(free.items(), g, strict=True)}
+        seen |= set(y.tolist())
+        made = network(below(P, "net"), P["points"])
+        C = {s: made[s] for s in seen}
+    return own
+
+
+def fedgen(w):
+    """CE(sum of heads at G(y, e)) + exp(-mean |z - z'| |e - e'|^2); clients add CE(head(z), y)."""
+    own, head, G, counts = w.starts(), {}, w.m.first(), np.zeros(w.classes)
+
+    def drawn(rng):
+        y = rng.choice(w.classes, w.m.draws, p=counts / counts.sum())
+        e = rng.standard_normal((w.m.draws, w.m.noise), dtype=np.float32)
+        return torch.as_tensor(y), torch.as_tensor(e)
+
+    def made(G, y, e):
+        return network(G, torch.cat([F.one_hot(y, w.classes), e], 1))
+
+    for t, cohort in w.rounds():
+        for c in cohort:
+            if t:
+                y_hat, e = drawn(stream(SEED, "draws", t, 0, c))
+                z = made(G, y_hat, e)
+
+            def loss(p, x, y):
+                more = F.cross_entropy(linear(p, "head", z), y_hat) if t else 0
+                return ce(p, x, y) + w.m.lam * more
+
+            own[c] = w.local(loss, own[c] | head, t, c)
+        heads = [above(below(own[c], "head"), "head") for c in cohort]
+        head = mean(heads, w.sizes(cohort))
+        counts = sum(np.bincount(w.labels(c), minlength=w.classes) for c in cohort)
+        rng, first, second = stream(SEED, "generator", t, 0, "server"), {}, {}
+        for k in range(1, w.m.passes + 1):
+            y_hat, e = drawn(rng)
+            free = {n: a.detach().requires_grad_() for n, a in G.items()}
+            z = made(free, y_hat, e)
+            told = F.cross_entropy(sum(linear(h, "head", z) for h in heads) / len(heads), y_hat)
+            apart = (z[:, None] - z).abs().mean(2) * ((e[:, None] - e) ** 2).mean(2)
+            g = torch.autograd.grad(told + w.m.diversity * (-apart.mean()).exp(), [*free.values()])
+            for n, d in zip(G, g, strict=True):  # Adam
+                first[n] = 0.9 * first.get(n, 0) + 0.1 * d
+                second[n] = 0.999 * second.get(n, 0) + 0.001 * d**2
+                root = (second[n] / (1 - 0.999**k)).sqrt() + 1e-8
+                G[n] = G[n] - w.m.generator_lr * first[n] / (1 - 0.9**k) / root
     return own
 
 
@@ -770,7 +1087,7 @@ def hebbian(w):
 
 
 # Method, with a word for other settings -> its loop, its settings, and whether its clients may
-# have networks of their own.
+# have networks of their own, or the network that it is for.
 LOOPS = {
     "fedssa": (fedssa, {}, True),
     "fedssa normalised": (fedssa, {"fusion": "normalised", "mu_0": 0.5}, True),
@@ -790,6 +1107,17 @@ LOOPS = {
     "fedavg-prior": (fedavg_prior, {}, False),
     "agg": (agg, {"images": 40}, True),
     "fedmd": (fedmd, {"transfer": 2}, True),
+    "scaffold": (scaffold, {}, False),
+    "scaffold step": (scaffold, {"step": 0.5}, False),
+    "feddyn": (feddyn, {"alpha": 0.1}, False),
+    "moon": (moon, {"mu": 2.0}, False),
+    "fedbn": (fedbn, {}, "normed"),
+    "fedper": (fedper, {}, False),
+    "fedbabu": (fedbabu, {}, False),
+    "per-fedavg": (per_fedavg, {"alpha": 0.1}, False),
+    "per-fedavg first": (per_fedavg, {"alpha": 0.1, "hessian": False}, False),
+    "pfedme": (pfedme, {"steps": 3, "beta": 1.5}, False),
+    "fedala": (fedala, {}, False),
     "ditto": (ditto, {}, False),
     "apfl": (apfl, {}, False),
     "apfl batch": (apfl, {"moves": "batch"}, False),
@@ -799,6 +1127,9 @@ LOOPS = {
     "fd": (fd, {}, True),
     "fedproto": (fedproto, {}, True),
     "fedproto size": (fedproto, {"weights": "size"}, True),
+    "fedgh": (fedgh, {"head_lr": 0.05}, True),
+    "fedtgp": (fedtgp, {"passes": 5}, True),
+    "fedgen": (fedgen, {"passes": 5, "generator_lr": 0.01}, True),
     "lg-fedavg": (lg_fedavg, {}, True),
     "fedclassavg": (fedclassavg, {}, True),
     "fml": (fml, {"proxy": "mlp:8"}, True),
@@ -812,7 +1143,8 @@ LOOPS = {
 
 def made(name, way):
     _, settings, several = LOOPS[name]
-    nets = (f"{__name__}:shallow", f"{__name__}:deep")[: 1 + several]
+    names = {False: ("shallow",), True: ("shallow", "deep")}.get(several, (several,))
+    nets = tuple(f"{__name__}:{net}" for net in names)
     task = TaskSpec(clients=CLIENTS, models=nets, examples=240, seed=SEED)
     how = {"lr": LR, "momentum": MOMENTUM, "weight_decay": DECAY, "batch": BATCH, "epochs": EPOCHS}
     return method(name.partition(" ")[0])(task, Training(**how, way=way), **settings)

@@ -34,9 +34,9 @@ from hopfed.neural.training.cost import training_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 from hopfed.neural.training.losses import Batch, Net, squared_distance
 from hopfed.neural.training.task import Params
-from hopfed.neural.training.training import Job
+from hopfed.neural.training.training import Job, is_batch_norm
 
-__all__ = ["FedAvg", "FedAvgPlus", "FedAvgPrior", "FedProx", "FedRep"]
+__all__ = ["FedAvg", "FedAvgPlus", "FedAvgPrior", "FedBABU", "FedBN", "FedPer", "FedProx", "FedRep"]
 
 _NETWORKS = Recent(1 << 28)
 
@@ -121,11 +121,45 @@ class FedProx(FedAvg):
 
 
 @dataclass(frozen=True)
-class FedAvgPlus(FedAvg):
-    """Jiang et al. (2019): FedAvg, then fine-tuning; the fine-tuned model stays with the client.
+class Tuned(FedAvg):
+    """FedAvg whose clients adapt the global model to be scored.
 
-    The FLOPs of fine-tuning count in every round in which the client takes part, because a round is
-    scored with the fine-tuned model.
+    The FLOPs of this count in every round in which the client takes part, because a round is
+    scored with the adapted model.
+    """
+
+    shared: ClassVar[bool] = False
+    tunes: ClassVar[bool] = True
+
+    def tuning(self, client: Client, down: Message) -> Job:
+        """Training by which a client adapts the global model."""
+        raise NotImplementedError
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:
+        """Train the global model; what adapting it costs is counted."""
+        message = yield from super().answer(client, question, down)
+        client.spend(self.reading_flops(client.number))
+        return message
+
+    def ready(self, client: Client, down: Message) -> Answer:
+        """Adapt the global model."""
+        tuned = yield self.tuning(client, down)
+        client.keep(tuned.params, "tuned")
+        return {}
+
+    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
+        """The adapted model."""
+        return client.kept("tuned")
+
+    def reading_flops(self, client: int) -> float:
+        """FLOPs of adapting the global model."""
+        made = Client(self, {}, Context(self.task.seed, 0, 0, client))
+        return training_flops(self.tuning(made, {}), self.loaded.tensors)
+
+
+@dataclass(frozen=True)
+class FedAvgPlus(Tuned):
+    """Jiang et al. (2019): FedAvg, then fine-tuning; the fine-tuned model stays with the client.
 
     Attributes
     ----------
@@ -146,32 +180,10 @@ class FedAvgPlus(FedAvg):
     name: ClassVar[str] = "fedavg+"
     source: ClassVar[str] = "Jiang et al., 2019"
     rules: ClassVar[Mapping[str, Rule]] = {"tune": "at least 0", "capacity": "in (0, 1]"}
-    shared: ClassVar[bool] = False
-    tunes: ClassVar[bool] = True
     reads: ClassVar[type[NeuralMethod] | None] = FedAvg
 
-    def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Train the global model; what fine-tuning costs is counted."""
-        message = yield from super().answer(client, question, down)
-        client.spend(self.reading_flops(client.number))
-        return message
-
-    def ready(self, client: Client, down: Message) -> Answer:
-        """Fine-tune the global model."""
-        tuned = yield self._tuning(client, down)
-        client.keep(tuned.params, "tuned")
-        return {}
-
-    def personal(self, client: Client, down: Message) -> Params:  # noqa: ARG002
-        """The fine-tuned model."""
-        return client.kept("tuned")
-
-    def reading_flops(self, client: int) -> float:
-        """FLOPs of fine-tuning."""
-        made = Client(self, {}, Context(self.task.seed, 0, 0, client))
-        return training_flops(self._tuning(made, {}), self.loaded.tensors)
-
-    def _tuning(self, client: Client, down: Message) -> Job:
+    def tuning(self, client: Client, down: Message) -> Job:
+        """Fine-tuning of the whole model."""
         rows = client.rows
         if self.capacity < 1 and len(rows):
             kept = max(1, round(self.capacity * len(rows)))
@@ -232,7 +244,44 @@ class FedAvgPrior(FedAvg):
 
 
 @dataclass(frozen=True)
-class FedRep(FedAvg):
+class FedPer(FedAvg):
+    """Arivazhagan et al. (2019): the body is averaged, the head stays local, trained together.
+
+    A client classifies with its head on the latest global body. A client that never took part
+    first trains a head, and a body that it drops, from the global body for the epochs of a round.
+    The personal layers are the last one.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedper").traffic.up.tolist()  # bytes that each client sent
+    [212808, 212808]
+    """
+
+    name: ClassVar[str] = "fedper"
+    source: ClassVar[str] = "Arivazhagan et al., 2019"
+    shared: ClassVar[bool] = False
+    opens: ClassVar[str | None] = "features."
+    trains_first: ClassVar[bool] = True
+
+    def begin(self, client: Client, down: Message) -> Params:
+        """The global body and its own head."""
+        body = above(unpack(down, "body"), "features")
+        return client.initial | body | above(client.kept("head"), "head")
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train the model; keep the head and send the body."""
+        trained = yield client.train(self.begin(client, down))
+        return self.divided(client, trained.params)
+
+    def divided(self, client: Client, params: Params) -> Message:
+        """Keep the head of a trained model; return the body as a message."""
+        client.keep(below(params, "head"), "head")
+        return pack(below(params, "features"), "body") | client.size
+
+
+@dataclass(frozen=True)
+class FedRep(FedPer):
     """Collins et al. (2021): the body is averaged, the head stays local, trained alternately.
 
     In each round a participant first trains its head with the global body frozen. It then trains
@@ -256,19 +305,91 @@ class FedRep(FedAvg):
     name: ClassVar[str] = "fedrep"
     source: ClassVar[str] = "Collins et al., ICML 2021"
     rules: ClassVar[Mapping[str, Rule]] = {"head": "at least 0"}
-    shared: ClassVar[bool] = False
-    opens: ClassVar[str | None] = "features."
-    trains_first: ClassVar[bool] = True
-
-    def begin(self, client: Client, down: Message) -> Params:
-        """The global body and its own head."""
-        body = above(unpack(down, "body"), "features")
-        return client.initial | body | above(client.kept("head"), "head")
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train the head, then the body; keep the first and send the second."""
         first = self.begin(client, down)
         head = yield client.train(first, epochs=self.head, frozen=("features.",))
         body = yield client.train(head.params, frozen=("head.",))
-        client.keep(below(body.params, "head"), "head")
-        return pack(below(body.params, "features"), "body") | client.size
+        return self.divided(client, body.params)
+
+
+@dataclass(frozen=True)
+class FedBABU(Tuned):
+    """Oh et al. (2022): bodies are trained and averaged under a head that keeps its first values.
+
+    All clients have the same head, which nobody trains or sends. To be scored, a client fine-tunes
+    body and head on its examples.
+
+    Attributes
+    ----------
+    tune : epochs of fine-tuning, of the whole model.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedbabu").traffic.up.tolist()  # bytes that each client sent
+    [212808, 212808]
+    """
+
+    tune: int = 5
+
+    name: ClassVar[str] = "fedbabu"
+    source: ClassVar[str] = "Oh et al., ICLR 2022"
+    rules: ClassVar[Mapping[str, Rule]] = {"tune": "at least 0"}
+
+    def begin(self, client: Client, down: Message) -> Params:
+        """The global body and the first head."""
+        return client.initial | above(unpack(down, "body"), "features")
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train and send the body; what fine-tuning costs is counted."""
+        trained = yield client.train(self.begin(client, down), frozen=("head.",))
+        client.spend(self.reading_flops(client.number))
+        return pack(below(trained.params, "features"), "body") | client.size
+
+    def tuning(self, client: Client, down: Message) -> Job:
+        """Fine-tuning of the whole model."""
+        first, path = self.begin(client, down), ("tune", client.number)
+        return client.train(first, path=path, training=self.training, epochs=self.tune)
+
+
+@dataclass(frozen=True)
+class FedBN(FedAvg):
+    """Li et al. (2021): FedAvg of all but batch normalisation, which stays local.
+
+    Its scales, shifts and running statistics are neither sent nor averaged. A network without
+    batch normalisation makes it FedAvg: those of hopfed have it with ``norm=batch``. A client that
+    never took part first trains for the epochs of a round, and keeps what that makes of these
+    layers.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import first_round
+    >>> first_round("fedbn").traffic.up.tolist()  # bytes that each client sent
+    [220848, 220848]
+    """
+
+    name: ClassVar[str] = "fedbn"
+    source: ClassVar[str] = "Li et al., ICLR 2021"
+    shared: ClassVar[bool] = False
+    trains_first: ClassVar[bool] = True
+
+    def begin(self, client: Client, down: Message) -> Params:
+        """The global model with its own batch normalisation."""
+        return client.initial | unpack(down) | client.kept()
+
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
+        """Train the model; keep the batch normalisation and send the rest."""
+        trained = (yield client.train(self.begin(client, down))).params
+        layers = tuple(f"{n}." for n, m in client.net.named_modules() if is_batch_norm(m))
+        own = {n: t for n, t in trained.items() if layers and n.startswith(layers)}
+        client.state = pack(own) | client.size  # never empty: it took part
+        return pack({n: t for n, t in trained.items() if n not in own}) | client.size
+
+
+def stepped(old: Mapping[str, np.ndarray], new: Message, step: float) -> Message:
+    """Return ``old + step (new - old)`` of arrays of the same names, in their dtypes."""
+    if step == 1:
+        return new
+    return {n: (old[n] + step * (a - old[n])).astype(a.dtype) for n, a in new.items()}

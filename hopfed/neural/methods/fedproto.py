@@ -35,10 +35,6 @@ class Classwise(Standalone):
     of an epoch's, are counted.
     """
 
-    lam: float = 1.0
-
-    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
-
     @property
     def length(self) -> int:
         """Numbers in a row."""
@@ -50,10 +46,14 @@ class Classwise(Standalone):
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Train with the rows of the server; send the means of the classes held."""
+        return without_counts((yield from self.means_of(client, down)))
+
+    def means_of(self, client: Client, down: Message) -> Answer:
+        """Train with the rows of the server; return the means of the classes held, counted."""
         rows, counts = self.table(down)
         known = torch.as_tensor(np.float32(counts > 0))
         extra = {"rows": torch.as_tensor(rows), "known": known}
-        trained = yield client.train(self.begin(client, {}), extra=extra)
+        trained = yield client.train(self.begin(client, down), extra=extra)
         client.keep(trained.params)
         client.spend(client.pass_flops)
         seen = Network(client.model, trained.params).embed(client.task.tensors, client.rows)
@@ -94,7 +94,46 @@ class Classwise(Standalone):
 
 
 @dataclass(frozen=True)
-class FedProto(Classwise):
+class Prototypical(Classwise):
+    """Clients that pull features to prototypes C from the server: CE + lam ||z - C_y||^2 / d.
+
+    The squared distance is divided by the feature length d, as in FedProto's program, so that
+    `lam` has the same effect for wide and narrow features.
+    """
+
+    lam: float = 1.0
+    nearest: bool = False
+
+    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
+
+    def fetches(self, known: bool) -> bool:  # noqa: ARG002
+        """Prototypes are needed only by the nearest."""
+        return self.nearest
+
+    def server_start(self, seed: int) -> State:
+        """No prototype yet."""
+        super().server_start(seed)
+        return as_message(*self.table({}))
+
+    def objective(self, net: Net, batch: Batch) -> Tensor:
+        """Cross-entropy and penalty; examples of a class without prototype have penalty 0."""
+        features, logits = net(batch.x)
+        if not self.lam:
+            return batch.cross_entropy(logits)
+        far = ((features - batch.extra["rows"][batch.y]) ** 2).mean(dim=1)
+        penalty = batch.mean(far * batch.extra["known"][batch.y])
+        return batch.cross_entropy(logits) + self.lam * penalty
+
+    def decide(self, client: Client, down: Message) -> Classifier:
+        """The model, or its features and the nearest prototype."""
+        if not self.nearest or not len(down.get("labels", ())):
+            return super().decide(client, down)
+        rows, known = map(torch.as_tensor, self.table(down))
+        return Nearest(Network(client.model, self.personal(client, down)), rows, known)
+
+
+@dataclass(frozen=True)
+class FedProto(Prototypical):
     """Tan et al. (2022): cross-entropy + lam ||z - C_y||^2 / d.
 
     A client's prototypes are the mean features of its classes. The server's prototype C of a class
@@ -119,33 +158,14 @@ class FedProto(Classwise):
     """
 
     weights: str = "equal"
-    nearest: bool = False
 
     name: ClassVar[str] = "fedproto"
     source: ClassVar[str] = "Tan et al., AAAI 2022"
     rules: ClassVar[Mapping[str, Rule]] = {"weights": ("size", "equal")}
 
-    def fetches(self, known: bool) -> bool:  # noqa: ARG002
-        """Prototypes are needed only by the nearest."""
-        return self.nearest
-
-    def server_start(self, seed: int) -> State:
-        """No prototype yet."""
-        super().server_start(seed)
-        return as_message(*self.table({}))
-
-    def objective(self, net: Net, batch: Batch) -> Tensor:
-        """Cross-entropy and penalty; examples of a class without prototype have penalty 0."""
-        features, logits = net(batch.x)
-        if not self.lam:
-            return batch.cross_entropy(logits)
-        far = ((features - batch.extra["rows"][batch.y]) ** 2).mean(dim=1)
-        penalty = batch.mean(far * batch.extra["known"][batch.y])
-        return batch.cross_entropy(logits) + self.lam * penalty
-
-    def answer(self, client: Client, question: str, down: Message) -> Answer:
+    def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
         """Send the mean features of the classes held, and perhaps their numbers."""
-        means = yield from super().answer(client, question, down)
+        means = yield from self.means_of(client, down)
         return means if self.weights == "size" else without_counts(means)
 
     def expects(self, down: Message, context: Context) -> Spec:
@@ -160,13 +180,6 @@ class FedProto(Classwise):
         rows = np.where(counts[:, None] > 0, rows, before)
         prototypes = as_message(rows, (counts > 0) | (known > 0))
         return prototypes, {EVERYONE: prototypes}, {}
-
-    def decide(self, client: Client, down: Message) -> Classifier:
-        """The model, or its features and the nearest prototype."""
-        if not self.nearest or not len(down.get("labels", ())):
-            return super().decide(client, down)
-        rows, known = map(torch.as_tensor, self.table(down))
-        return Nearest(Network(client.model, self.personal(client, down)), rows, known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,8 +221,11 @@ class FD(Classwise):
     [352, 308]
     """
 
+    lam: float = 1.0
+
     name: ClassVar[str] = "fd"
     source: ClassVar[str] = "Jeong et al., 2018"
+    rules: ClassVar[Mapping[str, Rule]] = {"lam": "at least 0"}
 
     @property
     def length(self) -> int:
@@ -229,10 +245,6 @@ class FD(Classwise):
         """What a row is the mean of, in the examples `seen`: outputs (n, classes)."""
         outputs: np.ndarray = softmax(seen.logits, axis=1)
         return outputs
-
-    def answer(self, client: Client, question: str, down: Message) -> Answer:
-        """Send the mean outputs of the classes held."""
-        return without_counts((yield from super().answer(client, question, down)))
 
     def play(self, state: State, session: Session) -> Played:
         """Mean rows, class by class; a client's own row is left out of its message."""

@@ -228,7 +228,12 @@ class Job:
 
 def has_batch_norm(net: nn.Module) -> bool:
     """Whether the other examples of a batch decide what a network makes of one in training."""
-    return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in net.modules())
+    return any(map(is_batch_norm, net.modules()))
+
+
+def is_batch_norm(layer: nn.Module) -> bool:
+    """Whether a layer is a batch normalisation."""
+    return isinstance(layer, nn.modules.batchnorm._BatchNorm)
 
 
 class Both(nn.Module):
