@@ -62,7 +62,7 @@ def _spectrum(axes: Axes, run: Run) -> None:
     axes.plot(index[~signal], values[~signal], ".", color="0.7", label="noise")
     axes.plot(index[signal], values[signal], "o", label=f"signal ({n_detected})")
     noise = values[~signal & (values > 1e-9 * values.max(initial=0.0))]
-    if len(values) == N and len(noise):  # all eigenvalues, whose median gives the variance
+    if len(values) == min(M, N) and len(noise):  # all there are: their median gives the variance
         place = (np.arange(len(noise)) + 0.5) / len(noise) * min(1.0, M / N)
         variance = np.median(noise) / marchenko_pastur.median_nonzero(N / M)
         law = marchenko_pastur.quantile(1 - place, N / M, variance)

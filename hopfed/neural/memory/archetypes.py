@@ -44,7 +44,7 @@ def group(memories: np.ndarray, weights: np.ndarray, seed: int) -> Groups | None
         return None
     signs = np.where(memories > 0, 1, -1).astype(np.int8)
     found = recover(signs, seed=seed, channel="symmetric", support=1)
-    if len(found) == 0 or found.status not in FOUND:
+    if len(found) == 0 or found.status not in (*FOUND, "one class"):
         return None
     # Second moments determine an archetype only up to its sign, so its opposite may have members.
     patterns = np.concatenate([found.patterns, -found.patterns]).astype(np.int64)
