@@ -83,6 +83,7 @@ class Config(Shared):
     head_layer: str = ""
     weights: Words = ()
     frozen: bool = False
+    features: Annotated[int, at_least(0), "length that a linear layer gives them; 0: as is"] = 0
     published: bool = False
     late: Annotated[float, "share of the answers that come late"] = 0.0
     delay: Annotated[int, "longest delay in rounds"] = 1
@@ -342,6 +343,8 @@ def summarise(config: Config, arrays: Arrays) -> dict[str, Any]:
         "megabytes_down": down[seeds, best] / 1e6,
         "gigaflops": flops[seeds, best] / 1e9,
     }
+    if "noise=" in config.options and getattr(method := config.make(0), "poisson", False):
+        measured["epsilon"] = np.full(len(best), method.epsilon(test.shape[1], config.rate))
     if scoring.any():
         measured["gigaflops_scoring"] = scoring[seeds, best] / 1e9
     summary = {name: mean_and_sd(values) for name, values in measured.items()}

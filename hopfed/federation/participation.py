@@ -28,6 +28,8 @@ class Participation:
     delay : longest delay in rounds; delays are uniform on 1..delay.
     joins, leaves : for each client the round it joins in, and the first it is gone in; clients
         beyond the end of a list are there from the start, and to the end.
+    poisson : whether each member is in a cohort by itself, with probability `rate`, as privacy by
+        subsampling wants it; a cohort may be empty, and nobody is late.
 
     Raises
     ------
@@ -45,6 +47,7 @@ class Participation:
     delay: int = 1
     joins: tuple[int, ...] = ()
     leaves: tuple[int, ...] = ()
+    poisson: bool = False
 
     def __post_init__(self) -> None:
         for name in ("joins", "leaves"):
@@ -53,6 +56,7 @@ class Participation:
         check_types(self)
         require(0 < self.rate <= 1, "rate", "in (0, 1]", self.rate)
         require(0 <= self.late < 1, "late", "in [0, 1)", self.late)
+        require(not (self.late and self.poisson), "late", "0 where updates are private", self.late)
         require(self.delay >= 1, "delay", "at least 1 round", self.delay)
 
     def members(self, t: int, clients: int) -> list[int]:
@@ -75,6 +79,9 @@ class Participation:
         [0, 2]
         """
         members = self.members(t, clients)
+        if self.poisson:
+            taken = stream(seed, "cohort", t).random(len(members)) < self.rate
+            return [c for c, there in zip(members, taken, strict=True) if there]
         count = max(1, round(self.rate * len(members))) if members else 0
         chosen = stream(seed, "cohort", t).permutation(len(members))[:count]
         return [members[i] for i in np.sort(chosen)]

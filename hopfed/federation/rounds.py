@@ -10,7 +10,7 @@ Which message makes a step of the server fail, so that the round goes on without
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -289,6 +289,8 @@ class Session:
         self.t, self.seed, self.clients = t, seed, clients
         self.engine, self.minimum = engine, minimum
         self.participation = participation or Participation()
+        if getattr(method, "poisson", False):  # a cohort may be empty
+            self.participation, self.minimum = replace(self.participation, poisson=True), 0
         self.before = self.states = state.clients
         self.down = state.down
         self.late, self.last = dict(state.late), dict(state.last)

@@ -11,7 +11,7 @@ architecture, are trained together where that is faster; a method need not know.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from hopfed._lib.settings import check_types, require
-from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import Context, Metrics, State
 from hopfed.federation.engines import Call, Outcome
 from hopfed.federation.faults import Fault
@@ -45,6 +44,7 @@ RANGES: dict[str, Callable[[float], bool]] = {
     "at least 0 and below 1": lambda v: 0 <= v < 1,
     "in [0, 1]": lambda v: 0 <= v <= 1,
     "in (0, 1]": lambda v: 0 < v <= 1,
+    "in (0, 1)": lambda v: 0 < v < 1,
 }
 
 
@@ -294,7 +294,9 @@ class NeuralMethod:
         in `reads`. Subclasses may train otherwise, so `reads` is not inherited.
         """
         base = type(self).__dict__.get("reads")
-        return self if base is None else base(self.task, self.training)
+        if base is None:
+            return self
+        return base(**{f.name: getattr(self, f.name) for f in fields(base)})
 
     def net(self, client: int) -> nn.Module:
         """Return the module that a client trains; clients of one architecture share the object."""
@@ -412,6 +414,12 @@ def _net(method: NeuralMethod, architecture: str) -> nn.Module:
 
 @lru_cache(4096)
 def _form(method: NeuralMethod, client: int, exchange: int) -> Spec:
+    arrays = untrained(method, client, exchange)
+    return {n: Field(a.shape, "f" if a.dtype.kind == "f" else "iu") for n, a in arrays.items()}
+
+
+def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Message:
+    """Message of a client that took no part before, as if its trainings changed nothing."""
     made = Client(method, {}, Context(method.task.seed, 0, exchange, client))
     steps = method.answer(made, method.questions[exchange], {})
     job = None
@@ -419,26 +427,7 @@ def _form(method: NeuralMethod, client: int, exchange: int) -> Spec:
         while True:
             job = next(steps) if job is None else steps.send(job)
     except StopIteration as end:
-        arrays = {name: np.asarray(array) for name, array in end.value.items()}
-    return {n: Field(a.shape, "f" if a.dtype.kind == "f" else "iu") for n, a in arrays.items()}
-
-
-def size_weighted(messages: Mapping[int, Message]) -> Message:
-    """Mean of the clients' messages, weighted by their numbers of examples, which it leaves out.
-
-    Parameters
-    ----------
-    messages : client -> arrays of the same names, with "examples" among them; one or more.
-
-    Examples
-    --------
-    >>> sent = {c: {"w": np.full(1, float(c)), "examples": np.array(c)} for c in (1, 3)}
-    >>> size_weighted(sent)
-    {'w': array([2.5])}
-    """
-    sizes = [float(m["examples"]) for m in messages.values()]
-    parts = [{n: a for n, a in m.items() if n != "examples"} for m in messages.values()]
-    return mean_tree(parts, sizes)
+        return {name: np.asarray(array) for name, array in end.value.items()}
 
 
 def pack(params: Mapping[str, Any], prefix: str = "model") -> dict[str, np.ndarray]:

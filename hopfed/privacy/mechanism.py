@@ -158,15 +158,18 @@ def noisy(
     return PrivateOperator(n, operator.mass, operator.mass, matrix, noise=scale**2)
 
 
-def accountant(noise_multiplier: float, rounds: int = 1, *, delta: float) -> float:
-    """Epsilon of `rounds` noisy operators, by the privacy loss distribution of `dp-accounting`.
+def accountant(
+    noise_multiplier: float, rounds: int = 1, *, delta: float, rate: float = 1.0
+) -> float:
+    """Epsilon of `rounds` releases by the privacy loss distribution of `dp-accounting`.
 
-    There is a closed form too, `hopfed.theory.private.gaussian_epsilon`.
+    There is a closed form for a rate of 1, `hopfed.theory.private.gaussian_epsilon`.
 
     Parameters
     ----------
     noise_multiplier, rounds : z of one release, relative to its sensitivity; number of releases.
     delta : of the guarantee, in (0, 1).
+    rate : probability that what is protected is in a release, by itself (Poisson sampling).
 
     Raises
     ------
@@ -174,10 +177,11 @@ def accountant(noise_multiplier: float, rounds: int = 1, *, delta: float) -> flo
 
     Examples
     --------
-    >>> round(accountant(3.73, delta=1e-5), 2)
-    1.0
+    >>> round(accountant(3.73, delta=1e-5), 2), round(accountant(1.0, 10, delta=1e-5, rate=0.1), 2)
+    (1.0, 2.85)
     """
     private.gaussian_epsilon(noise_multiplier, delta, rounds)  # checks its arguments
+    require(0 < rate <= 1, "rate", "in (0, 1]", rate)
     try:
         import dp_accounting as dp
         from dp_accounting import pld
@@ -186,5 +190,6 @@ def accountant(noise_multiplier: float, rounds: int = 1, *, delta: float) -> flo
         raise BackendError(advice) from None
     # Only the distance of neighbours counts: one sensitivity, in the library's relation too.
     found = pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
-    found.compose(dp.GaussianDpEvent(noise_multiplier), int(rounds))
+    event = dp.GaussianDpEvent(noise_multiplier)
+    found.compose(dp.PoissonSampledDpEvent(rate, event) if rate < 1 else event, int(rounds))
     return float(found.get_epsilon(delta))

@@ -848,7 +848,7 @@ def fedgen(w):
 
     def drawn(rng):
         y = rng.choice(w.classes, w.m.draws, p=counts / counts.sum())
-        e = rng.standard_normal((w.m.draws, w.m.noise), dtype=np.float32)
+        e = rng.standard_normal((w.m.draws, w.m.latent), dtype=np.float32)
         return torch.as_tensor(y), torch.as_tensor(e)
 
     def made(G, y, e):

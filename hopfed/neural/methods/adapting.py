@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
@@ -116,6 +115,7 @@ class PFedMe(FedAvg):
 
     name: ClassVar[str] = "pfedme"
     source: ClassVar[str] = "Dinh et al., NeurIPS 2020"
+    averages: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {
         "lam": "above 0",
         "steps": "at least 1",
@@ -153,8 +153,9 @@ class PFedMe(FedAvg):
 
     def play(self, state: State, session: Session) -> Played:
         """Move the model along the mean update."""
-        heard, first = session.ask(), state or pack(self.initial(0))
-        after = stepped(first, mean_tree(list(heard.values())), self.beta) if heard else first
+        heard, after = session.ask(), self.started(state)
+        if heard or self.noise:
+            after = stepped(after, self.average(heard, state, session, sized=False), self.beta)
         return after, {EVERYONE: after}, {}
 
 

@@ -18,10 +18,11 @@ import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
+from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Answer, Client, Played, Rule, pack, size_weighted, unpack
+from hopfed.neural.method import Answer, Client, Played, Rule, pack, unpack
 from hopfed.neural.methods.fedavg import FedAvg
 from hopfed.neural.training.evaluation import Network
 from hopfed.neural.training.task import Params
@@ -151,8 +152,10 @@ class ClusteredFL(FedAvg):
         return models, np.array(state["cluster_of"])
 
     def _mean(self, messages: Mapping[int, Message]) -> Arrays:
-        sent = {c: {n: a for n, a in m.items() if n != "cluster"} for c, m in messages.items()}
-        return size_weighted(sent) if sent else {}
+        told = ("cluster", "examples")
+        sent = [{n: a for n, a in m.items() if n not in told} for m in messages.values()]
+        sizes = [float(m["examples"]) for m in messages.values()]
+        return mean_tree(sent, sizes) if sent else {}
 
     def _down(self, models: list[Arrays], cluster_of: np.ndarray) -> dict[int, Message]:
         """Message of each client: the model of its cluster, or the models of all clusters."""

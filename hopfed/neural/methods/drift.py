@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
 
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
@@ -53,6 +52,7 @@ class Scaffold(FedAvg):
 
     name: ClassVar[str] = "scaffold"
     source: ClassVar[str] = "Karimireddy et al., ICML 2020"
+    averages: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {"step": "above 0"}
 
     def __post_init__(self) -> None:
@@ -79,15 +79,20 @@ class Scaffold(FedAvg):
         client.keep({n: own[n] + change[n] for n in zero}, "control")
         return pack(trained) | pack(change, "control")
 
+    def started(self, state: State) -> Message:
+        """The model; changes of control variates start from 0."""
+        return super().started({n: a for n, a in state.items() if n.startswith("model/")})
+
     def play(self, state: State, session: Session) -> Played:
         """Move the model along the mean update, and the control variate by its share."""
         heard = session.ask()
-        if not heard:
+        if not heard and not self.noise:
             return state, {EVERYONE: state}, {}
-        mean, share = mean_tree(list(heard.values())), len(heard) / session.clients
+        mean = self.average(heard, state, session, sized=False)
+        share = np.float32(self.turnout(heard, session))
         after = stepped(state, {n: a for n, a in mean.items() if n.startswith("model/")}, self.step)
         for n in mean.keys() - after.keys():
-            after[n] = state.get(n, 0 * mean[n]) + np.float32(share) * mean[n]
+            after[n] = state.get(n, 0 * mean[n]) + share * mean[n]
         return after, {EVERYONE: after}, {}
 
 
@@ -115,6 +120,7 @@ class FedDyn(FedAvg):
 
     name: ClassVar[str] = "feddyn"
     source: ClassVar[str] = "Acar et al., ICLR 2021"
+    averages: ClassVar[bool] = True
     rules: ClassVar[Mapping[str, Rule]] = {"alpha": "above 0"}
 
     def server_start(self, seed: int) -> State:
@@ -144,14 +150,13 @@ class FedDyn(FedAvg):
         """Move h, and subtract it from the mean model."""
         heard = session.ask()
         model = {n: a for n, a in state.items() if n.startswith("model/")}
-        if not heard:
+        if not heard and not self.noise:
             return state, {EVERYONE: model}, {}
-        mean, h = mean_tree(list(heard.values())), {}
+        mean, h = self.average(heard, state, session, sized=False), dict[str, np.ndarray]()
+        scale = np.float32(self.alpha * self.turnout(heard, session))
         for name in (n for n in state if n.startswith("h/")):
             of = name.replace("h/", "model/", 1)
-            h[name] = state[name] - self.alpha * len(heard) / session.clients * (
-                mean[of] - model[of]
-            )
+            h[name] = state[name] - scale * (mean[of] - model[of])
             mean[of] = mean[of] - h[name] / np.float32(self.alpha)
         return mean | h, {EVERYONE: mean}, {}
 

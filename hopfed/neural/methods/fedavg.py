@@ -15,19 +15,17 @@ from torch import Tensor
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.random import stream
-from hopfed.federation.contract import EVERYONE, Context, State
+from hopfed.federation.contract import Context
 from hopfed.federation.messages import Message, digest
-from hopfed.federation.rounds import Session
+from hopfed.neural.averaged import Averaged
 from hopfed.neural.method import (
     Answer,
     Client,
     NeuralMethod,
-    Played,
     Rule,
     above,
     below,
     pack,
-    size_weighted,
     unpack,
 )
 from hopfed.neural.training.cost import training_flops
@@ -42,7 +40,7 @@ _NETWORKS = Recent(1 << 28)
 
 
 @dataclass(frozen=True)
-class FedAvg(NeuralMethod):
+class FedAvg(Averaged):
     """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
 
     Examples
@@ -78,12 +76,6 @@ class FedAvg(NeuralMethod):
             lambda: Network(client.model, self.personal(client, down)),
         )
         return found
-
-    def play(self, state: State, session: Session) -> Played:
-        """Average: ``w = sum_k n_k w_k / sum_k n_k`` over the clients that answered."""
-        heard = session.ask()
-        mean = size_weighted(heard) if heard else state
-        return mean, {EVERYONE: mean}, {}
 
 
 @dataclass(frozen=True)

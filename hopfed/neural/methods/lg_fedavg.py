@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from hopfed._lib.settings import require
-from hopfed.federation.aggregate import mean_tree
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.messages import Message
 from hopfed.federation.rounds import Session
+from hopfed.neural.averaged import Averaged
 from hopfed.neural.method import (
     Answer,
     Client,
@@ -27,10 +27,8 @@ from hopfed.neural.method import (
     above,
     below,
     pack,
-    size_weighted,
     unpack,
 )
-from hopfed.neural.methods.standalone import Standalone
 from hopfed.neural.training.losses import Batch, Net, masked_mean, squared_distance
 from hopfed.neural.training.task import Params
 
@@ -40,7 +38,7 @@ FAR = -1e9  # instead of minus infinity, whose gradient would be NaN
 
 
 @dataclass(frozen=True)
-class LGFedAvg(Standalone):
+class LGFedAvg(Averaged):
     """Liang et al. (2020); the shared part is the last layer.
 
     A participant replaces its head by the latest mean of heads, trains its whole model, and sends
@@ -71,6 +69,7 @@ class LGFedAvg(Standalone):
         "scored": ("local", "global"),
     }
     opens: ClassVar[str | None] = "head."
+    averages: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,10 +95,9 @@ class LGFedAvg(Standalone):
     def play(self, state: State, session: Session) -> Played:
         """Average the heads."""
         heard = session.ask()
-        if not heard:
+        if not heard and not self.noise:
             return state, {}, {}
-        by_size = self.weights == "size"
-        mean = size_weighted(heard) if by_size else mean_tree(list(heard.values()))
+        mean = self.average(heard, state, session, sized=self.weights == "size")
         return mean, {EVERYONE: mean}, {}
 
     def personal(self, client: Client, down: Message) -> Params:

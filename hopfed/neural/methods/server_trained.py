@@ -189,7 +189,7 @@ class FedGen(LGFedAvg):
     weights, scored : as of LG-FedAvg.
     lam : weight of what is generated; 0 is LG-FedAvg.
     diversity : weight of the term that keeps G from ignoring e.
-    noise, hidden : length of e, and units of the hidden layer.
+    latent, hidden : length of e, and units of the hidden layer.
     draws : features generated for a client's loss, and for a step of G.
     passes : steps of G in a round.
     generator_lr : learning rate of G.
@@ -203,7 +203,7 @@ class FedGen(LGFedAvg):
 
     lam: float = 1.0
     diversity: float = 1.0
-    noise: int = 32
+    latent: int = 32
     hidden: int = 256
     draws: int = 32
     passes: int = 50
@@ -215,20 +215,20 @@ class FedGen(LGFedAvg):
         "lam": "at least 0",
         "diversity": "at least 0",
         "generator_lr": "above 0",
-        **dict.fromkeys(("noise", "hidden", "draws", "passes"), "at least 1"),
+        **dict.fromkeys(("latent", "hidden", "draws", "passes"), "at least 1"),
     }
 
     def first(self) -> Params:
         """The generator before training: layers that read the label and the noise."""
         wide = self.loaded.model(0).head.in_features
         with drawing(self.task.seed, "generator"):
-            read = nn.Linear(self.loaded.classes + self.noise, self.hidden)
+            read = nn.Linear(self.loaded.classes + self.latent, self.hidden)
             return copied(nn.Sequential(read, nn.ReLU(), nn.Linear(self.hidden, wide)))
 
     def drawn(self, counts: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Labels (n,) in the proportions of counts, and noise (n, noise)."""
+        """Labels (n,) in the proportions of counts, and noise (n, latent)."""
         y = rng.choice(len(counts), self.draws, p=counts / counts.sum())
-        noise = rng.standard_normal((self.draws, self.noise), dtype=np.float32)
+        noise = rng.standard_normal((self.draws, self.latent), dtype=np.float32)
         return torch.as_tensor(y), torch.as_tensor(noise)
 
     def generated(self, params: Params, y: Tensor, noise: Tensor) -> Tensor:

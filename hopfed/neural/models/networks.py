@@ -123,6 +123,29 @@ def build(
     return model
 
 
+def lengthened(model: Model, length: int, seed: int) -> Model:
+    """Return a model with a further linear layer, which gives its features another length.
+
+    Parameters
+    ----------
+    model : whose head is replaced by a new one; with the same seed all of one length are equal.
+    length : of the features, at least 1.
+    seed : of the weights.
+
+    Examples
+    --------
+    >>> short = lengthened(build("mlp:32", channels=1, size=8, classes=10, seed=0), 5, seed=0)
+    >>> short.feature_dim, short.features(torch.zeros(2, 1, 8, 8)).shape
+    (5, torch.Size([2, 5]))
+    """
+    bias = model.head.bias is not None
+    with drawing(seed, "features", "length"):
+        last = nn.Linear(model.feature_dim, length)
+    with drawing(seed, "header"):
+        head = nn.Linear(length, model.head.out_features, bias=bias)
+    return Model(nn.Sequential(model.features, last), head, length)
+
+
 def assign(names: str | Sequence[str], clients: int) -> tuple[str, ...]:
     """Return the architecture of each of `clients`: client k has ``names[k % len(names)]``.
 
@@ -528,7 +551,7 @@ def plain_names(tensors: Mapping[str, Tensor], model: Model) -> dict[str, Tensor
 def _renamed(model: Model) -> dict[str, str]:
     """Name in the model -> name in the network that it was made from."""
     made = bodies(model.features)
-    if not made:
+    if not made or not isinstance(model.features, Body):  # or lengthened
         return {n: n for n in model.state_dict()}
     alone = isinstance(made[0].net, Alone)  # whose only layer, 0, is the head
     head = "" if alone else f"{made[0].head}."

@@ -25,6 +25,7 @@ from hopfed.neural.models import Model, assign, build
 from hopfed.neural.models.networks import (
     is_foreign,
     is_network,
+    lengthened,
     load_weights,
     named,
     own_code,
@@ -63,6 +64,8 @@ class TaskSpec:
     head_layer : layer of a foreign network that is its head; empty for its last linear layer.
     weights : for each of `models` a file of weights, or "none"; empty for none.
     frozen : whether only heads are trained.
+    features : length that a further linear layer, before the head, gives the features of every
+        model, so that networks whose features differ can share what is made of them; 0 for none.
     published : keep the dataset's own test split.
     examples : at most this many examples of the dataset, drawn at random; 0 for all.
     shares : shares of training, validation and test examples of a client, as 8:1:1.
@@ -96,6 +99,7 @@ class TaskSpec:
     head_layer: str = ""
     weights: tuple[str, ...] = ()
     frozen: bool = False
+    features: int = 0
     published: bool = False
     examples: int = 0
     shares: tuple[float, ...] = (8.0, 1.0, 1.0)
@@ -110,7 +114,8 @@ class TaskSpec:
         object.__setattr__(self, "models", named(self.models))
         check_types(self)
         require(self.clients >= 1, "clients", "at least 1", self.clients)
-        require(self.examples >= 0, "examples", "at least 0", self.examples)
+        for name in ("examples", "features"):
+            require(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
         require(0 <= self.seen <= self.clients, "seen", "at most clients", self.seen)
         check_scaling(self.scaling)
         fits = len(self.weights) in (0, len(self.models))
@@ -302,7 +307,11 @@ def task_of(spec: TaskSpec) -> Task:
         warnings.warn(f"{said}; scaling=train or MEAN:STD is others", ScalingWarning, stacklevel=2)
     tensors = to_tensors(split, spec.device, spec.scaled, spec.seen)
     task = Task(spec, split, tensors, assign(spec.models, len(split)))
-    task.templates.update((name, task.build(name)) for name in sorted(set(task.names)))
+    for name in sorted(set(task.names)):
+        model = task.build(name)
+        task.templates[name] = (
+            lengthened(model, spec.features, spec.seed) if spec.features else model
+        )
     for model in task.templates.values():
         model.to(tensors.device)
         if spec.frozen:
