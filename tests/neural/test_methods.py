@@ -56,7 +56,9 @@ def config(name="fedavg", options="", **settings):
     return fl.Config(method=name, options=options.strip(","), **(SMALL | settings))
 
 
-SHORT = {"fedmd": "transfer=5", "fedrep": "head=2"}  # by default 100 steps and 10 epochs
+SHORT = {  # by default 100 steps, 10 epochs, and 100 and 50 passes
+    "fedmd": "transfer=5", "fedrep": "head=2", "fedtgp": "passes=5", "fedgen": "passes=5",
+}  # fmt: skip
 
 
 def make(name="fedavg", options="", **settings):
@@ -88,7 +90,7 @@ def scores(made, state):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_it_learns_and_its_run_is_complete(name):
-    run = execute(fl, config(name, rounds=8, models=("mlp:64",)))
+    run = execute(fl, config(name, SHORT.get(name, ""), rounds=8, models=("mlp:64",)))
     assert run.complete
     assert run.summary["test"][0] > 0.5  # chance is .1
     assert run.arrays["test"].shape == (1, 8, 4)
