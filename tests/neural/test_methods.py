@@ -56,7 +56,7 @@ def config(name="fedavg", options="", **settings):
     return fl.Config(method=name, options=options.strip(","), **(SMALL | settings))
 
 
-SHORT = {"fedmd": "transfer=5", "fedrep": "head=2"}  # by default 100 steps and 10 epochs
+SHORT = {"fedmd": "transfer=5", "fedrep": "head=2", "fedtgp": "passes=5"}  # by default 100, 10, 100
 
 
 def make(name="fedavg", options="", **settings):
