@@ -21,7 +21,7 @@ from hopfed.experiments import fl
 from hopfed.experiments.runner import execute
 from hopfed.federation.contract import EVERYONE, State
 from hopfed.federation.rounds import Session
-from hopfed.neural.method import Played, pack, size_weighted
+from hopfed.neural.method import Played
 from hopfed.neural.methods.fedavg import FedAvg
 
 
@@ -48,8 +48,7 @@ class FedAvgM(FedAvg):
         heard = session.ask()
         if not heard:
             return state, {}, {}
-        old = {n: a for n, a in state.items() if n.startswith("model/")}
-        old, mean = old or pack(self.loaded.initial(0)), size_weighted(heard)
+        old, mean = self.started(state), self.average(heard, state, session)
         step = {n: self.beta * state.get(f"velocity/{n}", 0.0) + (mean[n] - old[n]) for n in old}
         new = {n: (old[n] + step[n]).astype(old[n].dtype) for n in old}
         return new | {f"velocity/{n}": v for n, v in step.items()}, {EVERYONE: new}, {}

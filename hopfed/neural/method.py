@@ -419,7 +419,18 @@ def _form(method: NeuralMethod, client: int, exchange: int) -> Spec:
 
 
 def untrained(method: NeuralMethod, client: int = 0, exchange: int = 0) -> Message:
-    """Message of a client that took no part before, as if its trainings changed nothing."""
+    """Message of a client that took no part before, as if its trainings changed nothing.
+
+    Parameters
+    ----------
+    method, client, exchange : which message of which client.
+
+    Examples
+    --------
+    >>> from hopfed.neural.methods import method
+    >>> list(untrained(method("fedavg")(TaskSpec(models=("mlp:8",), examples=200))))[-2:]
+    ['model/head.bias', 'examples']
+    """
     made = Client(method, {}, Context(method.task.seed, 0, exchange, client))
     steps = method.answer(made, method.questions[exchange], {})
     job = None

@@ -43,6 +43,11 @@ _NETWORKS = Recent(1 << 28)
 class FedAvg(Averaged):
     """McMahan et al. (2017): the mean of parameters and buffers, weighted by size.
 
+    Attributes
+    ----------
+    bound, noise, delta : of private means, see `hopfed.neural.averaged.Averaged`: the norm to which
+        a client's update is cut, the noise multiplier, and the delta at which epsilon is told.
+
     Examples
     --------
     >>> from hopfed.neural.methods import first_round

@@ -226,13 +226,13 @@ class FedGen(LGFedAvg):
             return copied(nn.Sequential(read, nn.ReLU(), nn.Linear(self.hidden, wide)))
 
     def drawn(self, counts: np.ndarray, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Labels (n,) in the proportions of counts, and noise (n, latent)."""
+        """Draw labels (n,) from `rng`, in the proportions of `counts`, and noise (n, latent)."""
         y = rng.choice(len(counts), self.draws, p=counts / counts.sum())
         noise = rng.standard_normal((self.draws, self.latent), dtype=np.float32)
         return torch.as_tensor(y), torch.as_tensor(noise)
 
     def generated(self, params: Params, y: Tensor, noise: Tensor) -> Tensor:
-        """Features (n, d) of labels and noise."""
+        """Features (n, d) of labels y and noise, by the generator's `params`."""
         return layers(params, torch.cat([one_hot(y, self.loaded.classes), noise], dim=1))
 
     def answer(self, client: Client, question: str, down: Message) -> Answer:  # noqa: ARG002
@@ -274,7 +274,7 @@ class FedGen(LGFedAvg):
     def trained(
         self, params: Params, heads: list[Message], counts: np.ndarray, session: Session
     ) -> Params:
-        """Return the generator after its steps of a round."""
+        """Return the generator `params` after its steps of a round, by `heads` and `counts`."""
         head, rng = unpack(mean_tree(heads), "head"), session.context.rng("generator")
         params = {n: t.requires_grad_() for n, t in params.items()}
         optimizer = torch.optim.Adam(params.values(), lr=self.generator_lr)
