@@ -21,8 +21,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from hopfed._lib.settings import real, require
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.weights import weights_of
 from hopfed.kernels import Rows, pack_masked
-from hopfed.recovery.recover import recover, repeated_rows
+from hopfed.recovery.recover import recover
 from hopfed.spectral.rows import column_moments
 
 CUTS = ("median", "mean")
@@ -91,7 +92,7 @@ class ArchetypeMixture(
     ) -> Self:
         """Recover the archetypes of rows X (n, N), dense or sparse; `y` is not looked at.
 
-        `sample_weight` (n,) are whole numbers: how often each row counts.
+        `sample_weight` (n,) are as the weights of `hopfed.recover`.
 
         Warns (`ConvergenceWarning`) where the status is not "ok", with what that means.
 
@@ -101,19 +102,18 @@ class ArchetypeMixture(
         """
         require(0 <= self.alpha < 1, "alpha", "in [0, 1)", self.alpha)
         numbers = self._numbers(X, ensure_min_samples=2)
-        often = None
+        often = np.ones(len(numbers))
         if sample_weight is not None:
-            often = np.asarray(_check_sample_weight(sample_weight, numbers))
-        index = np.arange(len(numbers)) if often is None else repeated_rows(often, len(numbers))
-        self.thresholds_ = _thresholds(numbers[index], self.threshold)
+            often = weights_of(_check_sample_weight(sample_weight, numbers), len(numbers))
+        self.thresholds_ = _thresholds(numbers, often, self.threshold)
         rows = _cut(numbers, self.thresholds_)
-        found = _single(rows[index])
-        if _varying(rows[index]) > 1:
+        rows = rows if sample_weight is None else replace(rows, counts=often)
+        found = _single(rows)
+        if _varying(rows) > 1:
             seed = self.random_state
             if not isinstance(seed, int | np.integer):
                 seed = check_random_state(seed).randint(2**31)
             how: dict[str, Any] = {"channel": self.channel, "n_archetypes": self.n_archetypes}
-            how["weights"] = often
             recovered = recover(rows, seed=int(seed), **how)
             found = recovered if len(recovered) else replace(found, advice=recovered.advice)
         if found.status != "ok":
@@ -200,25 +200,28 @@ def _varying(rows: Rows) -> int:
     return int((np.abs(sums) < seen).sum())
 
 
-def _thresholds(X: np.ndarray, threshold: str | float) -> np.ndarray:
+def _thresholds(X: np.ndarray, often: np.ndarray, threshold: str | float) -> np.ndarray:
     """(N,) where columns are cut; 0 for one of which nothing is known."""
     if not isinstance(threshold, str):
         value = real("threshold", str(threshold), "median, mean or a number")
         require(np.isfinite(value), "threshold", "median, mean or a number", threshold)
         return np.full(X.shape[1], value)
     require(threshold in CUTS, "threshold", "median, mean or a number", threshold)
-    return np.array([_threshold(x[~np.isnan(x)], threshold) for x in X.T])
+    there = ~np.isnan(X) & (often > 0)[:, None]
+    columns = zip(X.T, there.T, strict=True)
+    return np.array([_threshold(x[t], often[t], threshold) for x, t in columns])
 
 
-def _threshold(x: np.ndarray, threshold: str) -> float:
+def _threshold(x: np.ndarray, often: np.ndarray, threshold: str) -> float:
     """Cut of one column: between its values, or 0 where it has none."""
-    values, counts = np.unique(x, return_counts=True)
+    values, place = np.unique(x, return_inverse=True)
+    counts = np.bincount(place, often)
     if len(values) < 2:
         return float(values[0]) if len(values) else 0.0
     if len(values) > 2 and threshold == "mean":
-        return float(x.mean())
+        return float(np.average(x, weights=often))
     below = np.cumsum(counts)[:-1]
-    i = int(np.abs(below - len(x) / 2).argmin())
+    i = int(np.abs(below - often.sum() / 2).argmin())
     low, high = float(values[i]), float(values[i + 1])
     middle = low / 2 + high / 2
     return middle if low <= middle < high else low

@@ -100,7 +100,7 @@ class Rows:
     @property
     def size(self) -> int:
         """Number of rows, each as often as it occurs."""
-        return len(self) if self.counts is None else int(self.counts.sum())
+        return len(self) if self.counts is None else int(np.rint(self.counts.sum()))
 
     @property
     def weights(self) -> np.ndarray:

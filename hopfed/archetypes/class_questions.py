@@ -30,7 +30,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -49,6 +49,7 @@ from hopfed.archetypes.session import (
     standardised,
 )
 from hopfed.archetypes.votes import runs
+from hopfed.archetypes.weights import is_survey
 from hopfed.federation.messages import Message
 from hopfed.kernels import Rows
 from hopfed.kernels.cpu.threads import for_each, spans
@@ -170,8 +171,11 @@ def _group_sums(
     """Second moments (G, K, K) of random groups of an owner's rows in a basis, and their sizes."""
     if owner.rows.counts is None:
         return group_projections(owner.rows, basis, groups, seed, client=owner.index)
-    rng = stream(seed, "groups", owner.index)
-    parts = rng.multinomial(owner.rows.counts.astype(np.int64), np.full(groups, 1 / groups))
+    rng, often = stream(seed, "groups", owner.index), owner.rows.counts
+    if is_survey(owner.rows):
+        parts = often[:, None] * (rng.integers(groups, size=(len(often), 1)) == np.arange(groups))
+    else:
+        parts = rng.multinomial(often.astype(np.int64), np.full(groups, 1 / groups))
     Z = _projections(owner, basis).astype(np.float64)
     return np.stack([(Z * part[:, None]).T @ Z for part in parts.T]), parts.sum(axis=0)
 
@@ -287,6 +291,9 @@ def repeated(owner: Owner, _: Message) -> Message:
     Columns that gaps of others tell are left out, as replicas of the gaps cannot have both.
     """
     shown = owner.held if owner.free.all() else only(owner.held, owner.free)
+    if is_survey(shown):  # as a part of the rows that they are worth
+        worth = shown.size / len(shown)
+        return {"equal": equals(replace(shown, counts=None)) * worth}
     return {"equal": equals(shown)}
 
 

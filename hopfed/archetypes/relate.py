@@ -41,6 +41,7 @@ from hopfed.archetypes.assignment import (
     variables_of,
     without_copies,
 )
+from hopfed.archetypes.weights import weights_of
 from hopfed.errors import ArgumentError, DataError, shown
 from hopfed.kernels import Rows
 from hopfed.spectral.rows import (
@@ -206,22 +207,9 @@ def related(
     if len(found) < 2:
         raise DataError(f"{len(found)} archetype(s): at least two are needed to tell them apart")
     rows = without_copies(found, rows)
-    often = _weights(weights, len(rows))
+    often = np.ones(len(rows)) if weights is None else weights_of(weights, len(rows))
     step = FirstStep(found, rows, probabilities(found, rows), often)
     return _of_covariates(step, covariates) if outcome is None else _of_outcome(step, outcome)
-
-
-def _weights(given: Any, rows: int) -> np.ndarray:
-    """Weights (rows,) of rows, ones when None."""
-    if given is None:
-        return np.ones(rows)
-    often = np.asarray(given)
-    fits = often.shape == (rows,) and often.dtype.kind in "biuf"
-    require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)
-    good = bool(np.isfinite(often).all() and (often >= 0).all())
-    require(good, "weights", "numbers, none below 0", "others")
-    require(bool(often.any()), "weights", "above zero somewhere", "zeros")
-    return often.astype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from hopfed.archetypes.mixture import (
     remind,
 )
 from hopfed.archetypes.session import Owner, Session, Variables
+from hopfed.archetypes.weights import is_survey
 from hopfed.kernels import Rows
 from hopfed.spectral.equal_rows import merged
 
@@ -55,7 +56,10 @@ def redrawn(
 ) -> Owner:
     """Owner i with rows drawn from classes in place of its own."""
     told = means, shares, seed, i, number, o.variables
-    rows = (drawn if o.rows.counts is None else drawn_often)(o.held, *told)
+    if o.rows.counts is None or is_survey(o.rows):
+        rows = replace(drawn(o.held, *told), counts=o.rows.counts)
+    else:
+        rows = drawn_often(o.held, *told)
     return Owner(rows, i, o.variables, np.flatnonzero(~o.free))
 
 

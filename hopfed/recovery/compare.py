@@ -23,8 +23,9 @@ from hopfed import kernels
 from hopfed._lib.random import derive
 from hopfed._lib.settings import require
 from hopfed.archetypes.archetypes import Archetypes
+from hopfed.archetypes.weights import counted, weighted
 from hopfed.kernels import Rows
-from hopfed.recovery.recover import packed_rows, repeated, run_recovery, tables_of
+from hopfed.recovery.recover import packed_rows, run_recovery, tables_of
 from hopfed.spectral.reread_rows import Reread
 from hopfed.tables import writers
 
@@ -165,7 +166,7 @@ def compare(
             made[name].append(value)
     if bootstrap:
         rows = packed_rows(given if tables is None else [t.rows for t in tables], gaps=True)
-        rows = rows if weights is None else repeated(rows, weights)
+        rows = counted(rows if weights is None else weighted(rows, weights))
         made["p_value"] = _p_values(rows, wanted, fits, bootstrap, seed)
     else:
         del made["p_value"]
@@ -202,4 +203,5 @@ def _p_values(
 def _drawn(rows: Rows, found: Archetypes, seed: int) -> Rows:
     """Rows drawn from archetypes, with the gaps of others."""
     x = found.sample(len(rows), seed)[0]
-    return kernels.pack_masked(x > 0, kernels.unpack(rows) == 0) if rows.gaps else kernels.pack(x)
+    bits = kernels.pack_masked(x > 0, kernels.unpack(rows) == 0) if rows.gaps else kernels.pack(x)
+    return replace(bits, counts=rows.counts)

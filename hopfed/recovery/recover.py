@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hopfed._lib.arrays import blas_threads, like, to_host
+from hopfed._lib.arrays import blas_threads, to_host
 from hopfed._lib.random import stream
 from hopfed._lib.settings import real, require
 from hopfed.archetypes import storage
@@ -29,6 +29,7 @@ from hopfed.archetypes.classes import Classes
 from hopfed.archetypes.patterns import Patterns
 from hopfed.archetypes.search import Search as ClassSearch
 from hopfed.archetypes.session import ONE_THREAD, Recovery, Session
+from hopfed.archetypes.weights import counted, in_words, is_survey, weighted
 from hopfed.errors import ArgumentError, DataError
 from hopfed.kernels import Rows
 from hopfed.kernels.dispatch import on_device
@@ -104,8 +105,10 @@ def recover(
         where they are, and their bits are moved once. None is where the examples are.
     n_archetypes : K, where the number is yours; the status still says what the rows think of it.
         Classes with a mean for each column are fitted then.
-    weights : (M,) whole numbers, how often each row counts, or a list of those, one for each owner:
-        the result is that of the table in which rows are repeated so often.
+    weights : (M,) numbers, or a list of those, one for each owner. Whole numbers say how often a
+        row occurs: the result is that of the table of repeated rows. Others are weights of a
+        survey, whose scale says nothing (`hopfed.archetypes.weights`): classes with a mean for
+        each column are fitted then.
 
     Returns
     -------
@@ -193,8 +196,12 @@ def run_recovery(
     with nullcontext() if there is None else there.current():
         given = examples if tables is None else [table.rows for table in tables]
         clients = packed_rows(given, gaps=not patterns.only)
-        if weights is not None:
-            clients = repeated(clients, weights)
+        as_they_came = weights is None and all(rows.counts is None for rows in clients)
+        clients = counted(clients if weights is None else weighted(clients, weights))
+        survey = any(map(is_survey, clients))
+        if survey:
+            require(not patterns.only, "weights", "whole numbers for the symmetric channel", "some")
+            options = options | {"channel": "graded"}
         if n_archetypes is not None and n_archetypes > (M := sum(map(len, clients))):
             raise DataError(f"{n_archetypes:,} archetypes of {M:,} rows: ask for fewer")
         if any(isinstance(rows, Reread) for rows in clients):
@@ -202,9 +209,13 @@ def run_recovery(
             require(here, "device", "cpu where rows are not held", str(there))
         elif there is not None:
             clients = [there.put(rows) for rows in clients if not isinstance(rows, Reread)]
-        apart = determined(clients, known, seed)
-        kept = [apart.of(rows) for rows in clients]
-        session = Session.over(kept, seed, weights is None)
+        bare = clients if not survey else [replace(rows, counts=None) for rows in clients]
+        apart = determined(bare, known, seed)
+        kept = [apart.of(rows) for rows in bare]
+        if survey:
+            often = [rows.counts for rows in clients]
+            kept = [replace(rows, counts=n) for rows, n in zip(kept, often, strict=True)]
+        session = Session.over(kept, seed, as_they_came)
         # Beside a device the host solves small problems, for which threads wait for each other.
         there_too = any(not isinstance(c, Reread) and on_device(array_beside(c)) for c in clients)
         with blas_threads(1 if there_too else None):
@@ -214,6 +225,7 @@ def run_recovery(
         found = _filled(recovery.archetypes, apart, clients)
     if said := apart.said(called, known):
         found = replace(found, advice=f"{found.advice} {said}")
+    found = replace(found, advice=found.advice + in_words(clients))
     constant = apart.kept[recovery.constant_columns]
     residual = recovery.residual
     if residual is not None:
@@ -301,13 +313,24 @@ def split(examples: Rows | Reread, clients: int, seed: int) -> list[Rows | Rerea
     >>> [part.shape for part in split(pack(np.ones((7, 3))), 3, seed=0)]
     [(3, 3), (2, 3), (2, 3)]
     """
-    m = examples.shape[0]
+    m = examples.shape[0] if isinstance(examples, Reread) or is_survey(examples) else examples.size
     if not 1 <= clients <= m // 2:
         raise ArgumentError("clients", f"between 1 and {m // 2} for {m} examples", clients)
     order = stream(seed, "split").permutation(m)
     parts = [np.sort(part) for part in np.array_split(order, clients)]
+    if isinstance(examples, Rows) and examples.counts is not None:
+        return [_dealt(examples, part) for part in parts]
     chosen = examples.chosen if isinstance(examples, Reread) else examples.__getitem__
     return [chosen(part) for part in parts]
+
+
+def _dealt(rows: Rows, part: np.ndarray) -> Rows:
+    """The part of rows of a survey, or of those that are repeated as often as they occur."""
+    if is_survey(rows):
+        return rows[part]
+    each = np.repeat(np.arange(len(rows)), rows.weights.astype(np.int64))[part]
+    index, often = np.unique(each, return_counts=True)
+    return replace(rows[index], counts=often.astype(np.float64))
 
 
 def packed_rows(examples: Any, gaps: bool) -> list[Rows | Reread]:
@@ -326,29 +349,6 @@ def packed_rows(examples: Any, gaps: bool) -> list[Rows | Reread]:
     if len(set(widths)) > 1:
         raise DataError(f"all owners must have the same columns, got {widths} columns")
     return packed
-
-
-def repeated(clients: Sequence[Rows | Reread], weights: Any) -> list[Rows | Reread]:
-    """Rows of each owner as often as their weights say: equal ones are counted once in a fit."""
-    given = [weights] if len(clients) == 1 and np.ndim(weights) == 1 else list(weights)
-    require(len(given) == len(clients), "weights", f"those of {len(clients)} owners", len(given))
-    found: list[Rows | Reread] = []
-    for rows, own in zip(clients, given, strict=True):
-        if isinstance(rows, Reread):
-            raise ArgumentError("weights", "left out where rows are not held", "some")
-        found.append(rows[like(repeated_rows(own, len(rows)), rows.home)])
-    return found
-
-
-def repeated_rows(weights: Any, rows: int) -> np.ndarray:
-    """Numbers of rows, each as often as its weight says."""
-    often = np.asarray(weights)
-    fits = often.shape == (rows,) and often.dtype.kind in "biuf"
-    require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)
-    good = bool((np.isfinite(often) & (often >= 0) & (often == np.rint(often))).all())
-    require(good, "weights", "whole numbers, none below 0", "others")
-    require(often.sum() >= 2, "weights", "above zero for two rows at least", often.sum())
-    return np.repeat(np.arange(rows), often.astype(np.int64))
 
 
 CHANNELS = ("auto", "symmetric", "graded")

@@ -47,6 +47,8 @@ def merged(rows: Rows) -> Rows:
 
 def thinned(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
     """About this share of rows that occur several times, without putting any back."""
+    if (rows.weights != np.rint(rows.weights)).any():  # weights of a survey
+        return rows[like(np.flatnonzero(rng.random(len(rows)) < share), rows.home)]
     drawn = rng.binomial(rows.weights.astype(np.int64), share)
     kept = np.flatnonzero(drawn)
     return replace(rows[like(kept, rows.home)], counts=drawn[kept].astype(np.float64))

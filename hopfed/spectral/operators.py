@@ -159,9 +159,9 @@ class FactorOperator(HebbianOperator):
             return cls(n, float(m), float(m), examples, np.broadcast_to(1.0, m))
         parts = [packed(p) for p in batches(examples)]
         rows = parts[0] if len(parts) == 1 else concatenate(parts)
-        m, n = rows.shape
-        xp = namespace(array_beside(rows))
-        return cls(n, float(m), float(m), rows, xp.ones(m, dtype=xp.float64))
+        often = rows.weights  # of a survey they add up to what their squares do
+        m = float(often.sum())
+        return cls(rows.n, m, m, rows, like(often, array_beside(rows)))
 
     def matmat(self, X: Array) -> Array:  # noqa: D102
         if isinstance(self.rows, Reread):
@@ -215,14 +215,15 @@ class DenseOperator(HebbianOperator):
     def from_examples(cls, examples: Examples) -> Self:
         """Accumulate ``sum_m eta_m eta_m^T`` of `examples`, batch by batch; exact integers."""
         total: Any = 0.0
-        count = 0
+        count = 0.0
         if isinstance(examples, Reread):
             n, m, known = examples.shape[1], float(len(examples)), examples.totals.products
             return cls(n, m, m, examples.total(_products) if known is None else known)
         for part in batches(examples):
             bits = packed(part)
-            total = total + kernels.second_moment(bits).astype(np.float64)
-            count += bits.shape[0]
+            often = None if bits.counts is None else like(bits.counts, bits.home)
+            total = total + kernels.second_moment(bits, often).astype(np.float64)
+            count += bits.weights.sum()
         return cls(total.shape[0], float(count), float(count), total)
 
     def matmat(self, X: Array) -> Array:  # noqa: D102

@@ -342,7 +342,9 @@ class Decider:
             told = {"words": {c.name: {spelt(code): 0 for code in codes}}}
             ways = [("if these are numbers", {"binarize": {c.name: 1.5}})]
         elif COUNTS.fullmatch(c.name) and min(values, default=0) >= 0:
-            lead = "if it says how often a row occurs: repeat each row so many times"
+            name = shown(c.name, 60)
+            way = f"hopfed recover FILE --weights '{name}', or repeat each row so many times"
+            lead = f"if it says how often a row occurs: {way}"
             ways = [(f"{lead}, and leave it out", {"ignore": [c.name]})]
         if values == BINARY:
             ways.append(("if 0 means no answer", {"words": {c.name: {"0": GONE}}}))

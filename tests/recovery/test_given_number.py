@@ -156,9 +156,10 @@ def test_drawn_rows_have_one_level_of_a_variable_and_copies_follow():
         ({"n_archetypes": 601}, "601 archetypes of 600 rows: ask for fewer"),
         ({"n_archetypes": 2, "channel": "symmetric"}, "without quality"),
         ({"weights": np.full(600, -1)}, "none below 0"),
-        ({"weights": np.full(600, np.nan)}, "whole numbers"),
-        ({"weights": np.full(600, 0.5)}, "whole numbers"),
-        ({"weights": np.zeros(600)}, "above zero for two rows"),
+        ({"weights": np.full(600, np.nan)}, "none below 0, got nan in row 1"),
+        ({"weights": np.eye(600)[0]}, "above zero for two rows"),
+        ({"weights": np.arange(600) / 7, "channel": "symmetric"}, "whole numbers"),
+        ({"weights": np.zeros(600)}, "above zero somewhere"),
         ({"weights": np.ones(5)}, "600 numbers, one for each row"),
     ],
 )
@@ -188,3 +189,51 @@ def test_the_command(hopfed, tmp_path, monkeypatch):
         status, _, error = hopfed("recover", "t.npy", *words)
         assert status == 2
         assert message in error
+
+
+def write(path, rows, names):
+    lines = [",".join(map(str, row)) for row in [names, *rows]]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_a_column_of_weights_is_no_feature(hopfed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = planted(7, 2, 8, 500)[0].astype(int)
+    kinds, counts = np.unique(x, axis=0, return_counts=True)
+    names = [f"q{j}" for j in range(8)]
+    write(tmp_path / "kinds.csv", np.c_[kinds, counts].tolist(), [*names, "n"])
+    write(tmp_path / "rows.csv", np.repeat(kinds, counts, axis=0).tolist(), names)
+    weights = np.random.default_rng(1).uniform(0.2, 3, 500).round(3)
+    rows = [[*row, w] for row, w in zip(x.tolist(), weights, strict=True)]
+    write(tmp_path / "survey.csv", rows, [*names, "w"])
+    write(tmp_path / "bad.csv", [[*row, ""] for row in x.tolist()], [*names, "w"])
+    found = {}
+    for line in ("kinds.csv --weights n", "rows.csv", "survey.csv --weights w"):
+        status, said, wrong = hopfed(
+            "recover", *line.split(), "--json", "--overwrite", "--out", "run.h5"
+        )
+        assert status == 0, wrong
+        found[line] = json.loads(said)
+    for what in ("exposures", "log_likelihood", "status", "n_examples"):
+        assert found["kinds.csv --weights n"].get(what) == found["rows.csv"].get(what)
+    effective = weights.sum() ** 2 / (weights**2).sum()
+    advice = found["survey.csv --weights w"]["advice"]
+    assert f"500 rows tell as much as {effective:.0f} of equal weight" in advice
+    assert hopfed("assign", "run.h5", "survey.csv", "--out", "who.csv")[0] == 0
+    assert hopfed("relate", "run.h5", "survey.csv", "--column", "w", "--weights", "w")[0] == 0
+    status, _, said = hopfed("recover", "bad.csv", "--weights", "w")
+    assert (status, said) == (2, "error: weights must be numbers, none below 0, got nan in row 1\n")
+    assert hopfed("recover", "rows.csv", "--weights", "w")[2].count("\n") == 1
+    many, few = tmp_path / "kinds.csv", ("--archetypes", 501)
+    assert "501 archetypes of 500 rows" in hopfed("recover", many, "--weights", "n", *few)[2]
+
+
+def test_survey_weights_say_nothing_by_their_scale():
+    x = planted(5)[0]
+    equal = hopfed.recover(x, weights=np.full(600, 0.3))
+    np.testing.assert_array_equal(equal.means, hopfed.recover(x).means)
+    weights = np.random.default_rng(1).uniform(0.5, 2, 600)
+    one, other = (hopfed.recover(x, weights=w, n_archetypes=3) for w in (weights, 7 * weights))
+    np.testing.assert_allclose(one.means, other.means, atol=1e-6)
+    owners = hopfed.recover([x[:250], x[250:]], weights=[weights[:250], weights[250:]])
+    np.testing.assert_allclose(matched(owners.means, one.means), one.means, atol=0.05)

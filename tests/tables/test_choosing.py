@@ -119,7 +119,7 @@ def test_a_zero_that_is_taken_for_missing_is_said_before_any_work():
 
 def test_a_column_of_counts_is_told_to_repeat_rows():
     table = {"a": [0, 1, 1], "b": [1, 0, 1], "count": [17, 4, 230]}
-    with pytest.raises(ColumnsError, match="how often a row occurs: repeat each row so many times"):
+    with pytest.raises(ColumnsError, match="how often a row occurs: hopfed recover FILE --weights"):
         hopfed.read_table(table)
 
 

@@ -127,6 +127,30 @@ def read_on_workers(files: Sequence[Path], options: dict[str, Any]) -> Any:
         return read_partitions(files, choices=choices_of(options))
 
 
+def columns_beside(path: Path, names: Sequence[str], words: frozenset[str]) -> dict[str, list[Any]]:
+    """Cells of columns of these names in a file, block by block; `words` name no column."""
+    from hopfed.tables.choosing import no_columns
+    from hopfed.tables.formats import source_of
+    from hopfed.tables.words import Cells
+
+    source = source_of(path, words=words)
+    if unknown := [name for name in names if name not in source.names]:
+        raise no_columns(source.what, unknown, source.names)
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    for block in source.blocks():
+        for name, held in found.items():
+            held.append(Cells(block[source.names.index(name)]))
+    return found
+
+
+def numbers_in(column: Any) -> np.ndarray:
+    """The numbers of a column of weights."""
+    if column.words:
+        raise ArgumentError("--weights", "a column of numbers", column.name)
+    found: np.ndarray = column.values[:, 0]
+    return found
+
+
 def check_varying(tables: Sequence[Any], channel: str) -> None:
     """Refuse tables in which there is nothing to find, before anything is said of them."""
     sums, seen = _moments(tables)

@@ -25,7 +25,9 @@ from hopfed.cli.printing import err, human_bytes, out, shown, table
 from hopfed.cli.tables.reading import (
     check_varying,
     choices_of,
+    columns_beside,
     describe,
+    numbers_in,
     print_description,
     read,
     read_on_workers,
@@ -63,6 +65,11 @@ FREE = 4  # part of the free memory that the examples may take
     metavar="local|ADDRESS",
     help="Read by workers of Dask, on this machine or of the scheduler at ADDRESS: all FILES, "
     "folders and patterns are one client's, a part each, and stay in the workers' memory.",
+)
+@click.option(
+    "--weights",
+    metavar="COLUMN",
+    help="Numbers that are no feature: how often a row occurs, if whole; else of a survey.",
 )
 @click.option("--clients", type=COUNT, help="Split a single file at random over this many clients.")
 @click.option("--quality", default="auto", show_default=True, help="Quality r in (0, 1], or auto.")
@@ -128,10 +135,19 @@ def recover_command(files: tuple[Path, ...], **options: Any) -> None:
 def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     """Read the files, and do with them what the options say."""
     seconds = -time.perf_counter()
+    weights = None
+    if options["weights"] is not None:
+        weights = _weights(files, options)
+        options = options | {"ignore": (*options["ignore"], options["weights"])}
     if options["dask"] is None:
         tables = read(files, options, options["memory"] or free_memory() // FREE)
     else:
         tables = [read_on_workers(files, options)]
+    if weights is not None:
+        from hopfed.archetypes.weights import weighted
+
+        rows = weighted([held.rows for held in tables], weights)
+        tables = [replace(t, rows=r) for t, r in zip(tables, rows, strict=True)]
     shape_of(options["shape"], tables[0].shape[1])
     how: dict[str, Any] = {name: options[name] for name in ("seed", "device")}
     if options["clients"] is not None:
@@ -157,6 +173,16 @@ def _recover(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     seconds += time.perf_counter()
     config = {"files": [str(f) for f in files], **{k: _plain(v) for k, v in options.items()}}
     write(recovery, config, options, seconds)
+
+
+def _weights(files: tuple[Path, ...], options: dict[str, Any]) -> list[np.ndarray]:
+    """The weights of the rows of each file."""
+    from hopfed.archetypes.relate import of_cells
+    from hopfed.archetypes.weights import weights_of
+
+    name, words = options["weights"], choices_of(options).entries()
+    cells = [columns_beside(path, [name], words)[name] for path in files]
+    return [weights_of(numbers_in(of_cells(name, held)), sum(map(len, held))) for held in cells]
 
 
 def _compare(tables: list[Any], how: dict[str, Any], options: dict[str, Any]) -> None:
@@ -310,6 +336,8 @@ def _check(files: tuple[Path, ...], options: dict[str, Any]) -> None:
     shape_of(options["shape"])
     if options["dask"] is not None and options["memory"] is not None:
         raise ArgumentError("--memory", "left out with --dask: its workers hold the rows", "both")
+    if options["dask"] is not None and options["weights"] is not None:
+        raise ArgumentError("--weights", "left out with --dask", options["weights"])
     if options["clients"] is not None and options["dask"] is None and len(files) > 1:
         raise ArgumentError("--clients", "left out when there are several files", len(files))
     outputs = (

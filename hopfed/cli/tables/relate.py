@@ -11,7 +11,7 @@ import click
 from hopfed.cli.outputs import FIGURE, check_outputs, figure_option, json_option, out_option
 from hopfed.cli.printing import err, out, shown, table
 from hopfed.cli.tables.answers import found_for
-from hopfed.cli.tables.reading import table_options
+from hopfed.cli.tables.reading import columns_beside, numbers_in, table_options
 from hopfed.errors import ArgumentError
 from hopfed.runs import plain
 
@@ -52,7 +52,7 @@ def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> N
     outputs = ("--out", out_file, (".csv",)), ("--figure", figure, FIGURE)
     check_outputs(*outputs, inputs=(run_file, *files))
     from hopfed.archetypes.assignment import table_of
-    from hopfed.archetypes.relate import related
+    from hopfed.archetypes.relate import of_cells, related
     from hopfed.kernels import concatenate
 
     found = found_for(run_file, files, options)
@@ -62,12 +62,12 @@ def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> N
         rule = "no column that the archetypes come from: `hopfed export` writes their means there"
         raise ArgumentError("--column", rule, known[0])
     with err.status("relating"):
-        beside = _columns(files, [name for name in wanted if name], found)
-        weights = None
-        if options["weights"]:
-            weights = beside[options["weights"]].values[:, 0]
-            if beside[options["weights"]].words:
-                raise ArgumentError("--weights", "a column of numbers", options["weights"])
+        entries = found.coding.entries() if found.coding is not None else frozenset()
+        parts = [columns_beside(path, [n for n in wanted if n], entries) for path in files]
+        beside = {
+            name: of_cells(name, [c for part in parts for c in part[name]]) for name in parts[0]
+        }
+        weights = numbers_in(beside[options["weights"]]) if options["weights"] else None
         rows = concatenate([table_of(found, path).held for path in files])
         outcome = beside.get(options["column"])
         others = [beside[name] for name in dict.fromkeys(options["covariates"])]
@@ -91,23 +91,3 @@ def relate_command(run_file: Path, files: tuple[Path, ...], **options: Any) -> N
     for path in (out_file, figure):
         if path:
             out.print(f"wrote {shown(path)}")
-
-
-def _columns(files: tuple[Path, ...], names: list[str], found: Any) -> dict[str, Any]:
-    """Columns of these names of all files, one below the other."""
-    from hopfed.archetypes.relate import of_cells
-    from hopfed.tables.choosing import no_columns
-    from hopfed.tables.formats import source_of
-    from hopfed.tables.words import Cells
-
-    words = found.coding.entries() if found.coding is not None else frozenset()
-    blocks: dict[str, list[Cells]] = {name: [] for name in names}
-    for path in files:
-        source = source_of(path, words=words)
-        unknown = [name for name in blocks if name not in source.names]
-        if unknown:
-            raise no_columns(source.what, unknown, source.names)
-        for block in source.blocks():
-            for name, held in blocks.items():
-                held.append(Cells(block[source.names.index(name)]))
-    return {name: of_cells(name, held) for name, held in blocks.items()}

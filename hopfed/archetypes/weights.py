@@ -1,0 +1,94 @@
+"""Weights of rows: how often each occurs, or what it stands for in a survey.
+
+Whole numbers say how often a row occurs: the table is that of repeated rows. Others are those of a
+survey, whose scale says nothing. They are scaled so that they add up to Kish's effective number of
+rows ``M = (sum w)^2 / sum w^2``; their squares do so as well then, so sums over rows vary as those
+of M rows do, and whatever depends on the number of rows has M. The likelihood is the
+pseudo-likelihood ``sum_i w_i log p(x_i)``, whose errors are those of the sandwich.
+
+Sources: L. Kish, Survey Sampling (1965), section 8.2; D. A. Binder, International Statistical
+Review 51 (1983) 279 (pseudo-likelihood and sandwich).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hopfed._lib.arrays import like
+from hopfed._lib.memory_limits import require_memory
+from hopfed._lib.settings import require
+from hopfed.errors import ArgumentError
+from hopfed.kernels import Rows
+from hopfed.spectral.reread_rows import Reread
+
+
+def weights_of(given: Any, rows: int) -> np.ndarray:
+    """Weights (rows,) that somebody gives: numbers, none below 0, some above."""
+    often = np.asarray(given)
+    fits = often.shape == (rows,) and often.dtype.kind in "biuf"
+    require(fits, "weights", f"{rows:,} numbers, one for each row", often.shape)
+    bad = np.flatnonzero(~(np.isfinite(often) & (often >= 0)))
+    if len(bad):
+        raise ArgumentError(
+            "weights", "numbers, none below 0", f"{often[bad[0]]} in row {bad[0] + 1:,}"
+        )
+    require(bool(often.any()), "weights", "above zero somewhere", "zeros")
+    return often.astype(np.float64)
+
+
+def weighted(owners: Sequence[Rows | Reread], weights: Any) -> list[Rows | Reread]:
+    """Rows of each owner with their weights: an array of one owner, or a list of those of each."""
+    alone = len(owners) == 1 and np.ndim(weights) == 1
+    given = [weights] if alone else list(weights)
+    require(len(given) == len(owners), "weights", f"those of {len(owners)} owners", len(given))
+    found: list[Rows | Reread] = []
+    for rows, own in zip(owners, given, strict=True):
+        if isinstance(rows, Reread):
+            raise ArgumentError("weights", "left out where rows do not fit into memory", "some")
+        found.append(replace(rows, counts=weights_of(own, len(rows))))
+    return found
+
+
+def is_survey(rows: Rows | Reread) -> bool:
+    """Whether rows have weights of a survey."""
+    counts = rows.counts
+    return counts is not None and bool((counts != np.rint(counts)).any())
+
+
+def counted(owners: Sequence[Rows | Reread]) -> list[Rows | Reread]:
+    """Rows that are repeated as often as their weights say; or with those of a survey, scaled."""
+    if all(rows.counts is None for rows in owners):
+        return list(owners)
+    held = [rows for rows in owners if isinstance(rows, Rows)]
+    each = [rows.weights for rows in held]
+    whole = not any(map(is_survey, held))
+    total, squares = sum(w.sum() for w in each), sum((w**2).sum() for w in each)
+    if whole:
+        few = total >= 2
+        require(few, "weights", "above zero for two rows at least", f"{total:g} in all")
+        require_memory(sum(rows.nbytes / len(rows) * rows.size for rows in held), "weights")
+    found: list[Rows | Reread] = []
+    for rows, w in zip(held, each, strict=True):
+        if whole:
+            index = np.repeat(np.arange(len(w)), w.astype(np.int64))
+            found.append(replace(rows, counts=None)[like(index, rows.home)])
+            continue
+        there = np.flatnonzero(w)
+        effective = np.rint(w.sum() * total / squares)  # rows of an owner are a whole number
+        require(effective >= 1, "weights", "of more than one row in effect", "others")
+        scaled = w[there] * (effective / w.sum())
+        own = replace(rows[like(there, rows.home)], counts=scaled)
+        found.append(replace(own, counts=None) if np.ptp(scaled) < 1e-12 else own)
+    return found
+
+
+def in_words(owners: Sequence[Rows | Reread]) -> str:
+    """A sentence about rows of a survey; nothing about others."""
+    if not any(map(is_survey, owners)):
+        return ""
+    rows, M = sum(len(r) for r in owners), sum(r.weights.sum() for r in owners)
+    return f" By their weights {rows:,} rows tell as much as {M:,.0f} of equal weight."
