@@ -7,6 +7,7 @@ K classes of N columns. Nobody hears of a row: answers are sums over an owner's 
 | --- | --- | --- |
 | `column_sums` | 2 N | the rate and the gaps of each column |
 | `class_sums`, `sums_and_pairs` | K (2 N + 1) + 1, K^2 more | the same within each class |
+| `score_sums` | 2 K N | how much rows of unequal weight say of the means |
 | `entropies` | 1 | how sure rows are of their class |
 | `grouped` | groups (K^2 + 1) + K | second moments of random groups in a basis |
 | `sketch` | (K + 1) centres | means of at least `CROWD` rows each, in a basis |
@@ -91,6 +92,17 @@ def sums_and_pairs(owner: Owner, told: Message) -> Message:
     sums, weights = class_sums(owner, told), owner.weights
     once = weights if owner.rows.counts is None else owner.posterior
     return {**sums, "pairs": once.T @ weights}
+
+
+def score_sums(owner: Owner, _: Message) -> Message:
+    """Squares of what rows say of each mean (K, N), as often as rows count, and twice so."""
+    T, R, often = owner.means, to_host(owner.posterior), to_host(owner.often)[:, None]
+    found = {}
+    for name, weights in (("once", often * R**2), ("twice", (often * R) ** 2)):
+        sums = weighted_sums(owner, like(weights, owner.posterior))
+        signed, seen = to_host(sums["signed"]), to_host(sums["seen"])
+        found[name] = (1 + T**2) * seen - 2 * T * signed  # of (x - T)^2
+    return found
 
 
 @by_blocks

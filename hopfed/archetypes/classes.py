@@ -34,7 +34,7 @@ from hopfed._lib.arrays import to_host
 from hopfed._lib.random import stream
 from hopfed.archetypes.archetypes import Archetypes
 from hopfed.archetypes.channel import choose, lost, nearness, open_error
-from hopfed.archetypes.class_questions import sums_in_columns
+from hopfed.archetypes.class_questions import TINY, score_sums, sums_in_columns
 from hopfed.archetypes.judging import measured
 from hopfed.archetypes.mixture import (
     Fit,
@@ -42,6 +42,7 @@ from hopfed.archetypes.mixture import (
     expect,
     improve,
     iterate,
+    remind,
     told,
 )
 from hopfed.archetypes.moments import mean_of, pooled
@@ -52,8 +53,10 @@ from hopfed.archetypes.session import (
     Session,
     Variables,
     by_blocks,
+    total,
 )
 from hopfed.archetypes.status import FOUND, judge_classes
+from hopfed.archetypes.weights import is_survey
 from hopfed.errors import ArgumentError, DataError
 from hopfed.spectral.equal_rows import thinned
 from hopfed.spectral.rank import RankRule, TracyWidom
@@ -132,7 +135,10 @@ class Classes:
         fit = on_the_whole(owners, part, fit)
         asked = None if self.number is None else likeliest(owners, fit)
         order = np.argsort(-fit.sums.counts.sum(axis=0), kind="stable")
-        channel = choose(fit, lost(fit, seed)).ordered(order)
+        channel = choose(fit, lost(fit, seed))
+        if any(is_survey(owner.rows) for owner in owners.members):
+            channel = replace(channel, errors=channel.errors * uneven(owners, fit))
+        channel = channel.ordered(order)
         weights, each = owners.sizes * fit.prior.influence, fit.classes.shares[:, order]
         shares = weights @ each / weights.sum()
         near = nearness(channel, shares, owners.n_rows, fit.prior.observed)
@@ -177,6 +183,18 @@ class Classes:
             log_likelihood=fit.sums.log_likelihood / max(float(fit.sums.seen.sum()), 1.0),
             likeliest=asked,
         )
+
+
+def uneven(owners: Session, fit: Fit) -> np.ndarray:
+    """By how much errors (K, N) of means are above those of as many rows of equal weight.
+
+    The middle of the sandwich over what it is without weights, of each mean by itself.
+    """
+    remind(owners, fit)
+    answers = owners.ask(score_sums, {})
+    once, twice = total(answers, "once"), total(answers, "twice")
+    found: np.ndarray = np.sqrt(np.maximum(twice, TINY) / np.maximum(once, TINY))
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -237,3 +238,32 @@ def test_survey_weights_say_nothing_by_their_scale():
     np.testing.assert_allclose(one.means, other.means, atol=1e-6)
     owners = hopfed.recover([x[:250], x[250:]], weights=[weights[:250], weights[250:]])
     np.testing.assert_allclose(matched(owners.means, one.means), one.means, atol=0.05)
+
+
+def test_a_survey_is_weighed_back_to_its_population():
+    rng = np.random.default_rng(8)
+    rates = np.where(rng.random((2, 12)) < 0.5, 0.85, 0.2)
+    rates[1] = 1.05 - rates[0]
+    labels = (rng.random(30_000) < 0.3).astype(int)
+    chance = np.array([0.02, 0.1])[labels] * rng.choice([0.3, 1.0, 2.0], 30_000)
+    drawn = rng.random(30_000) < chance  # two in three of the sample are of the smaller class
+    x = (rng.random((drawn.sum(), 12)) < rates[labels[drawn]]).astype(float)
+    found = hopfed.recover(x, weights=1 / chance[drawn], n_archetypes=2)
+    assert found.status == "ok"
+    np.testing.assert_allclose(found.shares, [0.7, 0.3], atol=0.04)
+    off = (matched(found.means, 2 * rates - 1) - (2 * rates - 1)) / found.errors
+    assert 0.6 < np.sqrt((off**2).mean()) < 1.5  # of 24 normal deviates, 0.7 to 1.3 with 95%
+
+
+def test_errors_of_a_survey_are_those_of_the_sandwich():
+    from hopfed.archetypes.class_questions import score_sums
+    from hopfed.archetypes.session import Owner
+
+    rng = np.random.default_rng(4)
+    x, often = rng.integers(-1, 2, (40, 5)), rng.uniform(0.2, 3, 40)
+    owner = Owner(replace(kernels.pack_masked(x), counts=often))
+    owner.learn(T := rng.uniform(-0.9, 0.9, (2, 5)), np.array([0.4, 0.6]))
+    scores = owner.posterior[:, :, None] * (x[:, None] - T) * (x != 0)[:, None]
+    found = score_sums(owner, {})
+    for name, weights in (("once", often), ("twice", often**2)):
+        np.testing.assert_allclose(found[name], np.tensordot(weights, scores**2, 1), rtol=1e-5)
