@@ -340,10 +340,10 @@ class Hebbian(NeuralMethod):
             low = squares[np.tril_indices(len(squares))]
             return {"total": total, "squares": low, "patches": np.asarray(number)}
         features = self._features(down)
-        total, squares = 0.0, 0.0
+        total, squares = np.zeros(self.n_features), 0.0
         for x in batches:
             found = features(x).double()
-            total = total + found.sum(dim=0).cpu().numpy()
+            total += found.sum(dim=0).cpu().numpy()
             squares += float((found**2).sum())
         more = {"squares": np.asarray(squares)} if self.steps else {}
         return {"sums": total, **client.size, **more}
