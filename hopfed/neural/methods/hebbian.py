@@ -340,13 +340,13 @@ class Hebbian(NeuralMethod):
             low = squares[np.tril_indices(len(squares))]
             return {"total": total, "squares": low, "patches": np.asarray(number)}
         features = self._features(down)
-        total, squares = np.zeros(self.n_features), 0.0
+        sums, power = np.zeros(self.n_features), 0.0
         for x in batches:
             found = features(x).double()
-            total += found.sum(dim=0).cpu().numpy()
-            squares += float((found**2).sum())
-        more = {"squares": np.asarray(squares)} if self.steps else {}
-        return {"sums": total, **client.size, **more}
+            sums += found.sum(dim=0).cpu().numpy()
+            power += float((found**2).sum())
+        more = {"squares": np.asarray(power)} if self.steps else {}
+        return {"sums": sums, **client.size, **more}
 
     def _asked(self, question: str, down: Message, client: int) -> bool:
         """Whether the client must answer; one that is in the sums already need not."""
