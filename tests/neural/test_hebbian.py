@@ -11,9 +11,16 @@ from hopfed.federation.engines.local import LocalEngine  # noqa: E402
 from hopfed.federation.messages import malformed  # noqa: E402
 from hopfed.federation.participation import Participation  # noqa: E402
 from hopfed.federation.rounds import play_round  # noqa: E402
-from hopfed.neural.methods.hebbian import Hebbian  # noqa: E402
-from hopfed.neural.readouts.bits import Filters, Patches  # noqa: E402
-from hopfed.neural.readouts.ridge import Choice, Readout, log_probabilities  # noqa: E402
+from hopfed.neural.methods.hebbian import AFL, Hebbian, encoded  # noqa: E402
+from hopfed.neural.readouts.bits import CODES, Filters, Patches  # noqa: E402
+from hopfed.neural.readouts.ridge import (  # noqa: E402
+    Choice,
+    Readout,
+    Spectrum,
+    Sums,
+    best_ridge,
+    log_probabilities,
+)
 from hopfed.neural.training.task import TaskSpec  # noqa: E402
 
 
@@ -167,7 +174,8 @@ def test_rows_are_bits_at_their_means():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 300)
     rows = rng.normal(size=(300, 12)) + 2 * np.eye(12)[labels]
-    method = Hebbian(TaskSpec(data=(rows, labels), models=("mlp:4",), clients=3, partition="iid"))
+    method = Hebbian(TaskSpec(data=(rows, labels), models=("mlp:4",), clients=3, partition="iid"),
+                     code="bits")  # fmt: skip
     state = play_round(method, None, 0, seed=0, clients=3, engine=LocalEngine()).state
     down = state.down.get(EVERYONE)
     bits, _ = method.bits_of(down, 1, "train")
@@ -180,7 +188,58 @@ def test_rows_are_bits_at_their_means():
         method.loaded.tensors.rows(test))[0])  # fmt: skip
     assert (np.asarray(found.argmax(dim=1)) == labels[test]).mean() > 0.6
     with pytest.raises(ArgumentError, match="bits must be pooled but for patches"):
-        Hebbian(method.task, bits="public").server_start(0)
+        Hebbian(method.task, bits="public", code="bits").server_start(0)
+
+
+def features():
+    """Features (n, d), none below 0, and labels."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 300)
+    return np.abs(rng.normal(size=(300, 12)) + 2 * np.eye(12)[labels]), labels
+
+
+def down_of(made):
+    engine, clients = LocalEngine(), made.task.clients
+    state = play_round(made, None, 0, seed=0, clients=clients, engine=engine).state
+    return state.down[EVERYONE]
+
+
+def of_features(kind, clients, **own):
+    data = features()
+    task = TaskSpec(data=data, models=("mlp:4",), clients=clients, scaling="none", partition="iid")
+    return kind(task, **own)
+
+
+@pytest.mark.parametrize(("clients", "own"), [(2, {}), (30, {}), (30, {"random": 20})])
+def test_afl_is_pooled_ridge_whoever_has_the_examples(clients, own):
+    made = of_features(AFL, clients, **own)
+    down, rows = down_of(made), np.concatenate(made.loaded.split.train)
+    x, y = (a[rows] for a in features())
+    inputs = torch.as_tensor(x, dtype=torch.float32)
+    pooled = encoded(Sums.of(made._bits(down)(inputs).numpy(), y, 3), len(y))
+    for name, array in pooled.items():
+        np.testing.assert_array_equal(down[name], array)
+    z = made._features(down)(inputs).double().numpy()
+    z = np.c_[z, np.ones(len(z))]
+    spectrum = Spectrum.of(made.pooled_sums(down))
+    ridge = best_ridge(spectrum, "gcv") / CODES["floats"] ** 2  # codes are so many times features
+    wanted = z @ np.linalg.solve(z.T @ z + ridge * len(z) * np.eye(z.shape[1]), z.T @ np.eye(3)[y])
+    read = made.classifier({}, down, 0)
+    found = read.bits(inputs).numpy() @ read.weights[0]
+    np.testing.assert_allclose(found, wanted, atol=2e-3)  # features are rounded to 1 in 4,096
+
+
+@pytest.mark.parametrize(("code", "root"), [("auto", False), ("roots", True)])
+def test_rows_are_read_in_steps_of_their_spread(code, root):
+    made = of_features(Hebbian, 3, code=code)
+    down = down_of(made)
+    z, _ = made.bits_of(down, 1, "train")
+    x = np.sqrt(features()[0]) if root else features()[0]
+    every = x[np.concatenate(made.loaded.split.train)]
+    spread = np.sqrt(every.var(axis=0).mean())
+    wanted = (x[made.loaded.split.train[1]] - every.mean(axis=0)) * 16 / spread
+    np.testing.assert_allclose(z[:, :-1], wanted, atol=0.51)  # rounded to whole numbers
+    np.testing.assert_array_equal(z[:, -1], 16)
 
 
 def test_likely_settings_are_mixed_by_their_shares():

@@ -16,7 +16,12 @@ from hopfed.neural.methods import METHODS, method  # noqa: E402
 from hopfed.neural.training.task import task_of  # noqa: E402
 
 SMALL = {"models": ("mlp:16",), "clients": 3, "examples": 200, "rounds": 2, "lr": 0.05, "rate": 0.7}
-OPTIONS = {"hebbian": "filters=4", "fedproto": "nearest=1"}
+OPTIONS = {
+    "hebbian": "filters=4",
+    "afl": "filters=4",
+    "ranpac": "random=50",
+    "fedproto": "nearest=1",
+}
 pytestmark = pytest.mark.filterwarnings("ignore::hopfed.neural.memory.neighbours.SmallStoreWarning")
 
 

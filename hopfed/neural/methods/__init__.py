@@ -12,6 +12,8 @@ from hopfed.errors import ArgumentError
 METHODS = {
     "standalone": "standalone:Standalone",
     "hebbian": "hebbian:Hebbian",
+    "afl": "hebbian:AFL",
+    "ranpac": "hebbian:RanPAC",
     "standalone-bias": "standalone:StandaloneBias",
     "fedavg": "fedavg:FedAvg",
     "fedavg+": "fedavg:FedAvgPlus",

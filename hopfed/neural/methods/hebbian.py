@@ -36,6 +36,7 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.special import softmax
+from torch import Tensor
 
 from hopfed._lib.cache import Recent
 from hopfed._lib.settings import require
@@ -44,7 +45,17 @@ from hopfed.federation.contract import EVERYONE, Context, State
 from hopfed.federation.messages import Field, Message, Spec, below, digest
 from hopfed.federation.rounds import Session
 from hopfed.neural.method import Answer, Client, Down, NeuralMethod, Played, Rule
-from hopfed.neural.readouts.bits import Bits, Features, Filters, Patches, public_bits
+from hopfed.neural.readouts.bits import (
+    CODES,
+    Bits,
+    Features,
+    Filters,
+    Patches,
+    expanded,
+    largest,
+    public_bits,
+    rooted,
+)
 from hopfed.neural.readouts.private_sums import PrivateSums
 from hopfed.neural.readouts.ridge import (
     RULES,
@@ -59,7 +70,7 @@ from hopfed.neural.readouts.ridge import (
 from hopfed.neural.training.cost import forward_flops
 from hopfed.neural.training.evaluation import Classifier, Network
 
-__all__ = ["Hebbian"]
+__all__ = ["AFL", "Hebbian", "RanPAC"]
 
 RIDGES = (0.1, 0.3, 1.0, 3.0)
 OWN = (0.0, 3.0, 30.0)  # weights of a client's own examples
@@ -70,7 +81,12 @@ PRIVATE |= {"pooling": "equal", "mirror": False}
 LIKELY = 1e-2  # relative likelihood from which a setting is in a client's mixture
 CHANCE = 1e-9  # that an honest release with noise is refused
 MOST = 2**40  # examples of a client: whatever adds them up stays exact
-AGREED = ("kernel", "mean", "thresholds")  # what bits follow from; rows and networks have no kernel
+AGREED = (
+    "kernel",
+    "mean",
+    "thresholds",
+    "spread",
+)  # what bits follow from; rows and networks have no kernel
 COUNTED = ("counts", "by_class", "classes", "examples")  # sums, which add up exactly as integers
 SENT = "sent/"  # before what each client gave, in the state of a server that keeps it
 
@@ -94,7 +110,12 @@ class Hebbian(NeuralMethod):
     patch : side of a patch, in pixels.
     fields : number of fields in each direction over which responses are averaged.
     bits : "pooled", filters and thresholds follow from sums over the clients' examples, in two
-        exchanges; "public", from the seed alone, for patches.
+        exchanges; "public", from the seed alone, for patches and, but for bits, for rows, whose
+        thresholds are then 0 and whose spread is 1.
+    code : of features: "bits"; "bytes", 16 steps of a common spread, from -127 to 127; "roots",
+        the same of their square roots, with their signs; "floats", 4,096 steps, to 256 spreads;
+        "auto", bytes for rows and bits for all else.
+    random : number of random features of these, in their place; 0 for none.
     mirror : whether an image and its mirror image, left for right, are two examples to learn from,
         and the mean of their bits is read. For photographs; not for digits or letters.
     reading : "personal", a mixture with the client's own examples and class shares; "global", the
@@ -131,6 +152,8 @@ class Hebbian(NeuralMethod):
     fields: int = 2
     encoder: str = "auto"
     bits: str = "pooled"
+    code: str = "auto"
+    random: int = 0
     mirror: bool = False
     reading: str = "personal"
     ridge: str = "grid"
@@ -147,6 +170,8 @@ class Hebbian(NeuralMethod):
         **dict.fromkeys(("filters", "patch", "fields"), "at least 1"),
         "encoder": ("auto", "patches", "rows", "network"),
         "bits": ("pooled", "public"),
+        "code": ("auto", *CODES),
+        "random": "at least 0",
         "reading": ("personal", "global", "alone"),
         "ridge": ("grid", *RULES),
         "choose": ("all", "own"),
@@ -156,14 +181,15 @@ class Hebbian(NeuralMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.encoder in ("rows", "network"):
-            require(self.bits == "pooled", "bits", "pooled but for patches", self.bits)
+        if self.encoder == "network":
+            require(self.bits == "pooled", "bits", "pooled but for patches and rows", self.bits)
         if self.encoder == "network":
             require(len(self.task.models) == 1, "models", "one, which encodes", self.task.models)
         if self.pooling != "equal":
             self._goes_with({"reading": "personal"}, f"where pooling is {self.pooling}")
         if self.epsilon:
-            self._goes_with(PRIVATE, "where counts have noise")
+            code = "auto" if self.code == "auto" else "bits"
+            self._goes_with(PRIVATE | {"code": code}, "where counts have noise")
             PrivateSums(1, 1, self.epsilon, self.delta)  # checks the budget
 
     def _goes_with(self, wanted: Mapping[str, object], where: str) -> None:
@@ -186,7 +212,10 @@ class Hebbian(NeuralMethod):
         if self.kind == "patches":
             self.patches  # noqa: B018  (checks the data)
         else:
-            require(self.bits == "pooled", "bits", "pooled but for patches", self.bits)
+            one_side = self.bits == "public" and (self.kind != "rows" or not self.steps)
+            rule = "pooled but for patches, and for rows not in bits"
+            require(not one_side, "bits", rule, self.bits)
+            require(not self.epsilon, "data", "images where counts have noise", data.name)
         pictures = data.is_images and data.shape[1:] != (1, 1)
         require(pictures or not self.mirror, "mirror", "false but for images", data.name)
         return {}
@@ -208,8 +237,23 @@ class Hebbian(NeuralMethod):
         return Patches(*data.shape, self.patch)  # type: ignore[call-arg]
 
     @property
+    def coding(self) -> str:
+        """The code in use: "bits", "bytes", "roots" or "floats"."""
+        return self.code if self.code != "auto" else "bytes" if self.kind == "rows" else "bits"
+
+    @property
+    def steps(self) -> int:
+        """Steps of the code in a spread of the features; 0 for bits."""
+        return CODES[self.coding]
+
+    @property
     def n_features(self) -> int:
         """Features of an input."""
+        return self.random or self._encoded
+
+    @property
+    def _encoded(self) -> int:
+        """Features that the encoder gives."""
         if self.kind == "patches":
             return 2 * self.filters * self.fields**2
         rows = int(np.prod(self.loaded.split.dataset.shape))
@@ -221,6 +265,15 @@ class Hebbian(NeuralMethod):
         return self.n_features + 1
 
     def _features(self, down: Message) -> Features:
+        encoder = self._encoder(down)
+
+        def features(x: Tensor) -> Tensor:
+            found = rooted(encoder(x)) if self.coding == "roots" else encoder(x)
+            return expanded(found, self.random, self.task.seed) if self.random else found
+
+        return features
+
+    def _encoder(self, down: Message) -> Features:
         if self.kind == "patches":
             return Filters(self.patches, down["kernel"], down["mean"], self.fields)
         if self.kind == "rows":
@@ -237,7 +290,8 @@ class Hebbian(NeuralMethod):
         With `mirror`, those of training are of each image and of each mirror image.
         """
         agreed = digest({name: down[name] for name in AGREED if name in down})
-        key = self.task, self.kind, self.patch, self.fields, self.mirror, agreed, client, part
+        made = self.kind, self.coding, self.random, self.patch, self.fields, self.mirror
+        key = self.task, *made, agreed, client, part
         rows, learn = getattr(self.loaded.split, part)[client], part == "train"
         bits, labels = _BITS.get(
             key, lambda: self._bits(down).of(self.loaded.tensors, rows, learn=learn)
@@ -245,12 +299,18 @@ class Hebbian(NeuralMethod):
         return bits, labels
 
     def _bits(self, down: Message) -> Bits:
-        return Bits(self._features(down), np.asarray(down["thresholds"]), self.mirror)
+        spread = float(down.get("spread", 1.0))
+        limits = np.asarray(down["thresholds"])
+        return Bits(self._features(down), limits, self.mirror, self.coding, spread)
 
     def public(self) -> State:
         """Filters and thresholds that the seed alone decides."""
+        zeros = {"thresholds": np.zeros(self.n_features, np.float32)}
+        if self.kind == "rows":
+            return zeros
         made, thresholds = public_bits(self.patches, self.filters, self.fields, self.task.seed)
-        return {"kernel": made.kernel, "mean": made.mean, "thresholds": thresholds}
+        drawn = {"kernel": made.kernel, "mean": made.mean}
+        return drawn | (zeros if self.steps else {"thresholds": thresholds})
 
     # What a client sends, question by question.
 
@@ -280,8 +340,13 @@ class Hebbian(NeuralMethod):
             low = squares[np.tril_indices(len(squares))]
             return {"total": total, "squares": low, "patches": np.asarray(number)}
         features = self._features(down)
-        total = sum(features(x).double().sum(dim=0).cpu().numpy() for x in batches)
-        return {"sums": total, **client.size}
+        sums, power = np.zeros(self.n_features), 0.0
+        for x in batches:
+            found = features(x).double()
+            sums += found.sum(dim=0).cpu().numpy()
+            power += float((found**2).sum())
+        more = {"squares": np.asarray(power)} if self.steps else {}
+        return {"sums": sums, **client.size, **more}
 
     def _asked(self, question: str, down: Message, client: int) -> bool:
         """Whether the client must answer; one that is in the sums already need not."""
@@ -304,16 +369,23 @@ class Hebbian(NeuralMethod):
             return {"total": Field((d,), "f"), "squares": squares, "patches": number}
         if question == "features":
             least = 0 if self.kind == "patches" else None
-            return {"sums": Field((self.n_features,), "f", least=least), "examples": number}
+            spec = {"sums": Field((self.n_features,), "f", least=least), "examples": number}
+            return spec | ({"squares": Field((), "f", least=0)} if self.steps else {})
         if question == "likelihoods":
             likelihoods = Field((len(self.choices()),), "f", most=0)
             return {"likelihoods": likelihoods, "examples": number}
-        D, C, reach, times = self.n_bits, self.loaded.classes, 0.0, 1.0
+        D, C, reach, times = self.n_bits, self.loaded.classes, 0.0, float(largest(self.coding))
         if self.epsilon:  # an honest release is refused once in 10^9 releases
             reach = self.private.scale * sqrt(2 * log(D * (D + 2 * C) / CHANCE)) + 1
             times = float(self.private.weight)
         spec = {
-            "counts": Field((D * (D - 1) // 2,), "i", within="examples", beyond=reach),
+            "counts": Field(
+                (D * (D + (1 if self.steps else -1)) // 2,),
+                "i",
+                within="examples",
+                times=1.0 if self.epsilon else times**2,
+                beyond=reach,
+            ),
             "by_class": Field((D, C), "i", within="examples", times=times, beyond=reach),
             "examples": Field((), "iu", least=1, most=MOST),
         }
@@ -363,7 +435,7 @@ class Hebbian(NeuralMethod):
         Draw filters, set thresholds, add operators, choose a setting.
         """
         heard = list(said.values())
-        if self.bits == "public" and "kernel" not in state:
+        if self.bits == "public" and "thresholds" not in state:
             state = self.public()
         elif not heard:
             return state, {}
@@ -373,6 +445,10 @@ class Hebbian(NeuralMethod):
             examples = max(sum(int(m["examples"]) for m in heard), 1)
             means = np.sum([m["sums"] for m in heard], axis=0) / examples
             state = dict(state) | {"thresholds": means.astype(np.float32)}
+            if self.steps:
+                squares = sum(float(m["squares"]) for m in heard) / examples - float(means @ means)
+                spread = sqrt(squares / len(means)) if squares > 0 else 1.0
+                state["spread"] = np.asarray(spread)
         elif question == "sums":
             state = added(state, said, keep=self.keep or self.pooling != "equal")
         else:
@@ -433,6 +509,7 @@ class Hebbian(NeuralMethod):
             spectrum = Spectrum.of(pooled.beside(own, weight))
             if self.ridge == "grid":
                 floor = self._floor(down, spectrum.examples) if weight >= 0 else 1.0
+                floor *= spectrum.size
                 return spectrum.readouts([rho * floor for rho in self._ridges])
             if weight <= 0:
                 return spectrum.readouts([best_ridge(spectrum, self.ridge)])
@@ -496,9 +573,54 @@ class Hebbian(NeuralMethod):
         return dict(zip(self.questions, spent, strict=True))[question]
 
 
+@dataclass(frozen=True)
+class AFL(Hebbian):
+    """Analytic federated learning: ridge regression on features, one message, any division.
+
+    The sums are whole numbers, so they are the same to the bit however many clients there are; the
+    ridge follows from them by generalised cross-validation.
+
+    Examples
+    --------
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> AFL(TaskSpec(models=("mlp",))).code
+    'floats'
+    """
+
+    bits: str = "public"
+    code: str = "floats"
+    reading: str = "global"
+    ridge: str = "gcv"
+    choose: str = "own"
+
+    name: ClassVar[str] = "afl"
+    source: ClassVar[str] = "He et al., CVPR 2025"
+
+
+@dataclass(frozen=True)
+class RanPAC(AFL):
+    """AFL on random rectified features of the features; the paper takes 10,000.
+
+    Examples
+    --------
+    >>> from hopfed.neural.training.task import TaskSpec
+    >>> RanPAC(TaskSpec(models=("mlp",)), random=50).n_bits
+    51
+    """
+
+    random: int = 1000
+
+    name: ClassVar[str] = "ranpac"
+    source: ClassVar[str] = "McDonnell et al., NeurIPS 2023"
+
+
 def encoded(sums: Sums, examples: float) -> Message:
-    """Return sums as a message: the strict lower triangle of the operator, and class sums."""
-    counts = sums.operator[np.tri(len(sums.operator), k=-1, dtype=bool)]
+    """Return sums as a message: a lower triangle of the operator, and class sums.
+
+    The diagonal is left out where every entry is the number of examples, as of bits.
+    """
+    bits = np.allclose(np.diag(sums.operator), examples, rtol=1e-9)
+    counts = sums.operator[np.tri(len(sums.operator), k=-bits, dtype=bool)]
     whole = counts.dtype.kind == "i"
     return {
         "counts": _narrow(counts, examples) if whole else counts.astype(np.float32),
@@ -514,9 +636,11 @@ def decoded(message: Message) -> Sums:
     D, C = by_class.shape
     kind = np.int64 if counts.dtype.kind == "i" else np.float64
     operator = np.zeros((D, D), kind)
-    operator[np.tri(D, k=-1, dtype=bool)] = counts
+    bits = counts.size < D * (D + 1) // 2
+    operator[np.tri(D, k=-bits, dtype=bool)] = counts
+    diagonal = message["examples"] if bits else np.diag(operator).copy()
     operator += operator.T  # type: ignore[arg-type]
-    np.fill_diagonal(operator, message["examples"])
+    np.fill_diagonal(operator, diagonal)
     return Sums(operator, by_class.astype(kind), np.asarray(message.get("classes", np.zeros(C))))
 
 

@@ -1,4 +1,4 @@
-"""Examples as bits: features, and for each of them whether it is at least its threshold.
+"""Examples as whole numbers: features in steps around their thresholds, or only on which side.
 
 Source: theory/NOTES.md, "One-shot Hebbian read-out". Features of images are responses of random
 filters of whitened patches, pooled over fields; whitened patches and a two-sided threshold are
@@ -7,6 +7,9 @@ are features as they are, and a network that nobody trains gives its own.
 
 Everything that depends on data is a sum over examples: second moments of patches, and sums of
 features. So clients who keep their images can agree on filters and thresholds.
+
+Whole numbers add up exactly, in any order, so a sum over clients does not depend on how examples
+are divided among them. Random features are those of RanPAC (McDonnell et al., NeurIPS 2023).
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ STEP = 3  # pixels between the patches that moments are taken of
 DEAD = 0.5  # a filter's response within this of 0 counts as none
 BATCH = 64  # images at a time
 IMAGES = 400  # of random waves, from which public filters follow
+# Steps of a code in one spread of the features; 0 for a bit, which is on one side or the other.
+CODES = {"bits": 0, "bytes": 16, "roots": 16, "floats": 1 << 12}
+# Spreads around its threshold in which a feature is told apart.
+REACH = {"bits": 1, "bytes": 8, "roots": 8, "floats": 256}
 
 Moments = tuple[np.ndarray, np.ndarray, float]  # sum, sum of outer products, and number of patches
 
@@ -131,11 +138,14 @@ class Bits:
     features: Features  # what is computed of an input
     thresholds: np.ndarray = field(repr=False)  # (features.length,) float32
     mirror: bool = False  # whether an image and its mirror image are two examples
+    code: str = "bits"  # one of `CODES`
+    spread: float = 1.0  # of the features, whose steps are a part of it
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return float32 (B, D) of inputs (B, ...) as they are read; the last number is 1.
 
-        They are +-1; with `mirror`, the mean of those of the image and of its mirror image.
+        They are as `coded` makes them; with `mirror`, the mean of the image's and of its mirror
+        image's.
         """
         parts = self._each(x)
         return sum(parts[1:], parts[0]) / len(parts)
@@ -153,16 +163,41 @@ class Bits:
         return bits, labels
 
     def _each(self, x: Tensor) -> list[Tensor]:
-        """Bits +-1 of inputs, and of their mirror images if these count."""
+        """Codes of inputs, and of their mirror images if these count."""
         images = [x, x.flip(-1)] if self.mirror else [x]
-        return [as_bits(self.features(each), self.thresholds) for each in images]
+        made = (self.features(each) for each in images)
+        return [coded(each, self.thresholds, self.spread, self.code) for each in made]
 
 
-def as_bits(features: Tensor, thresholds: np.ndarray) -> Tensor:
-    """Return +-1 float32 (B, D + 1): whether features reach their thresholds, and a constant 1."""
+def coded(features: Tensor, thresholds: np.ndarray, spread: float, code: str) -> Tensor:
+    """Whole numbers float32 (B, D + 1) of features, and a constant: 1 for bits, else the steps.
+
+    Bits are +-1, whether features reach their thresholds.
+    """
     limits = torch.as_tensor(thresholds, dtype=features.dtype, device=features.device)
     one = features.new_ones((len(features), 1))
-    return torch.cat([torch.where(features >= limits, one, -one), one], dim=1)
+    if not (steps := CODES[code]):
+        return torch.cat([torch.where(features >= limits, one, -one), one], dim=1)
+    most = largest(code)
+    whole = ((features - limits) * (steps / spread)).round_().clamp_(-most, most)
+    return torch.cat([whole, steps * one], dim=1)
+
+
+def largest(code: str) -> int:
+    """Largest whole number of a code."""
+    return max(REACH[code] * CODES[code] - 1, 1)
+
+
+def rooted(x: Tensor) -> Tensor:
+    """Square roots of magnitudes, with their signs."""
+    return x.sign() * x.abs().sqrt()
+
+
+def expanded(x: Tensor, number: int, seed: int) -> Tensor:
+    """Random features (B, number) of x (B, d): rectified projections on random directions."""
+    length = x.shape[1]
+    drawn = stream(seed, "random features").standard_normal((length, number)) / np.sqrt(length)
+    return (x @ torch.as_tensor(drawn, dtype=x.dtype, device=x.device)).clamp_(min=0)
 
 
 def public_bits(

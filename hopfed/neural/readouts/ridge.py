@@ -102,6 +102,12 @@ class Spectrum:
         """n, or the sum of the examples' weights."""
         return float(self.counts.sum())
 
+    @property
+    def size(self) -> float:
+        """Mean eigenvalue, which is 1 for bits."""
+        D = len(self.vectors)
+        return float(self.values.sum()) / D if len(self.values) else 1.0
+
     @classmethod
     def of(cls, sums: Sums) -> Self:
         """Spectrum of the sums of some examples."""
@@ -151,7 +157,7 @@ def best_ridge(spectrum: Spectrum, rule: str) -> float:
     def loss(x: float) -> float:
         return RULES[rule](spectrum, math.exp(x))
 
-    grid = np.linspace(math.log(LEAST), math.log(MOST), STEPS)
+    grid = np.linspace(math.log(LEAST), math.log(MOST), STEPS) + math.log(spectrum.size)
     at = int(np.argmin([loss(x) for x in grid]))
     bounds = grid[max(at - 1, 0)], grid[min(at + 1, STEPS - 1)]
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded").x)
@@ -168,7 +174,8 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
     """
     by_class = np.array([sums.by_class for sums in every], dtype=np.float64)
     counts = np.array([sums.counts for sums in every])
-    L, D, C = by_class.shape
+    L, _, C = by_class.shape
+    length = sum(np.trace(s.operator) for s in every) / max(sum(s.examples for s in every), 1)
     distance, spread = np.zeros((L, L)), np.zeros((L, L))
     for label in range(C):
         n = counts[:, label].astype(np.float64)
@@ -176,7 +183,7 @@ def worth(every: Sequence[Sums]) -> np.ndarray:
         norms = np.einsum("ld,ld->l", means, means)
         squares = norms[:, None] + norms - 2 * means @ means.T
         several = n > 1
-        variance = np.where(several, (D - norms) * n / np.maximum(n - 1, 1), 0.0)
+        variance = np.where(several, (length - norms) * n / np.maximum(n - 1, 1), 0.0)
         chance = variance / np.maximum(n, 1)
         weight = np.outer(n, n) / np.maximum(n[:, None] + n, 1) * np.outer(several, several)
         distance += weight * (squares - chance[:, None] - chance)

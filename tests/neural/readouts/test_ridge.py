@@ -155,7 +155,7 @@ D, C = 400, 3
 
 
 def valued(by_class, counts):
-    every = [Sums(np.eye(D), sums, n) for sums, n in zip(by_class, counts, strict=True)]
+    every = [Sums(np.eye(D) * n.sum(), sums, n) for sums, n in zip(by_class, counts, strict=True)]
     return worth(every)
 
 
