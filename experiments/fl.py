@@ -75,7 +75,8 @@ class Config(Shared):
     """Settings.
 
     In Python `data` may also be a `hopfed.neural.data.Dataset`, or a pair of arrays (inputs,
-    labels), see `hopfed.neural.data.dataset.as_named`.
+    labels), see `hopfed.neural.data.dataset.as_named`, and `partition` a
+    `hopfed.neural.data.Partition` or the rows of each client.
     """
 
     method: Annotated[str, "name of the method"] = "fedavg"
@@ -95,6 +96,10 @@ class Config(Shared):
             from hopfed.neural.data.dataset import as_named
 
             object.__setattr__(self, "data", as_named(self.data))
+        if not isinstance(self.partition, str):
+            from hopfed.neural.data import partitions
+
+            object.__setattr__(self, "partition", partitions.as_named(self.partition))
         if not isinstance(self.models, tuple) or not all(isinstance(m, str) for m in self.models):
             from hopfed.neural.models.networks import named
 
@@ -490,6 +495,23 @@ def all_lost(arrays: Arrays) -> bool:
     """Whether no network that was scored in the last round is finite, in any seed."""
     scored = _who(arrays)[:, -1]
     return bool(scored.any() and np.isnan(arrays["test"][:, -1][scored]).all())
+
+
+def for_data(config: Config, said: Collection[str]) -> list[str]:
+    """Settings that the data ask for where the defaults are for others, and nobody `said` any.
+
+    Rows of features have an mlp; a folder of clients its own partition, of as many clients.
+    """
+    from hopfed.neural.data.sources import clients_of, holds_features
+
+    taken, clients = {}, clients_of(config.data)
+    if clients and "partition" not in said:
+        taken = {"partition": "given"}
+    if clients and (taken or config.partition == "given"):
+        taken["clients"] = str(len(clients))
+    if "models" not in said and holds_features(config.data):
+        taken["models"] = "mlp:64"
+    return [f"{name}={value}" for name, value in taken.items() if name not in said]
 
 
 def with_options(config: Config, settings: list[str]) -> Config:
