@@ -183,7 +183,8 @@ def partition(
     if scheme.startswith("given:"):
         own, parts = _read(scheme, len(dataset), clients)
         if parts is not None and not (parts == splits.VALIDATION).any():
-            parts, training = None, np.not_equal(parts, splits.TEST)
+            training = parts != splits.TEST
+            parts = None
     else:
         dataset, own = _divided(fixed[1] if fixed else scheme, dataset, clients, seed)
     if training is None and (published or scheme == "given"):
